@@ -1,14 +1,15 @@
 #pragma once
-// Contracts of the kernels that touch a few elements of a large array, in memory that is most likely not in a cache. Memory space:
-// host. positions count from the start of a block; `first` is the position of array[0], so a block may lie in several arrays.
+// Contracts of the kernels that touch a few elements of a large array, in memory that is most
+// likely not in a cache. Memory space: host. positions count from the start of a block; `first` is
+// the position of array[0], so a block may lie in several arrays.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace sparcl::kernels {
 
-// What will be accessed after this call: its first lines are asked for while the last elements of this one are at work, so that no
-// call begins cold. A hint only.
+// What will be accessed after this call: its first lines are asked for while the last elements of
+// this one are at work, so that no call begins cold. A hint only.
 struct Upcoming {
   const std::byte* array = nullptr;
   const std::uint16_t* positions = nullptr;
@@ -17,19 +18,19 @@ struct Upcoming {
 };
 
 // values[i] = array[positions[i] - first]
-using GatherKernel = void(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                          std::byte* values, const Upcoming& next);
+using GatherKernel = void(const std::byte* array, const std::uint16_t* positions, std::size_t count,
+                          std::uint32_t first, std::byte* values, const Upcoming& next);
 
 // array[positions[i] - first] = values[i]
-using ScatterKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                           const std::byte* values, const Upcoming& next);
+using ScatterKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
+                           std::uint32_t first, const std::byte* values, const Upcoming& next);
 
 // values[i] and array[positions[i] - first] change places
-using ExchangeKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                            std::byte* values, const Upcoming& next);
+using ExchangeKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
+                            std::uint32_t first, std::byte* values, const Upcoming& next);
 
 // array[positions[i] - first] += steps[i], in the sense of step.hpp
-using AddStepsAtKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                              const std::byte* steps, const Upcoming& next);
+using AddStepsAtKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
+                              std::uint32_t first, const std::byte* steps, const Upcoming& next);
 
 }  // namespace sparcl::kernels

@@ -1,7 +1,8 @@
 #pragma once
-// Contracts of the kernels for split-Rice lists: strictly ascending positions p_0 < p_1 < ... as gaps g_i = p_i - p_(i-1) - 1,
-// each gap divided into remainder and quotient. The quotients are kept as marks t_i = i + q_0 + ... + q_i: where the i-th 1 stands
-// in the list's unary bitmap. count <= 65536 throughout. Memory space: host.
+// Contracts of the kernels for split-Rice lists: strictly ascending positions p_0 < p_1 < ... as
+// gaps g_i = p_i - p_(i-1) - 1, each gap divided into remainder and quotient. The quotients are
+// kept as marks t_i = i + q_0 + ... + q_i: where the i-th 1 stands in the list's unary bitmap.
+// count <= 65536 throughout. Memory space: host.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +11,16 @@
 
 namespace sparcl::kernels {
 
-// What gaps are divided by: 2^shift, or 3 * 2^shift. A remainder has `shift` low bits and, with thirds, a trit (0, 1 or 2) above.
+// What gaps are divided by: 2^shift, or 3 * 2^shift. A remainder has `shift` low bits and, with
+// thirds, a trit (0, 1 or 2) above.
 struct GapDivisor {
   unsigned shift = 0;
   bool thirds = false;
 
   constexpr std::uint32_t value() const { return (thirds ? 3u : 1u) << shift; }
-  constexpr std::uint64_t quotient(std::uint64_t gap) const { return thirds ? (gap >> shift) / 3 : gap >> shift; }
+  constexpr std::uint64_t quotient(std::uint64_t gap) const {
+    return thirds ? (gap >> shift) / 3 : gap >> shift;
+  }
   bool operator==(const GapDivisor&) const = default;
 };
 
@@ -29,63 +33,78 @@ constexpr unsigned least_gap_shift(std::uint64_t number, std::uint64_t least) {
   return shift;
 }
 
-// What the gaps of `count` positions below `span` are divided by: a pure function of both, so it is not sent. The one with the
-// fewest bits to be expected for gaps of an independent choice. At most 65,536; in blocks by themselves less.
-// With x = -ln(1 - count / span), a divisor of 2u has fewer bits to be expected than 3u if u x > 0.281, 3u fewer than 4u if
-// u x > 0.199, and 1 fewer than 2 if x > 0.481 (Golomb's rule); 2 count / (2 span - count) is near x, and a little below it.
+// What the gaps of `count` positions below `span` are divided by: a pure function of both, so it is
+// not sent. The one with the fewest bits to be expected for gaps of an independent choice. At most
+// 65,536; in blocks by themselves less. With x = -ln(1 - count / span), a divisor of 2u has fewer
+// bits to be expected than 3u if u x > 0.281, 3u fewer than 4u if u x > 0.199, and 1 fewer than 2
+// if x > 0.481 (Golomb's rule); 2 count / (2 span - count) is near x, and a little below it.
 constexpr GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
   if (count == 0 || count >= span) return {};
   const std::uint64_t twice_rest = 2 * span - count;
   if (1000 * count >= 236 * twice_rest) return {};
-  const unsigned shift = least_gap_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
-  const bool thirds_are_enough = shift > 1 && 1000 * count * (std::uint64_t{3} << (shift - 2)) >= 300 * twice_rest;
+  const unsigned shift =
+      least_gap_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
+  const bool thirds_are_enough =
+      shift > 1 && 1000 * count * (std::uint64_t{3} << (shift - 2)) >= 300 * twice_rest;
   if (thirds_are_enough && shift <= kMostGapShift) return {shift - 2, true};
   return {shift < kMostGapShift ? shift : kMostGapShift, false};
 }
 
 // remainders[i] and marks[i] of a list; room for count + kPositionSlack entries each.
 // Divisors below 65536. Returns how many trits are not 0.
-using SplitGapsKernel = std::size_t(const std::uint16_t* positions, std::size_t count, GapDivisor divisor,
-                                    std::uint16_t* remainders, std::uint16_t* marks);
+using SplitGapsKernel = std::size_t(const std::uint16_t* positions, std::size_t count,
+                                    GapDivisor divisor, std::uint16_t* remainders,
+                                    std::uint16_t* marks);
 
-// The inverse: positions modulo 65536, and as result the last position without any modulus. The list is one of positions below n
-// exactly if that is below n: positions before it are smaller. 0 for an empty list.
-using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count,
-                                     GapDivisor divisor, std::uint16_t* positions);
+// The inverse: positions modulo 65536, and as result the last position without any modulus. The
+// list is one of positions below n exactly if that is below n: positions before it are smaller. 0
+// for an empty list.
+using JoinGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks,
+                                     std::size_t count, GapDivisor divisor,
+                                     std::uint16_t* positions);
 
-// The same for positions of 32 bits whose marks are below 65,536 all the same; divisors up to 65,536.
-using SplitWideGapsKernel = std::size_t(const std::uint32_t* positions, std::size_t count, GapDivisor divisor,
-                                        std::uint16_t* remainders, std::uint16_t* marks);
+// The same for positions of 32 bits whose marks are below 65,536 all the same; divisors up to
+// 65,536.
+using SplitWideGapsKernel = std::size_t(const std::uint32_t* positions, std::size_t count,
+                                        GapDivisor divisor, std::uint16_t* remainders,
+                                        std::uint16_t* marks);
 
 // The inverse: positions modulo 2^32, and as result the last position without any modulus.
-using JoinWideGapsKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count,
+using JoinWideGapsKernel = std::uint64_t(const std::uint16_t* remainders,
+                                         const std::uint16_t* marks, std::size_t count,
                                          GapDivisor divisor, std::uint32_t* positions);
 
 // Appends `planes` planes of count bits: bit i of plane j is bit j of values[i].
-using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out);
+using PackPlanesKernel = void(const std::uint16_t* values, std::size_t count, unsigned planes,
+                              BitWriter& out);
 
-// The inverse, from bit `bit` of `bits` on, which has kBitSlackBytes readable after its end. planes <= 16.
-using UnpackPlanesKernel = void(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes,
-                                std::uint16_t* values);
+// The inverse, from bit `bit` of `bits` on, which has kBitSlackBytes readable after its end. planes
+// <= 16.
+using UnpackPlanesKernel = void(const std::byte* bits, std::uint64_t bit, std::size_t count,
+                                unsigned planes, std::uint16_t* values);
 
-// Appends the trits above the low `shift` bits of values that are remainders: a plane of count bits, 1 where the trit is not 0, and
-// after it a bit for each of these, 1 where it is 2.
-using PackTritsKernel = void(const std::uint16_t* values, std::size_t count, unsigned shift, BitWriter& out);
+// Appends the trits above the low `shift` bits of values that are remainders: a plane of count
+// bits, 1 where the trit is not 0, and after it a bit for each of these, 1 where it is 2.
+using PackTritsKernel = void(const std::uint16_t* values, std::size_t count, unsigned shift,
+                             BitWriter& out);
 
-// The inverse: adds the trits to values, which have their low bits already (room for count + kPositionSlack). From bit `bit` of
-// `bits` on, of which `limit` may be used (kBitSlackBytes readable after them). Returns how many were, or kNoTrits where there are
-// not as many: then values are as they were.
+// The inverse: adds the trits to values, which have their low bits already (room for count +
+// kPositionSlack). From bit `bit` of `bits` on, of which `limit` may be used (kBitSlackBytes
+// readable after them). Returns how many were, or kNoTrits where there are not as many: then values
+// are as they were.
 constexpr std::uint64_t kNoTrits = ~std::uint64_t{0};
-using UnpackTritsKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
-                                        unsigned shift, std::uint16_t* values);
+using UnpackTritsKernel = std::uint64_t(const std::byte* bits, std::uint64_t bit,
+                                        std::uint64_t limit, std::size_t count, unsigned shift,
+                                        std::uint16_t* values);
 
 // Appends a bitmap of marks[count - 1] + 1 bits in which the bits marks[0] < marks[1] < ... are 1.
 using WriteMarksKernel = void(const std::uint16_t* marks, std::size_t count, BitWriter& out);
 
-// Finds the first `count` bits that are 1 among the bits [bit, bit + limit) of `bits` (kBitSlackBytes readable after them), limit
-// <= 65536; writes their distances from `bit` to marks (room for count + kPositionSlack). Returns how many there are, at most
-// count.
-using FindMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
-                                    std::uint16_t* marks);
+// Finds the first `count` bits that are 1 among the bits [bit, bit + limit) of `bits`
+// (kBitSlackBytes readable after them), limit
+// <= 65536; writes their distances from `bit` to marks (room for count + kPositionSlack). Returns
+// how many there are, at most count.
+using FindMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                                    std::size_t count, std::uint16_t* marks);
 
 }  // namespace sparcl::kernels

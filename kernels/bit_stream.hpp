@@ -7,7 +7,8 @@
 
 namespace sparcl::kernels {
 
-// Appends bits; stores eight bytes when it has them, so nothing is ever read back (no store-forwarding stalls).
+// Appends bits; stores eight bytes when it has them, so nothing is ever read back (no
+// store-forwarding stalls).
 struct BitWriter {
   std::byte* at;
   std::uint64_t pending = 0;
@@ -35,7 +36,8 @@ struct BitWriter {
   }
 };
 
-// Bits that readers may touch (not use) after the last one that belongs to a string: its buffer needs so many bytes more.
+// Bits that readers may touch (not use) after the last one that belongs to a string: its buffer
+// needs so many bytes more.
 constexpr std::size_t kBitSlackBytes = 16;
 
 // The 64 bits from `bit` on; reads nine bytes.

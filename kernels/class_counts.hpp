@@ -1,6 +1,7 @@
 #pragma once
-// The exponent classes in use, and what is expected of a superblock in each (docs/wire-format.md): what a sender's and a receiver's
-// counts are coded against, on the host and on devices alike. Integers only, so that all come to the same.
+// The exponent classes in use, and what is expected of a superblock in each (docs/wire-format.md):
+// what a sender's and a receiver's counts are coded against, on the host and on devices alike.
+// Integers only, so that all come to the same.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +27,9 @@ struct RoughCount {
     if (shift >= 31) return {255};
     return {static_cast<std::uint8_t>(8 * (shift + 1) + ((count >> shift) & 7))};
   }
-  constexpr std::uint64_t value() const { return code < 8 ? code : std::uint64_t{8u + code % 8u} << (code / 8 - 1); }
+  constexpr std::uint64_t value() const {
+    return code < 8 ? code : std::uint64_t{8u + code % 8u} << (code / 8 - 1);
+  }
 };
 constexpr unsigned kLargestExpectation = 128;  // as RoughCount
 static_assert(RoughCount{kLargestExpectation}.value() == kMaxRanks);
@@ -57,29 +60,37 @@ using SuperCounts = std::array<ClassCounts, kMaxClasses>;
 
 constexpr unsigned kMostRankShift = 15;
 
-// The shift of Golomb's rule for `count` ranks below `span` (0.481 = 31 / 64), at most what the format has room for.
+// The shift of Golomb's rule for `count` ranks below `span` (0.481 = 31 / 64), at most what the
+// format has room for.
 constexpr unsigned rank_shift(std::uint64_t span, std::uint64_t count) {
   if (count == 0 || 64 * count >= 31 * span) return 0;
   const unsigned shift = least_gap_shift(64 * count, 31 * span);
   return shift < kMostRankShift ? shift : kMostRankShift;
 }
 
-// A count against what is expected of it: how far it is off, as a number that is small where it is near.
+// A count against what is expected of it: how far it is off, as a number that is small where it is
+// near.
 struct CountExpectation {
   std::uint64_t value;
   unsigned exponent;  // of the code
 
   // About the deviation of independent events: the square root.
-  static constexpr CountExpectation of_events(std::uint64_t value) { return {value, bits_of(value) / 2}; }
+  static constexpr CountExpectation of_events(std::uint64_t value) {
+    return {value, bits_of(value) / 2};
+  }
 
-  constexpr std::uint64_t fold(std::uint64_t count) const { return count >= value ? 2 * (count - value) : 2 * (value - count) - 1; }
+  constexpr std::uint64_t fold(std::uint64_t count) const {
+    return count >= value ? 2 * (count - value) : 2 * (value - count) - 1;
+  }
   // Wraps where no count folds so: the caller looks at the result.
   constexpr std::uint64_t unfold(std::uint64_t folded) const {
     return folded % 2 == 0 ? value + folded / 2 : value - (folded + 1) / 2;
   }
 };
 
-constexpr std::uint64_t scaled_count(RoughCount count, std::uint32_t elements) { return count.value() * elements / kMaxRanks; }
+constexpr std::uint64_t scaled_count(RoughCount count, std::uint32_t elements) {
+  return count.value() * elements / kMaxRanks;
+}
 constexpr CountExpectation expected_changes(const ClassRow& row, std::uint32_t elements) {
   return CountExpectation::of_events(scaled_count(row.changes, elements));
 }
@@ -87,14 +98,16 @@ constexpr CountExpectation expected_exceptions(const ClassRow& row, std::uint32_
   const std::uint64_t of_all = row.changes.value();
   return CountExpectation::of_events(row.exceptions.value() * changes / (of_all > 0 ? of_all : 1));
 }
-constexpr CountExpectation expected_shift(const ClassRow& row, std::uint32_t elements, std::uint32_t changes) {
+constexpr CountExpectation expected_shift(const ClassRow& row, std::uint32_t elements,
+                                          std::uint32_t changes) {
   return {rank_shift(scaled_count(row.elements, elements), changes), 0};
 }
 
-// Calls visit(count, its expectation) for the numbers of a class block's head in their order; the last class's changes are what is
-// left.
+// Calls visit(count, its expectation) for the numbers of a class block's head in their order; the
+// last class's changes are what is left.
 template <class Visit>
-constexpr void for_each_class_number(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts, Visit visit) {
+constexpr void for_each_class_number(const ClassTable& table, std::uint32_t elements,
+                                     const SuperCounts& counts, Visit visit) {
   for (unsigned c = 0; c < table.cut.count; ++c) {
     const ClassRow& row = table.rows[c];
     const ClassCounts& own = counts[c];
@@ -105,12 +118,13 @@ constexpr void for_each_class_number(const ClassTable& table, std::uint32_t elem
   }
 }
 
-// Reads these numbers. `changes`: of all classes together, 1 to `elements`. read(exponent, number) reads the next, and says whether
-// there is one. False if they are not possible.
+// Reads these numbers. `changes`: of all classes together, 1 to `elements`. read(exponent, number)
+// reads the next, and says whether there is one. False if they are not possible.
 template <class Read>
-constexpr bool read_class_numbers(const ClassTable& table, std::uint32_t elements, std::uint32_t changes, Read read,
-                                  SuperCounts& counts) {
-  const auto read_count = [&](const CountExpectation& expected, std::uint64_t most, std::uint32_t& count) {
+constexpr bool read_class_numbers(const ClassTable& table, std::uint32_t elements,
+                                  std::uint32_t changes, Read read, SuperCounts& counts) {
+  const auto read_count = [&](const CountExpectation& expected, std::uint64_t most,
+                              std::uint32_t& count) {
     std::uint64_t folded = 0;
     if (!read(expected.exponent, folded)) return false;
     const std::uint64_t value = expected.unfold(folded);
@@ -122,12 +136,15 @@ constexpr bool read_class_numbers(const ClassTable& table, std::uint32_t element
     const ClassRow& row = table.rows[c];
     ClassCounts& own = counts[c];
     own = {left, 0, 0};
-    if (c + 1 < table.cut.count && !read_count(expected_changes(row, elements), left, own.changes)) return false;
+    if (c + 1 < table.cut.count && !read_count(expected_changes(row, elements), left, own.changes))
+      return false;
     left -= own.changes;
     if (own.changes == 0) continue;
     own.exceptions = own.changes;
-    if (!row.all && !read_count(expected_exceptions(row, own.changes), own.changes, own.exceptions)) return false;
-    if (!read_count(expected_shift(row, elements, own.changes), kMostRankShift, own.shift)) return false;
+    if (!row.all && !read_count(expected_exceptions(row, own.changes), own.changes, own.exceptions))
+      return false;
+    if (!read_count(expected_shift(row, elements, own.changes), kMostRankShift, own.shift))
+      return false;
   }
   return left == 0;
 }

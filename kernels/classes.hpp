@@ -1,6 +1,7 @@
 #pragma once
-// Contracts of the kernels for exponent classes (docs/wire-format.md): elements of 16-bit floats sorted into classes by the top
-// eight bits of their magnitude, key(x) = (x + x) >> 8, and numbered within their class: an element's rank. Memory space: host.
+// Contracts of the kernels for exponent classes (docs/wire-format.md): elements of 16-bit floats
+// sorted into classes by the top eight bits of their magnitude, key(x) = (x + x) >> 8, and numbered
+// within their class: an element's rank. Memory space: host.
 
 #include <array>
 #include <cstddef>
@@ -13,76 +14,97 @@ namespace sparcl::kernels {
 constexpr unsigned kMaxClasses = 12;
 constexpr std::uint32_t kMaxRanks = std::uint32_t{1} << 18;  // elements that are numbered together
 
-// The class of a key is the first c with key >= lowest[c]. lowest descends strictly and ends with 0.
+// The class of a key is the first c with key >= lowest[c]. lowest descends strictly and ends with
+// 0.
 struct ClassCut {
   unsigned count = 0;
   std::array<std::uint8_t, kMaxClasses> lowest{};
 };
 
-// The rank that the next element of each class will have. Begins as zeros; one count of kMaxRanks elements at most.
+// The rank that the next element of each class will have. Begins as zeros; one count of kMaxRanks
+// elements at most.
 using ClassRanks = std::array<std::uint32_t, kMaxClasses>;
 
-// A byte for each rank: class c's begin at steps + c * kClassStride. The stride is no multiple of a page, so that classes do not
-// fall into the same sets of a cache; a kernel may touch 64 bytes after the last rank, but leaves them zero.
+// A byte for each rank: class c's begin at steps + c * kClassStride. The stride is no multiple of a
+// page, so that classes do not fall into the same sets of a cache; a kernel may touch 64 bytes
+// after the last rank, but leaves them zero.
 constexpr std::size_t kClassStride = std::size_t{kMaxRanks} + 64 * 7;
 constexpr std::size_t kClassStepBytes = kMaxClasses * kClassStride;
 
 // What a byte says where a step does not fit it: |d| >= kFarStep.
 constexpr int kFarStep = 127;
 
-// As DiffValuesKernel for 16-bit elements, and the steps (step.hpp) of all elements in their classes' bytes: d, or a byte of
-// magnitude >= kFarStep where |d| is that. The bytes from `ranks` on are zero before the call.
-using DiffClassesKernel = std::size_t(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                                      const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, std::uint16_t* positions,
-                                      std::byte* old_values, std::byte* new_values);
+// As DiffValuesKernel for 16-bit elements, and the steps (step.hpp) of all elements in their
+// classes' bytes: d, or a byte of magnitude >= kFarStep where |d| is that. The bytes from `ranks`
+// on are zero before the call.
+using DiffClassesKernel = std::size_t(const std::byte* base, const std::byte* target,
+                                      std::size_t count, std::uint32_t first, const ClassCut& cut,
+                                      ClassRanks& ranks, std::int8_t* steps,
+                                      std::uint16_t* positions, std::byte* old_values,
+                                      std::byte* new_values);
 
-// The way back: writes first + i of each of `count` held elements whose class has a byte that is not zero at its rank, ascending,
-// and that byte. Room for count + kPositionSlack entries each. first + count <= 65536.
-using FindStepsKernel = std::size_t(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut,
-                                    ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* positions,
+// The way back: writes first + i of each of `count` held elements whose class has a byte that is
+// not zero at its rank, ascending, and that byte. Room for count + kPositionSlack entries each.
+// first + count <= 65536.
+using FindStepsKernel = std::size_t(const std::byte* held, std::size_t count, std::uint32_t first,
+                                    const ClassCut& cut, ClassRanks& ranks,
+                                    const std::int8_t* steps, std::uint16_t* positions,
                                     std::int8_t* found_steps);
 
-// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are left to the caller: first + i of
-// each, ascending, to `far_places` (room for count + kPositionSlack). Elements that do not change may be written with what they
-// hold.
+// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are
+// left to the caller: first + i of each, ascending, to `far_places` (room for count +
+// kPositionSlack). Elements that do not change may be written with what they hold.
 struct AddedSteps {
   std::size_t found = 0;  // elements with a step
   std::size_t far = 0;    // of these, in far_places
   bool operator==(const AddedSteps&) const = default;
 };
-using AddClassStepsKernel = AddedSteps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut,
-                                       ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* far_places);
+using AddClassStepsKernel = AddedSteps(std::byte* held, std::size_t count, std::uint32_t first,
+                                       const ClassCut& cut, ClassRanks& ranks,
+                                       const std::int8_t* steps, std::uint16_t* far_places);
 
-// Lists as in bit_list.hpp, with ranks in place of positions: count <= kMaxRanks, 32 bits an entry, shift <= 15.
-constexpr std::size_t kRankSlack = 64;  // entries that a kernel may overwrite after the last that it returns
+// Lists as in bit_list.hpp, with ranks in place of positions: count <= kMaxRanks, 32 bits an entry,
+// shift <= 15.
+constexpr std::size_t kRankSlack =
+    64;  // entries that a kernel may overwrite after the last that it returns
 
-// Writes the places below count of the bytes that are not zero, ascending, and the bytes themselves, and makes them zero. Returns
-// how many. `bytes` may be touched up to the next multiple of 64.
-using TakeNonzeroKernel = std::size_t(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values);
+// Writes the places below count of the bytes that are not zero, ascending, and the bytes
+// themselves, and makes them zero. Returns how many. `bytes` may be touched up to the next multiple
+// of 64.
+using TakeNonzeroKernel = std::size_t(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
+                                      std::int8_t* values);
 
-// beyond[i] = |steps[i]| - 1, of a step that is not zero; bit i of `negative` (room for count / 64 + 1 words, rest zero): its sign.
-using SplitByteStepsKernel = void(const std::int8_t* steps, std::size_t count, std::int8_t* beyond, std::uint64_t* negative);
+// beyond[i] = |steps[i]| - 1, of a step that is not zero; bit i of `negative` (room for count / 64
+// + 1 words, rest zero): its sign.
+using SplitByteStepsKernel = void(const std::int8_t* steps, std::size_t count, std::int8_t* beyond,
+                                  std::uint64_t* negative);
 
-// Marks count from mark_base on: one bitmap may hold several lists. Returns where the next one begins: the last mark + 1.
-using SplitRanksKernel = std::uint32_t(const std::uint32_t* ranks, std::size_t count, unsigned shift, std::uint32_t mark_base,
+// Marks count from mark_base on: one bitmap may hold several lists. Returns where the next one
+// begins: the last mark + 1.
+using SplitRanksKernel = std::uint32_t(const std::uint32_t* ranks, std::size_t count,
+                                       unsigned shift, std::uint32_t mark_base,
                                        std::uint16_t* remainders, std::uint32_t* marks);
 
 // Ranks modulo 2^32, and as result the last one without any modulus.
-using JoinRanksKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint32_t* marks, std::size_t count,
-                                      unsigned shift, std::uint32_t mark_base, std::uint32_t* ranks);
+using JoinRanksKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint32_t* marks,
+                                      std::size_t count, unsigned shift, std::uint32_t mark_base,
+                                      std::uint32_t* ranks);
 
 using WriteLongMarksKernel = void(const std::uint32_t* marks, std::size_t count, BitWriter& out);
 
 // limit < 2^32.
-using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
+using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit,
+                                        std::uint64_t limit, std::size_t count,
                                         std::uint32_t* marks);
 
-// Numbers in the code of step magnitudes (docs/wire-format.md: Steps), whose unary parts are known: `marks` are the places of their
-// ones, from mark_base on; their suffixes are one after the other at `bit`. False if one has more than kMostSizeZeros zeros: then
-// `sizes` (room for count + kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
+// Numbers in the code of step magnitudes (docs/wire-format.md: Steps), whose unary parts are known:
+// `marks` are the places of their ones, from mark_base on; their suffixes are one after the other
+// at `bit`. False if one has more than kMostSizeZeros zeros: then `sizes` (room for count +
+// kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
 constexpr unsigned kMostSizeZeros = 15;
-using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count,
-                             std::uint32_t mark_base, unsigned exponent, std::uint32_t* sizes);
+using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
+                             std::size_t count, std::uint32_t mark_base, unsigned exponent,
+                             std::uint32_t* sizes);
 
 struct ClassKernels {
   DiffClassesKernel* diff;

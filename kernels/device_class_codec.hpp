@@ -1,7 +1,8 @@
 #pragma once
-// Contracts of the kernels for blocks of classes (docs/wire-format.md: Classes), which cover four blocks of 16-bit floats and are
-// coded by the exponents of the old values. Memory space: device; each call enqueues on a stream, allocates nothing and waits for
-// nothing; workspaces are aligned to 16 bytes. Nothing of CUDA is needed to include this.
+// Contracts of the kernels for blocks of classes (docs/wire-format.md: Classes), which cover four
+// blocks of 16-bit floats and are coded by the exponents of the old values. Memory space: device;
+// each call enqueues on a stream, allocates nothing and waits for nothing; workspaces are aligned
+// to 16 bytes. Nothing of CUDA is needed to include this.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,8 @@ struct ClassSampleChunk {
 };
 constexpr std::uint32_t kMostSampleChunk = 2048;
 
-// What a sample says of each key: elements; changes by floor(log2(|d| - 1)), of those that are not of one step, and by
-// floor(log2(|d|)).
+// What a sample says of each key: elements; changes by floor(log2(|d| - 1)), of those that are not
+// of one step, and by floor(log2(|d|)).
 struct ClassSampleCounts {
   std::uint32_t elements[256];
   std::uint32_t listed[256][16];
@@ -35,8 +36,8 @@ struct ClassSampleCounts {
 };
 
 // Adds chunks, in device memory, to counts, which are zeros before.
-using SampleDeviceClassesKernel = Status(const ClassSampleChunk* chunks, std::uint64_t count, ClassSampleCounts* counts,
-                                         void* stream);
+using SampleDeviceClassesKernel = Status(const ClassSampleChunk* chunks, std::uint64_t count,
+                                         ClassSampleCounts* counts, void* stream);
 
 // Superblocks of an array, and the classes that they may be coded in.
 struct DeviceClassSpan {
@@ -46,17 +47,24 @@ struct DeviceClassSpan {
   std::uint32_t end_block;    // the last one ends there, and may be short
 };
 
-// Between diff and encode (device_block_codec.hpp) of the same arguments: codes superblocks in classes where that takes fewer bytes
-// than what encode makes of their blocks. contents.blocks has them then, as decode wants it but for the table, and encode goes
-// on from there: contents.classes_end, which is written here, is not nullptr.
-using EncodeDeviceClassesKernel = Status(const DeviceChanges& changes, std::uint64_t capacity, const void* base,
-                                         std::uint64_t count, const DeviceClassSpan& span, const DeviceContents& contents,
-                                         DeviceChangeHashes* hashes, void* workspace, std::size_t workspace_bytes, void* stream);
+// Between diff and encode (device_block_codec.hpp) of the same arguments: codes superblocks in
+// classes where that takes fewer bytes than what encode makes of their blocks. contents.blocks has
+// them then, as decode wants it but for the table, and encode goes on from there:
+// contents.classes_end, which is written here, is not nullptr.
+using EncodeDeviceClassesKernel = Status(const DeviceChanges& changes, std::uint64_t capacity,
+                                         const void* base, std::uint64_t count,
+                                         const DeviceClassSpan& span,
+                                         const DeviceContents& contents, DeviceChangeHashes* hashes,
+                                         void* workspace, std::size_t workspace_bytes,
+                                         void* stream);
 
-// After decode (device_block_codec.hpp) of the same arguments, which has looked at all blocks: finds the changes of blocks of
-// classes, against what the array holds. Nothing in contents is trusted but the tables.
-using DecodeDeviceClassesKernel = Status(const DeviceContents& contents, const void* array, std::uint64_t count,
-                                         const DecodedBlocks& out, void* workspace, std::size_t workspace_bytes, void* stream);
+// After decode (device_block_codec.hpp) of the same arguments, which has looked at all blocks:
+// finds the changes of blocks of classes, against what the array holds. Nothing in contents is
+// trusted but the tables.
+using DecodeDeviceClassesKernel = Status(const DeviceContents& contents, const void* array,
+                                         std::uint64_t count, const DecodedBlocks& out,
+                                         void* workspace, std::size_t workspace_bytes,
+                                         void* stream);
 
 struct DeviceClassKernels {
   SampleDeviceClassesKernel* sample;

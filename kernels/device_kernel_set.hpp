@@ -1,5 +1,6 @@
 #pragma once
-// The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed to include this.
+// The table of kernel bodies for one kind of device. Nothing of the device's own headers is needed
+// to include this.
 
 #include "kernels/device_block_codec.hpp"
 #include "kernels/device_combine.hpp"
@@ -13,7 +14,8 @@ namespace sparcl::kernels {
 
 struct DeviceKernelSet {
   const char* name;
-  Status (*check_device)();  // whether kernels run on this thread's GPU: its kind, and its driver's age
+  Status (
+      *check_device)();  // whether kernels run on this thread's GPU: its kind, and its driver's age
   MaskGatherKernel* gather_mask;
   MaskScatterKernel* scatter_mask;
   TopKKernels top_k;

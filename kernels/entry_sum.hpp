@@ -1,7 +1,8 @@
 #pragma once
-// Contracts of the kernels that sum sparse vectors, block by block. An entry is a position in a block of up to 65536 elements with
-// an accumulator (reduce.hpp) beside it; positions ascend strictly in a list, from any alignment. Memory space: host. Under a
-// FloatEnvironment. What a list lacks contributes nothing, not even a zero: -0 alone is +0, as everywhere.
+// Contracts of the kernels that sum sparse vectors, block by block. An entry is a position in a
+// block of up to 65536 elements with an accumulator (reduce.hpp) beside it; positions ascend
+// strictly in a list, from any alignment. Memory space: host. Under a FloatEnvironment. What a list
+// lacks contributes nothing, not even a zero: -0 alone is +0, as everywhere.
 
 #include <array>
 #include <cstddef>
@@ -15,10 +16,13 @@ namespace sparcl::kernels {
 using AscendKernel = bool(const std::uint64_t* indices, std::size_t count);
 
 // positions[i] = indices[i] modulo 65536
-using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::uint16_t* positions);
+using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count,
+                                std::uint16_t* positions);
 
-// A bit for each of `elements` (a power of two, 64 at least), set at the indices modulo `elements`. Indices ascend strictly.
-using MarkIndicesKernel = void(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks);
+// A bit for each of `elements` (a power of two, 64 at least), set at the indices modulo `elements`.
+// Indices ascend strictly.
+using MarkIndicesKernel = void(const std::uint64_t* indices, std::size_t count,
+                               std::size_t elements, std::byte* marks);
 
 // How many bits are set; bytes: 8 times a whole number.
 using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
@@ -27,27 +31,31 @@ using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
 enum class Output : std::uint8_t { kCached, kStreamed };
 
 // indices[i] = base + positions[i]
-using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output output,
-                                  std::uint64_t* indices);
+using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count,
+                                  std::uint64_t base, Output output, std::uint64_t* indices);
 
 // A copy of bytes that do not overlap.
-using CopyBytesKernel = void(const std::byte* from, std::size_t bytes, Output output, std::byte* to);
+using CopyBytesKernel = void(const std::byte* from, std::size_t bytes, Output output,
+                             std::byte* to);
 
 struct EntryList {
   const std::uint16_t* positions = nullptr;
   const std::byte* accumulators = nullptr;
   std::size_t count = 0;
-  const std::byte* marks = nullptr;  // where there are no positions: a bit for each element, `count` of them set
+  const std::byte* marks =
+      nullptr;  // where there are no positions: a bit for each element, `count` of them set
 };
 
 // Writing entries may write so many more behind them, of rubbish.
 constexpr std::size_t kEntrySlack = 64;
 
-// The union of two lists, a's accumulators first where both have one. Room for a.count + b.count + kEntrySlack. Returns its size.
-using MergeEntriesKernel = std::size_t(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators);
+// The union of two lists, a's accumulators first where both have one. Room for a.count + b.count +
+// kEntrySlack. Returns its size.
+using MergeEntriesKernel = std::size_t(const EntryList& a, const EntryList& b,
+                                       std::uint16_t* positions, std::byte* accumulators);
 
-// Sums of a stretch of a block, in memory that stays in the nearest cache. What it looks like is the body's own: a window belongs
-// to one KernelSet, type and operation.
+// Sums of a stretch of a block, in memory that stays in the nearest cache. What it looks like is
+// the body's own: a window belongs to one KernelSet, type and operation.
 constexpr std::size_t kWindowBytes = 16384;
 struct alignas(kAccumulatorAlignment) Window {
   std::array<std::byte, kWindowBytes> accumulators;
@@ -57,22 +65,27 @@ struct alignas(kAccumulatorAlignment) Window {
 // Makes a window empty.
 using ClearWindowKernel = void(Window& window);
 
-// Adds entries as long as their positions are below first + elements; first: the position of the window's first element.
-// elements: at most kWindowBytes / accumulator_bytes, and 64 times a whole number. Returns how many were added.
-using AddEntriesKernel = std::size_t(const EntryList& entries, std::uint32_t first, std::size_t elements, Window& window);
+// Adds entries as long as their positions are below first + elements; first: the position of the
+// window's first element. elements: at most kWindowBytes / accumulator_bytes, and 64 times a whole
+// number. Returns how many were added.
+using AddEntriesKernel = std::size_t(const EntryList& entries, std::uint32_t first,
+                                     std::size_t elements, Window& window);
 
-// The same for entries of a list that has marks, from the window's first element's bit on. elements: 64 times a whole number.
+// The same for entries of a list that has marks, from the window's first element's bit on.
+// elements: 64 times a whole number.
 using AddMarkedKernel = std::size_t(const EntryList& entries, std::size_t elements, Window& window);
 
 // into op= other, which is empty then.
 using FoldWindowKernel = void(Window& into, Window& other, std::size_t elements);
 
-// Appends the window's entries, with room for `elements` + kEntrySlack; it is empty then. Returns how many there are.
-using TakeEntriesKernel = std::size_t(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions,
-                                      std::byte* accumulators);
+// Appends the window's entries, with room for `elements` + kEntrySlack; it is empty then. Returns
+// how many there are.
+using TakeEntriesKernel = std::size_t(Window& window, std::uint32_t first, std::size_t elements,
+                                      std::uint16_t* positions, std::byte* accumulators);
 
 // The same with a bit for each element of the window instead of positions.
-using TakeMarkedKernel = std::size_t(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators);
+using TakeMarkedKernel = std::size_t(Window& window, std::size_t elements, std::byte* marks,
+                                     std::byte* accumulators);
 
 struct SparseSumKernels {  // for one data type and operation
   MergeEntriesKernel* merge;
@@ -93,7 +106,9 @@ struct EntryKernels {
   RaisePositionsKernel* raise_positions;
   CopyBytesKernel* copy_bytes;
   // By the number of the data type and the ReduceOp; empty where none has it.
-  std::array<std::array<SparseSumKernels, kReduceOps>, static_cast<std::size_t>(DataType::kBool) + 1> sums;
+  std::array<std::array<SparseSumKernels, kReduceOps>,
+             static_cast<std::size_t>(DataType::kBool) + 1>
+      sums;
 };
 
 }  // namespace sparcl::kernels

@@ -1,6 +1,6 @@
 #pragma once
-// The table of kernel bodies for one kind of memory. Chosen once, outside all loops. Kernels are pure functions: no allocation, no
-// state, safe from any thread. Every body gives the same bits.
+// The table of kernel bodies for one kind of memory. Chosen once, outside all loops. Kernels are
+// pure functions: no allocation, no state, safe from any thread. Every body gives the same bits.
 
 #include <array>
 #include <bit>
@@ -11,11 +11,11 @@
 #include "kernels/bit_list.hpp"
 #include "kernels/classes.hpp"
 #include "kernels/diff.hpp"
+#include "kernels/entry_sum.hpp"
 #include "kernels/gamma.hpp"
 #include "kernels/rans.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/select.hpp"
-#include "kernels/entry_sum.hpp"
 #include "kernels/step.hpp"
 #include "kernels/word_hash.hpp"
 #include "src/base/data_type.hpp"
@@ -33,8 +33,8 @@ struct OrderKernels {  // those that see values as numbers: one set for integers
 enum class Numbers : std::uint8_t { kUnsigned, kSigned, kFloat };
 
 inline Numbers numbers_of(DataType type) {
-  const bool is_signed =
-      type == DataType::kInt8 || type == DataType::kInt16 || type == DataType::kInt32 || type == DataType::kInt64;
+  const bool is_signed = type == DataType::kInt8 || type == DataType::kInt16 ||
+                         type == DataType::kInt32 || type == DataType::kInt64;
   return info(type).is_float ? Numbers::kFloat : is_signed ? Numbers::kSigned : Numbers::kUnsigned;
 }
 
@@ -95,14 +95,24 @@ struct KernelSet {
   AccumulateTable accumulates;
   EntryKernels entries;
 
-  const ElementKernels& of(DataType type) const { return elements[std::countr_zero(element_bytes(type))]; }
-  const OrderKernels& order_of(DataType type) const { return info(type).is_float ? of(type).floating : of(type).integer; }
-  const ReduceKernels& reduce_of(DataType type) const { return reduces[static_cast<std::size_t>(type)]; }
-  const AccumulateKernels& accumulate_of(DataType type) const { return accumulates[static_cast<std::size_t>(type)]; }
+  const ElementKernels& of(DataType type) const {
+    return elements[std::countr_zero(element_bytes(type))];
+  }
+  const OrderKernels& order_of(DataType type) const {
+    return info(type).is_float ? of(type).floating : of(type).integer;
+  }
+  const ReduceKernels& reduce_of(DataType type) const {
+    return reduces[static_cast<std::size_t>(type)];
+  }
+  const AccumulateKernels& accumulate_of(DataType type) const {
+    return accumulates[static_cast<std::size_t>(type)];
+  }
   const SparseSumKernels& sparse_sum_of(DataType type, ReduceOp op) const {
     return entries.sums[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
   }
-  const SelectKernels& select_of(DataType type) const { return of(type).select[static_cast<std::size_t>(numbers_of(type))]; }
+  const SelectKernels& select_of(DataType type) const {
+    return of(type).select[static_cast<std::size_t>(numbers_of(type))];
+  }
 };
 
 // Readable scalar bodies: the oracle of all others.
@@ -111,7 +121,8 @@ const KernelSet& reference_kernels();
 // SIMD bodies for the best instruction set of this machine.
 const KernelSet& cpu_kernels();
 
-// One table for each instruction set that was compiled in and that this machine has, the best one first: for tests and benchmarks.
+// One table for each instruction set that was compiled in and that this machine has, the best one
+// first: for tests and benchmarks.
 const std::vector<KernelSet>& all_cpu_kernels();
 
 }  // namespace sparcl::kernels

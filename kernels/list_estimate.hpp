@@ -1,6 +1,6 @@
 #pragma once
-// About what lists of positions take, on one level and on two (docs/wire-format.md). Integers only, so that every sender, on the
-// host or on a device, decides alike.
+// About what lists of positions take, on one level and on two (docs/wire-format.md). Integers only,
+// so that every sender, on the host or on a device, decides alike.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace sparcl::kernels {
 
-// Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2 squared: the optimum of Golomb's
-// rule for long gaps. At most 16.
+// Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2
+// squared: the optimum of Golomb's rule for long gaps. At most 16.
 constexpr unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t least = 64 * count;
   const std::uint64_t most = 31 * span;
@@ -19,14 +19,16 @@ constexpr unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   return shift < kMostGapShift ? shift : kMostGapShift;
 }
 
-// The bits of a list without those that the sum of its gaps decides: planes, the ones, and of thirds the plane that all have.
+// The bits of a list without those that the sum of its gaps decides: planes, the ones, and of
+// thirds the plane that all have.
 constexpr std::uint64_t fixed_list_bits(std::uint64_t count, GapDivisor divisor) {
   return count * (divisor.shift + (divisor.thirds ? 2 : 1));
 }
 
-// About the bits of a list, without its positions. Low bits are taken to be half their most, and trits to be 0, 1 and 2 alike: then
-// what they cost is as if gaps were longer by one unit of them.
-constexpr std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count, GapDivisor divisor) {
+// About the bits of a list, without its positions. Low bits are taken to be half their most, and
+// trits to be 0, 1 and 2 alike: then what they cost is as if gaps were longer by one unit of them.
+constexpr std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count,
+                                        GapDivisor divisor) {
   if (count == 0) return 0;
   const std::uint64_t unit = std::uint64_t{1} << divisor.shift;
   const std::uint64_t gaps = span - count + (divisor.thirds ? count * unit : 0);
@@ -45,7 +47,8 @@ constexpr unsigned short_shift(unsigned long_shift, std::uint64_t count, std::ui
   return shift < long_shift ? shift : long_shift;
 }
 
-// A list of `count` positions below `elements`, of whose gaps one in times_16 / 16 has been looked at.
+// A list of `count` positions below `elements`, of whose gaps one in times_16 / 16 has been looked
+// at.
 struct GapsSeen {
   std::uint64_t elements, count, times_16 = 16;
 
@@ -54,19 +57,24 @@ struct GapsSeen {
     const std::uint64_t all = seen * times_16 / 16;
     return all < count ? all : count;
   }
-  // About its bits on two levels with that many long gaps, all from 2^shift on; the others seen have this sum. ~0: it cannot be so.
-  constexpr std::uint64_t bits(unsigned shift, std::uint64_t longs, std::uint64_t short_sum_seen) const {
+  // About its bits on two levels with that many long gaps, all from 2^shift on; the others seen
+  // have this sum. ~0: it cannot be so.
+  constexpr std::uint64_t bits(unsigned shift, std::uint64_t longs,
+                               std::uint64_t short_sum_seen) const {
     const std::uint64_t unchanged = elements - count;
     if (unchanged < longs << shift) return ~std::uint64_t{0};  // a bad sample
     const std::uint64_t short_count = count - longs, short_sum = short_sum_seen * times_16 / 16;
     const GapDivisor divisor{short_shift(shift, short_count, short_sum)};
-    const std::uint64_t shorts = shift == 0 ? 0 : about_list_bits(short_count + short_sum, short_count, divisor);
-    return about_list_bits(count, longs) + about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
+    const std::uint64_t shorts =
+        shift == 0 ? 0 : about_list_bits(short_count + short_sum, short_count, divisor);
+    return about_list_bits(count, longs) +
+           about_list_bits(unchanged - (longs << shift) + longs, longs) + shorts;
   }
 };
 
-// Which gaps are looked at first: `each` from first(0) on, from first(1) on ... Most blocks end there, so they are few: a look at
-// all of them would cost 10 % of the time to encode a block of which 1 % changes.
+// Which gaps are looked at first: `each` from first(0) on, from first(1) on ... Most blocks end
+// there, so they are few: a look at all of them would cost 10 % of the time to encode a block of
+// which 1 % changes.
 struct GapSample {
   static constexpr std::size_t kMost = 4;
   std::size_t pairs;  // of neighbouring positions
@@ -78,7 +86,8 @@ struct GapSample {
 };
 constexpr GapSample gap_sample(std::size_t count) {
   const std::size_t pairs = count - 1, share = pairs / 64 < 32 ? 32 : pairs / 64;
-  return pairs < GapSample::kMost * share ? GapSample{pairs, 1, pairs} : GapSample{pairs, GapSample::kMost, share};
+  return pairs < GapSample::kMost * share ? GapSample{pairs, 1, pairs}
+                                          : GapSample{pairs, GapSample::kMost, share};
 }
 
 // What two levels must promise by the sample to be looked at: fewer bits than these.
@@ -88,8 +97,9 @@ constexpr std::uint64_t clustered_bits(std::uint64_t elements, std::uint64_t cou
 }
 // And by all gaps, to be written, beside a list of flat_bits. 0: they cannot pay.
 constexpr std::uint64_t enough_two_level_bits(std::uint64_t flat_bits) {
-  constexpr std::uint64_t kHeadBits = 16;    // its own bytes, and so the least that must be gained
-  constexpr std::uint64_t kLeastGain = 128;  // what gains less than this part of the list is not worth writing
+  constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
+  constexpr std::uint64_t kLeastGain =
+      128;  // what gains less than this part of the list is not worth writing
   if (flat_bits < 4 * kHeadBits) return 0;
   return flat_bits - (flat_bits / kLeastGain > kHeadBits ? flat_bits / kLeastGain : kHeadBits);
 }

@@ -1,10 +1,12 @@
 #pragma once
-// Contracts of the kernels that combine the same elements of several ranks: values are widened to accumulators, these are combined,
-// in an order that is the caller's, and narrowed again. Floats of 8 and 16 bits accumulate as float32 and are rounded once, to
-// nearest, ties to even; the others accumulate as they are, integers modulo their range. Memory space: host. Under a
-// FloatEnvironment (base/float_environment.hpp), so that all ranks round alike.
+// Contracts of the kernels that combine the same elements of several ranks: values are widened to
+// accumulators, these are combined, in an order that is the caller's, and narrowed again. Floats of
+// 8 and 16 bits accumulate as float32 and are rounded once, to nearest, ties to even; the others
+// accumulate as they are, integers modulo their range. Memory space: host. Under a FloatEnvironment
+// (base/float_environment.hpp), so that all ranks round alike.
 //
-// One pattern of bits a number: -0 is widened to +0, and each NaN is narrowed to its type's quiet NaN.
+// One pattern of bits a number: -0 is widened to +0, and each NaN is narrowed to its type's quiet
+// NaN.
 
 #include <array>
 #include <cstddef>
@@ -14,7 +16,12 @@
 
 namespace sparcl::kernels {
 
-enum class ReduceOp : std::uint8_t { kSum, kProd, kMax, kMin };  // a mean is a sum, divided in the end
+enum class ReduceOp : std::uint8_t {
+  kSum,
+  kProd,
+  kMax,
+  kMin
+};  // a mean is a sum, divided in the end
 constexpr std::size_t kReduceOps = 4;
 
 // values: any alignment. accumulators: aligned as kAccumulatorAlignment.
@@ -22,8 +29,8 @@ constexpr std::size_t kAccumulatorAlignment = 64;
 using WidenKernel = void(const std::byte* values, std::size_t count, std::byte* accumulators);
 using NarrowKernel = void(const std::byte* accumulators, std::size_t count, std::byte* values);
 
-// into[i] = into[i] op other[i], both accumulators. max and min of a NaN and anything are NaN. bool: sum and max are "or", prod and
-// min are "and".
+// into[i] = into[i] op other[i], both accumulators. max and min of a NaN and anything are NaN.
+// bool: sum and max are "or", prod and min are "and".
 using CombineKernel = void(std::byte* into, const std::byte* other, std::size_t count);
 
 // Each accumulator by `divisor` > 0: floats are rounded to nearest, integers towards zero.

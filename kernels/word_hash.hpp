@@ -1,8 +1,10 @@
 #pragma once
-// Contract of the state hash (docs/wire-format.md): two sums, modulo 2^64 each, over the 32-bit words of a block, every word times
-// a key of its place. Linear, so that a change moves the sums by itself and nothing else has to be read; 32 x 64 bit products only,
-// which every CPU and GPU has. A multilinear hash in two levels (Carter & Wegman 1979; Lemire & Kaser, "Strongly universal string
-// hashing is fast", 2014): word w of a stripe has key t_j[w], stripe s of a block the odd key r_j[s].
+// Contract of the state hash (docs/wire-format.md): two sums, modulo 2^64 each, over the 32-bit
+// words of a block, every word times a key of its place. Linear, so that a change moves the sums by
+// itself and nothing else has to be read; 32 x 64 bit products only, which every CPU and GPU has. A
+// multilinear hash in two levels (Carter & Wegman 1979; Lemire & Kaser, "Strongly universal string
+// hashing is fast", 2014): word w of a stripe has key t_j[w], stripe s of a block the odd key
+// r_j[s].
 
 #include <array>
 #include <cstddef>
@@ -12,7 +14,8 @@
 
 namespace sparcl::kernels {
 
-constexpr std::size_t kStripeWords = 1024;  // the keys of a stripe for both sums are 16 KiB: half of the smallest L1
+constexpr std::size_t kStripeWords =
+    1024;  // the keys of a stripe for both sums are 16 KiB: half of the smallest L1
 constexpr std::size_t kStripeBytes = 4 * kStripeWords;
 constexpr std::size_t kMaxStripes = 128;  // 65,536 elements of 8 bytes
 
@@ -26,28 +29,32 @@ constexpr std::uint64_t hash_key(std::uint64_t n) {
 
 struct HashKeys {  // both sums' keys side by side
   std::array<std::array<std::uint64_t, 2>, kStripeWords> words;
-  std::array<std::array<std::uint64_t, 2>, kMaxStripes> stripes;  // odd, so that nothing is lost by multiplying
+  std::array<std::array<std::uint64_t, 2>, kMaxStripes>
+      stripes;  // odd, so that nothing is lost by multiplying
 };
 
 constexpr HashKeys make_hash_keys() {
   HashKeys keys{};
   for (std::uint64_t i = 0; i < 2 * kStripeWords; ++i) keys.words[i / 2][i % 2] = hash_key(1 + i);
-  for (std::uint64_t i = 0; i < 2 * kMaxStripes; ++i) keys.stripes[i / 2][i % 2] = hash_key(1 + 2 * kStripeWords + i) | 1;
+  for (std::uint64_t i = 0; i < 2 * kMaxStripes; ++i)
+    keys.stripes[i / 2][i % 2] = hash_key(1 + 2 * kStripeWords + i) | 1;
   return keys;
 }
 
 alignas(64) inline constexpr HashKeys kHashKeys = make_hash_keys();
 
-// The sums over all of a block, at most kMaxStripes * kStripeBytes; its last word is filled up with zeros. Any alignment.
+// The sums over all of a block, at most kMaxStripes * kStripeBytes; its last word is filled up with
+// zeros. Any alignment.
 using HashWordsKernel = Hash128(const std::byte* bytes, std::size_t byte_count);
 
-// The sums over some elements, as if the rest of the block were zeros: for two sets of values at the same positions, as both are
-// wanted always and the keys cost more than the products. new_values may be old_values.
+// The sums over some elements, as if the rest of the block were zeros: for two sets of values at
+// the same positions, as both are wanted always and the keys cost more than the products.
+// new_values may be old_values.
 struct ChangeHashes {
   Hash128 old_values;
   Hash128 new_values;
 };
-using HashChangesKernel = ChangeHashes(const std::uint16_t* positions, std::size_t count, const std::byte* old_values,
-                                       const std::byte* new_values);
+using HashChangesKernel = ChangeHashes(const std::uint16_t* positions, std::size_t count,
+                                       const std::byte* old_values, const std::byte* new_values);
 
 }  // namespace sparcl::kernels

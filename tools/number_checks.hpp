@@ -1,6 +1,7 @@
 #pragma once
-// Checks for options that are numbers, to be given by transform(), which puts them before all others. CLI11 lets "nan" pass its
-// ranges, and takes -1, and what has too many digits, for the largest unsigned number.
+// Checks for options that are numbers, to be given by transform(), which puts them before all
+// others. CLI11 lets "nan" pass its ranges, and takes -1, and what has too many digits, for the
+// largest unsigned number.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace sparcl::tool {
 inline CLI::Validator no_nan() {
   const auto fault = [](std::string& text) {
     std::string lower = text;
-    std::ranges::transform(lower, lower.begin(), [](unsigned char each) { return static_cast<char>(each | 0x20); });
+    std::ranges::transform(lower, lower.begin(),
+                           [](unsigned char each) { return static_cast<char>(each | 0x20); });
     return lower.find("nan") == std::string::npos ? std::string() : "'" + text + "' is no number";
   };
   return CLI::Validator(fault, "", "no_nan");
@@ -23,7 +25,8 @@ inline CLI::Validator is_unsigned() {
   const auto fault = [](std::string& text) {
     std::uint64_t value = 0;
     if (text.starts_with('-')) return "'" + text + "' is negative";
-    const bool is_too_large = std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc::result_out_of_range;
+    const bool is_too_large = std::from_chars(text.data(), text.data() + text.size(), value).ec ==
+                              std::errc::result_out_of_range;
     return is_too_large ? "'" + text + "' is larger than 18446744073709551615" : std::string();
   };
   return CLI::Validator(fault, "", "is_unsigned");

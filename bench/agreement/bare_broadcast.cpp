@@ -14,7 +14,8 @@ constexpr std::uint8_t kData = 1, kVote = 2;
 
 class Source final : public collectives::broadcast::StreamSource {
  public:
-  Source(const codec::BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target)
+  Source(const codec::BlockMap& map, std::span<const std::byte* const> base,
+         std::span<const std::byte* const> target)
       : encoder_(map, base, target, {}, kernels::cpu_kernels()) {}
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
@@ -27,7 +28,8 @@ class Source final : public collectives::broadcast::StreamSource {
 class Target final : public collectives::broadcast::StreamTarget {
  public:
   Target(const codec::BlockMap& map, std::span<std::byte* const> held)
-      : decoder_(map, held, codec::Verify::kTouched, {}, kernels::cpu_kernels(), codec::Writing::kEarly) {}
+      : decoder_(map, held, codec::Verify::kTouched, {}, kernels::cpu_kernels(),
+                 codec::Writing::kEarly) {}
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
     return decoder_.advance(stream, available, kBlocksPerStep, more);
   }
@@ -39,20 +41,22 @@ class Target final : public collectives::broadcast::StreamTarget {
 };
 
 // run_broadcast() without its first round.
-Task stream_and_vote(const comm::CommContext& comm, std::uint32_t number, collectives::broadcast::BroadcastCall& call,
-                     std::uint64_t& stream_bytes) {
+Task stream_and_vote(const comm::CommContext& comm, std::uint32_t number,
+                     collectives::broadcast::BroadcastCall& call, std::uint64_t& stream_bytes) {
   comm::Engine& engine = *comm.engine;
   transport::Transport& transport = engine.transport();
-  const collectives::broadcast::FanoutPlan plan =
-      collectives::broadcast::plan_fanout(comm::link_cost(transport), transport.size(),
-                               comm::guess_update_bytes(call.dense_bytes), comm.broadcast_algorithm, comm.fragment_bytes);
-  collectives::broadcast::MessageStream stream(engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
-                                    plan.fragment_bytes);
+  const collectives::broadcast::FanoutPlan plan = collectives::broadcast::plan_fanout(
+      comm::link_cost(transport), transport.size(), comm::guess_update_bytes(call.dense_bytes),
+      comm.broadcast_algorithm, comm.fragment_bytes);
+  collectives::broadcast::MessageStream stream(
+      engine, {number, kData}, plan.row->links(transport.rank(), call.root, transport.size()),
+      plan.fragment_bytes);
   Status outcome, verdict;
-  Task streaming = call.source != nullptr ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
-  if (Status alive = co_await streaming; !alive.ok()) co_return alive;
+  Task streaming = call.source != nullptr ? stream.send_all(*call.source, outcome)
+                                          : stream.receive_all(*call.target, outcome);
+  SPARCL_CO_RETURN_IF_ERROR(co_await streaming);
   Task vote = comm::agree(engine, {number, kVote}, {}, outcome, verdict);
-  if (Status alive = co_await vote; !alive.ok()) co_return alive;
+  SPARCL_CO_RETURN_IF_ERROR(co_await vote);
   if (!verdict.ok()) co_return verdict;
   Task drained = stream.drain();
   Status done;
@@ -62,22 +66,26 @@ Task stream_and_vote(const comm::CommContext& comm, std::uint32_t number, collec
     done = call.target->commit(stream.bytes());
   }
   stream_bytes = stream.traffic().stream_bytes;
-  if (Status alive = co_await drained; !alive.ok()) co_return alive;
+  SPARCL_CO_RETURN_IF_ERROR(co_await drained);
   for (const std::uint8_t lane : {kData, kVote}) transport.close({number, lane});
   co_return done;
 }
 
-const std::byte* bytes_of(const std::vector<std::uint16_t>& state) { return reinterpret_cast<const std::byte*>(state.data()); }
+const std::byte* bytes_of(const std::vector<std::uint16_t>& state) {
+  return reinterpret_cast<const std::byte*>(state.data());
+}
 
 }  // namespace
 
 Flip::Flip(std::size_t count, double density, bool is_root)
     : is_root_(is_root), array_{DataType::kBfloat16, count}, map_(std::span(&array_, 1)) {
   SeededRandom random(7);
-  for (std::size_t i = 0; i < count; ++i) states_[0].push_back(static_cast<std::uint16_t>(random.next()));
+  for (std::size_t i = 0; i < count; ++i)
+    states_[0].push_back(static_cast<std::uint16_t>(random.next()));
   states_[1] = states_[0];
   states_[1][0] ^= 1;
-  for (std::uint16_t& value : states_[1]) value = static_cast<std::uint16_t>(value ^ (random.chance(density) ? 2 : 0));
+  for (std::uint16_t& value : states_[1])
+    value = static_cast<std::uint16_t>(value ^ (random.chance(density) ? 2 : 0));
   held_ = states_[0];
 }
 
@@ -106,7 +114,8 @@ Task Flip::broadcast(const comm::CommContext& comm, std::uint32_t number, Agreem
   co_return status;
 }
 
-Task Flip::run(const comm::CommContext& comm, std::uint32_t number, Agreement agreement, collectives::broadcast::BroadcastCall& call) {
+Task Flip::run(const comm::CommContext& comm, std::uint32_t number, Agreement agreement,
+               collectives::broadcast::BroadcastCall& call) {
   Status status;
   if (agreement == Agreement::kNone) {
     Task bare = stream_and_vote(comm, number, call, stream_bytes_);

@@ -1,5 +1,6 @@
 #pragma once
-// One array's broadcast with and without the round in which the ranks agree on the call; all else is the same.
+// One array's broadcast with and without the round in which the ranks agree on the call; all else
+// is the same.
 
 #include <cstdint>
 #include <span>
@@ -26,12 +27,13 @@ class Flip {
 
  private:
   comm::Task run(const comm::CommContext& comm, std::uint32_t number, Agreement agreement,
-                        collectives::broadcast::BroadcastCall& call);
+                 collectives::broadcast::BroadcastCall& call);
 
   bool is_root_;
   codec::ArraySpec array_;
   codec::BlockMap map_;
-  std::vector<std::uint16_t> states_[2];  // root: both; others: what is held, and what it must become
+  std::vector<std::uint16_t>
+      states_[2];  // root: both; others: what is held, and what it must become
   std::vector<std::uint16_t> held_;
   int now_ = 0;
   std::uint64_t stream_bytes_ = 0;

@@ -1,5 +1,6 @@
-// What the round in which ranks agree on a call adds to a sparse broadcast: the same stream and vote without it, with it beside the
-// root's encoding (as the library does), and with it before; and the round alone beside MPI_Barrier. By turns in one run, medians.
+// What the round in which ranks agree on a call adds to a sparse broadcast: the same stream and
+// vote without it, with it beside the root's encoding (as the library does), and with it before;
+// and the round alone beside MPI_Barrier. By turns in one run, medians.
 //   mpirun -n 4 bench_agreement --transport ucx
 
 #include <fmt/format.h>
@@ -29,7 +30,8 @@ struct Options {
   bool json = false;
 };
 
-constexpr double kSecondsPerRound = 0.004;  // of each variant: long against the clock, short against what disturbs
+constexpr double kSecondsPerRound =
+    0.004;  // of each variant: long against the clock, short against what disturbs
 
 [[noreturn]] void give_up(const std::string& why) {
   std::fprintf(stderr, "bench_agreement: %s\n", why.c_str());
@@ -39,7 +41,9 @@ constexpr double kSecondsPerRound = 0.004;  // of each variant: long against the
 
 std::unique_ptr<transport::Transport> make_transport(const std::string& name, int rank, int ranks) {
   if (name == "ucx") {
-    auto ucx = transport::UcxTransport::create(rank, ranks, [](std::span<const std::byte> own) { return transport::mpi_gather(MPI_COMM_WORLD, own); });
+    auto ucx = transport::UcxTransport::create(rank, ranks, [](std::span<const std::byte> own) {
+      return transport::mpi_gather(MPI_COMM_WORLD, own);
+    });
     if (!ucx.ok()) give_up(ucx.status().message());
     return std::move(*ucx);
   }
@@ -49,7 +53,8 @@ std::unique_ptr<transport::Transport> make_transport(const std::string& name, in
 }
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
@@ -85,11 +90,13 @@ class Bench {
   std::vector<double> measure(const std::vector<std::function<void()>>& variants) {
     std::vector<std::vector<double>> seen(variants.size());
     std::vector<int> calls(variants.size(), 1);
-    for (int round = -1; round < options_.rounds; ++round) {  // the first warms up, and tells how many make a round
+    for (int round = -1; round < options_.rounds;
+         ++round) {  // the first warms up, and tells how many make a round
       for (std::size_t i = 0; i < variants.size(); ++i) {
         const double each = seconds(round < 0 ? 5 : calls[i], variants[i]);
         if (round >= 0) seen[i].push_back(each);
-        calls[i] = round < 0 ? static_cast<int>(std::clamp(kSecondsPerRound / each, 1.0, 1000.0)) : calls[i];
+        calls[i] = round < 0 ? static_cast<int>(std::clamp(kSecondsPerRound / each, 1.0, 1000.0))
+                             : calls[i];
       }
     }
     std::vector<double> medians;
@@ -125,10 +132,13 @@ class Bench {
       std::printf("%s\n", row.dump().c_str());
       return;
     }
-    fmt::print("{} ranks over {}: the round alone {:.1f} us (MPI_Barrier {:.1f}), {} messages of {} bytes sent by each rank\n",
-               ranks_, options_.transport, medians[1] * 1e6, medians[0] * 1e6, messages, comm::kBallotBytes);
-    fmt::print("{:>12} {:>12} {:>14} {:>14} {:>14} {:>10}\n", "elements", "bytes", "without us", "overlapped us", "before us",
-               "share");
+    fmt::print(
+        "{} ranks over {}: the round alone {:.1f} us (MPI_Barrier {:.1f}), {} messages of {} bytes "
+        "sent by each rank\n",
+        ranks_, options_.transport, medians[1] * 1e6, medians[0] * 1e6, messages,
+        comm::kBallotBytes);
+    fmt::print("{:>12} {:>12} {:>14} {:>14} {:>14} {:>10}\n", "elements", "bytes", "without us",
+               "overlapped us", "before us", "share");
   }
 
   void one_count(std::size_t count) {
@@ -158,8 +168,9 @@ class Bench {
       std::printf("%s\n", row.dump().c_str());
       return;
     }
-    fmt::print("{:>12} {:>12} {:>14.1f} {:>14.1f} {:>14.1f} {:>9.1f}%\n", count, flip.stream_bytes(), medians[0] * 1e6,
-               medians[1] * 1e6, medians[2] * 1e6, share * 100);
+    fmt::print("{:>12} {:>12} {:>14.1f} {:>14.1f} {:>14.1f} {:>9.1f}%\n", count,
+               flip.stream_bytes(), medians[0] * 1e6, medians[1] * 1e6, medians[2] * 1e6,
+               share * 100);
   }
 
   Options options_;
@@ -177,9 +188,14 @@ int main(int argc, char** argv) {
   sparcl::bench::Options options;
   CLI::App app("What the agreement on a call costs a sparse broadcast");
   app.add_option("--counts", options.counts, "elements (bf16)")->capture_default_str();
-  app.add_option("--density", options.density, "share of elements that change")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "timed rounds of each variant")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_option("--transport", options.transport, "mpi or ucx")->capture_default_str()->check(CLI::IsMember({"mpi", "ucx"}));
+  app.add_option("--density", options.density, "share of elements that change")
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "timed rounds of each variant")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--transport", options.transport, "mpi or ucx")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"mpi", "ucx"}));
   app.add_flag("--json", options.json, "JSON lines");
   CLI11_PARSE(app, argc, argv);
   MPI_Init(&argc, &argv);

@@ -1,5 +1,6 @@
 #pragma once
-// The least that a sparse broadcast has to do on this machine, measured: the root reads two arrays, each replica reads and writes the lines that change.
+// The least that a sparse broadcast has to do on this machine, measured: the root reads two arrays,
+// each replica reads and writes the lines that change.
 
 #include <cstdint>
 #include <span>

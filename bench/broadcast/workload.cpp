@@ -16,23 +16,28 @@ std::uint64_t mix(std::uint64_t seed, std::uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// A weight of a trained layer: small, either sign, exponents spread as those of a normal distribution are.
+// A weight of a trained layer: small, either sign, exponents spread as those of a normal
+// distribution are.
 std::uint16_t weight(std::uint64_t seed, std::uint64_t i) {
   const std::uint64_t bits = mix(seed, i);
-  const float magnitude = 0.02f * std::sqrt(-std::log(static_cast<float>((bits >> 40) + 1) / 16777217.0f));
+  const float magnitude =
+      0.02f * std::sqrt(-std::log(static_cast<float>((bits >> 40) + 1) / 16777217.0f));
   std::uint32_t word;
   __builtin_memcpy(&word, &magnitude, sizeof word);
   return static_cast<std::uint16_t>((word >> 16) | ((bits & 1) << 15));
 }
 
-std::uint16_t stepped(std::uint16_t value, std::uint64_t i) { return static_cast<std::uint16_t>(i % 2 == 0 ? value ^ 1 : value + 1); }
+std::uint16_t stepped(std::uint16_t value, std::uint64_t i) {
+  return static_cast<std::uint16_t>(i % 2 == 0 ? value ^ 1 : value + 1);
+}
 
 }  // namespace
 
 void Unmap::operator()(std::uint16_t* memory) const { munmap(memory, bytes); }
 
 Weights allocate_weights(std::size_t count) {
-  const std::size_t bytes = (count * sizeof(std::uint16_t) + (2u << 20)) & ~std::size_t{(2u << 20) - 1};
+  const std::size_t bytes =
+      (count * sizeof(std::uint16_t) + (2u << 20)) & ~std::size_t{(2u << 20) - 1};
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
@@ -62,11 +67,13 @@ std::vector<std::uint64_t> in_clusters(std::uint64_t count, double density, std:
   return chosen;
 }
 
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root, std::size_t stride) {
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered,
+                       bool is_root, std::size_t stride) {
   Workload work;
   work.count = count;
   work.a = allocate_weights(count);
-  work.changed = clustered ? in_clusters(count / stride, density, seed) : strewn(count / stride, density, seed);
+  work.changed = clustered ? in_clusters(count / stride, density, seed)
+                           : strewn(count / stride, density, seed);
   for (std::uint64_t& word : work.changed) word *= stride;
   for (std::size_t i = 0; i < count; ++i) work.a[i] = weight(seed, i);
   if (!is_root) return work;
@@ -76,7 +83,8 @@ Workload make_workload(std::size_t count, double density, std::uint64_t seed, bo
   return work;
 }
 
-bool holds(std::span<const std::uint16_t> held, const Workload& work, std::uint64_t seed, bool state_b) {
+bool holds(std::span<const std::uint16_t> held, const Workload& work, std::uint64_t seed,
+           bool state_b) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < held.size(); ++i) {
     std::uint16_t expected = weight(seed, i);

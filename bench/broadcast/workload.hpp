@@ -1,5 +1,6 @@
 #pragma once
-// Two bf16 states A and B that differ at a chosen share of their elements, on huge pages, the same on every rank from one seed.
+// Two bf16 states A and B that differ at a chosen share of their elements, on huge pages, the same
+// on every rank from one seed.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,16 +21,19 @@ Weights allocate_weights(std::size_t count);
 struct Workload {
   std::size_t count = 0;
   std::vector<std::uint64_t> changed;  // ascending
-  Weights a, b;                        // root: both states. Others: `a` is what they hold, b is unused
+  Weights a, b;  // root: both states. Others: `a` is what they hold, b is unused
 };
 
 constexpr std::size_t kClusterElements = 4096;
 
-// A share `density` of the elements changes, each by one step of its last place: strewn, or clustered (half of the elements of a few clusters).
-// stride: words of 16 bits an element, the first of which changes (2: float32, its low half noise).
-Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered, bool is_root, std::size_t stride = 1);
+// A share `density` of the elements changes, each by one step of its last place: strewn, or
+// clustered (half of the elements of a few clusters). stride: words of 16 bits an element, the
+// first of which changes (2: float32, its low half noise).
+Workload make_workload(std::size_t count, double density, std::uint64_t seed, bool clustered,
+                       bool is_root, std::size_t stride = 1);
 
 // Whether `held` is state A (or B), compared without a second copy.
-bool holds(std::span<const std::uint16_t> held, const Workload& workload, std::uint64_t seed, bool state_b);
+bool holds(std::span<const std::uint16_t> held, const Workload& workload, std::uint64_t seed,
+           bool state_b);
 
 }  // namespace bench

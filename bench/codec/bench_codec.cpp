@@ -1,4 +1,5 @@
-// Size and speed of the codec against the entropy limit, the speed of reading memory in the same rounds, and what others send.
+// Size and speed of the codec against the entropy limit, the speed of reading memory in the same
+// rounds, and what others send.
 //   bench_codec --suite speed --trace ../shared/data/trace
 // Speeds are GB/s of the dense array; medians, and medians of ratios within a round.
 
@@ -35,7 +36,8 @@ std::string today() {
 std::vector<const kernels::KernelSet*> find_kernels(const std::string& name) {
   std::vector<const kernels::KernelSet*> found;
   for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) {
-    if (name == "all" || std::string(set.name).find(name) != std::string::npos) found.push_back(&set);
+    if (name == "all" || std::string(set.name).find(name) != std::string::npos)
+      found.push_back(&set);
   }
   if (name == "ref") found = {&kernels::reference_kernels()};
   if (name == "best") found = {&kernels::cpu_kernels()};
@@ -62,11 +64,15 @@ int main(int argc, char** argv) {
   for (const Suite& suite : suites()) names += fmt::format("\n  {}: {}", suite.name, suite.what);
   CLI::App app("Size and speed of the codec on one core. Suites:" + names);
   app.add_option("--suite", wanted, "one of the above, or all")->capture_default_str();
-  app.add_option("--elements", options.elements, "elements of made-up inputs")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--elements", options.elements, "elements of made-up inputs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--density", options.densities, "these densities instead of the suite's")->check(CLI::Range(1e-9, 1.0));
+  app.add_option("--density", options.densities, "these densities instead of the suite's")
+      ->check(CLI::Range(1e-9, 1.0));
   app.add_option("--trace", options.trace, "folder with weights/step_NN.safetensors");
-  app.add_option("--kernels", kernels, "two (the best and AVX2), best, all, ref, or part of a name")->capture_default_str();
+  app.add_option("--kernels", kernels, "two (the best and AVX2), best, all, ref, or part of a name")
+      ->capture_default_str();
   app.add_option("--commit", commit, "named in the output");
   app.add_flag("--json", json, "one JSON line a row");
   CLI11_PARSE(app, argc, argv);
@@ -76,12 +82,16 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "no kernels named {} on this machine\n", kernels);
     return 2;
   }
-  // Large buffers are taken from the system once and not for each round: page faults are nobody's codec.
+  // Large buffers are taken from the system once and not for each round: page faults are nobody's
+  // codec.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report report(json);
-  report.begin(
-      {{"about", "bench_codec"}, {"commit", commit}, {"date", today()}, {"machine", machine()}, {"compiler", __VERSION__}});
+  report.begin({{"about", "bench_codec"},
+                {"commit", commit},
+                {"date", today()},
+                {"machine", machine()},
+                {"compiler", __VERSION__}});
   bool ran = false;
   for (const Suite& suite : suites()) {
     if (wanted != "all" && wanted != suite.name) continue;

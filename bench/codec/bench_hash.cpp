@@ -1,4 +1,5 @@
-// Speed of the state hash's kernels, body by body, beside XXH3 on the same bytes: medians of processor time on one core.
+// Speed of the state hash's kernels, body by body, beside XXH3 on the same bytes: medians of
+// processor time on one core.
 //   bench_hash
 
 #include <fmt/format.h>
@@ -62,7 +63,8 @@ std::vector<Changes> changes(double density, std::size_t width) {
 
 volatile std::uint64_t keep;
 
-// GB/s of hash(bytes) over all blocks: where they lie in memory, and of one block again and again in the cache.
+// GB/s of hash(bytes) over all blocks: where they lie in memory, and of one block again and again
+// in the cache.
 template <class Hash>
 void report_dense(const char* name, const HugeBuffer& memory, Hash hash) {
   const auto speed = [&](std::size_t step) {
@@ -97,13 +99,20 @@ void run() {
 
   fmt::print("all words        from memory, in cache\n");
   for (const kernels::KernelSet* set : sets)
-    report_dense(set->name, memory, [&](const std::byte* bytes) { return set->hash_words(bytes, kBlockBytes).low; });
-  report_dense("XXH3-128", memory, [](const std::byte* bytes) { return xxh3_128({bytes, kBlockBytes}).low; });
-  report_dense("CRC32C", memory, [](const std::byte* bytes) { return std::uint64_t{crc32c({bytes, kBlockBytes})}; });
+    report_dense(set->name, memory,
+                 [&](const std::byte* bytes) { return set->hash_words(bytes, kBlockBytes).low; });
+  report_dense("XXH3-128", memory, [](const std::byte* bytes) {
+    return xxh3_128({bytes, kBlockBytes}).low;
+  });
+  report_dense("CRC32C", memory, [](const std::byte* bytes) {
+    return std::uint64_t{crc32c({bytes, kBlockBytes})};
+  });
 
-  fmt::print("\nns a change      {:>12} {:>7} {:>7} {:>7}   (old and new values, both sums)\n", "", "0.3 %", "1 %", "5 %");
+  fmt::print("\nns a change      {:>12} {:>7} {:>7} {:>7}   (old and new values, both sums)\n", "",
+             "0.3 %", "1 %", "5 %");
   for (const std::size_t width : {1u, 2u, 4u, 8u}) {
-    const std::vector<std::vector<Changes>> inputs{changes(0.003, width), changes(0.01, width), changes(0.05, width)};
+    const std::vector<std::vector<Changes>> inputs{changes(0.003, width), changes(0.01, width),
+                                                   changes(0.05, width)};
     const auto report = [&](const char* name, auto hash) {
       fmt::print("{:<16} {:>2} bytes each", name, width);
       for (const auto& input : inputs) fmt::print(" {:>7.2f}", per_change(input, hash));
@@ -112,11 +121,13 @@ void run() {
     for (const kernels::KernelSet* set : sets) {
       auto* kernel = set->elements[static_cast<std::size_t>(std::countr_zero(width))].hash_changes;
       report(set->name, [&](const Changes& block) {
-        const auto sums = kernel(block.positions.data(), block.positions.size(), block.olds.data(), block.news.data());
+        const auto sums = kernel(block.positions.data(), block.positions.size(), block.olds.data(),
+                                 block.news.data());
         return sums.old_values.low ^ sums.new_values.high;
       });
     }
-    report("XXH3-64, twice", [](const Changes& block) { return xxh3_64(block.olds) ^ xxh3_64(block.news); });
+    report("XXH3-64, twice",
+           [](const Changes& block) { return xxh3_64(block.olds) ^ xxh3_64(block.news); });
   }
 }
 

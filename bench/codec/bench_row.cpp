@@ -69,7 +69,9 @@ void Report::add(const Row& row) {
     return;
   }
   const std::string input = row.value("input", "");
-  if (input != input_) fmt::print("{} ({} elements, {} changed)\n", input, row.value("elements", 0ULL), row.value("changed", 0ULL));
+  if (input != input_)
+    fmt::print("{} ({} elements, {} changed)\n", input, row.value("elements", 0ULL),
+               row.value("changed", 0ULL));
   input_ = input;
   fmt::print("  {:<22} {:<16}", row.value("coder", ""), row.value("kernels", ""));
   for (const Column& column : kColumns) {
@@ -121,7 +123,8 @@ void add_speeds(Row& row, const Input& input, double encode_seconds, double appl
   row["apply_gbs"] = bytes / apply_seconds / 1e9;
 }
 
-void add_times(Row& row, const Input& input, const OwnTimes& times, const char* kernels, std::uint64_t touched) {
+void add_times(Row& row, const Input& input, const OwnTimes& times, const char* kernels,
+               std::uint64_t touched) {
   const auto bytes = static_cast<double>(input.bytes());
   const auto speed = [&](const char* key, const Samples& samples) {
     if (!samples.empty()) row[key] = bytes / median(samples) / 1e9;
@@ -143,13 +146,15 @@ void add_times(Row& row, const Input& input, const OwnTimes& times, const char* 
   row["unchecked_of_read_one"] = paired_ratio(times.read_one, times.unchecked);
   row["one_pass_of_read_one"] = paired_ratio(times.read_one, times.one_pass);
   row["touched"] = static_cast<double>(touched) / bytes;
-  const double share = 2 * static_cast<double>(touched) / bytes;  // each of these lines is read, and written back
+  const double share =
+      2 * static_cast<double>(touched) / bytes;  // each of these lines is read, and written back
   row["apply_of_touched"] = share * paired_ratio(times.read_one, times.apply);
   row["one_pass_of_touched"] = share * paired_ratio(times.read_one, times.one_pass);
   row["unchecked_of_touched"] = share * paired_ratio(times.read_one, times.unchecked);
   row["hash_of_encode"] = paired_ratio(times.hash, times.encode);
   row["hash_of_one_pass"] = paired_ratio(times.hash, times.one_pass);
-  if (!times.encode_plain.empty()) row["encode_hash_cost"] = paired_ratio(times.encode, times.encode_plain) - 1;
+  if (!times.encode_plain.empty())
+    row["encode_hash_cost"] = paired_ratio(times.encode, times.encode_plain) - 1;
 }
 
 }  // namespace sparcl::bench

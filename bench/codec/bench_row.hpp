@@ -1,6 +1,6 @@
 #pragma once
-// One measurement as a line: a table for people, JSON for machines. All of a row's figures are in the JSON, the table has the main
-// ones.
+// One measurement as a line: a table for people, JSON for machines. All of a row's figures are in
+// the JSON, the table has the main ones.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -30,7 +30,8 @@ class Report {
 // What was coded and how small it became.
 Row size_row(const Input& input, const std::string& coder, std::uint64_t bytes);
 // Adds speeds, and their shares of what memory allows. Speeds are GB/s of the dense array.
-void add_times(Row& row, const Input& input, const OwnTimes& times, const char* kernels, std::uint64_t touched);
+void add_times(Row& row, const Input& input, const OwnTimes& times, const char* kernels,
+               std::uint64_t touched);
 void add_speeds(Row& row, const Input& input, double encode_seconds, double apply_seconds);
 
 }  // namespace sparcl::bench

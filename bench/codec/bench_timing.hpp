@@ -1,6 +1,6 @@
 #pragma once
-// Times of repeated runs, and what is said of them: medians, and medians of ratios within one round, where what disturbs the
-// machine disturbs both.
+// Times of repeated runs, and what is said of them: medians, and medians of ratios within one
+// round, where what disturbs the machine disturbs both.
 
 #include <time.h>
 
@@ -10,7 +10,8 @@
 
 namespace sparcl::bench {
 
-// Time of this thread on its core: what runs beside it disturbs less than with a wall clock. For work that never waits.
+// Time of this thread on its core: what runs beside it disturbs less than with a wall clock. For
+// work that never waits.
 inline double thread_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -36,7 +37,8 @@ using Samples = std::vector<double>;  // seconds, one a round
 // Median over the rounds of part / whole.
 inline double paired_ratio(const Samples& part, const Samples& whole) {
   Samples ratios;
-  for (std::size_t i = 0; i < std::min(part.size(), whole.size()); ++i) ratios.push_back(part[i] / whole[i]);
+  for (std::size_t i = 0; i < std::min(part.size(), whole.size()); ++i)
+    ratios.push_back(part[i] / whole[i]);
   return median(ratios);
 }
 

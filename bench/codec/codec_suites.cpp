@@ -25,18 +25,21 @@ class Bench {
     Row row = size_row(input, mode.name, 0);
     const OwnTimes times = measure_own(input, mode, kernels, rounds, held_.data());
     row = size_row(input, mode.name, times.encoded_bytes);
-    add_times(row, input, times, kernels.name, touched_bytes(input.base.data(), input.target.data(), input.bytes()));
+    add_times(row, input, times, kernels.name,
+              touched_bytes(input.base.data(), input.target.data(), input.bytes()));
     report_.add(row);
   }
 
   // Every mode of our own.
   void own(const Input& input) {
-    for (const OwnMode& mode : own_modes()) own(input, mode, *options_.kernels.front(), options_.rounds);
+    for (const OwnMode& mode : own_modes())
+      own(input, mode, *options_.kernels.front(), options_.rounds);
   }
 
   void size_only(const Input& input) {
     for (const OwnMode& mode : own_modes()) {
-      report_.add(size_row(input, mode.name, encode_own(input, mode, *options_.kernels.front()).size()));
+      report_.add(
+          size_row(input, mode.name, encode_own(input, mode, *options_.kernels.front()).size()));
     }
   }
 
@@ -92,7 +95,9 @@ void each_trace(const Options& options, Report& report, Work work) {
   if (options.trace.empty()) return report.note("trace: skipped, no folder given (--trace)");
   for (int step = 1; step <= kTraceSteps; ++step) {
     const Input input = trace_input(options.trace, step);
-    if (input.elements == 0) return report.note(fmt::format("trace: skipped, step {} cannot be read in {}", step, options.trace));
+    if (input.elements == 0)
+      return report.note(
+          fmt::format("trace: skipped, step {} cannot be read in {}", step, options.trace));
     work(input);
   }
 }
@@ -101,7 +106,8 @@ void speed(const Options& options, Report& report) {
   Bench bench(options, report);
   for (const double density : densities(options, {0.003, 0.01, 0.02, 0.05, 0.5})) {
     const Input input = iid_input(options.elements, density);
-    for (const auto* kernels : options.kernels) bench.own(input, own_modes()[0], *kernels, options.rounds);
+    for (const auto* kernels : options.kernels)
+      bench.own(input, own_modes()[0], *kernels, options.rounds);
   }
 }
 
@@ -110,19 +116,21 @@ void masters(const Options& options, Report& report) {
   for (const Steps steps : {Steps::kNormal, Steps::kOneSize}) {
     for (const double density : densities(options, {0.003, 0.01, 0.02, 0.05})) {
       const Input input = masters_input(DataType::kBfloat16, options.elements, density, steps);
-      for (const auto* kernels : options.kernels) bench.own(input, own_modes()[1], *kernels, options.rounds);
+      for (const auto* kernels : options.kernels)
+        bench.own(input, own_modes()[1], *kernels, options.rounds);
     }
   }
 }
 
 void density(const Options& options, Report& report) {
   Bench bench(options, report);
-  const std::vector<double> all = densities(options, {1e-6, 1e-5, 1e-4, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1});
+  const std::vector<double> all =
+      densities(options, {1e-6, 1e-5, 1e-4, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1});
   for (const bool from_masters : {false, true}) {
     for (const double density : all) {
       if (from_masters && (density < 1e-4 || density > 0.6)) continue;
-      const Input input =
-          from_masters ? masters_input(DataType::kBfloat16, small(options), density) : iid_input(small(options), density);
+      const Input input = from_masters ? masters_input(DataType::kBfloat16, small(options), density)
+                                       : iid_input(small(options), density);
       bench.own(input);
       bench.peers(input, sparse_peers());
       bench.peers(input, {whole_peers().front()});
@@ -134,20 +142,24 @@ void density(const Options& options, Report& report) {
   }
 }
 
-// Rows of embeddings and experts: long runs; what attention touches: shorter ones; block masks: whole blocks.
+// Rows of embeddings and experts: long runs; what attention touches: shorter ones; block masks:
+// whole blocks.
 void clusters(const Options& options, Report& report) {
-  constexpr Clusters kClusters[] = {{0.01, 0.5, 16},  {0.01, 0.2, 128},   {0.01, 0.2, 1024},  {0.01, 0.5, 4096},
-                                    {0.05, 0.3, 512}, {0.002, 0.1, 8192}, {0.01, 0.999, 2048}};
+  constexpr Clusters kClusters[] = {{0.01, 0.5, 16},    {0.01, 0.2, 128}, {0.01, 0.2, 1024},
+                                    {0.01, 0.5, 4096},  {0.05, 0.3, 512}, {0.002, 0.1, 8192},
+                                    {0.01, 0.999, 2048}};
   Bench bench(options, report);
   for (const Clusters& row : kClusters)
-    bench.own(clustered_input(small(options), row), own_modes()[0], *options.kernels.front(), options.rounds);
+    bench.own(clustered_input(small(options), row), own_modes()[0], *options.kernels.front(),
+              options.rounds);
 }
 
 void blocks(const Options& options, Report& report) {
   Bench bench(options, report);
   for (const double inside : {1.0, 0.25}) {
     for (const std::uint64_t block : {8u, 32u, 64u, 128u, 512u, 4096u, 65536u}) {
-      bench.own(block_input(small(options), block, 0.01, inside), own_modes()[0], *options.kernels.front(), options.rounds);
+      bench.own(block_input(small(options), block, 0.01, inside), own_modes()[0],
+                *options.kernels.front(), options.rounds);
     }
   }
 }
@@ -177,8 +189,8 @@ void peers(const Options& options, Report& report) {
   Bench bench(options, report);
   for (const double density : densities(options, {0.01})) {
     for (const bool from_masters : {false, true}) {
-      const Input input =
-          from_masters ? masters_input(DataType::kBfloat16, small(options), density) : iid_input(small(options), density);
+      const Input input = from_masters ? masters_input(DataType::kBfloat16, small(options), density)
+                                       : iid_input(small(options), density);
       bench.own(input);
       bench.peers(input, sparse_peers());
       bench.peers(input, whole_peers());
@@ -194,23 +206,27 @@ void outer(const Options& options, Report& report) {
       const Bytes inner = encode_own(input, mode, *options.kernels.front());
       Row row = size_row(input, mode.name, inner.size());
       for (const int level : {1, 3, 19}) {
-        row[fmt::format("zstd_{}", level)] = static_cast<double>(zstd_of(inner, level).size()) / static_cast<double>(inner.size());
+        row[fmt::format("zstd_{}", level)] =
+            static_cast<double>(zstd_of(inner, level).size()) / static_cast<double>(inner.size());
       }
       report.add(row);
     }
   };
-  const std::uint64_t elements = std::min<std::uint64_t>(options.elements, kSmall / 4);  // zstd-19 takes its time
+  const std::uint64_t elements =
+      std::min<std::uint64_t>(options.elements, kSmall / 4);  // zstd-19 takes its time
   for (const double density : {1e-4, 0.003, 0.01, 0.05, 0.5}) around(iid_input(elements, density));
   around(clustered_input(elements, {0.01, 0.2, 1024}));
   around(block_input(elements, 128, 0.01, 1));
-  for (const double density : {0.003, 0.01, 0.05}) around(masters_input(DataType::kBfloat16, elements, density));
+  for (const double density : {0.003, 0.01, 0.05})
+    around(masters_input(DataType::kBfloat16, elements, density));
   for (const std::string& name : typed_names()) around(typed_input(name, elements / 2));
   each_trace(options, report, around);
 }
 
 constexpr Suite kSuites[] = {
     {"speed", "independent changes as a broadcast sends them, on each instruction set", speed},
-    {"masters", "bf16 weights of fp32 masters, with exponent classes, on each instruction set", masters},
+    {"masters", "bf16 weights of fp32 masters, with exponent classes, on each instruction set",
+     masters},
     {"density", "sizes and speeds over the share that changes", density},
     {"clusters", "changes in runs of random lengths", clusters},
     {"blocks", "masks of whole blocks", blocks},

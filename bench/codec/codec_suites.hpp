@@ -12,7 +12,8 @@
 namespace sparcl::bench {
 
 struct Options {
-  std::uint64_t elements = std::uint64_t{1} << 26;  // of made-up inputs; of the suites for sizes alone at most 2^24
+  std::uint64_t elements = std::uint64_t{1}
+                           << 26;  // of made-up inputs; of the suites for sizes alone at most 2^24
   int rounds = 9;
   std::string trace;
   std::vector<double> densities;                   // empty: the suite's own

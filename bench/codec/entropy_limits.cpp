@@ -10,7 +10,8 @@ namespace {
 
 constexpr unsigned kKeys = 256;
 
-// What chooses the statistics: the top eight bits of a float's magnitude, as in the wire format's classes.
+// What chooses the statistics: the top eight bits of a float's magnitude, as in the wire format's
+// classes.
 template <class Bits>
 unsigned key_of(Bits value, bool is_float) {
   constexpr unsigned kWidth = 8 * sizeof(Bits);
@@ -35,7 +36,8 @@ double set_bits(double changed, double count) {
 template <class Bits>
 Limits count_limits(const Bits* base, const Bits* target, std::uint64_t count, bool is_float) {
   constexpr bool kCounted = sizeof(Bits) <= 2;
-  constexpr std::size_t kSteps = kCounted ? std::size_t{1} << (8 * std::min<std::size_t>(sizeof(Bits), 2)) : 1;
+  constexpr std::size_t kSteps =
+      kCounted ? std::size_t{1} << (8 * std::min<std::size_t>(sizeof(Bits), 2)) : 1;
   std::vector<std::uint64_t> elements(kKeys), changed(kKeys);
   std::vector<std::uint32_t> steps(kCounted ? kKeys * kSteps : 1);
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -43,7 +45,8 @@ Limits count_limits(const Bits* base, const Bits* target, std::uint64_t count, b
     ++elements[key];
     if (base[i] == target[i]) continue;
     ++changed[key];
-    if constexpr (kCounted) ++steps[key * kSteps + static_cast<Bits>(ord(target[i], is_float) - ord(base[i], is_float))];
+    if constexpr (kCounted)
+      ++steps[key * kSteps + static_cast<Bits>(ord(target[i], is_float) - ord(base[i], is_float))];
   }
   Limits limits;
   for (const std::uint64_t times : changed) limits.changed += times;
@@ -52,7 +55,8 @@ Limits count_limits(const Bits* base, const Bits* target, std::uint64_t count, b
   limits.blind.known = limits.given_old.known = kCounted;
   limits.blind.place_bits = set_bits(all, static_cast<double>(count)) / all;
   for (unsigned key = 0; key < kKeys; ++key) {
-    limits.given_old.place_bits += set_bits(static_cast<double>(changed[key]), static_cast<double>(elements[key])) / all;
+    limits.given_old.place_bits +=
+        set_bits(static_cast<double>(changed[key]), static_cast<double>(elements[key])) / all;
   }
   if constexpr (kCounted) {
     const auto add = [all](double& bits, double times, double of) {
@@ -73,11 +77,13 @@ Limits count_limits(const Bits* base, const Bits* target, std::uint64_t count, b
 
 }  // namespace
 
-Limits limits_of(DataType type, const std::byte* base, const std::byte* target, std::uint64_t count) {
+Limits limits_of(DataType type, const std::byte* base, const std::byte* target,
+                 std::uint64_t count) {
   const bool is_float = info(type).is_float;
   const auto of = [&](auto bits) {
     using Bits = decltype(bits);
-    return count_limits(reinterpret_cast<const Bits*>(base), reinterpret_cast<const Bits*>(target), count, is_float);
+    return count_limits(reinterpret_cast<const Bits*>(base), reinterpret_cast<const Bits*>(target),
+                        count, is_float);
   };
   switch (element_bytes(type)) {
     case 1:
@@ -91,8 +97,8 @@ Limits limits_of(DataType type, const std::byte* base, const std::byte* target, 
   }
 }
 
-double chain_place_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count, double inside, double leave,
-                        double enter) {
+double chain_place_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count,
+                        double inside, double leave, double enter) {
   double active = enter / (enter + leave);  // given all elements so far
   double bits = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -105,8 +111,8 @@ double chain_place_bits(const std::uint16_t* base, const std::uint16_t* target, 
   return bits;
 }
 
-double block_place_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count, std::uint64_t block,
-                        double active, double inside) {
+double block_place_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count,
+                        std::uint64_t block, double active, double inside) {
   double bits = 0;
   for (std::uint64_t first = 0; first < count; first += block) {
     const std::uint64_t size = std::min(block, count - first);

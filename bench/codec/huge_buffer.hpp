@@ -1,5 +1,6 @@
 #pragma once
-// Bytes on huge pages where the system gives them: what a training's allocator does with tensors of this size.
+// Bytes on huge pages where the system gives them: what a training's allocator does with tensors of
+// this size.
 
 #include <sys/mman.h>
 
@@ -21,7 +22,8 @@ class HugeBuffer {
     data_ = static_cast<std::byte*>(at);
   }
   ~HugeBuffer() { std::free(data_); }
-  HugeBuffer(HugeBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  HugeBuffer(HugeBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   HugeBuffer& operator=(HugeBuffer&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);

@@ -32,7 +32,8 @@ SPARCL_BENCH_CLONES std::uint64_t read_one(const std::byte* a, std::size_t bytes
   return sum;
 }
 
-SPARCL_BENCH_CLONES std::uint64_t read_two(const std::byte* a, const std::byte* b, std::size_t bytes) {
+SPARCL_BENCH_CLONES std::uint64_t read_two(const std::byte* a, const std::byte* b,
+                                           std::size_t bytes) {
   std::uint64_t sums[kWords] = {};
   for (std::size_t i = 0; i + kLine <= bytes; i += kLine) {
     std::uint64_t x[kWords];

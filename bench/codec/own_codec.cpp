@@ -26,7 +26,8 @@ void require(const Status& status) {
 class StagingSink : public codec::ByteSink {
  public:
   std::byte* reserve(std::size_t bytes) override {
-    const std::size_t left = Staging::kSegmentBytes - static_cast<std::size_t>(used_ % Staging::kSegmentBytes);
+    const std::size_t left =
+        Staging::kSegmentBytes - static_cast<std::size_t>(used_ % Staging::kSegmentBytes);
     direct_ = bytes <= left;
     if (!direct_) {
       spill_.resize(bytes);
@@ -72,7 +73,8 @@ class Run {
   }
 
   // Seconds of checking and of applying.
-  std::pair<double, double> decode(const StagingSink& stream, std::byte* held, codec::Verify verify, codec::Writing writing) const {
+  std::pair<double, double> decode(const StagingSink& stream, std::byte* held, codec::Verify verify,
+                                   codec::Writing writing) const {
     Stopwatch watch;
     codec::UpdateDecoder decoder(map_, {&held, 1}, verify, {}, kernels_, writing);
     if (!input_.fresh) decoder.track(base_hash_);
@@ -109,7 +111,8 @@ class KernelRun {
   std::uint64_t diff() {
     std::uint64_t sum = 0;
     each_block([&](std::uint64_t first, std::size_t count) {
-      sum += kernels_.diff(input_.base.data() + first * width_, input_.target.data() + first * width_, count, 0, scratch_.data());
+      sum += kernels_.diff(input_.base.data() + first * width_,
+                           input_.target.data() + first * width_, count, 0, scratch_.data());
     });
     return sum;
   }
@@ -125,7 +128,9 @@ class KernelRun {
       for (int time = 0; time < times; ++time) {
         at = window_at;
         for (std::size_t i = window; i < last; at += counts_[i++]) {
-          sum += kernels_.hash_changes(positions_.data() + at, counts_[i], olds_.data() + at * width_, news_.data() + at * width_)
+          sum += kernels_
+                     .hash_changes(positions_.data() + at, counts_[i], olds_.data() + at * width_,
+                                   news_.data() + at * width_)
                      .old_values.low;
         }
       }
@@ -145,12 +150,16 @@ class KernelRun {
   void find_changes() {
     std::vector<std::byte> olds(kBlock * width_ + kernels::kValueSlackBytes), news(olds.size());
     each_block([&](std::uint64_t first, std::size_t count) {
-      const std::size_t changed = kernels_.diff_values(input_.base.data() + first * width_, input_.target.data() + first * width_,
-                                                       count, 0, scratch_.data(), olds.data(), news.data());
+      const std::size_t changed = kernels_.diff_values(
+          input_.base.data() + first * width_, input_.target.data() + first * width_, count, 0,
+          scratch_.data(), olds.data(), news.data());
       counts_.push_back(changed);
-      positions_.insert(positions_.end(), scratch_.begin(), scratch_.begin() + static_cast<std::ptrdiff_t>(changed));
-      olds_.insert(olds_.end(), olds.begin(), olds.begin() + static_cast<std::ptrdiff_t>(changed * width_));
-      news_.insert(news_.end(), news.begin(), news.begin() + static_cast<std::ptrdiff_t>(changed * width_));
+      positions_.insert(positions_.end(), scratch_.begin(),
+                        scratch_.begin() + static_cast<std::ptrdiff_t>(changed));
+      olds_.insert(olds_.end(), olds.begin(),
+                   olds.begin() + static_cast<std::ptrdiff_t>(changed * width_));
+      news_.insert(news_.end(), news.begin(),
+                   news.begin() + static_cast<std::ptrdiff_t>(changed * width_));
     });
     positions_.resize(positions_.size() + kernels::kPositionSlack);
   }
@@ -158,7 +167,8 @@ class KernelRun {
   const Input& input_;
   const std::size_t width_;
   const kernels::ElementKernels& kernels_;
-  std::vector<std::uint16_t> scratch_ = std::vector<std::uint16_t>(kBlock + kernels::kPositionSlack);
+  std::vector<std::uint16_t> scratch_ =
+      std::vector<std::uint16_t>(kBlock + kernels::kPositionSlack);
   std::vector<std::size_t> counts_;
   std::vector<std::uint16_t> positions_;
   std::vector<std::byte> olds_;
@@ -173,7 +183,8 @@ const std::vector<OwnMode>& own_modes() {
   return modes;
 }
 
-OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels, int rounds, std::byte* held) {
+OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels,
+                     int rounds, std::byte* held) {
   const Run run(input, mode, kernels);
   KernelRun alone(input, kernels);
   StagingSink stream, scratch;
@@ -186,7 +197,8 @@ OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::Ker
     std::memcpy(held, run.base(), input.bytes());
     const auto seconds = run.decode(stream, held, verify, writing);
     if (compare && std::memcmp(held, run.target(), input.bytes()) != 0)
-      require(Status(Code::kInternalError, fmt::format("{}, {}: what was applied is not the target", input.name, mode.name)));
+      require(Status(Code::kInternalError, fmt::format("{}, {}: what was applied is not the target",
+                                                       input.name, mode.name)));
     return seconds;
   };
   for (int round = 0; round < rounds; ++round) {
@@ -207,7 +219,8 @@ OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::Ker
     const double cold = watch.lap();
     keep = keep + alone.hash(5);
     times.hash.push_back((watch.lap() - cold) / 4);
-    const auto [check, apply] = decode(codec::Verify::kTouched, codec::Writing::kStaged, round == 0);
+    const auto [check, apply] =
+        decode(codec::Verify::kTouched, codec::Writing::kStaged, round == 0);
     times.check.push_back(check);
     times.apply.push_back(apply);
     const auto early = decode(codec::Verify::kTouched, codec::Writing::kEarly, round == 0);
@@ -218,7 +231,8 @@ OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::Ker
   return times;
 }
 
-std::vector<std::byte> encode_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels) {
+std::vector<std::byte> encode_own(const Input& input, const OwnMode& mode,
+                                  const kernels::KernelSet& kernels) {
   StagingSink stream;
   Run(input, mode, kernels).encode(true, stream);
   std::vector<std::byte> copy;

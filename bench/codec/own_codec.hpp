@@ -23,8 +23,8 @@ struct OwnMode {
   const codec::BlockMode* block_mode = nullptr;
 };
 
-// What may be asked for: "sparcl" is what a broadcast sends, "sparcl classes" with exponent classes, "sparcl fewest" what a file
-// holds.
+// What may be asked for: "sparcl" is what a broadcast sends, "sparcl classes" with exponent
+// classes, "sparcl fewest" what a file holds.
 const std::vector<OwnMode>& own_modes();
 
 struct OwnTimes {
@@ -33,16 +33,20 @@ struct OwnTimes {
   Samples diff;                // the kernel alone
   Samples encode;              // with diff and state hash
   Samples encode_plain;        // without the state hash; empty with classes, which need one
-  Samples hash;       // the state hash's kernel alone, of all changes, which lie in the cache as they do while a block is coded
+  Samples hash;  // the state hash's kernel alone, of all changes, which lie in the cache as they do
+                 // while a block is coded
   Samples check;      // the receiver's checks of stream and base, nothing written
   Samples apply;      // then decoding again, in place
   Samples one_pass;   // checks and writes block by block (Writing::kEarly)
-  Samples unchecked;  // the same without the base checked (Verify::kOff): stream checked, decoded, applied
+  Samples unchecked;  // the same without the base checked (Verify::kOff): stream checked, decoded,
+                      // applied
 };
 
 // `held` has room for the input. Ends the program if what comes out is not the target.
-OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels, int rounds, std::byte* held);
+OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels,
+                     int rounds, std::byte* held);
 
-std::vector<std::byte> encode_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels);
+std::vector<std::byte> encode_own(const Input& input, const OwnMode& mode,
+                                  const kernels::KernelSet& kernels);
 
 }  // namespace sparcl::bench

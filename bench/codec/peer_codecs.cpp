@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kBlock = 65536;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-constexpr std::uint64_t kLongestGap = 0xffff;  // a gap of this many unchanged elements is an entry without a change
+constexpr std::uint64_t kLongestGap =
+    0xffff;  // a gap of this many unchanged elements is an entry without a change
 
 // Calls work(index, old value, new value) for each change, in order.
 template <class Bits, class Work>
@@ -20,9 +21,10 @@ void each_change(const Input& input, const kernels::KernelSet& kernels, Work wor
   const auto* target = input.target.as<Bits>();
   for (std::uint64_t first = 0; first < input.elements; first += kBlock) {
     const auto count = static_cast<std::size_t>(std::min(kBlock, input.elements - first));
-    const std::size_t changed = kernels.of(input.type)
-                                    .diff(reinterpret_cast<const std::byte*>(base + first),
-                                          reinterpret_cast<const std::byte*>(target + first), count, 0, positions.data());
+    const std::size_t changed =
+        kernels.of(input.type)
+            .diff(reinterpret_cast<const std::byte*>(base + first),
+                  reinterpret_cast<const std::byte*>(target + first), count, 0, positions.data());
     for (std::size_t i = 0; i < changed; ++i) {
       const std::uint64_t at = first + positions[i];
       work(at, base[at], target[at]);
@@ -60,7 +62,8 @@ Bytes encode_coo(const Input& input, const kernels::KernelSet& kernels, int leve
   Bytes out(indices.size() * (sizeof(std::int32_t) + sizeof(Bits)));
   const auto front = bytes_of(indices);
   std::copy(front.begin(), front.end(), out.begin());
-  std::copy(bytes_of(values).begin(), bytes_of(values).end(), out.begin() + static_cast<std::ptrdiff_t>(front.size()));
+  std::copy(bytes_of(values).begin(), bytes_of(values).end(),
+            out.begin() + static_cast<std::ptrdiff_t>(front.size()));
   return out;
 }
 
@@ -76,7 +79,8 @@ void apply_coo(const Bytes& bytes, bool zstd, std::byte* held) {
   if (!zstd) {
     const std::size_t changed = bytes.size() / (sizeof(std::int32_t) + sizeof(Bits));
     const std::span all(bytes);
-    scatter(all.first(changed * sizeof(std::int32_t)), all.subspan(changed * sizeof(std::int32_t)), reinterpret_cast<Bits*>(held));
+    scatter(all.first(changed * sizeof(std::int32_t)), all.subspan(changed * sizeof(std::int32_t)),
+            reinterpret_cast<Bits*>(held));
     return;
   }
   ZstdReader reader(bytes);
@@ -185,7 +189,9 @@ auto with_bits(const Input& input, Work work) {
 PeerCodec coo(const char* name, int level) {
   return {name,
           [level](const Input& input, const kernels::KernelSet& kernels) {
-            return with_bits(input, [&](auto bits) { return encode_coo<decltype(bits)>(input, kernels, level); });
+            return with_bits(input, [&](auto bits) {
+              return encode_coo<decltype(bits)>(input, kernels, level);
+            });
           },
           [level](const Input& input, const Bytes& bytes, std::byte* held) {
             with_bits(input, [&](auto bits) { apply_coo<decltype(bits)>(bytes, level > 0, held); });
@@ -195,7 +201,9 @@ PeerCodec coo(const char* name, int level) {
 PeerCodec gaps(const char* name, bool with_xor) {
   return {name,
           [with_xor](const Input& input, const kernels::KernelSet& kernels) {
-            return with_bits(input, [&](auto bits) { return encode_gaps<decltype(bits)>(input, kernels, with_xor); });
+            return with_bits(input, [&](auto bits) {
+              return encode_gaps<decltype(bits)>(input, kernels, with_xor);
+            });
           },
           [with_xor](const Input& input, const Bytes& bytes, std::byte* held) {
             with_bits(input, [&](auto bits) { apply_gaps<decltype(bits)>(bytes, with_xor, held); });
@@ -203,15 +211,21 @@ PeerCodec gaps(const char* name, bool with_xor) {
 }
 
 PeerCodec whole_xor(const char* name, int level) {
-  PeerCodec peer{name, [level](const Input& input, const kernels::KernelSet&) { return encode_xor(input, level); },
-                 [](const Input&, const Bytes& bytes, std::byte* held) { apply_xor(bytes, held); }};
+  PeerCodec peer{
+      name,
+      [level](const Input& input, const kernels::KernelSet&) { return encode_xor(input, level); },
+      [](const Input&, const Bytes& bytes, std::byte* held) { apply_xor(bytes, held); }};
   peer.most_rounds = 3;
   return peer;
 }
 
 PeerCodec dense(const char* name, int level) {
-  PeerCodec peer{name, [level](const Input& input, const kernels::KernelSet&) { return encode_dense(input, level); },
-                 [level](const Input&, const Bytes& bytes, std::byte* held) { apply_dense(bytes, level, held); }};
+  PeerCodec peer{
+      name,
+      [level](const Input& input, const kernels::KernelSet&) { return encode_dense(input, level); },
+      [level](const Input&, const Bytes& bytes, std::byte* held) {
+        apply_dense(bytes, level, held);
+      }};
   if (level > 0) peer.most_rounds = 3;
   return peer;
 }
@@ -219,12 +233,13 @@ PeerCodec dense(const char* name, int level) {
 }  // namespace
 
 std::vector<PeerCodec> sparse_peers() {
-  return {coo("int32 + values", 0), coo("int32 + values, zstd-3", 3), gaps("u16 gaps + values, zstd-1", false),
-          gaps("u16 gaps + xor, zstd-1", true)};
+  return {coo("int32 + values", 0), coo("int32 + values, zstd-3", 3),
+          gaps("u16 gaps + values, zstd-1", false), gaps("u16 gaps + xor, zstd-1", true)};
 }
 
 std::vector<PeerCodec> whole_peers() {
-  return {dense("dense", 0), dense("dense, zstd-1", 1), whole_xor("xor of all, zstd-1", 1), whole_xor("xor of all, zstd-3", 3)};
+  return {dense("dense", 0), dense("dense, zstd-1", 1), whole_xor("xor of all, zstd-1", 1),
+          whole_xor("xor of all, zstd-3", 3)};
 }
 
 Bytes zstd_of(const Bytes& bytes, int level) {

@@ -1,6 +1,6 @@
 #pragma once
-// What others send, written from their published layouts, on the same input: to be compared with, as good as these layouts can be
-// (positions are found by this library's own diff).
+// What others send, written from their published layouts, on the same input: to be compared with,
+// as good as these layouts can be (positions are found by this library's own diff).
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,9 @@ using Bytes = std::vector<std::byte>;
 struct PeerCodec {
   std::string name;
   std::function<Bytes(const Input&, const kernels::KernelSet&)> encode;
-  std::function<void(const Input&, const Bytes&, std::byte* held)> apply;  // in place; held is the base
-  std::uint64_t most_bytes = ~std::uint64_t{0};                            // of an array: larger ones take too long
+  std::function<void(const Input&, const Bytes&, std::byte* held)>
+      apply;                                     // in place; held is the base
+  std::uint64_t most_bytes = ~std::uint64_t{0};  // of an array: larger ones take too long
   int most_rounds = 1000;
   double (*clock)() = nullptr;  // nullptr: time of this thread
 };

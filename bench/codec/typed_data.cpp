@@ -52,14 +52,16 @@ std::uint32_t round_bf16(float value) {
 
 // Fills both states and counts what differs.
 template <class Bits>
-std::uint64_t fill_masters(DataType type, std::uint64_t count, float sigma, float step, Steps steps, Bits* base, Bits* target) {
+std::uint64_t fill_masters(DataType type, std::uint64_t count, float sigma, float step, Steps steps,
+                           Bits* base, Bits* target) {
   Random random(3);
   const FloatShape shape = shape_of(type);
   std::uint64_t changed = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const float master = sigma * random.normal();
     const float direction = random.normal();
-    const float after = master + step * (steps == Steps::kNormal ? direction : std::copysign(1.0F, direction));
+    const float after =
+        master + step * (steps == Steps::kNormal ? direction : std::copysign(1.0F, direction));
     const bool is_bf16 = type == DataType::kBfloat16;
     base[i] = static_cast<Bits>(is_bf16 ? round_bf16(master) : round_to(master, shape));
     target[i] = static_cast<Bits>(is_bf16 ? round_bf16(after) : round_to(after, shape));
@@ -78,10 +80,12 @@ void make_masters(Input& input, double density, Steps steps) {
   for (int i = 0; i < 30; ++i) {
     const double step = std::sqrt(low * high);
     const std::uint64_t changed =
-        fill_masters(input.type, sample, sigma, static_cast<float>(step), steps, input.base.as<Bits>(), input.target.as<Bits>());
+        fill_masters(input.type, sample, sigma, static_cast<float>(step), steps,
+                     input.base.as<Bits>(), input.target.as<Bits>());
     (static_cast<double>(changed) < density * static_cast<double>(sample) ? low : high) = step;
   }
-  fill_masters(input.type, input.elements, sigma, static_cast<float>(high), steps, input.base.as<Bits>(), input.target.as<Bits>());
+  fill_masters(input.type, input.elements, sigma, static_cast<float>(high), steps,
+               input.base.as<Bits>(), input.target.as<Bits>());
 }
 
 Input blank(const char* kind, std::string name, DataType type, std::uint64_t elements) {
@@ -95,12 +99,14 @@ Input blank(const char* kind, std::string name, DataType type, std::uint64_t ele
   return input;
 }
 
-void find_limits(Input& input) { input.limits = limits_of(input.type, input.base.data(), input.target.data(), input.elements); }
+void find_limits(Input& input) {
+  input.limits = limits_of(input.type, input.base.data(), input.target.data(), input.elements);
+}
 
 // first(random) is the old state of an element, next(old, random) the new one.
 template <class T>
-Input each(const std::string& name, DataType type, std::uint64_t elements, const std::function<T(Random&)>& first,
-           const std::function<T(T, Random&)>& next) {
+Input each(const std::string& name, DataType type, std::uint64_t elements,
+           const std::function<T(Random&)>& first, const std::function<T(T, Random&)>& next) {
   Input input = blank("types", name, type, elements);
   Random random(4);
   for (std::uint64_t i = 0; i < elements; ++i) {
@@ -114,7 +120,8 @@ Input each(const std::string& name, DataType type, std::uint64_t elements, const
 template <class Bits>
 Input masters_of(DataType type, std::uint64_t elements, double density, Steps steps) {
   const char* kind = steps == Steps::kNormal ? "masters" : "one size";
-  Input input = blank(kind, fmt::format("{} {:g} % {}", kind, density * 100, info(type).name), type, elements);
+  Input input = blank(kind, fmt::format("{} {:g} % {}", kind, density * 100, info(type).name), type,
+                      elements);
   make_masters<Bits>(input, density, steps);
   find_limits(input);
   return input;
@@ -128,7 +135,9 @@ struct Typed {
 
 template <class T>
 Maker each_of(DataType type, std::function<T(Random&)> first, std::function<T(T, Random&)> next) {
-  return [=](const std::string& name, std::uint64_t elements) { return each<T>(name, type, elements, first, next); };
+  return [=](const std::string& name, std::uint64_t elements) {
+    return each<T>(name, type, elements, first, next);
+  };
 }
 
 Maker masters_maker(DataType type, double density, bool fresh = false) {
@@ -156,29 +165,42 @@ const std::vector<Typed>& typed() {
       {"fp8 e4m3 masters 1 %", masters_maker(DataType::kFloat8e4m3, 0.01)},
       {"fp8 e5m2 masters 1 %", masters_maker(DataType::kFloat8e5m2, 0.01)},
       {"fp32 1 % relative noise",
-       each_of<float>(DataType::kFloat32, weight,
-                      [](float v, Random& r) { return r.with(0.01) ? v * (1 + 1e-3F * r.normal()) : v; })},
+       each_of<float>(
+           DataType::kFloat32, weight,
+           [](float v, Random& r) { return r.with(0.01) ? v * (1 + 1e-3F * r.normal()) : v; })},
       {"fp32 all, steps of 1e-6",
-       each_of<float>(DataType::kFloat32, weight, [](float v, Random& r) { return v + 1e-6F * r.normal(); })},
-      {"fp32 Adam, first moment", each_of<float>(
-                                      DataType::kFloat32, [](Random& r) { return 3e-4F * r.normal(); },
-                                      [](float v, Random& r) { return 0.9F * v + 0.1F * 1e-3F * r.normal(); })},
+       each_of<float>(DataType::kFloat32, weight,
+                      [](float v, Random& r) { return v + 1e-6F * r.normal(); })},
+      {"fp32 Adam, first moment",
+       each_of<float>(
+           DataType::kFloat32, [](Random& r) { return 3e-4F * r.normal(); },
+           [](float v, Random& r) { return 0.9F * v + 0.1F * 1e-3F * r.normal(); })},
       {"fp32 Adam, second moment",
-       each_of<float>(DataType::kFloat32, square, [square](float v, Random& r) { return 0.999F * v + 0.001F * square(r); })},
+       each_of<float>(DataType::kFloat32, square,
+                      [square](float v, Random& r) { return 0.999F * v + 0.001F * square(r); })},
       {"fp64 all, steps of 1e-6", each_of<double>(DataType::kFloat64, weight64,
-                                                  [](double v, Random& r) { return v + 1e-6 * static_cast<double>(r.normal()); })},
-      {"int8 quantised 1 %, one step", each_of<std::int8_t>(
-                                           DataType::kInt8, [](Random& r) { return static_cast<std::int8_t>(30 * r.normal()); },
-                                           [](std::int8_t v, Random& r) {
-                                             return r.with(0.01) ? static_cast<std::int8_t>(v + ((r.bits() & 1) != 0 ? 1 : -1)) : v;
-                                           })},
+                                                  [](double v, Random& r) {
+                                                    return v +
+                                                           1e-6 * static_cast<double>(r.normal());
+                                                  })},
+      {"int8 quantised 1 %, one step",
+       each_of<std::int8_t>(
+           DataType::kInt8, [](Random& r) { return static_cast<std::int8_t>(30 * r.normal()); },
+           [](std::int8_t v, Random& r) {
+             return r.with(0.01) ? static_cast<std::int8_t>(v + ((r.bits() & 1) != 0 ? 1 : -1)) : v;
+           })},
       {"int64 counters, 5 % count on",
        each_of<std::int64_t>(
            DataType::kInt64, [](Random& r) { return static_cast<std::int64_t>(r.below(1 << 20)); },
-           [](std::int64_t v, Random& r) { return r.with(0.05) ? v + 1 + static_cast<std::int64_t>(r.gap(0.3)) : v; })},
-      {"bool mask, 1 % flips", each_of<std::uint8_t>(
-                                   DataType::kBool, [](Random& r) { return static_cast<std::uint8_t>(r.bits() & 1); },
-                                   [](std::uint8_t v, Random& r) { return static_cast<std::uint8_t>(r.with(0.01) ? 1 - v : v); })},
+           [](std::int64_t v, Random& r) {
+             return r.with(0.05) ? v + 1 + static_cast<std::int64_t>(r.gap(0.3)) : v;
+           })},
+      {"bool mask, 1 % flips",
+       each_of<std::uint8_t>(
+           DataType::kBool, [](Random& r) { return static_cast<std::uint8_t>(r.bits() & 1); },
+           [](std::uint8_t v, Random& r) {
+             return static_cast<std::uint8_t>(r.with(0.01) ? 1 - v : v);
+           })},
   };
   return all;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// zstd for the benchmarks' peers: frames one after the other, each behind the lengths of both its sides. Ends the program on
-// errors.
+// zstd for the benchmarks' peers: frames one after the other, each behind the lengths of both its
+// sides. Ends the program on errors.
 
 #include <zstd.h>
 

@@ -31,28 +31,33 @@ struct Coded {
   }
 };
 
-double changes_a_second(std::uint64_t changes, double ms) { return static_cast<double>(changes) / ms / 1e6; }
+double changes_a_second(std::uint64_t changes, double ms) {
+  return static_cast<double>(changes) / ms / 1e6;
+}
 
 // The way of a sparse broadcast without its network: bytes at the root, and the array elsewhere.
 void measure_way(const Coded& coded) {
   const PartMemory& memory = coded.memory;
   coded.renew(0);
-  const std::uint64_t count = coded.count, found = memory.changes_found(), bytes = memory.coded_bytes();
+  const std::uint64_t count = coded.count, found = memory.changes_found(),
+                      bytes = memory.coded_bytes();
   const double encode_ms = median_ms([&] {
     memory.find(coded.base.data(), coded.target.data());
     memory.encode(coded.target.data());
   });
   add_row(fmt::format("diff and encode, 1 % of {} Mi bf16", count >> 20), encode_ms, [=] {
-    return fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.60); {:.2f} bits a change",
-                       floor_ms(4.0 * static_cast<double>(count)) / encode_ms,
-                       8 * static_cast<double>(bytes) / static_cast<double>(found));
+    return fmt::format(
+        "{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.60); {:.2f} bits a change",
+        floor_ms(4.0 * static_cast<double>(count)) / encode_ms,
+        8 * static_cast<double>(bytes) / static_cast<double>(found));
   });
   const double apply_ms = median_ms([&] {
     memory.decode(coded.base.data());
     memory.apply(coded.base.data());  // step upon step: no two rounds find the same values
   });
-  add_row("decode, check and apply in place", apply_ms,
-          [=] { return fmt::format("{:.2f} G changes/s (asked 2)", changes_a_second(found, apply_ms)); });
+  add_row("decode, check and apply in place", apply_ms, [=] {
+    return fmt::format("{:.2f} G changes/s (asked 2)", changes_a_second(found, apply_ms));
+  });
 }
 
 // By themselves.
@@ -61,13 +66,15 @@ void measure_coding(const Coded& coded, const std::string& changes) {
   const std::uint64_t found = memory.changes_found(), bytes = memory.coded_bytes();
   const double encode_ms = median_ms([&] { memory.encode(coded.target.data()); });
   add_row("encode alone, " + changes, encode_ms, [=] {
-    return fmt::format("{:.2f} G changes/s, {:.1f} MB of content", changes_a_second(found, encode_ms),
-                       static_cast<double>(bytes) / 1e6);
+    return fmt::format("{:.2f} G changes/s, {:.1f} MB of content",
+                       changes_a_second(found, encode_ms), static_cast<double>(bytes) / 1e6);
   });
   const double decode_ms = median_ms([&] { memory.decode(coded.base.data()); });
   const std::uint64_t refused = memory.refused.read()[0];
-  add_row("decode and check of the same", decode_ms,
-          [=] { return fmt::format("{:.2f} G changes/s, {} blocks refused", changes_a_second(found, decode_ms), refused); });
+  add_row("decode and check of the same", decode_ms, [=] {
+    return fmt::format("{:.2f} G changes/s, {} blocks refused", changes_a_second(found, decode_ms),
+                       refused);
+  });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Broadcasts of what changed, of two ranks that share this GPU: the call with all that is around its kernels.
+// Broadcasts of what changed, of two ranks that share this GPU: the call with all that is around
+// its kernels.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +24,8 @@ struct Measured {
 };
 
 // There and back in turn. The environment is read as the ranks meet.
-Measured broadcast(const DeviceArray<std::uint16_t>& base, const DeviceArray<std::uint16_t>& target) {
+Measured broadcast(const DeviceArray<std::uint16_t>& base,
+                   const DeviceArray<std::uint16_t>& target) {
   const std::uint64_t count = base.size();
   const DeviceArray<std::uint16_t> held(count);
   must(cudaMemcpy(held.data(), base.data(), 2 * count, cudaMemcpyDeviceToDevice));
@@ -36,8 +38,8 @@ Measured broadcast(const DeviceArray<std::uint16_t>& base, const DeviceArray<std
       const std::uint16_t* const from = (round % 2 == 0 ? base : target).data();
       std::uint16_t* const to = (round % 2 == 0 ? target : base).data();
       const double begin = seconds_now();
-      must_succeed(sparclBroadcastDelta(rank == 0 ? to : held.data(), from, count, sparclBfloat16, 0,
-                                        comms[static_cast<std::size_t>(rank)], nullptr));
+      must_succeed(sparclBroadcastDelta(rank == 0 ? to : held.data(), from, count, sparclBfloat16,
+                                        0, comms[static_cast<std::size_t>(rank)], nullptr));
       if (rank == 1 && round > 0) times.push_back(1e3 * (seconds_now() - begin));
     }
     if (rank == 1) must_succeed(sparclCommLastReport(comms[1], &report));
@@ -53,18 +55,22 @@ Measured broadcast(const DeviceArray<std::uint16_t>& base, const DeviceArray<std
 
 }  // namespace
 
-// 1 % of bf16 weights changed by one step; beside it what the copies of whole arrays take, one way, that a call by way of the host
-// begins with; and in classes, with the speed of links on which these save more time than they cost.
+// 1 % of bf16 weights changed by one step; beside it what the copies of whole arrays take, one way,
+// that a call by way of the host begins with; and in classes, with the speed of links on which
+// these save more time than they cost.
 void measure_broadcast(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count);
   must(fill_weights(base.data(), count, 1, nullptr));
   must(copy_with_steps(base.data(), target.data(), count, nullptr));
   const Measured plain = broadcast(base, target);
   std::vector<std::uint16_t> on_host(count);
-  const double copy = median_ms([&] { must(cudaMemcpy(on_host.data(), base.data(), 2 * count, cudaMemcpyDeviceToHost)); });
-  add_row(fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), plain.ms, [=] {
-    return fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host", plain.megabytes, plain.ms / copy);
-  });
+  const double copy = median_ms(
+      [&] { must(cudaMemcpy(on_host.data(), base.data(), 2 * count, cudaMemcpyDeviceToHost)); });
+  add_row(
+      fmt::format("broadcast of 1 % of {} Mi bf16 to a second rank", count >> 20), plain.ms, [=] {
+        return fmt::format("{:.1f} MB coded; {:.2f} of the time of one array's copy to the host",
+                           plain.megabytes, plain.ms / copy);
+      });
   setenv("SPARCL_VERIFY", "full", 1);
   const Measured checked = broadcast(base, target);
   setenv("SPARCL_DEVICE_CLASSES", "on", 1);
@@ -73,9 +79,13 @@ void measure_broadcast(std::uint64_t count) {
   unsetenv("SPARCL_VERIFY");
   add_row("the same, all of the base checked", checked.ms);
   add_row("the same in classes of old exponents", in_classes.ms, [=] {
-    const double megabits = 8 * (checked.megabytes - in_classes.megabytes), more_ms = in_classes.ms - checked.ms;
-    return fmt::format("{:.1f} MB coded, {:.2f} of the bytes: {}", in_classes.megabytes, in_classes.megabytes / checked.megabytes,
-                       more_ms > 0 ? fmt::format("pays on links below {:.1f} Gbit/s", megabits / more_ms) : "pays on any link");
+    const double megabits = 8 * (checked.megabytes - in_classes.megabytes),
+                 more_ms = in_classes.ms - checked.ms;
+    return fmt::format("{:.1f} MB coded, {:.2f} of the bytes: {}", in_classes.megabytes,
+                       in_classes.megabytes / checked.megabytes,
+                       more_ms > 0
+                           ? fmt::format("pays on links below {:.1f} Gbit/s", megabits / more_ms)
+                           : "pays on any link");
   });
 }
 

@@ -1,6 +1,7 @@
-// The CUDA kernels against ceilings that are measured in the same run: bench_cuda [--quick | --gpu]. Prints a table of medians;
-// every result was compared with the host's before (tests/gpu). --gpu: says which GPU it would take, and nothing else. Exits with
-// 77 where there is none.
+// The CUDA kernels against ceilings that are measured in the same run: bench_cuda [--quick |
+// --gpu]. Prints a table of medians; every result was compared with the host's before
+// (tests/hardware). --gpu: says which GPU it would take, and nothing else. Exits with 77 where
+// there is none.
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -21,8 +22,8 @@ using test::DeviceArray;
 using test::must;
 
 void measure_apply(const PartMemory& memory, std::uint16_t* array) {
-  const DeviceChanges changes = memory.changes(),
-                      back{changes.positions, changes.new_values, changes.old_values, changes.block_starts};
+  const DeviceChanges changes = memory.changes(), back{changes.positions, changes.new_values,
+                                                       changes.old_values, changes.block_starts};
   const auto write = [&](const DeviceChanges& list, DeviceChangeHashes* hashes) {
     must_be_ok(apply(list, array, memory.count, 2, hashes, memory.refused.data(), nullptr));
   };
@@ -31,10 +32,12 @@ void measure_apply(const PartMemory& memory, std::uint16_t* array) {
   const double plain_ms = median_ms([&] { write(changes, nullptr); }, undo);
   const double hashed_ms = median_ms([&] { write(changes, memory.hashes.data()); }, undo);
   const auto found = static_cast<double>(memory.changes_found());
-  add_row("apply in place, old values checked", plain_ms,
-          [=] { return fmt::format("{:.2f} G changes/s (asked 2, with decoding)", found / plain_ms / 1e6); });
-  add_row("the same with hashes", hashed_ms,
-          [=] { return fmt::format("{:.1f} % more (asked < 10)", 100 * (hashed_ms / plain_ms - 1)); });
+  add_row("apply in place, old values checked", plain_ms, [=] {
+    return fmt::format("{:.2f} G changes/s (asked 2, with decoding)", found / plain_ms / 1e6);
+  });
+  add_row("the same with hashes", hashed_ms, [=] {
+    return fmt::format("{:.1f} % more (asked < 10)", 100 * (hashed_ms / plain_ms - 1));
+  });
 }
 
 void measure_diff(std::uint64_t count) {
@@ -46,18 +49,25 @@ void measure_diff(std::uint64_t count) {
   must(copy_with_changes(base.data(), target.data(), count, 100, 0, nullptr));
 
   const double bytes = 2.0 * static_cast<double>(count);  // of one array
-  const double read_ms = median_ms([&] { must(read_two(base.data(), target.data(), 2 * count, sink.data(), nullptr)); });
-  add_row(fmt::format("two arrays of {} Mi bf16 read by a plain kernel", count >> 20), read_ms,
-          [=] { return fmt::format("{:.2f} of the copy's bandwidth", floor_ms(2 * bytes) / read_ms); });
-  const double hash_ms = median_ms([&] { must_be_ok(hash_array(base.data(), count, 2, {}, total.data(), nullptr, nullptr)); });
-  add_row("state hash of one of them", hash_ms,
-          [=] { return fmt::format("{:.2f} of a read's time at the copy's bandwidth", floor_ms(bytes) / hash_ms); });
+  const double read_ms = median_ms(
+      [&] { must(read_two(base.data(), target.data(), 2 * count, sink.data(), nullptr)); });
+  add_row(
+      fmt::format("two arrays of {} Mi bf16 read by a plain kernel", count >> 20), read_ms,
+      [=] { return fmt::format("{:.2f} of the copy's bandwidth", floor_ms(2 * bytes) / read_ms); });
+  const double hash_ms = median_ms(
+      [&] { must_be_ok(hash_array(base.data(), count, 2, {}, total.data(), nullptr, nullptr)); });
+  add_row("state hash of one of them", hash_ms, [=] {
+    return fmt::format("{:.2f} of a read's time at the copy's bandwidth",
+                       floor_ms(bytes) / hash_ms);
+  });
   const double diff_ms = median_ms([&] { memory.find(base.data(), target.data()); });
   add_row("diff, 1 % changed", diff_ms, [=] {
-    return fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.85)", floor_ms(2 * bytes) / diff_ms);
+    return fmt::format("{:.2f} of the two arrays' time at the copy's bandwidth (asked 0.85)",
+                       floor_ms(2 * bytes) / diff_ms);
   });
   const double large_ms = median_ms([&] {
-    must_be_ok(diff_large(base.data(), target.data(), count, DataType::kBfloat16, 1e-3, memory.changes(), memory.room,
+    must_be_ok(diff_large(base.data(), target.data(), count, DataType::kBfloat16, 1e-3,
+                          memory.changes(), memory.room,
                           {memory.diff_space.data(), memory.diff_space.size()}, nullptr));
   });
   add_row("diff above a threshold of the same", large_ms,
@@ -91,8 +101,8 @@ int run(const std::string& option) {
   must(cudaGetDeviceProperties(&device, 0));
   must(cudaDriverGetVersion(&driver));
   must(cudaRuntimeGetVersion(&runtime));
-  fmt::print("{}, {} multiprocessors, driver {}, runtime {}; medians of {}\n\n", device.name, device.multiProcessorCount, driver,
-             runtime, kRounds);
+  fmt::print("{}, {} multiprocessors, driver {}, runtime {}; medians of {}\n\n", device.name,
+             device.multiProcessorCount, driver, runtime, kRounds);
   if (option == "--gpu") return 0;
   try {
     measure_all(option == "--quick");

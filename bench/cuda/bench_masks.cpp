@@ -1,4 +1,5 @@
-// What masked sums launch: gather, scatter and the sums of canonical ones, against what they read and write.
+// What masked sums launch: gather, scatter and the sums of canonical ones, against what they read
+// and write.
 
 #include <random>
 #include <vector>
@@ -14,14 +15,20 @@ using namespace kernels::cuda;  // NOLINT: what is measured
 using test::DeviceArray;
 
 // bytes: that are read and written at least.
-void measure_mask(const std::string& what, const kernels::MaskPlaces& places, const float* array, double bytes) {
+void measure_mask(const std::string& what, const kernels::MaskPlaces& places, const float* array,
+                  double bytes) {
   const DeviceArray<float> packed(places.count);
   float* const to = const_cast<float*>(array);
-  const double gather_ms = median_ms([&] { must_be_ok(gather_mask(places, array, 4, packed.data(), nullptr)); });
-  add_row("gather of a mask, " + what, gather_ms,
-          [=] { return fmt::format("{:.2f} of what it moves at the copy's bandwidth", floor_ms(bytes) / gather_ms); });
-  const double scatter_ms = median_ms([&] { must_be_ok(scatter_mask(places, packed.data(), 4, to, nullptr)); });
-  add_row("scatter of the same", scatter_ms, [=] { return fmt::format("{:.2f} of that", floor_ms(bytes) / scatter_ms); });
+  const double gather_ms =
+      median_ms([&] { must_be_ok(gather_mask(places, array, 4, packed.data(), nullptr)); });
+  add_row("gather of a mask, " + what, gather_ms, [=] {
+    return fmt::format("{:.2f} of what it moves at the copy's bandwidth",
+                       floor_ms(bytes) / gather_ms);
+  });
+  const double scatter_ms =
+      median_ms([&] { must_be_ok(scatter_mask(places, packed.data(), 4, to, nullptr)); });
+  add_row("scatter of the same", scatter_ms,
+          [=] { return fmt::format("{:.2f} of that", floor_ms(bytes) / scatter_ms); });
 }
 
 // One in each hundred elements: a sector of 32 bytes, a packed value and a position each.
@@ -41,7 +48,11 @@ void measure_elements(const DeviceArray<float>& array) {
   const DeviceArray<std::uint16_t> positions(positions_here);
   const std::uint64_t size = positions_here.size();
   measure_mask(fmt::format("1 % of {} Mi float32", array.size() >> 20),
-               {.count = size, .parts = parts.data(), .part_count = blocks, .positions = positions.data(), .runs = nullptr},
+               {.count = size,
+                .parts = parts.data(),
+                .part_count = blocks,
+                .positions = positions.data(),
+                .runs = nullptr},
                array.data(), static_cast<double>(size) * (32 + 4 + 2));
 }
 
@@ -49,11 +60,16 @@ void measure_elements(const DeviceArray<float>& array) {
 void measure_runs(const DeviceArray<float>& array) {
   constexpr std::uint64_t kOneIn = 10, kRunElements = 256;
   std::vector<std::uint64_t> runs_here;
-  for (std::uint64_t run = 0; run < array.size() / kRunElements; run += kOneIn) runs_here.push_back(run);
+  for (std::uint64_t run = 0; run < array.size() / kRunElements; run += kOneIn)
+    runs_here.push_back(run);
   const DeviceArray<std::uint64_t> runs(runs_here);
   const std::uint64_t size = runs_here.size() * kRunElements;
   measure_mask(fmt::format("10 % of {} Mi float32 in runs of {}", array.size() >> 20, kRunElements),
-               {.count = size, .parts = nullptr, .positions = nullptr, .runs = runs.data(), .run_elements = kRunElements},
+               {.count = size,
+                .parts = nullptr,
+                .positions = nullptr,
+                .runs = runs.data(),
+                .run_elements = kRunElements},
                array.data(), 8.0 * static_cast<double>(size));
 }
 
@@ -62,11 +78,13 @@ void measure_combining(const DeviceArray<float>& array, std::uint32_t ranks) {
   const DeviceArray<float> result(array.size() / ranks);
   const std::uint64_t bytes = result.size() * sizeof(float);
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
-    const kernels::DeviceRows rows{array.data(), bytes, ranks, bytes / (type == DataType::kFloat32 ? 4 : 2)};
-    const double ms =
-        median_ms([&] { must_be_ok(combine_rows(rows, type, kernels::ReduceOp::kSum, true, result.data(), nullptr)); });
-    add_row(fmt::format("{} rows of {} Mi {} to their mean, in the ranks' tree", ranks, rows.count >> 20,
-                        type == DataType::kFloat32 ? "float32" : "bf16"),
+    const kernels::DeviceRows rows{array.data(), bytes, ranks,
+                                   bytes / (type == DataType::kFloat32 ? 4 : 2)};
+    const double ms = median_ms([&] {
+      must_be_ok(combine_rows(rows, type, kernels::ReduceOp::kSum, true, result.data(), nullptr));
+    });
+    add_row(fmt::format("{} rows of {} Mi {} to their mean, in the ranks' tree", ranks,
+                        rows.count >> 20, type == DataType::kFloat32 ? "float32" : "bf16"),
             ms, [=] {
               return fmt::format("{:.2f} of what it moves at the copy's bandwidth",
                                  floor_ms(static_cast<double>((ranks + 1) * bytes)) / ms);

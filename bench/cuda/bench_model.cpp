@@ -1,4 +1,5 @@
-// The bf16 weights of a large model, 1 % of them changed, from the trainer's diff to a replica's new weights on the one GPU.
+// The bf16 weights of a large model, 1 % of them changed, from the trainer's diff to a replica's
+// new weights on the one GPU.
 
 #include <algorithm>
 #include <array>
@@ -43,8 +44,8 @@ class Events {
 };
 
 // held becomes target; returns the coded bytes. The GPU is busy until all of it is enqueued.
-std::uint64_t pass_on_part(const PartMemory& memory, std::uint16_t* held, const std::uint16_t* target, Events& events,
-                           Times& times) {
+std::uint64_t pass_on_part(const PartMemory& memory, std::uint16_t* held,
+                           const std::uint16_t* target, Events& events, Times& times) {
   must(spin(nullptr));
   events.record(kDiff);
   memory.find(held, target);
@@ -70,7 +71,8 @@ std::uint64_t parts_that_fit() {
 void measure_model() {
   const std::uint64_t parts = parts_that_fit(), count = parts * kPart;
   if (parts == 0)
-    return add_row("a large model's weights", 0, [] { return "skipped: the GPU has less than 9 GiB of free memory"; });
+    return add_row("a large model's weights", 0,
+                   [] { return "skipped: the GPU has less than 9 GiB of free memory"; });
   const DeviceArray<std::uint16_t> base(count), target(count);
   must(fill_random(reinterpret_cast<std::uint32_t*>(base.data()), count / 2, 1, nullptr));
   must(copy_with_changes(base.data(), target.data(), count, 100, 0, nullptr));
@@ -82,7 +84,8 @@ void measure_model() {
     Times times{};
     coded = 0;
     for (std::uint64_t part = 0; part < parts; ++part)
-      coded += pass_on_part(memory, base.data() + part * kPart, target.data() + part * kPart, events, times);
+      coded += pass_on_part(memory, base.data() + part * kPart, target.data() + part * kPart,
+                            events, times);
     if (pass > 0) passes.push_back(times);
     must(copy_with_changes(target.data(), base.data(), count, 100, 0, nullptr));
   }
@@ -93,15 +96,18 @@ void measure_model() {
     for (const Times& times : passes) each.push_back(times[stage]);
     std::nth_element(each.begin(), each.begin() + kPasses / 2, each.end());
     all += each[kPasses / 2];
-    add_row(fmt::format("{} of {:.1f} GB of bf16, 1 % changed", kNames[stage], 2e-9 * static_cast<double>(count)),
+    add_row(fmt::format("{} of {:.1f} GB of bf16, 1 % changed", kNames[stage],
+                        2e-9 * static_cast<double>(count)),
             each[kPasses / 2], [] { return fmt::format("in parts of {} Mi", kPart >> 20); });
   }
   add_row("all of these", all, [=] {
     return fmt::format(
-        "{:.0f} MB coded, {:.1f} % of the weights; where each of 8 GPUs holds an eighth, {:.3f} ms each and {:.0f} MB to be sent "
+        "{:.0f} MB coded, {:.1f} % of the weights; where each of 8 GPUs holds an eighth, {:.3f} ms "
+        "each and {:.0f} MB to be sent "
         "(by "
         "the numbers, no network in it)",
-        1e-6 * static_cast<double>(coded), 50.0 * static_cast<double>(coded) / static_cast<double>(count), all / 8,
+        1e-6 * static_cast<double>(coded),
+        50.0 * static_cast<double>(coded) / static_cast<double>(count), all / 8,
         1e-6 * static_cast<double>(coded) / 8);
   });
 }

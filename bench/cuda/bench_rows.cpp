@@ -49,8 +49,11 @@ double median_ms(const std::function<void()>& call, const std::function<void()>&
 
 void measure_copy() {
   const DeviceArray<std::byte> from(kCopied), to(kCopied);
-  const auto copy = [&] { must(cudaMemcpyAsync(to.data(), from.data(), kCopied, cudaMemcpyDeviceToDevice)); };
-  for (const auto begin = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - begin < kWarmUp;) {
+  const auto copy = [&] {
+    must(cudaMemcpyAsync(to.data(), from.data(), kCopied, cudaMemcpyDeviceToDevice));
+  };
+  for (const auto begin = std::chrono::steady_clock::now();
+       std::chrono::steady_clock::now() - begin < kWarmUp;) {
     copy();
     must(cudaDeviceSynchronize());
   }
@@ -60,7 +63,9 @@ void measure_copy() {
           [ms] { return fmt::format("{:.0f} GB/s read and written", 2e-6 * kCopied / ms); });
 }
 
-double floor_ms(double bytes) { return *std::min_element(copies_ms.begin(), copies_ms.end()) * bytes / (2.0 * kCopied); }
+double floor_ms(double bytes) {
+  return *std::min_element(copies_ms.begin(), copies_ms.end()) * bytes / (2.0 * kCopied);
+}
 
 void add_row(const std::string& what, double ms, std::function<std::string()> beside) {
   fmt::print(stderr, "{}: {:.3f} ms\n", what, ms);

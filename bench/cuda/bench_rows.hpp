@@ -9,7 +9,7 @@
 #include <string>
 
 #include "src/base/status.hpp"
-#include "tests/gpu/gpu_arrays.hpp"
+#include "tests/hardware/gpu_arrays.hpp"
 
 namespace sparcl::bench {
 
@@ -19,20 +19,24 @@ inline void must_be_ok(const Status& status) {
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what the call needs afresh. The GPU
-// is busy until the call has been enqueued, so that the host's time for it is not measured.
+// Median of milliseconds, by events of the stream, after one call that is not counted. before: what
+// the call needs afresh. The GPU is busy until the call has been enqueued, so that the host's time
+// for it is not measured.
 double median_ms(
     const std::function<void()>& call, const std::function<void()>& before = [] {});
 
-// The copy's bandwidth, which is measured before all rows and after them: clocks rise and fall. Rows are held against the larger.
+// The copy's bandwidth, which is measured before all rows and after them: clocks rise and fall.
+// Rows are held against the larger.
 void measure_copy();
 
 // What `bytes`, read or written, take at that bandwidth; known once rows are printed.
 double floor_ms(double bytes);
 
-// beside is asked for when rows are printed, all at the end. Until then the error stream says how far the bench is.
+// beside is asked for when rows are printed, all at the end. Until then the error stream says how
+// far the bench is.
 void add_row(
-    const std::string& what, double ms, std::function<std::string()> beside = [] { return std::string(); });
+    const std::string& what, double ms,
+    std::function<std::string()> beside = [] { return std::string(); });
 void print_rows();
 
 // A file each.

@@ -1,5 +1,5 @@
-// Publishers and updates of a state whose tensor is in this GPU's memory: with the copy there that says what has changed, and, as
-// SPARCL_DEVICE_SNAPSHOT=off has it, all of it read by the host.
+// Publishers and updates of a state whose tensor is in this GPU's memory: with the copy there that
+// says what has changed, and, as SPARCL_DEVICE_SNAPSHOT=off has it, all of it read by the host.
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,8 @@ class Trained {
 
   sparclState_t state() const { return state_; }
   void step(int number) const {
-    must(cudaMemcpy(held_.data(), (number % 2 == 0 ? one_ : other_).data(), 2 * held_.size(), cudaMemcpyDeviceToDevice));
+    must(cudaMemcpy(held_.data(), (number % 2 == 0 ? one_ : other_).data(), 2 * held_.size(),
+                    cudaMemcpyDeviceToDevice));
   }
 
  private:
@@ -46,18 +47,21 @@ class Trained {
 };
 
 double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                   times.end());
   return times[times.size() / 2];
 }
 
 // Of a step: before is not counted.
-double median_step_ms(const std::function<void(int)>& before, const std::function<void(int)>& step) {
+double median_step_ms(const std::function<void(int)>& before,
+                      const std::function<void(int)>& step) {
   std::vector<double> times;
   for (int number = 1; number <= kSteps; ++number) {
     before(number);
     const double begin = seconds_now();
     step(number);
-    if (number > 2) times.push_back(1e3 * (seconds_now() - begin));  // the first send all, and make the copy
+    if (number > 2)
+      times.push_back(1e3 * (seconds_now() - begin));  // the first send all, and make the copy
   }
   return median(times);
 }
@@ -68,8 +72,11 @@ double publish_ms(std::uint64_t count) {
   options.listen = "127.0.0.1:0";
   sparclPublisher_t publisher = nullptr;
   must_succeed(sparclPublisherCreate(&publisher, trained.state(), &options));
-  const double ms = median_step_ms([&](int number) { trained.step(number); },
-                                   [&](int number) { must_succeed(sparclPublish(publisher, static_cast<std::uint64_t>(number))); });
+  const double ms =
+      median_step_ms([&](int number) { trained.step(number); },
+                     [&](int number) {
+                       must_succeed(sparclPublish(publisher, static_cast<std::uint64_t>(number)));
+                     });
   must_succeed(sparclPublisherDestroy(publisher));
   return ms;
 }
@@ -105,7 +112,10 @@ void measure(const char* what, double (*call)(std::uint64_t), std::uint64_t coun
   const double read_ms = call(count);
   unsetenv("SPARCL_DEVICE_SNAPSHOT");
   add_row(fmt::format("{} of 1 % of {} Mi bf16, found on the GPU", what, count >> 20), there_ms,
-          [=] { return fmt::format("{:.1f} ms where the host reads all: {:.1f} times as fast", read_ms, read_ms / there_ms); });
+          [=] {
+            return fmt::format("{:.1f} ms where the host reads all: {:.1f} times as fast", read_ms,
+                               read_ms / there_ms);
+          });
 }
 
 }  // namespace

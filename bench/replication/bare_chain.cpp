@@ -28,9 +28,12 @@ sockaddr_in address_of(const std::string& text) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   std::uint16_t port = 0;
-  if (colon != std::string::npos) (void)std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  if (colon != std::string::npos)
+    (void)std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
   address.sin_port = htons(port);
-  if (colon == std::string::npos || inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) != 1) fail(text.c_str());
+  if (colon == std::string::npos ||
+      inet_pton(AF_INET, text.substr(0, colon).c_str(), &address.sin_addr) != 1)
+    fail(text.c_str());
   return address;
 }
 
@@ -54,7 +57,8 @@ int accept_at(const std::string& text) {
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   const int on = 1;
   (void)::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::listen(listener, 1) != 0) {
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener, 1) != 0) {
     fail(text.c_str());
   }
   const int fd = ::accept(listener, nullptr, nullptr);
@@ -75,7 +79,8 @@ void send_all(int fd, const char* from, std::size_t count) {
 
 }  // namespace
 
-std::vector<double> send_down_bare_chain(const std::string& first, std::uint64_t bytes, int rounds) {
+std::vector<double> send_down_bare_chain(const std::string& first, std::uint64_t bytes,
+                                         int rounds) {
   const int fd = connect_to(first);
   const std::vector<char> data(bytes, 'x');
   std::vector<double> times;
@@ -84,19 +89,22 @@ std::vector<double> send_down_bare_chain(const std::string& first, std::uint64_t
     send_all(fd, data.data(), data.size());
     char word = 0;
     if (::recv(fd, &word, 1, 0) != 1) fail("the last one's word");
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    times.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   ::close(fd);
   return times;
 }
 
-void pass_on_in_bare_chain(const std::string& listen, const std::string& next, std::uint64_t bytes) {
+void pass_on_in_bare_chain(const std::string& listen, const std::string& next,
+                           std::uint64_t bytes) {
   const int below = next.empty() ? -1 : connect_to(next);
   const int above = accept_at(listen);
   std::vector<char> part(kPart);
   for (;;) {
     for (std::uint64_t left = bytes; left > 0;) {
-      const ssize_t came = ::recv(above, part.data(), std::min<std::uint64_t>(part.size(), left), 0);
+      const ssize_t came =
+          ::recv(above, part.data(), std::min<std::uint64_t>(part.size(), left), 0);
       if (came <= 0) {
         if (below >= 0) ::close(below);
         ::close(above);

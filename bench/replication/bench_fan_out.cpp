@@ -1,5 +1,5 @@
-// A publisher, and replicas on other hosts: how long an update takes to the last of them, and what leaves the publisher. Run by
-// bench/hosts/fan_out, a process on each host.
+// A publisher, and replicas on other hosts: how long an update takes to the last of them, and what
+// leaves the publisher. Run by bench/hosts/fan_out, a process on each host.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,7 +22,9 @@ namespace {
 
 constexpr double kPatience = 120;  // seconds
 
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void must(sparclResult_t result) {
   if (result == sparclSuccess) return;
@@ -63,13 +65,15 @@ int keep(const std::string& address, std::uint64_t elements, std::uint64_t last)
   Model model(elements);
   sparclSubscriber_t subscriber = nullptr;
   must(sparclSubscriberCreate(&subscriber, model.state, address.c_str(), nullptr));
-  for (std::uint64_t version = 0; version < last;) must(sparclSubscriberNext(subscriber, kPatience, &version));
+  for (std::uint64_t version = 0; version < last;)
+    must(sparclSubscriberNext(subscriber, kPatience, &version));
   sleep(1);  // those that take from here still want the end
   must(sparclSubscriberDestroy(subscriber));
   return 0;
 }
 
-int publish(const std::string& listen, std::uint64_t elements, int replicas, int rounds, double gbit) {
+int publish(const std::string& listen, std::uint64_t elements, int replicas, int rounds,
+            double gbit) {
   Model model(elements);
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = listen.c_str();
@@ -109,7 +113,8 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
 }
 
 // The same bytes by a bare chain, beside which publish() is to be seen.
-int send_bare(const std::string& first, std::uint64_t elements, int replicas, int rounds, double gbit) {
+int send_bare(const std::string& first, std::uint64_t elements, int replicas, int rounds,
+              double gbit) {
   const std::uint64_t bytes = 2 * elements;
   const double line_s = static_cast<double>(bytes) * 8 / (gbit * 1e9);
   const double time = median(sparcl::bench::send_down_bare_chain(first, bytes, rounds));

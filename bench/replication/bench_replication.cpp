@@ -1,5 +1,6 @@
-// What a replica's swap costs beside the bare stores of what changed, and what an update to several replicas costs beside bare TCP
-// connections that carry the same bytes. Both by turns in one run; medians, and ratios within a round.
+// What a replica's swap costs beside the bare stores of what changed, and what an update to several
+// replicas costs beside bare TCP connections that carry the same bytes. Both by turns in one run;
+// medians, and ratios within a round.
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -18,9 +19,9 @@
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
+#include "src/net/socket.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/net/socket.hpp"
 
 namespace {
 
@@ -61,7 +62,8 @@ struct Change {
   std::vector<std::uint16_t> values;
 };
 
-Change draw_change(const std::vector<std::uint16_t>& weights, double density, std::mt19937_64& random) {
+Change draw_change(const std::vector<std::uint16_t>& weights, double density,
+                   std::mt19937_64& random) {
   Change change;
   std::geometric_distribution<std::uint32_t> gap(density);
   for (std::uint64_t i = gap(random); i < weights.size(); i += 1 + gap(random)) {
@@ -72,7 +74,8 @@ Change draw_change(const std::vector<std::uint16_t>& weights, double density, st
 }
 
 void store(std::vector<std::uint16_t>& weights, const Change& change) {
-  for (std::size_t i = 0; i < change.indices.size(); ++i) weights[change.indices[i]] = change.values[i];
+  for (std::size_t i = 0; i < change.indices.size(); ++i)
+    weights[change.indices[i]] = change.values[i];
 }
 
 double median(std::vector<double> values) {
@@ -98,7 +101,8 @@ PublisherOptions local() {
 nlohmann::json measure_pause(std::uint64_t elements, double density, int rounds) {
   Model source(elements), replica(elements), bare(elements);
   std::unique_ptr<Publisher> publisher = must(Publisher::create(source.view(), local()));
-  std::unique_ptr<Subscriber> subscriber = must(Subscriber::create(replica.view(), publisher->address(), SubscriberOptions()));
+  std::unique_ptr<Subscriber> subscriber =
+      must(Subscriber::create(replica.view(), publisher->address(), SubscriberOptions()));
   must(publisher->publish(1));
   must(subscriber->next(kPatience));
   std::mt19937_64 random(1);
@@ -136,7 +140,8 @@ pid_t fork_replica(const std::string& address, std::uint64_t elements, std::uint
   const pid_t child = fork();
   if (child != 0) return child;
   Model model(elements);
-  std::unique_ptr<Subscriber> subscriber = must(Subscriber::create(model.view(), address, SubscriberOptions()));
+  std::unique_ptr<Subscriber> subscriber =
+      must(Subscriber::create(model.view(), address, SubscriberOptions()));
   while (subscriber->versions().held < last) (void)subscriber->next(kPatience).ok();
   pause();
   _exit(0);
@@ -146,7 +151,8 @@ pid_t fork_replica(const std::string& address, std::uint64_t elements, std::uint
 class BareReaders {
  public:
   BareReaders(int count, std::size_t bytes) : bytes_(bytes) {
-    sparcl::net::Socket listener = must(sparcl::net::listen_at(sparcl::net::loopback_address(), 16));
+    sparcl::net::Socket listener =
+        must(sparcl::net::listen_at(sparcl::net::loopback_address(), 16));
     const sparcl::net::NetAddress address = must(sparcl::net::local_address(listener));
     for (int i = 0; i < count; ++i) {
       const pid_t child = fork();
@@ -156,7 +162,8 @@ class BareReaders {
     for (int i = 0; i < count; ++i) {
       pollfd entry{listener.fd(), POLLIN, 0};
       sparcl::net::poll_until(std::span(&entry, 1), monotonic_seconds() + kPatience);
-      sockets_.emplace_back(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      sockets_.emplace_back(
+          ::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     }
     message_.resize(bytes, 1);
   }
@@ -176,7 +183,8 @@ class BareReaders {
     while (std::count(answered.begin(), answered.end(), 0) > 0) {
       std::vector<pollfd> entries;
       for (std::size_t i = 0; i < sockets_.size(); ++i) {
-        entries.push_back({answered[i] ? -1 : sockets_[i].fd(), static_cast<short>(sent[i] < bytes_ ? POLLOUT : POLLIN), 0});
+        entries.push_back({answered[i] ? -1 : sockets_[i].fd(),
+                           static_cast<short>(sent[i] < bytes_ ? POLLOUT : POLLIN), 0});
       }
       if (sparcl::net::poll_until(entries, begin + kPatience) == 0) std::exit(1);
       for (std::size_t i = 0; i < sockets_.size(); ++i) {
@@ -187,7 +195,8 @@ class BareReaders {
           continue;
         }
         const auto part = std::min<std::size_t>(bytes_ - sent[i], 1 << 20);
-        const ssize_t count = ::send(sockets_[i].fd(), message_.data() + sent[i], part, MSG_NOSIGNAL);
+        const ssize_t count =
+            ::send(sockets_[i].fd(), message_.data() + sent[i], part, MSG_NOSIGNAL);
         if (count > 0) sent[i] += static_cast<std::size_t>(count);
       }
     }
@@ -195,7 +204,8 @@ class BareReaders {
   }
 
  private:
-  [[noreturn]] static void read_for_ever(const sparcl::net::NetAddress& address, std::size_t bytes) {
+  [[noreturn]] static void read_for_ever(const sparcl::net::NetAddress& address,
+                                         std::size_t bytes) {
     const sparcl::net::Socket socket = must(sparcl::net::start_connect(address));
     std::vector<char> space(bytes);
     pollfd entry{socket.fd(), POLLOUT, 0};
@@ -225,11 +235,13 @@ nlohmann::json measure_fan_out(std::uint64_t elements, int replicas, int rounds)
   Model source(elements);
   // Children first, threads after: they wait for a publisher that comes.
   const sparcl::net::NetAddress free_port = [] {
-    const sparcl::net::Socket probe = must(sparcl::net::listen_at(sparcl::net::loopback_address(), 1));
+    const sparcl::net::Socket probe =
+        must(sparcl::net::listen_at(sparcl::net::loopback_address(), 1));
     return must(sparcl::net::local_address(probe));
   }();
   std::vector<pid_t> children;
-  for (int i = 0; i < replicas; ++i) children.push_back(fork_replica(sparcl::net::to_text(free_port), elements, last));
+  for (int i = 0; i < replicas; ++i)
+    children.push_back(fork_replica(sparcl::net::to_text(free_port), elements, last));
   PublisherOptions options;
   options.listen = sparcl::net::to_text(free_port);
   std::unique_ptr<Publisher> publisher = must(Publisher::create(source.view(), options));
@@ -274,12 +286,15 @@ int main(int argc, char** argv) {
   int rounds = 11, mib = 64;
   app.add_option("--elements", elements, "of bf16, for the pause");
   app.add_option("--rounds", rounds);
-  app.add_option("--mib", mib, "of an update that goes to 1, 4 and 8 replicas; one of 1 MiB goes to 4, too");
+  app.add_option("--mib", mib,
+                 "of an update that goes to 1, 4 and 8 replicas; one of 1 MiB goes to 4, too");
   CLI11_PARSE(app, argc, argv);
   for (const auto& [replicas, size] : {std::pair{1, mib}, {4, mib}, {8, mib}, {4, 1}}) {
-    fmt::print("{}\n", measure_fan_out(static_cast<std::uint64_t>(size) << 19, replicas, rounds).dump());
+    fmt::print("{}\n",
+               measure_fan_out(static_cast<std::uint64_t>(size) << 19, replicas, rounds).dump());
     std::fflush(stdout);
   }
-  for (const double density : {0.001, 0.01, 0.03}) fmt::print("{}\n", measure_pause(elements, density, rounds).dump());
+  for (const double density : {0.001, 0.01, 0.03})
+    fmt::print("{}\n", measure_pause(elements, density, rounds).dump());
   return 0;
 }

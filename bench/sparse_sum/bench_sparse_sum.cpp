@@ -1,13 +1,14 @@
-// The stages of a sparse sum on one core, in nanoseconds an entry: what a rank packs, sums for its blocks, and takes of the
-// results. Arguments: ranks, and a rank's density in millionths. The floor of packing and taking is the memory that they write.
+// The stages of a sparse sum on one core, in nanoseconds an entry: what a rank packs, sums for its
+// blocks, and takes of the results. Arguments: ranks, and a rank's density in millionths. The floor
+// of packing and taking is the memory that they write.
 #include <benchmark/benchmark.h>
 
 #include <map>
 #include <random>
 
+#include "src/base/buffer_pool.hpp"
 #include "src/sparse/parts/part_code.hpp"
 #include "src/sparse/parts/part_sum.hpp"
-#include "src/base/buffer_pool.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -42,23 +43,25 @@ const std::vector<Rank>& ranks_of(std::int64_t ranks, std::int64_t millionths) {
   for (std::int64_t rank = static_cast<std::int64_t>(all.size()); rank < ranks; ++rank) {
     Rank one{support(static_cast<double>(millionths) * 1e-6, static_cast<unsigned>(rank)), {}, {}};
     one.values.assign(one.indices.size(), 1.5f);
-    one.part = write_part(buffers(), body(), kRun, one.indices, reinterpret_cast<const std::byte*>(one.values.data()), 4);
+    one.part = write_part(buffers(), body(), kRun, one.indices,
+                          reinterpret_cast<const std::byte*>(one.values.data()), 4);
     all.push_back(std::move(one));
   }
   return all;
 }
 
 void per_entry(benchmark::State& state, std::size_t entries) {
-  state.counters["ns/entry"] = benchmark::Counter(static_cast<double>(entries) * 1e-9 * static_cast<double>(state.iterations()),
-                                                  benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns/entry"] = benchmark::Counter(
+      static_cast<double>(entries) * 1e-9 * static_cast<double>(state.iterations()),
+      benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
   state.counters["entries"] = static_cast<double>(entries);
 }
 
 void pack(benchmark::State& state) {
   const Rank& rank = ranks_of(1, state.range(1)).front();
   for (auto _ : state) {
-    const Buffer part =
-        write_part(buffers(), body(), kRun, rank.indices, reinterpret_cast<const std::byte*>(rank.values.data()), 4);
+    const Buffer part = write_part(buffers(), body(), kRun, rank.indices,
+                                   reinterpret_cast<const std::byte*>(rank.values.data()), 4);
     benchmark::DoNotOptimize(part.data());
   }
   per_entry(state, rank.indices.size());
@@ -69,9 +72,11 @@ void code(benchmark::State& state) {
   const Rank& rank = ranks_of(1, state.range(1)).front();
   sparse::PartCoder coder(body());
   std::size_t bytes = 0;
-  for (auto _ : state) bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4, false}).value_or(rank.part).size();
+  for (auto _ : state)
+    bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4, false}).value_or(rank.part).size();
   per_entry(state, rank.indices.size());
-  state.counters["bytes/entry"] = static_cast<double>(bytes) / static_cast<double>(rank.indices.size());
+  state.counters["bytes/entry"] =
+      static_cast<double>(bytes) / static_cast<double>(rank.indices.size());
 }
 
 void expand(benchmark::State& state) {
@@ -80,7 +85,8 @@ void expand(benchmark::State& state) {
   const sparse::PartShape shape{kRun, 4, false};
   const std::optional<Buffer> message = coder.code(buffers(), rank.part.bytes(), shape);
   if (!message) return state.SkipWithError("coding saves nothing");
-  for (auto _ : state) benchmark::DoNotOptimize(coder.expand(buffers(), message->bytes(), shape, UINT64_MAX)->data());
+  for (auto _ : state)
+    benchmark::DoNotOptimize(coder.expand(buffers(), message->bytes(), shape, UINT64_MAX)->data());
   per_entry(state, rank.indices.size());
 }
 
@@ -93,18 +99,21 @@ void sum(benchmark::State& state) {
     parts.push_back(rank.part.bytes());
     entries += rank.indices.size();
   }
-  sparse::PartSum sum(buffers(), body(), {DataType::kFloat32, {}, kLevel}, parts.size(), sparse::PartValues::kElements, sparse::PartValues::kElements, 1);
+  sparse::PartSum sum(buffers(), body(), {DataType::kFloat32, {}, kLevel}, parts.size(),
+                      sparse::PartValues::kElements, sparse::PartValues::kElements, 1);
   for (auto _ : state) benchmark::DoNotOptimize(sum.sum(parts, kRun)->data());
   per_entry(state, entries);
 }
 
 void arguments(benchmark::internal::Benchmark* bench) {
   for (const int ranks : {2, 4, 8}) {
-    for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000}) bench->Args({ranks, millionths});
+    for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000})
+      bench->Args({ranks, millionths});
   }
 }
 void densities(benchmark::internal::Benchmark* bench) {
-  for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000}) bench->Args({1, millionths});
+  for (const int millionths : {100, 1'000, 10'000, 100'000, 300'000, 900'000})
+    bench->Args({1, millionths});
 }
 
 BENCHMARK(pack)->Apply(densities);

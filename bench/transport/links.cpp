@@ -18,10 +18,12 @@ class MpiLink final : public Link {
   explicit MpiLink(int peer) : peer_(peer) { MPI_Comm_dup(MPI_COMM_WORLD, &comm_); }
   const char* name() const override { return "MPI_Isend"; }
   void send(const Buffer& message) override {
-    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, peer_, 0, comm_, &requests_.emplace_back());
+    MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, peer_, 0, comm_,
+              &requests_.emplace_back());
   }
   void receive(const Buffer& space) override {
-    MPI_Irecv(space.data(), static_cast<int>(space.size()), MPI_BYTE, peer_, 0, comm_, &requests_.emplace_back());
+    MPI_Irecv(space.data(), static_cast<int>(space.size()), MPI_BYTE, peer_, 0, comm_,
+              &requests_.emplace_back());
   }
   void wait() override {
     MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
@@ -50,8 +52,10 @@ class UcpLink final : public Link {
     if (!all.ok()) give_up(all.status().message());
     ucp_ep_params_t params = {};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address = reinterpret_cast<const ucp_address_t*>((*all)[static_cast<std::size_t>(1 - rank)].data());
-    if (ucp_ep_create(worker_->handle(), &params, &endpoint_) != UCS_OK) give_up("ucp_ep_create failed");
+    params.address =
+        reinterpret_cast<const ucp_address_t*>((*all)[static_cast<std::size_t>(1 - rank)].data());
+    if (ucp_ep_create(worker_->handle(), &params, &endpoint_) != UCS_OK)
+      give_up("ucp_ep_create failed");
   }
   const char* name() const override { return "ucp_tag_send_nbx"; }
   void send(const Buffer& message) override {
@@ -64,7 +68,8 @@ class UcpLink final : public Link {
   }
   void wait() override {
     for (void* request : requests_) {
-      while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_->handle());
+      while (ucp_request_check_status(request) == UCS_INPROGRESS)
+        ucp_worker_progress(worker_->handle());
       ucp_request_free(request);
     }
     requests_.clear();
@@ -85,14 +90,19 @@ class TransportLink final : public Link {
   TransportLink(std::string name, std::unique_ptr<transport::Transport> transport, int peer)
       : name_(std::move(name)), transport_(std::move(transport)), peer_(peer) {}
   const char* name() const override { return name_.c_str(); }
-  void send(const Buffer& message) override { open_.push_back(transport_->send(peer_, {call_, 1}, message)); }
-  void receive(const Buffer& space) override { open_.push_back(transport_->receive(peer_, {call_, 1}, space)); }
+  void send(const Buffer& message) override {
+    open_.push_back(transport_->send(peer_, {call_, 1}, message));
+  }
+  void receive(const Buffer& space) override {
+    open_.push_back(transport_->receive(peer_, {call_, 1}, space));
+  }
   void wait() override {
     std::uint64_t turns = 0;
     for (const transport::OperationRef& each : open_) {
       while (!each->done) {
         done_.clear();
-        if (const Status status = transport_->progress(done_); !status.ok()) give_up(status.message());
+        if (const Status status = transport_->progress(done_); !status.ok())
+          give_up(status.message());
         turns = done_.empty() ? turns + 1 : 0;
         if (turns > 0) transport_->idle(turns, std::numeric_limits<double>::infinity());
       }
@@ -114,7 +124,9 @@ class TransportLink final : public Link {
 
 std::unique_ptr<Link> make_mpi_link(int peer) { return std::make_unique<MpiLink>(peer); }
 std::unique_ptr<Link> make_ucp_link(int rank) { return std::make_unique<UcpLink>(rank); }
-std::unique_ptr<Link> make_transport_link(std::string name, std::unique_ptr<transport::Transport> transport, int peer) {
+std::unique_ptr<Link> make_transport_link(std::string name,
+                                          std::unique_ptr<transport::Transport> transport,
+                                          int peer) {
   return std::make_unique<TransportLink>(std::move(name), std::move(transport), peer);
 }
 

@@ -25,6 +25,8 @@ std::unique_ptr<Link> make_mpi_link(int peer);
 // UCX's tags without anything of ours around them, as ucx_perftest uses them.
 std::unique_ptr<Link> make_ucp_link(int rank);
 // A transport of this library.
-std::unique_ptr<Link> make_transport_link(std::string name, std::unique_ptr<transport::Transport> transport, int peer);
+std::unique_ptr<Link> make_transport_link(std::string name,
+                                          std::unique_ptr<transport::Transport> transport,
+                                          int peer);
 
 }  // namespace sparcl::bench

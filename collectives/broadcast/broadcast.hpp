@@ -1,5 +1,6 @@
 #pragma once
-// The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or not at all.
+// The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or
+// not at all.
 
 #include <cstdint>
 #include <memory>
@@ -7,13 +8,13 @@
 #include <span>
 #include <vector>
 
-#include "collectives/collective.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/broadcast/part_list.hpp"
 #include "collectives/broadcast/stream.hpp"
+#include "collectives/collective.hpp"
 #include "kernels/kernel_set.hpp"
-#include "src/gpu/device_stream.hpp"
 #include "src/codec/update.hpp"
+#include "src/gpu/device_stream.hpp"
 
 namespace sparcl::device {
 class DeviceScratch;
@@ -21,30 +22,34 @@ class DeviceScratch;
 
 namespace sparcl::collectives::broadcast {
 
-// One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit. number: the call's place in the
-// comm's order. The root has a source, the others a target; with a refusal neither is needed. The result is what the call returns,
-// the same on all ranks unless the comm is poisoned.
+// One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit.
+// number: the call's place in the comm's order. The root has a source, the others a target; with a
+// refusal neither is needed. The result is what the call returns, the same on all ranks unless the
+// comm is poisoned.
 struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
   int root = 0;
   const collectives::broadcast::PartList* parts = nullptr;  // see agree()
-  bool encodes_ahead = true;        // false: the source is not looked at before the ranks have agreed
-  bool is_blocking = false;         // calls in flight together would come to NCCL in no order
-  bool is_on_device = false;        // this rank's arrays are read and written by kernels
-  std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
+  bool encodes_ahead = true;      // false: the source is not looked at before the ranks have agreed
+  bool is_blocking = false;       // calls in flight together would come to NCCL in no order
+  bool is_on_device = false;      // this rank's arrays are read and written by kernels
+  std::uint64_t dense_bytes = 0;  // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;
 };
-Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call, CallReport& report);
+Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call,
+                   CallReport& report);
 
-// Of a call whose arrays are in device memory, on the GPU that scratch has entered, where they are aligned to their elements. In
-// the stream's order. A root's bases are there, too, all or none, and so is its snapshot; it has neither a rule nor lossy values,
-// and its hints are not looked at. A base that is the very array that is held does not change.
+// Of a call whose arrays are in device memory, on the GPU that scratch has entered, where they are
+// aligned to their elements. In the stream's order. A root's bases are there, too, all or none, and
+// so is its snapshot; it has neither a rule nor lossy values, and its hints are not looked at. A
+// base that is the very array that is held does not change.
 struct UpdateOnDevice {
   device::DeviceScratch* scratch = nullptr;
   void* stream = nullptr;
-  std::shared_ptr<const void> snapshot = nullptr;  // its memory, and the bases': stays while the stream may use it
+  std::shared_ptr<const void> snapshot =
+      nullptr;  // its memory, and the bases': stays while the stream may use it
 };
 
 // sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
@@ -55,7 +60,8 @@ struct UpdateCall {
   std::uint64_t version = 0;  // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
-  const collectives::broadcast::PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
+  const collectives::broadcast::PartList* parts =
+      nullptr;                             // a model's tensors, for the text of a Mismatch
   codec::ArrayName array_name;             // empty, or for the texts of errors
   std::span<std::byte* const> held;        // root: the new state, only read
   std::span<const std::byte* const> base;  // root: what the ranks hold; nullptr entries: nothing
@@ -63,29 +69,34 @@ struct UpdateCall {
   std::span<const codec::ChangedHint* const> hints;  // root: empty, or one an array
   const codec::ChangeRule* rule = nullptr;           // root: which changes are sent; nullptr: all
   codec::ValueCoding values;                         // root: how
-  std::span<std::byte* const> snapshot;              // root: empty, or brought to the new state with the commit
+  std::span<std::byte* const> snapshot;  // root: empty, or brought to the new state with the commit
   codec::Writing writing = codec::Writing::kStaged;  // others
-  bool with_state_hash = false;                      // root: the update names its base and target by their state hashes
-  std::optional<Hash128> known_hash;                 // root: of the base; others: of what is held, as far as it is known
-  std::uint64_t held_version = 0;                    // others: what is held, if that is known and has a number
-  std::uint64_t updated_to = 0;                      // others: of the last update that was taken
-  bool holds_no_version = false;                     // others: only an update that writes all is taken
+  bool with_state_hash = false;  // root: the update names its base and target by their state hashes
+  std::optional<Hash128>
+      known_hash;  // root: of the base; others: of what is held, as far as it is known
+  std::uint64_t held_version = 0;  // others: what is held, if that is known and has a number
+  std::uint64_t updated_to = 0;    // others: of the last update that was taken
+  bool holds_no_version = false;   // others: only an update that writes all is taken
   bool is_blocking = false;
-  const UpdateOnDevice* device = nullptr;            // map has elements: they are there
-  bool is_committed = false;                         // out, receivers: the arrays hold the update, whatever becomes of the call
-  bool is_torn = false;                              // out: the call failed while it wrote to arrays in device memory
-  std::shared_ptr<const gpu::DeviceEvent> written_until;  // and that may go on until then; nullptr: it does not
-  bool has_written_snapshot = false;  // out, root, on the device: whatever becomes of the call, it is not what it was;
-  bool is_snapshot_lost = false;      // and here that of no state
-  std::uint64_t new_version = 0;      // out: the version that is now held
-  std::optional<Hash128> new_hash;    // out: its state hash, where the update names it
+  const UpdateOnDevice* device = nullptr;  // map has elements: they are there
+  bool is_committed =
+      false;             // out, receivers: the arrays hold the update, whatever becomes of the call
+  bool is_torn = false;  // out: the call failed while it wrote to arrays in device memory
+  std::shared_ptr<const gpu::DeviceEvent>
+      written_until;  // and that may go on until then; nullptr: it does not
+  bool has_written_snapshot =
+      false;  // out, root, on the device: whatever becomes of the call, it is not what it was;
+  bool is_snapshot_lost = false;    // and here that of no state
+  std::uint64_t new_version = 0;    // out: the version that is now held
+  std::optional<Hash128> new_hash;  // out: its state hash, where the update names it
 };
-Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report);
+Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,
+                      CallReport& report);
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
-// What a call on arrays in device memory takes of both kinds of memory, before it is made: then it can still go by way of the
-// host.
-Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
-                          bool with_classes);
+// What a call on arrays in device memory takes of both kinds of memory, before it is made: then it
+// can still go by way of the host.
+Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host,
+                          const codec::BlockMap& map, UpdateRole role, bool with_classes);
 
 // sparclBroadcastSparse.
 struct SparseCall {
@@ -98,6 +109,7 @@ struct SparseCall {
   std::uint64_t nnz = 0;       // root: in; others: out, also with Truncated
   std::uint64_t capacity = 0;  // others
 };
-Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call, CallReport& report);
+Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call,
+                      CallReport& report);
 
 }  // namespace sparcl::collectives::broadcast

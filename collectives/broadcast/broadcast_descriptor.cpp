@@ -26,8 +26,11 @@ std::string first_part(const CallPair& calls) {
 
 }  // namespace
 
-const CollectiveDescriptor kBroadcastDelta{CallKind::kBroadcastDelta, "sparclBroadcastDelta", true, setting, algorithm, first_part};
-const CollectiveDescriptor kBroadcastUpdate{CallKind::kBroadcastUpdate, "sparclBroadcastUpdate", true, setting, algorithm, first_part};
-const CollectiveDescriptor kBroadcastSparse{CallKind::kBroadcastSparse, "sparclBroadcastSparse", true, setting, algorithm};
+const CollectiveDescriptor kBroadcastDelta{
+    CallKind::kBroadcastDelta, "sparclBroadcastDelta", true, setting, algorithm, first_part};
+const CollectiveDescriptor kBroadcastUpdate{
+    CallKind::kBroadcastUpdate, "sparclBroadcastUpdate", true, setting, algorithm, first_part};
+const CollectiveDescriptor kBroadcastSparse{CallKind::kBroadcastSparse, "sparclBroadcastSparse",
+                                            true, setting, algorithm};
 
 }  // namespace sparcl::collectives::broadcast

@@ -1,4 +1,5 @@
-// Pipelined chain: each rank sends to one. (P - 2 + B/f)(alpha + f beta): best for long streams and few ranks.
+// Pipelined chain: each rank sends to one. (P - 2 + B/f)(alpha + f beta): best for long streams and
+// few ranks.
 #include "collectives/broadcast/fanout.hpp"
 
 namespace sparcl::collectives::broadcast {
@@ -11,7 +12,8 @@ Links chain_links(int rank, int root, int size) {
   return links;
 }
 
-double chain_seconds(const LinkCost& link, int size, std::uint64_t bytes, std::uint64_t fragment_bytes) {
+double chain_seconds(const LinkCost& link, int size, std::uint64_t bytes,
+                     std::uint64_t fragment_bytes) {
   return pipeline_seconds(link, bytes, fragment_bytes, 1, size - 1);
 }
 

@@ -1,13 +1,11 @@
-// Where an update of arrays in device memory is made: what crosses is what its blocks take in the stream. The stream is any
-// other's; of the modes of blocks it has those that the device writes, or, without a base, all blocks as they are.
+// Where an update of arrays in device memory is made: what crosses is what its blocks take in the
+// stream. The stream is any other's; of the modes of blocks it has those that the device writes,
+// or, without a base, all blocks as they are.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "collectives/broadcast/update_ends.hpp"
-#include "src/device/device_array_reader.hpp"
-#include "src/device/device_block_encoder.hpp"
-#include "src/comm/device/device_patience.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/block_mode.hpp"
@@ -15,6 +13,9 @@
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/update_header.hpp"
+#include "src/comm/device/device_patience.hpp"
+#include "src/device/device_array_reader.hpp"
+#include "src/device/device_block_encoder.hpp"
 
 namespace sparcl::collectives::broadcast {
 namespace {
@@ -81,7 +82,8 @@ class DeviceSource : public UpdateSource {
   Status bring_forward();
   void lose_snapshot(std::string_view why) {
     call_.is_snapshot_lost = true;
-    log_warn("rank {}: the next update sends all, as the snapshot of this one is lost: {}", comm_.engine->transport().rank(), why);
+    log_warn("rank {}: the next update sends all, as the snapshot of this one is lost: {}",
+             comm_.engine->transport().rank(), why);
   }
 
   UpdateCall& call_;
@@ -106,7 +108,8 @@ Status DeviceSource::bring_forward() {
   for (std::size_t i = 0; i < target_.size(); ++i) {
     if (call_.base[i] == target_[i]) continue;
     const codec::ArraySpec& array = call_.map->arrays()[i];
-    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
+    SPARCL_RETURN_IF_ERROR(
+        gpu::enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
   }
   return Status();
 }
@@ -116,8 +119,9 @@ class ChangesSource final : public DeviceSource {
  public:
   ChangesSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
-        encoder_(*update.device->scratch, {update.map, update.base, target(), update.device->snapshot}, update.device->stream,
-                 comm.device_classes && has_state_hash()) {}
+        encoder_(*update.device->scratch,
+                 {update.map, update.base, target(), update.device->snapshot},
+                 update.device->stream, comm.device_classes && has_state_hash()) {}
 
   bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
   Status produce(codec::ByteSink& sink) override;
@@ -145,33 +149,38 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
   }
   if (encoder_.has_more()) return Status();
   if (has_state_hash()) {
-    totals().base_hash = call().known_hash ? *call().known_hash : call().schema_hash + encoder_.base_sum();
+    totals().base_hash =
+        call().known_hash ? *call().known_hash : call().schema_hash + encoder_.base_sum();
     totals().target_hash = totals().base_hash + change_sum_;
   }
   end(sink);
   return Status();
 }
 
-void ChangesSource::write(const device::CodedSection& section, std::uint64_t block, codec::ByteSink& sink) {
+void ChangesSource::write(const device::CodedSection& section, std::uint64_t block,
+                          codec::ByteSink& sink) {
   const kernels::BlockContent& content = section.blocks[block];
   std::uint64_t end = block + 1;  // of a superblock: of all its blocks
   while (end < section.block_count && section.blocks[end].mode == kernels::kClassesRest) ++end;
   Hash128 old_values, new_values;
   for (std::uint64_t each = block; each < end; ++each) {
     const kernels::DeviceChangeHashes& hashes = section.hashes[each];
-    old_values = old_values + codec::placed({hashes.old_low, hashes.old_high}, section.first_block + each);
-    new_values = new_values + codec::placed({hashes.new_low, hashes.new_high}, section.first_block + each);
+    old_values =
+        old_values + codec::placed({hashes.old_low, hashes.old_high}, section.first_block + each);
+    new_values =
+        new_values + codec::placed({hashes.new_low, hashes.new_high}, section.first_block + each);
   }
   const std::uint64_t index = section.first_block + block;
   const bool is_whole = content.mode == kernels::kDenseBlock;
   if (content.mode == kernels::kClassesBlock && section.table->number != written_table_) {
     std::array<std::byte, codec::kMaxTableBytes> table;
     codec::store(section.table->table, table.data());
-    frame().write_section(codec::kTagClassTable, {table.data(), section.table->table.bytes()}, sink);
+    frame().write_section(codec::kTagClassTable, {table.data(), section.table->table.bytes()},
+                          sink);
     written_table_ = section.table->number;
   }
-  std::byte* const out =
-      frame().begin_block(content.mode, index - written_block_, content.bytes, sink, is_whole ? 0 : codec::kOldCheckBytes);
+  std::byte* const out = frame().begin_block(content.mode, index - written_block_, content.bytes,
+                                             sink, is_whole ? 0 : codec::kOldCheckBytes);
   std::memcpy(out, section.contents + content.offset, content.bytes);
   if (!is_whole) store_le(out + content.bytes, codec::old_check_of(old_values));
   frame().end_block(old_values, new_values, sink);
@@ -179,7 +188,8 @@ void ChangesSource::write(const device::CodedSection& section, std::uint64_t blo
   change_sum_ = change_sum_ + new_values - old_values;
   const std::uint64_t changed = section.change_starts[end] - section.change_starts[block];
   totals().changed += changed;
-  totals().coded_elements += is_whole ? call().map->run_of(index).elements(index, index + 1) : changed;
+  totals().coded_elements +=
+      is_whole ? call().map->run_of(index).elements(index, index + 1) : changed;
   if (frame().chunk_is_full()) frame().end_chunk(sink);
 }
 
@@ -204,10 +214,13 @@ Status WholeSource::produce(codec::ByteSink& sink) {
   }
   const Result<device::ArrayPiece> piece = reader_.next();
   if (!piece.ok() || piece->bytes.empty()) return piece.status();
-  const std::size_t block_bytes = codec::kBlockElements * element_bytes(call().map->run_of(piece->first_block).datatype);
+  const std::size_t block_bytes =
+      codec::kBlockElements * element_bytes(call().map->run_of(piece->first_block).datatype);
   for (std::size_t at = 0; at < piece->bytes.size(); at += block_bytes) {
-    const std::span<const std::byte> block = piece->bytes.subspan(at, std::min(block_bytes, piece->bytes.size() - at));
-    std::memcpy(frame().begin_block(codec::kFreshMode.id, 0, block.size(), sink), block.data(), block.size());
+    const std::span<const std::byte> block =
+        piece->bytes.subspan(at, std::min(block_bytes, piece->bytes.size() - at));
+    std::memcpy(frame().begin_block(codec::kFreshMode.id, 0, block.size(), sink), block.data(),
+                block.size());
     frame().end_block({}, {}, sink);  // nobody knows what was there before
     if (frame().chunk_is_full()) frame().end_chunk(sink);
   }
@@ -221,7 +234,9 @@ Status WholeSource::produce(codec::ByteSink& sink) {
 }  // namespace
 
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm) {
-  const auto is_there = [](const std::byte* base) { return base != nullptr; };  // of empty arrays there may be none
+  const auto is_there = [](const std::byte* base) {
+    return base != nullptr;
+  };  // of empty arrays there may be none
   if (std::ranges::none_of(call.base, is_there)) return std::make_unique<WholeSource>(call, comm);
   return std::make_unique<ChangesSource>(call, comm);
 }

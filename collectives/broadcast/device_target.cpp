@@ -1,21 +1,22 @@
-// Where an update of arrays in device memory is checked and written: what crosses is what its blocks take in the stream. What
-// the device cannot read goes by way of the host.
+// Where an update of arrays in device memory is checked and written: what crosses is what its
+// blocks take in the stream. What the device cannot read goes by way of the host.
 #include <cstring>
 #include <new>
 #include <optional>
 
 #include "collectives/broadcast/update_ends.hpp"
+#include "src/base/stage_range.hpp"
+#include "src/comm/device/device_patience.hpp"
 #include "src/device/device_array_reader.hpp"
 #include "src/device/device_array_writer.hpp"
 #include "src/device/device_block_decoder.hpp"
 #include "src/device/device_block_encoder.hpp"
-#include "src/comm/device/device_patience.hpp"
-#include "src/base/stage_range.hpp"
 
 namespace sparcl::collectives::broadcast {
 namespace {
 
-constexpr std::uint64_t kBlocksPerBatchStep = 64;  // that are taken to a batch between two looks at the network. Heuristic
+constexpr std::uint64_t kBlocksPerBatchStep =
+    64;  // that are taken to a batch between two looks at the network. Heuristic
 
 class DeviceTarget final : public UpdateTarget {
  public:
@@ -36,7 +37,8 @@ class DeviceTarget final : public UpdateTarget {
   }
 
   bool is_waiting() override {
-    const bool waits = goes_by_host_ ? reader_ && reader_->has_more() && reader_->is_waiting() : blocks_.is_waiting();
+    const bool waits = goes_by_host_ ? reader_ && reader_->has_more() && reader_->is_waiting()
+                                     : blocks_.is_waiting();
     if (waits) return patience_.goes_on(), true;
     patience_.has_moved();
     return false;
@@ -76,11 +78,14 @@ class DeviceTarget final : public UpdateTarget {
     if (scratch_.is_free()) return false;
     if (patience_.goes_on()) return true;
     if (!call_.is_torn) return false;
-    (void)end_->move_to_end(call_.device->stream);  // a stream that takes no mark any more does nothing any more
+    (void)end_->move_to_end(
+        call_.device->stream);  // a stream that takes no mark any more does nothing any more
     call_.written_until = end_;
     return false;
   }
-  std::uint64_t changed() const override { return host_ != nullptr ? host_->changed() : decoder_.changed(); }
+  std::uint64_t changed() const override {
+    return host_ != nullptr ? host_->changed() : decoder_.changed();
+  }
 
  private:
   Status commit_there(const Staging& stream) {
@@ -117,11 +122,13 @@ class DeviceTarget final : public UpdateTarget {
   std::optional<device::DeviceArrayWriter> writer_;
 };
 
-// Made before anything is written: where memory ends later, it is still known until when a stuck stream may write.
+// Made before anything is written: where memory ends later, it is still known until when a stuck
+// stream may write.
 Status DeviceTarget::make_end() {
   const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), call_.device->stream);
+  Result<gpu::DeviceEvent> event =
+      gpu::DeviceEvent::record(scratch_.context(), call_.device->stream);
   if (event.ok()) end_ = std::make_shared<gpu::DeviceEvent>(std::move(*event));
   return event.status();
 }
@@ -129,7 +136,9 @@ Status DeviceTarget::make_end() {
 // What the device has checked so far is not asked for: its memory is the copy's.
 Status DeviceTarget::start_copy() {
   copy_.reset(new (std::nothrow) std::byte[call_.map->byte_count()]);
-  if (copy_ == nullptr) return Status(Code::kOutOfMemory, "no memory on the host for a copy of arrays in device memory");
+  if (copy_ == nullptr)
+    return Status(Code::kOutOfMemory,
+                  "no memory on the host for a copy of arrays in device memory");
   range_.emplace("copy from the device");
   std::byte* at = copy_.get();
   for (const codec::ArraySpec& array : call_.map->arrays()) {
@@ -146,12 +155,14 @@ Status DeviceTarget::copy_to_host() {
   if (!reader_) return start_copy();
   const Result<device::ArrayPiece> piece = reader_->next();
   if (!piece.ok() || piece->bytes.empty()) return piece.status();
-  SPARCL_RETURN_IF_ERROR(device::DeviceSpans(*call_.map)
-                             .for_pieces(piece->first_block, piece->end_block,
-                                         [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
-                                           std::memcpy(copied_[array] + at, piece->bytes.data() + place, bytes);
-                                           return Status();
-                                         }));
+  SPARCL_RETURN_IF_ERROR(
+      device::DeviceSpans(*call_.map)
+          .for_pieces(
+              piece->first_block, piece->end_block,
+              [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+                std::memcpy(copied_[array] + at, piece->bytes.data() + place, bytes);
+                return Status();
+              }));
   if (reader_->has_more()) return Status();
   range_.reset();
   host_call_ = call_;
@@ -166,8 +177,8 @@ Status DeviceTarget::commit_by_host(const Staging& stream) {
     call_.new_version = host_call_.new_version;
     call_.new_hash = host_call_.new_hash;
     range_.emplace("copy to the device");
-    writer_.emplace(scratch_, *call_.map, device::ArrayPair{call_.held, written_}, reader_->pieces(), reader_->piece_bytes(),
-                    call_.device->stream);
+    writer_.emplace(scratch_, *call_.map, device::ArrayPair{call_.held, written_},
+                    reader_->pieces(), reader_->piece_bytes(), call_.device->stream);
   }
   const Result<bool> is_written = writer_->step();
   is_committing_ = is_written.ok() && !*is_written;
@@ -181,10 +192,12 @@ std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext&
   return std::make_unique<DeviceTarget>(call, comm);
 }
 
-Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host, const codec::BlockMap& map, UpdateRole role,
-                          bool with_classes) {
-  if (role == UpdateRole::kSendsChanges) return device::DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr, with_classes).reserve();
-  if (role == UpdateRole::kSendsAll) return device::DeviceArrayReader(scratch, map, {}, nullptr).reserve();
+Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host,
+                          const codec::BlockMap& map, UpdateRole role, bool with_classes) {
+  if (role == UpdateRole::kSendsChanges)
+    return device::DeviceBlockEncoder(scratch, {&map, {}, {}}, nullptr, with_classes).reserve();
+  if (role == UpdateRole::kSendsAll)
+    return device::DeviceArrayReader(scratch, map, {}, nullptr).reserve();
   return device::DeviceBlockDecoder(scratch, map, {}, codec::Verify::kOff, host, nullptr).reserve();
 }
 

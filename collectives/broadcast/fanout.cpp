@@ -15,8 +15,8 @@ constexpr std::array kFanoutTable{
 
 std::span<const FanoutRow> fanout_table() { return kFanoutTable; }
 
-FanoutPlan plan_fanout(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name,
-                       std::uint32_t forced_bytes) {
+FanoutPlan plan_fanout(const LinkCost& link, int size, std::uint64_t bytes,
+                       std::string_view forced_name, std::uint32_t forced_bytes) {
   FanoutPlan best{nullptr, 0, 0, 0};
   for (std::uint32_t index = 0; index < kFanoutTable.size(); ++index) {
     const FanoutRow& row = kFanoutTable[index];

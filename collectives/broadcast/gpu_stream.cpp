@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/comm/device/device_calls.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/comm/device/device_calls.hpp"
 
 namespace sparcl::collectives::broadcast {
 namespace {
@@ -17,24 +17,29 @@ struct Head {
   std::uint64_t mark;
   std::uint64_t count;  // bytes of the stream that follow
 };
-constexpr std::uint64_t kFirstMark = 0x7370617263'000000;  // of the first fragment; the others count on from it
+constexpr std::uint64_t kFirstMark =
+    0x7370617263'000000;  // of the first fragment; the others count on from it
 constexpr std::size_t kMostRoom = std::size_t{4} << 20;
 static_assert(sizeof(Head) + kMostRoom <= comm::FragmentMemory::kSlotBytes);
 
-std::size_t room_of(std::uint64_t fragment) { return fragment < 8 ? std::min(kLeastFragment << fragment, kMostRoom) : kMostRoom; }
+std::size_t room_of(std::uint64_t fragment) {
+  return fragment < 8 ? std::min(kLeastFragment << fragment, kMostRoom) : kMostRoom;
+}
 
 }  // namespace
 
 GpuStream::Guard::Guard(Engine& engine, transport::Channel channel) : engine_(engine) {
   const transport::Transport& transport = engine.transport();
-  nothing_ = engine.receive((transport.rank() + 1) % transport.size(), channel, Buffer::allocate(1));
+  nothing_ =
+      engine.receive((transport.rank() + 1) % transport.size(), channel, Buffer::allocate(1));
 }
 
 GpuStream::Guard::~Guard() {
   if (!nothing_->done) engine_.transport().cancel(nothing_);
 }
 
-GpuStream::GpuStream(Engine& engine, transport::Channel channel, DeviceCalls& calls, std::shared_ptr<comm::FragmentMemory> memory, int root)
+GpuStream::GpuStream(Engine& engine, transport::Channel channel, DeviceCalls& calls,
+                     std::shared_ptr<comm::FragmentMemory> memory, int root)
     : Stream(engine), channel_(channel), calls_(calls), memory_(std::move(memory)), root_(root) {}
 
 GpuStream::~GpuStream() {
@@ -57,10 +62,10 @@ Task GpuStream::wait(const gpu::DeviceEvent& event, const char* purpose) {
     if (!engine_.health().ok()) co_return engine_.health();
     if (transport.now() > deadline) {
       co_return end_comm(
-          Status(Code::kTimeout,
-                 fmt::format("NCCL has not come through with {} in {:g} s: a GPU does not come to it, or the network between "
-                             "them is gone; a longer wait is SPARCL_TIMEOUT_S",
-                             purpose, engine_.timeout_s())));
+          Status(Code::kTimeout, fmt::format("NCCL has not come through with {} in {:g} s: a GPU "
+                                             "does not come to it, or the network between "
+                                             "them is gone; a longer wait is SPARCL_TIMEOUT_S",
+                                             purpose, engine_.timeout_s())));
     }
     co_await engine_.yield(true);
   }
@@ -81,8 +86,9 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
       if (!engine_.health().ok()) co_return engine_.health();
     }
     Task free = wait(memory_->last_use(fragment_), "a fragment of an update");
-    if (const Status alive = co_await free; !alive.ok()) co_return alive;
-    const std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(room, written_ - sent));
+    SPARCL_CO_RETURN_IF_ERROR(co_await free);
+    const std::size_t count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(room, written_ - sent));
     is_last = count < room;
     staging_.copy(sent, count, memory_->pinned(fragment_) + sizeof(Head));
     if (const Status status = send_fragment(count); !status.ok()) co_return end_comm(status);
@@ -92,7 +98,7 @@ Task GpuStream::send_all(StreamSource& source, Status& outcome) {
   }
   for (const gpu::DeviceEvent& use : memory_->last_uses) {
     Task through = wait(use, "the last fragments of an update");
-    if (const Status alive = co_await through; !alive.ok()) co_return alive;
+    SPARCL_CO_RETURN_IF_ERROR(co_await through);
   }
   co_return Status();
 }
@@ -104,8 +110,10 @@ Status GpuStream::send_fragment(std::size_t count) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   std::byte* const device = memory_->on_device(fragment_);
   void* const stream = memory_->stream.get();
-  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device, memory_->pinned(fragment_), sizeof(Head) + count, stream));
-  SPARCL_RETURN_IF_ERROR(calls_.engine().broadcast(device, sizeof(Head) + room_of(fragment_), root_, stream));
+  SPARCL_RETURN_IF_ERROR(
+      gpu::enqueue_copy(device, memory_->pinned(fragment_), sizeof(Head) + count, stream));
+  SPARCL_RETURN_IF_ERROR(
+      calls_.engine().broadcast(device, sizeof(Head) + room_of(fragment_), root_, stream));
   traffic_.bytes_sent += sizeof(Head) + room_of(fragment_);
   Result<gpu::DeviceEvent> used = gpu::DeviceEvent::record(calls_.context(), stream);
   if (used.ok()) memory_->last_use(fragment_) = std::move(*used);
@@ -117,7 +125,8 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
   bool more = false;
   if (const Status status = receive_fragment(); !status.ok()) co_return end_comm(status);
   for (bool is_last = false; !is_last;) {
-    while (more && outcome.ok() && !arrived_.is_over()) {  // nothing to do but to check a piece of what is there
+    while (more && outcome.ok() &&
+           !arrived_.is_over()) {  // nothing to do but to check a piece of what is there
       const bool is_idle = target.is_waiting();
       if (!is_idle) outcome = check(target, more);
       co_await engine_.yield(is_idle);
@@ -125,19 +134,20 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
     }
     std::size_t count = 0;
     Task head = wait(arrived_, "the next fragment of the update");
-    if (const Status alive = co_await head; !alive.ok()) co_return alive;
+    SPARCL_CO_RETURN_IF_ERROR(co_await head);
     if (const Status status = take_head(count); !status.ok()) co_return end_comm(status);
     SPARCL_FAILPOINT("broadcast.receiving");
     is_last = count < room_of(fragment_);
     const std::byte* const bytes = memory_->pinned(fragment_) + sizeof(Head);
     gpu::DeviceEvent copied;
-    if (const Status status = copy_from_device(sizeof(Head), count, copied); !status.ok()) co_return end_comm(status);
+    if (const Status status = copy_from_device(sizeof(Head), count, copied); !status.ok())
+      co_return end_comm(status);
     ++fragment_;
     if (!is_last) {  // behind the copy, in the other slot
       if (const Status status = receive_fragment(); !status.ok()) co_return end_comm(status);
     }
     Task body = wait(copied, "a copy from the GPU");
-    if (const Status alive = co_await body; !alive.ok()) co_return alive;
+    SPARCL_CO_RETURN_IF_ERROR(co_await body);
     staging_.write(written_, {bytes, count});
     written_ += count;
     traffic_.stream_bytes = written_;
@@ -157,7 +167,8 @@ Status GpuStream::receive_fragment() {
   const gpu::DeviceScope inside(calls_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   const std::size_t bytes = sizeof(Head) + room_of(fragment_);
-  SPARCL_RETURN_IF_ERROR(calls_.engine().broadcast(memory_->on_device(fragment_), bytes, root_, memory_->stream.get()));
+  SPARCL_RETURN_IF_ERROR(calls_.engine().broadcast(memory_->on_device(fragment_), bytes, root_,
+                                                   memory_->stream.get()));
   traffic_.bytes_received += bytes;
   return copy_from_device(0, sizeof(Head), arrived_);
 }
@@ -167,7 +178,8 @@ Status GpuStream::copy_from_device(std::size_t first, std::size_t count, gpu::De
   SPARCL_RETURN_IF_ERROR(inside.status());
   void* const stream = memory_->stream.get();
   if (count > 0)
-    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_->pinned(fragment_) + first, memory_->on_device(fragment_) + first, count, stream));
+    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_->pinned(fragment_) + first,
+                                             memory_->on_device(fragment_) + first, count, stream));
   Result<gpu::DeviceEvent> made = gpu::DeviceEvent::record(calls_.context(), stream);
   if (made.ok()) event = std::move(*made);
   return made.status();
@@ -177,9 +189,9 @@ Status GpuStream::take_head(std::size_t& count) {
   Head head;
   std::memcpy(&head, memory_->pinned(fragment_), sizeof(Head));
   if (head.mark != kFirstMark + fragment_ || head.count > room_of(fragment_)) {
-    return Status(
-        Code::kInternalError,
-        fmt::format("what NCCL brought is not fragment {} of the update: the ranks' calls are not in one order", fragment_));
+    return Status(Code::kInternalError, fmt::format("what NCCL brought is not fragment {} of the "
+                                                    "update: the ranks' calls are not in one order",
+                                                    fragment_));
   }
   count = static_cast<std::size_t>(head.count);
   return Status();

@@ -22,8 +22,10 @@ Task MessageStream::send_all(StreamSource& source, Status& outcome) {
     }
     // Lets messages move, and waits where the children fall behind.
     co_await engine_.yield(is_idle);
-    while (!sends_.empty() && (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
-      if (Status status = co_await engine_.wait(sends_.front(), "a child to take a fragment"); !status.ok()) co_return status;
+    while (!sends_.empty() &&
+           (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
+      SPARCL_CO_RETURN_IF_ERROR(
+          co_await engine_.wait(sends_.front(), "a child to take a fragment"));
       sends_.pop_front();
     }
     if (!engine_.health().ok()) co_return engine_.health();
@@ -47,7 +49,8 @@ void MessageStream::end_stream() {
 
 void MessageStream::pass_on(std::uint64_t first, std::size_t count) {
   for (const int child : links_.children) {
-    sends_.push_back(engine_.send(child, channel_, count > 0 ? staging_.slice(first, count) : Buffer()));
+    sends_.push_back(
+        engine_.send(child, channel_, count > 0 ? staging_.slice(first, count) : Buffer()));
     traffic_.bytes_sent += count;
     SPARCL_FAILPOINT("broadcast.sending");
   }
@@ -55,14 +58,16 @@ void MessageStream::pass_on(std::uint64_t first, std::size_t count) {
 
 void MessageStream::post_receive() {
   staging_.reserve(next_receive_ + fragment_bytes_);
-  receives_.push_back(engine_.receive(links_.parent, channel_, staging_.slice(next_receive_, fragment_bytes_)));
+  receives_.push_back(
+      engine_.receive(links_.parent, channel_, staging_.slice(next_receive_, fragment_bytes_)));
   next_receive_ += fragment_bytes_;
 }
 
 void MessageStream::take_fragment(std::size_t count, Status& outcome) {
   if (ended_) {
     if (count > 0 && outcome.ok())
-      outcome = Status(Code::kCorrupt, fmt::format("{} bytes follow the end of the update's stream", count));
+      outcome = Status(Code::kCorrupt,
+                       fmt::format("{} bytes follow the end of the update's stream", count));
     pass_on(0, 0);
     return;
   }
@@ -88,7 +93,7 @@ Task MessageStream::receive_all(StreamTarget& target, Status& outcome) {
       continue;
     }
     const transport::OperationRef next = receives_.front();
-    if (Status status = co_await engine_.wait(next, "the next fragment of the update"); !status.ok()) co_return status;
+    SPARCL_CO_RETURN_IF_ERROR(co_await engine_.wait(next, "the next fragment of the update"));
     receives_.pop_front();
     take_fragment(static_cast<std::size_t>(next->bytes), outcome);
     more = true;
@@ -99,7 +104,8 @@ Task MessageStream::receive_all(StreamTarget& target, Status& outcome) {
 
 Task MessageStream::drain() {
   while (!sends_.empty()) {
-    if (Status status = co_await engine_.wait(sends_.front(), "a child to take its last fragment"); !status.ok()) co_return status;
+    SPARCL_CO_RETURN_IF_ERROR(
+        co_await engine_.wait(sends_.front(), "a child to take its last fragment"));
     sends_.pop_front();
   }
   co_return Status();

@@ -1,9 +1,11 @@
 #pragma once
-// A stream in messages of the comm's transport, from rank to rank along a fan-out, in fragments that are passed on as they arrive.
+// A stream in messages of the comm's transport, from rank to rank along a fan-out, in fragments
+// that are passed on as they arrive.
 //
-// Fragments are fragment_bytes long; a shorter one (also an empty one) ends the stream, as fread does. So a fragment needs no
-// header, lands at its final place, and is sent on from there. Receivers keep kReceivesAhead receives posted; the sender therefore
-// ends the stream with kReceivesAhead - 1 further empty fragments, and nothing needs to be cancelled.
+// Fragments are fragment_bytes long; a shorter one (also an empty one) ends the stream, as fread
+// does. So a fragment needs no header, lands at its final place, and is sent on from there.
+// Receivers keep kReceivesAhead receives posted; the sender therefore ends the stream with
+// kReceivesAhead - 1 further empty fragments, and nothing needs to be cancelled.
 
 #include <deque>
 
@@ -16,8 +18,12 @@ constexpr int kReceivesAhead = 4;
 
 class MessageStream final : public Stream {
  public:
-  MessageStream(Engine& engine, transport::Channel channel, Links links, std::uint32_t fragment_bytes)
-      : Stream(engine), channel_(channel), links_(std::move(links)), fragment_bytes_(fragment_bytes) {}
+  MessageStream(Engine& engine, transport::Channel channel, Links links,
+                std::uint32_t fragment_bytes)
+      : Stream(engine),
+        channel_(channel),
+        links_(std::move(links)),
+        fragment_bytes_(fragment_bytes) {}
 
   Task send_all(StreamSource& source, Status& outcome) override;
   Task receive_all(StreamTarget& target, Status& outcome) override;

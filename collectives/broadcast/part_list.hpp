@@ -1,5 +1,6 @@
 #pragma once
-// The parts of a call's object (a model's tensors) in a few bytes, so that ranks whose calls differ can say where.
+// The parts of a call's object (a model's tensors) in a few bytes, so that ranks whose calls differ
+// can say where.
 
 #include <array>
 #include <cstdint>
@@ -12,8 +13,9 @@
 
 namespace sparcl::collectives::broadcast {
 
-// Hashes of the list's first 1, 2, 3, 4, 6, 8, 12 ... 1024 parts, and of all. Where two lists part, the first hash that differs
-// tells, within a third of the way from the front: most differences are near it, or everywhere.
+// Hashes of the list's first 1, 2, 3, 4, 6, 8, 12 ... 1024 parts, and of all. Where two lists part,
+// the first hash that differs tells, within a third of the way from the front: most differences are
+// near it, or everywhere.
 struct PartsSketch {
   std::array<std::uint32_t, 21> prefixes{};
 };
@@ -38,7 +40,8 @@ struct PartList {
   std::uint64_t count = 0;
   std::function<std::string(std::uint64_t part)> name;
 
-  // "tensor 3, here 'layer.bias'"; "a tensor from 7 to 8, here 'a' to 'b'"; "tensor 3, which is not here".
+  // "tensor 3, here 'layer.bias'"; "a tensor from 7 to 8, here 'a' to 'b'"; "tensor 3, which is not
+  // here".
   std::string describe(const PartRange& range) const;
 
   // What an agreement says of it; nothing if parts is nullptr.

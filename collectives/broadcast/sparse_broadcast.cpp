@@ -12,17 +12,21 @@ namespace {
 constexpr std::uint64_t kEntriesPerStep = 32768;   // about 100 us of coding. Heuristic
 constexpr std::size_t kIndicesPerCheck = 262'144;  // the same
 constexpr std::uint64_t kSparseBlocksPerStep = 16;
-constexpr std::uint64_t kMostEntries = static_cast<std::uint64_t>(PTRDIFF_MAX) / sizeof(std::uint64_t);  // of an array of indices
+constexpr std::uint64_t kMostEntries =
+    static_cast<std::uint64_t>(PTRDIFF_MAX) / sizeof(std::uint64_t);  // of an array of indices
 
 class SparseSource final : public StreamSource {
  public:
   SparseSource(const SparseCall& call, const kernels::KernelSet& kernels)
       : indices_(call.indices, call.nnz), encoder_(indices_, call.values, call.datatype, kernels) {}
 
-  // Indices and their number are checked here and not before the call: where the ranks' roots differ, that is what all are told.
+  // Indices and their number are checked here and not before the call: where the ranks' roots
+  // differ, that is what all are told.
   Status produce(codec::ByteSink& sink) override {
     if (indices_.size() > kMostEntries) {
-      return Status(Code::kInvalidArgument, fmt::format("*nnz is {}: no array in memory has so many indices", indices_.size()));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("*nnz is {}: no array in memory has so many indices", indices_.size()));
     }
     return checked_ < indices_.size() ? check_more() : encoder_.step(kEntriesPerStep, sink);
   }
@@ -35,8 +39,9 @@ class SparseSource final : public StreamSource {
     const std::size_t end = std::min<std::size_t>(checked_ + kIndicesPerCheck, indices_.size());
     for (std::size_t i = first; i + 1 < end; ++i) {
       if (indices_[i] < indices_[i + 1]) continue;
-      return Status(Code::kInvalidArgument, fmt::format("indices must ascend strictly: indices[{}] = {} is followed by {}", i,
-                                                        indices_[i], indices_[i + 1]));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("indices must ascend strictly: indices[{}] = {} is followed by {}",
+                                i, indices_[i], indices_[i + 1]));
     }
     checked_ = end;
     return Status();
@@ -49,7 +54,8 @@ class SparseSource final : public StreamSource {
 
 class SparseTarget final : public StreamTarget {
  public:
-  SparseTarget(SparseCall& call, const kernels::KernelSet& kernels) : call_(call), decoder_(call.datatype, kernels) {}
+  SparseTarget(SparseCall& call, const kernels::KernelSet& kernels)
+      : call_(call), decoder_(call.datatype, kernels) {}
 
   Status check(const Staging& stream, std::uint64_t available, bool& more) override {
     return decoder_.advance(stream, available, kSparseBlocksPerStep, more);
@@ -59,10 +65,13 @@ class SparseTarget final : public StreamTarget {
     SPARCL_RETURN_IF_ERROR(decoder_.finish(stream_bytes));
     call_.nnz = decoder_.nnz();
     if (call_.nnz <= call_.capacity) return Status();
-    return Status(Code::kTruncated, fmt::format("{} entries do not fit a capacity of {}", call_.nnz, call_.capacity));
+    return Status(Code::kTruncated,
+                  fmt::format("{} entries do not fit a capacity of {}", call_.nnz, call_.capacity));
   }
 
-  Status commit(const Staging& stream) override { return decoder_.extract(stream, call_.indices, call_.values); }
+  Status commit(const Staging& stream) override {
+    return decoder_.extract(stream, call_.indices, call_.values);
+  }
 
  private:
   SparseCall& call_;
@@ -71,13 +80,15 @@ class SparseTarget final : public StreamTarget {
 
 }  // namespace
 
-Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call, CallReport& report) {
+Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call,
+                      CallReport& report) {
   const bool is_root = comm.engine->transport().rank() == call.root;
   BroadcastCall pattern;
   pattern.root = call.root;
   pattern.refusal = call.refusal;
   pattern.is_blocking = call.is_blocking;
-  // Who takes itself for the root by mistake has no entries but what an output argument happened to hold.
+  // Who takes itself for the root by mistake has no entries but what an output argument happened to
+  // hold.
   pattern.encodes_ahead = call.nnz <= call.capacity;
   pattern.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse);
   pattern.fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);

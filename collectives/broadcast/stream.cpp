@@ -12,7 +12,8 @@ namespace {
 // How far the root encodes before the ranks have agreed: a bound on its memory. Heuristic.
 constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
 
-// A source's or target's exception is its verdict: it is voted on like any other, so that the peers do not wait for this rank.
+// A source's or target's exception is its verdict: it is voted on like any other, so that the peers
+// do not wait for this rank.
 template <class Work>
 Status caught(Work&& work) {
   try {
@@ -35,7 +36,9 @@ Status Stream::produce(StreamSource& source) {
   return status;
 }
 
-bool Stream::wants_more_ahead(const StreamSource& source) const { return !source.finished() && written_ < kAheadBytes; }
+bool Stream::wants_more_ahead(const StreamSource& source) const {
+  return !source.finished() && written_ < kAheadBytes;
+}
 
 Status Stream::check(StreamTarget& target, bool& more) const {
   return caught([&] { return target.check(staging_, written_, more); });

@@ -1,6 +1,6 @@
 #pragma once
-// A stream of unknown length from a root to all ranks: one rank's end of it. How its bytes come to the others is
-// message_stream.hpp's, or gpu_stream.hpp's.
+// A stream of unknown length from a root to all ranks: one rank's end of it. How its bytes come to
+// the others is message_stream.hpp's, or gpu_stream.hpp's.
 
 #include <cstdint>
 
@@ -26,7 +26,8 @@ class StreamSource {
 class StreamTarget {
  public:
   virtual ~StreamTarget() = default;
-  // The first `available` bytes are there: checks a bounded piece of what is complete and not yet checked; `more`: call again.
+  // The first `available` bytes are there: checks a bounded piece of what is complete and not yet
+  // checked; `more`: call again.
   virtual Status check(const Staging& stream, std::uint64_t available, bool& more) = 0;
   // The same of check().
   virtual bool is_waiting() { return false; }
@@ -44,14 +45,16 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Root: encodes a piece and sends nothing: for as long as the ranks have not agreed on the call, up to a cap.
+  // Root: encodes a piece and sends nothing: for as long as the ranks have not agreed on the call,
+  // up to a cap.
   Status produce(StreamSource& source);
   bool wants_more_ahead(const StreamSource& source) const;
 
-  // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended early. The result is an error
-  // only if the comm is poisoned.
+  // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended
+  // early. The result is an error only if the comm is poisoned.
   virtual Task send_all(StreamSource& source, Status& outcome) = 0;
-  // Others: receives, passes on and checks until the end. `outcome`: the target's verdict on the stream.
+  // Others: receives, passes on and checks until the end. `outcome`: the target's verdict on the
+  // stream.
   virtual Task receive_all(StreamTarget& target, Status& outcome) = 0;
 
   // After a vote: waits until nothing is in flight any more; or gives up what is.

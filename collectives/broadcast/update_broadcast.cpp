@@ -46,9 +46,10 @@ class HostSource final : public UpdateSource {
     options.values = call.values;
     options.bring_forward = call.snapshot;
     // Who selects counts bytes: they may have to keep to a budget, which was found by them.
-    if (call.rule == nullptr) options.link = comm::link_time(comm.engine->transport(), comm.link_gbit);
-    options.for_devices =
-        (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] && call.rule == nullptr && !call.values.is_lossy();
+    if (call.rule == nullptr)
+      options.link = comm::link_time(comm.engine->transport(), comm.link_gbit);
+    options.for_devices = (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] &&
+                          call.rule == nullptr && !call.values.is_lossy();
     options.workers = comm.workers;
     return options;
   }
@@ -62,7 +63,9 @@ class HostSource final : public UpdateSource {
 class HostTarget final : public UpdateTarget {
  public:
   HostTarget(UpdateCall& call, const CommContext& comm)
-      : call_(call), comm_(comm), decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
+      : call_(call),
+        comm_(comm),
+        decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
     decoder_.set_array_name(call.array_name);
     if (call.known_hash) decoder_.track(*call.known_hash);
     if (comm.workers != nullptr) decoder_.set_workers(*comm.workers);
@@ -111,37 +114,44 @@ std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& c
   return std::make_unique<HostTarget>(call, comm);
 }
 
-Status check_target(const UpdateCall& call, const CommContext& comm, const codec::UpdateDecoder& decoder) {
+Status check_target(const UpdateCall& call, const CommContext& comm,
+                    const codec::UpdateDecoder& decoder) {
   const int rank = comm.engine->transport().rank();
   if (call.version != 0 && call.version != decoder.target_version()) {
-    return Status(Code::kMismatch,
-                  fmt::format("rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0", rank,
-                              call.version, call.root, decoder.target_version()));
+    return Status(
+        Code::kMismatch,
+        fmt::format(
+            "rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0",
+            rank, call.version, call.root, decoder.target_version()));
   }
   if (decoder.target_version() < call.updated_to) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("version {} of the root, rank {}, does not come after version {}, which the state of rank {} holds: give "
+                  fmt::format("version {} of the root, rank {}, does not come after version {}, "
+                              "which the state of rank {} holds: give "
                               "a larger one (to go back, make another state of the tensors)",
                               decoder.target_version(), call.root, call.updated_to, rank));
   }
   if (decoder.writes_all()) return Status();
   // An older one may have been brought up to date by the program, as in double buffering.
   if (call.held_version > decoder.base_version() && call.held_version != decoder.target_version()) {
-    return Status(
-        Code::kWrongBase,
-        fmt::format("rank {} holds version {}, the update of the root, rank {}, is from version {}: another communicator, "
-                    "whose first update sends all, brings them together",
-                    rank, call.held_version, call.root, decoder.base_version()));
+    return Status(Code::kWrongBase,
+                  fmt::format("rank {} holds version {}, the update of the root, rank {}, is from "
+                              "version {}: another communicator, "
+                              "whose first update sends all, brings them together",
+                              rank, call.held_version, call.root, decoder.base_version()));
   }
   if (!call.holds_no_version) return Status();
   return Status(
       Code::kWrongBase,
-      fmt::format("rank {} holds no version, as an update failed while it was written to its tensors in device memory: it "
-                  "takes one that sends all, as the first of another communicator does, and no other",
-                  rank));
+      fmt::format(
+          "rank {} holds no version, as an update failed while it was written to its tensors in "
+          "device memory: it "
+          "takes one that sends all, as the first of another communicator does, and no other",
+          rank));
 }
 
-Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call, CallReport& report) {
+Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,
+                      CallReport& report) {
   BroadcastCall pattern;
   pattern.refusal = call.refusal;
   pattern.is_blocking = call.is_blocking;
@@ -160,7 +170,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.fingerprint.detail = call.schema_hash.low ^ call.schema_hash.high;
   pattern.dense_bytes = call.map->byte_count();
   if (comm.engine->transport().rank() == call.root) {
-    const std::unique_ptr<UpdateSource> source = call.device != nullptr ? device_source(call, comm) : host_source(call, comm);
+    const std::unique_ptr<UpdateSource> source =
+        call.device != nullptr ? device_source(call, comm) : host_source(call, comm);
     pattern.source = source.get();
     Task sending = run_broadcast(comm, number, pattern, report);
     Status status = co_await sending;
@@ -175,7 +186,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     report.dropped_l2 = source->dropped_l2();
     co_return status;
   }
-  const std::unique_ptr<UpdateTarget> receiver = call.device != nullptr ? device_target(call, comm) : host_target(call, comm);
+  const std::unique_ptr<UpdateTarget> receiver =
+      call.device != nullptr ? device_target(call, comm) : host_target(call, comm);
   pattern.target = receiver.get();
   Task receiving = run_broadcast(comm, number, pattern, report);
   Status status = co_await receiving;

@@ -25,12 +25,13 @@ class UpdateTarget : public StreamTarget {
 // The call and the comm outlive them.
 std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm);
-// Of a call whose arrays are in device memory (UpdateCall::device). A target turns to the host where it meets with what the
-// device cannot read.
+// Of a call whose arrays are in device memory (UpdateCall::device). A target turns to the host
+// where it meets with what the device cannot read.
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);
 
 // Of an update that is whole: it is the one that was asked for, and one for what is held.
-Status check_target(const UpdateCall& call, const CommContext& comm, const codec::UpdateDecoder& decoder);
+Status check_target(const UpdateCall& call, const CommContext& comm,
+                    const codec::UpdateDecoder& decoder);
 
 }  // namespace sparcl::collectives::broadcast

@@ -26,7 +26,8 @@ std::string_view forced_dense_name(std::uint8_t row) {
   return row <= kDenseTable.size() ? kDenseTable[row - 1U].name : "unknown";
 }
 
-DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name) {
+DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes,
+                     std::string_view forced_name) {
   DensePlan best{nullptr, 0};
   for (const DenseRow& row : kDenseTable) {
     if (forced_name != "auto" && forced_name != row.name) continue;

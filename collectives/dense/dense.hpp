@@ -1,13 +1,14 @@
 #pragma once
-// All-reduce of as many elements from every rank, wherever they lie. An algorithm is a file with two functions and a row in the
-// table (dense.cpp). Costs: P ranks, B bytes of values, alpha a message, beta a byte, gamma a byte that is combined.
+// All-reduce of as many elements from every rank, wherever they lie. An algorithm is a file with
+// two functions and a row in the table (dense.cpp). Costs: P ranks, B bytes of values, alpha a
+// message, beta a byte, gamma a byte that is combined.
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "src/sparse/parts/rank_tree.hpp"
 #include "collectives/collective.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 
 namespace sparcl::collectives::dense {
 
@@ -44,7 +45,8 @@ struct DensePlan {
 std::uint8_t forced_dense_row(std::string_view name);
 std::string_view forced_dense_name(std::uint8_t row);  // of any number: "auto", "unknown"
 // The cheapest row; forced_name ("auto": none) narrows the choice and is valid.
-DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes, std::string_view forced_name);
+DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes,
+                     std::string_view forced_name);
 
 constexpr double kCombineSecondsPerByte = 0.1e-9;  // gamma; heuristic
 

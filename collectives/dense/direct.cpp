@@ -26,19 +26,25 @@ class DirectExchange {
     slot.received.assign(static_cast<std::size_t>(ranks_), nullptr);
     for (int step = 1; step < ranks_; ++step) {
       const int peer = (rank_ + ranks_ - step) % ranks_;
-      slot.received[static_cast<std::size_t>(peer)] = messages_.receive(peer, kContributions, slot.range.count);
+      slot.received[static_cast<std::size_t>(peer)] =
+          messages_.receive(peer, kContributions, slot.range.count);
     }
     slot.own = messages_.pack(slot.range);
-    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kContributions, slot.own);
+    for (int step = 1; step < ranks_; ++step)
+      messages_.send((rank_ + step) % ranks_, kContributions, slot.own);
   }
 
-  const std::vector<transport::OperationRef>& received(std::uint64_t s) const { return slots_[s % 2].received; }
+  const std::vector<transport::OperationRef>& received(std::uint64_t s) const {
+    return slots_[s % 2].received;
+  }
 
   void finish(std::uint64_t s) {
     const Slot& slot = slots_[s % 2];
     std::vector<const std::byte*> by_rank;
-    for (const transport::OperationRef& each : slot.received) by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
-    const Buffer result = messages_.take(slot.own.size());  // what was packed may still be on its way
+    for (const transport::OperationRef& each : slot.received)
+      by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
+    const Buffer result =
+        messages_.take(slot.own.size());  // what was packed may still be on its way
     tree_.reduce(by_rank, messages_.element_size(), slot.range.count, result.data());
     call_.values->unpack(slot.range.first, slot.range.count, result.data());
   }
@@ -63,7 +69,8 @@ class DirectExchange {
 
 double direct_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return link.round_s + peers * link.alpha_s + peers * b * link.beta_s_per_byte + size * b * kCombineSecondsPerByte;
+  return link.round_s + peers * link.alpha_s + peers * b * link.beta_s_per_byte +
+         size * b * kCombineSecondsPerByte;
 }
 
 Task reduce_direct(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

@@ -1,6 +1,7 @@
-// Each rank owns a slice: the others send it theirs, it reduces them, and sends the result to all (reduce-scatter and all-gather,
-// both by direct messages: Thakur, Rabenseifner, Gropp 2005 have the bound that it meets). Segments follow each other without a
-// pause. Cost: 2 rounds + 2 (P - 1) alpha + 2 (P - 1) / P B beta + B gamma.
+// Each rank owns a slice: the others send it theirs, it reduces them, and sends the result to all
+// (reduce-scatter and all-gather, both by direct messages: Thakur, Rabenseifner, Gropp 2005 have
+// the bound that it meets). Segments follow each other without a pause. Cost: 2 rounds + 2 (P - 1)
+// alpha + 2 (P - 1) / P B beta + B gamma.
 #include <array>
 
 #include "collectives/dense/dense.hpp"
@@ -25,7 +26,9 @@ class OwnerExchange {
     slice_ = (share + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
   }
 
-  std::uint64_t segments() const { return (std::min(slice_, call_.count) + elements_ - 1) / elements_; }
+  std::uint64_t segments() const {
+    return (std::min(slice_, call_.count) + elements_ - 1) / elements_;
+  }
 
   // Receives first, then each owner's part of the s-th segments.
   void post(std::uint64_t s) {
@@ -35,8 +38,10 @@ class OwnerExchange {
     const std::uint64_t own = range_of(rank_, s).count;
     for (int step = 1; step < ranks_; ++step) {
       const int peer = (rank_ + ranks_ - step) % ranks_;
-      slot.contributions[static_cast<std::size_t>(peer)] = messages_.receive(peer, kContributions, own);
-      slot.results[static_cast<std::size_t>(peer)] = messages_.receive(peer, kResults, range_of(peer, s).count);
+      slot.contributions[static_cast<std::size_t>(peer)] =
+          messages_.receive(peer, kContributions, own);
+      slot.results[static_cast<std::size_t>(peer)] =
+          messages_.receive(peer, kResults, range_of(peer, s).count);
     }
     for (int step = 1; step < ranks_; ++step) {
       const int owner = (rank_ + step) % ranks_;
@@ -45,23 +50,30 @@ class OwnerExchange {
     slot.own = messages_.pack(range_of(rank_, s));
   }
 
-  const std::vector<transport::OperationRef>& contributions(std::uint64_t s) const { return slots_[s % slots_.size()].contributions; }
-  const std::vector<transport::OperationRef>& results(std::uint64_t s) const { return slots_[s % slots_.size()].results; }
+  const std::vector<transport::OperationRef>& contributions(std::uint64_t s) const {
+    return slots_[s % slots_.size()].contributions;
+  }
+  const std::vector<transport::OperationRef>& results(std::uint64_t s) const {
+    return slots_[s % slots_.size()].results;
+  }
 
   void reduce(std::uint64_t s) {
     const Slot& slot = slots_[s % slots_.size()];
     const Range range = range_of(rank_, s);
     if (range.count == 0) return;
     std::vector<const std::byte*> by_rank;
-    for (const transport::OperationRef& each : slot.contributions) by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
+    for (const transport::OperationRef& each : slot.contributions)
+      by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
     tree_.reduce(by_rank, messages_.element_size(), range.count, slot.own.data());
-    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kResults, slot.own);
+    for (int step = 1; step < ranks_; ++step)
+      messages_.send((rank_ + step) % ranks_, kResults, slot.own);
     call_.values->unpack(range.first, range.count, slot.own.data());
   }
 
   void unpack(std::uint64_t s) const {
     for (int peer = 0; peer < ranks_; ++peer) {
-      const transport::OperationRef& result = slots_[s % slots_.size()].results[static_cast<std::size_t>(peer)];
+      const transport::OperationRef& result =
+          slots_[s % slots_.size()].results[static_cast<std::size_t>(peer)];
       if (result == nullptr) continue;
       const Range range = range_of(peer, s);
       call_.values->unpack(range.first, range.count, result->buffer.data());
@@ -71,8 +83,9 @@ class OwnerExchange {
  private:
   struct Slot {
     Buffer own;
-    std::vector<transport::OperationRef> contributions;  // to the own slice, by rank; nullptr: the own one, or nothing to come
-    std::vector<transport::OperationRef> results;        // of the others' slices
+    std::vector<transport::OperationRef>
+        contributions;  // to the own slice, by rank; nullptr: the own one, or nothing to come
+    std::vector<transport::OperationRef> results;  // of the others' slices
   };
 
   Range range_of(int owner, std::uint64_t s) const {
@@ -94,7 +107,8 @@ class OwnerExchange {
 
 double owner_seconds(const LinkCost& link, int size, std::uint64_t bytes) {
   const double peers = size - 1, b = static_cast<double>(bytes);
-  return 2 * (link.round_s + peers * link.alpha_s) + 2 * peers / size * b * link.beta_s_per_byte + b * kCombineSecondsPerByte;
+  return 2 * (link.round_s + peers * link.alpha_s) + 2 * peers / size * b * link.beta_s_per_byte +
+         b * kCombineSecondsPerByte;
 }
 
 Task reduce_by_owner(const CommContext& comm, const DenseCall& call, Traffic& traffic) {

@@ -1,5 +1,6 @@
 #pragma once
-// What the dense algorithms share: ranges of elements, cut into segments, and messages that hold one.
+// What the dense algorithms share: ranges of elements, cut into segments, and messages that hold
+// one.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,12 +16,13 @@ struct Range {
   std::uint64_t count = 0;
 };
 
-// Elements of a segment, of which each rank holds some from every rank. Heuristic: large enough for the link, small enough for a
-// cache, and over slow links for sums to be made while others travel; some 100 MiB are in flight up to 700 ranks, then 144 KiB a
-// rank.
+// Elements of a segment, of which each rank holds some from every rank. Heuristic: large enough for
+// the link, small enough for a cache, and over slow links for sums to be made while others travel;
+// some 100 MiB are in flight up to 700 ranks, then 144 KiB a rank.
 inline std::uint64_t segment_elements(const LinkCost& link, int ranks, DataType datatype) {
   constexpr std::uint64_t kMost = 256 << 10, kLeast = 16 << 10, kInFlight = 32 << 20, kDepth = 3;
-  const std::uint64_t share = std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
+  const std::uint64_t share =
+      std::clamp(kInFlight / (kDepth * static_cast<std::uint64_t>(ranks)), kLeast, kMost);
   const std::uint64_t bytes = link.is_slow() ? kLeast : share;
   return bytes / element_bytes(datatype);
 }
@@ -31,7 +33,8 @@ inline Range segment_of(Range range, std::uint64_t s, std::uint64_t elements) {
   return {range.first + begin, std::min(elements, range.count - begin)};
 }
 
-// Messages of one call: posts them, counts their bytes, and remembers what was sent until it is taken.
+// Messages of one call: posts them, counts their bytes, and remembers what was sent until it is
+// taken.
 class SegmentMessages {
  public:
   SegmentMessages(const CommContext& comm, const DenseCall& call, Traffic& traffic)
@@ -55,7 +58,8 @@ class SegmentMessages {
     traffic_.bytes_sent += values.size();
     sent_.push_back(engine_.send(peer, {call_.number, lane}, comm::lent(window_, peer, values)));
     if (sent_.size() < sweep_at_) return;
-    std::erase_if(sent_, [](const transport::OperationRef& each) { return each->done && each->status.ok(); });
+    std::erase_if(
+        sent_, [](const transport::OperationRef& each) { return each->done && each->status.ok(); });
     sweep_at_ = std::max(kLeastSwept, 2 * sent_.size());
   }
 
@@ -68,14 +72,18 @@ class SegmentMessages {
     return packed;
   }
 
-  // All of `operations` that are there; `what`: what they bring. Poisons the comm where one has another size than both ranks know.
+  // All of `operations` that are there; `what`: what they bring. Poisons the comm where one has
+  // another size than both ranks know.
   Task wait_all(const std::vector<transport::OperationRef>& operations, const char* what) {
     for (const transport::OperationRef& operation : operations) {
       if (operation == nullptr) continue;
       const Status alive = co_await engine_.wait(operation, what);
       if (!alive.ok()) co_return alive;
-      if (operation->kind == transport::Operation::Kind::kReceive && operation->bytes != operation->buffer.size() && !fetch(*operation)) {
-        engine_.fail(Status(Code::kRemoteError, "a segment of an all-reduce has another size than expected"), operation->peer);
+      if (operation->kind == transport::Operation::Kind::kReceive &&
+          operation->bytes != operation->buffer.size() && !fetch(*operation)) {
+        engine_.fail(
+            Status(Code::kRemoteError, "a segment of an all-reduce has another size than expected"),
+            operation->peer);
         co_return engine_.health();
       }
     }
@@ -91,7 +99,8 @@ class SegmentMessages {
 
   // A segment of which only the place has come.
   bool fetch(transport::Operation& received) const {
-    std::optional<Buffer> segment = comm::borrowed(window_, received.peer, received.buffer.bytes().first(received.bytes));
+    std::optional<Buffer> segment =
+        comm::borrowed(window_, received.peer, received.buffer.bytes().first(received.bytes));
     if (!segment || segment->size() != received.buffer.size()) return false;
     received.buffer = std::move(*segment);
     received.bytes = received.buffer.size();

@@ -1,19 +1,22 @@
-// Each rank gets its piece of what all have, combines it in the ranks' tree, and the pieces are gathered: the bytes of a
-// reduce-scatter and an all-gather (Thakur, Rabenseifner, Gropp 2005), 2 (P - 1) / P B. For few bytes each rank gathers all that
-// all have, and combines it for itself: (P - 1) B, in one exchange instead of two.
+// Each rank gets its piece of what all have, combines it in the ranks' tree, and the pieces are
+// gathered: the bytes of a reduce-scatter and an all-gather (Thakur, Rabenseifner, Gropp 2005), 2
+// (P - 1) / P B. For few bytes each rank gathers all that all have, and combines it for itself: (P
+// - 1) B, in one exchange instead of two.
 #include "collectives/masked/canonical_sum.hpp"
 
 #include <algorithm>
 
-#include "src/device/memory_layout.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/device/memory_layout.hpp"
 
 namespace sparcl::collectives::masked {
 namespace {
 
-// Bytes of all ranks' values. Heuristic: an exchange less saves some 20 us, in which links of 50 GB/s carry so much. Two ranks
-// gather no more than they would exchange otherwise: there it is what each combines for itself. Not measured.
-constexpr std::uint64_t kMostGathered = std::uint64_t{1} << 20, kMostGatheredByTwo = std::uint64_t{32} << 20;
+// Bytes of all ranks' values. Heuristic: an exchange less saves some 20 us, in which links of 50
+// GB/s carry so much. Two ranks gather no more than they would exchange otherwise: there it is what
+// each combines for itself. Not measured.
+constexpr std::uint64_t kMostGathered = std::uint64_t{1} << 20,
+                        kMostGatheredByTwo = std::uint64_t{32} << 20;
 constexpr std::uint8_t kDirect = 1;  // in dense_table(), from 1
 
 }  // namespace
@@ -23,9 +26,9 @@ bool takes_canonical(int ranks) { return ranks <= static_cast<int>(kernels::kMos
 Status CanonicalSum::prepare() {
   const gpu::DeviceScope inside(calls_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Result<std::shared_ptr<const sparse::DeviceMask>> mask = call_.device_masks->get(*call_.mask, calls_.context());
-  if (!mask.ok()) return mask.status();
-  mask_ = std::move(*mask);
+  SPARCL_ASSIGN_OR_RETURN(std::shared_ptr<const sparse::DeviceMask> mask,
+                          call_.device_masks->get(*call_.mask, calls_.context()));
+  mask_ = std::move(mask);
   const std::size_t width = element_bytes(call_.datatype);
   const std::uint64_t count = mask_->places.count;
   bytes_ = count * width;
@@ -54,7 +57,9 @@ Status CanonicalSum::enqueue() {
   return enqueued.ok() ? held : enqueued;
 }
 
-std::byte* CanonicalSum::packed() const { return at(gathers_all_ ? rows_ + rank_ * row_bytes_ : packed_); }
+std::byte* CanonicalSum::packed() const {
+  return at(gathers_all_ ? rows_ + rank_ * row_bytes_ : packed_);
+}
 
 Status CanonicalSum::enqueue_steps() const {
   const kernels::MaskPlaces& places = mask_->places;
@@ -64,7 +69,8 @@ Status CanonicalSum::enqueue_steps() const {
   if (!mask_->is_full) {
     const StageRange range("gather");
     source = sum = packed();
-    SPARCL_RETURN_IF_ERROR(calls_.kernels().gather_mask(places, call_.send, width, sum, call_.stream));
+    SPARCL_RETURN_IF_ERROR(
+        calls_.kernels().gather_mask(places, call_.send, width, sum, call_.stream));
   } else if (has_packed_) {
     sum = packed();
   }
@@ -73,8 +79,10 @@ Status CanonicalSum::enqueue_steps() const {
     SPARCL_RETURN_IF_ERROR(gathers_all_ ? sum_all(source, sum) : sum_pieces(source, sum));
   }
   const StageRange range("scatter");
-  if (!mask_->is_full) return calls_.kernels().scatter_mask(places, sum, width, call_.receive, call_.stream);
-  return sum != call_.receive ? gpu::enqueue_copy(call_.receive, sum, bytes_, call_.stream) : Status();
+  if (!mask_->is_full)
+    return calls_.kernels().scatter_mask(places, sum, width, call_.receive, call_.stream);
+  return sum != call_.receive ? gpu::enqueue_copy(call_.receive, sum, bytes_, call_.stream)
+                              : Status();
 }
 
 Status CanonicalSum::sum_all(const std::byte* source, std::byte* sum) const {
@@ -84,15 +92,19 @@ Status CanonicalSum::sum_all(const std::byte* source, std::byte* sum) const {
 }
 
 Status CanonicalSum::sum_pieces(const std::byte* source, std::byte* sum) const {
-  const std::uint64_t begin = rank_ * row_bytes_, own = begin < bytes_ ? std::min(row_bytes_, bytes_ - begin) : 0;
-  SPARCL_RETURN_IF_ERROR(calls_.engine().all_to_all(source, bytes_, row_bytes_, at(rows_), call_.stream));
+  const std::uint64_t begin = rank_ * row_bytes_,
+                      own = begin < bytes_ ? std::min(row_bytes_, bytes_ - begin) : 0;
+  SPARCL_RETURN_IF_ERROR(
+      calls_.engine().all_to_all(source, bytes_, row_bytes_, at(rows_), call_.stream));
   SPARCL_RETURN_IF_ERROR(combine(at(rows_), own, sum + begin));
   return calls_.engine().all_gather(sum + begin, sum, row_bytes_, call_.stream);
 }
 
 Status CanonicalSum::combine(const std::byte* rows, std::uint64_t bytes, std::byte* result) const {
-  const kernels::DeviceRows all{rows, row_bytes_, static_cast<std::uint32_t>(ranks_), bytes / element_bytes(call_.datatype)};
-  return calls_.kernels().combine_rows(all, call_.datatype, call_.reduction.op, call_.reduction.is_mean, result, call_.stream);
+  const kernels::DeviceRows all{rows, row_bytes_, static_cast<std::uint32_t>(ranks_),
+                                bytes / element_bytes(call_.datatype)};
+  return calls_.kernels().combine_rows(all, call_.datatype, call_.reduction.op,
+                                       call_.reduction.is_mean, result, call_.stream);
 }
 
 }  // namespace sparcl::collectives::masked

@@ -1,6 +1,6 @@
 #pragma once
-// Canonical masked sums between the ranks' GPUs, in a stream's order: with the bits of the host's way. All sizes are the mask's
-// alone, and known before anything runs.
+// Canonical masked sums between the ranks' GPUs, in a stream's order: with the bits of the host's
+// way. All sizes are the mask's alone, and known before anything runs.
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,8 @@ bool takes_canonical(int ranks);
 
 class CanonicalSum {
  public:
-  // forced: a row of dense_table(), counted from 1, whose way it goes: direct, owner; 0: the better one. The same on all ranks.
+  // forced: a row of dense_table(), counted from 1, whose way it goes: direct, owner; 0: the better
+  // one. The same on all ranks.
   CanonicalSum(DeviceCalls& calls, const MaskedCall& call, int rank, int ranks, std::uint8_t forced)
       : calls_(calls),
         call_(call),
@@ -23,12 +24,15 @@ class CanonicalSum {
         ranks_(static_cast<std::uint64_t>(ranks)),
         forced_(forced) {}
 
-  // What it takes, before anything is enqueued or agreed on. A call that is captured gets memory that stays for its graph's sake.
+  // What it takes, before anything is enqueued or agreed on. A call that is captured gets memory
+  // that stays for its graph's sake.
   Status prepare();
   Status enqueue();
 
  private:
-  std::byte* at(std::size_t offset) const { return static_cast<std::byte*>(memory_.bytes->data()) + offset; }
+  std::byte* at(std::size_t offset) const {
+    return static_cast<std::byte*>(memory_.bytes->data()) + offset;
+  }
   std::byte* packed() const;  // this rank's values, and then the sums
   Status enqueue_steps() const;
   // sum: all of it in the end, of this and of the others; it may be the source.

@@ -2,10 +2,10 @@
 // All-reduce of the elements that a mask has (sparclAllReduceMasked).
 
 #include "collectives/dense/dense.hpp"
+#include "src/base/status.hpp"
 #include "src/sparse/mask/device_masks.hpp"
 #include "src/sparse/mask/mask.hpp"
 #include "src/sparse/selection/feedback.hpp"
-#include "src/base/status.hpp"
 
 namespace sparcl::device {
 class DeviceScratch;
@@ -24,18 +24,25 @@ struct MaskedCall {
   sparse::Reduction reduction;
   const sparse::Mask* mask = nullptr;
   sparse::DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory
-  void* stream = nullptr;               // then: whose order the call takes its place in
-  device::DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums; nullptr: the GPUs do, among each other
-  bool is_canonical = false;         // of sums between GPUs: they have the bits of the host's
-  std::byte* packed = nullptr;       // not nullptr: the mask's values, in and out; the arrays are not looked at
-  sparse::Feedback* feedback = nullptr;      // of sums and means: what is summed is acc, and what is not sent stays
+  void* stream = nullptr;                       // then: whose order the call takes its place in
+  device::DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums;
+                                             // nullptr: the GPUs do, among each other
+  bool is_canonical = false;  // of sums between GPUs: they have the bits of the host's
+  std::byte* packed =
+      nullptr;  // not nullptr: the mask's values, in and out; the arrays are not looked at
+  sparse::Feedback* feedback =
+      nullptr;  // of sums and means: what is summed is acc, and what is not sent stays
 };
-Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
+Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+                       CallReport& report);
 
 // What both begin with.
-Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call, std::uint8_t algorithm, Status& verdict);
+Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+                   std::uint8_t algorithm, Status& verdict);
 // Of arrays in device memory (masked_device.cpp; masked_packed.cpp).
-Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
-Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report);
+Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number,
+                                 const MaskedCall& call, CallReport& report);
+Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+                              CallReport& report);
 
 }  // namespace sparcl::collectives::masked

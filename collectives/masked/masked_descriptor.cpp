@@ -17,14 +17,16 @@ std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_ALLREDUCE"; }
 
 std::string_view algorithm(std::uint8_t row) {
   const bool is_canonical = row >= comm::kCanonicalOnDevice && row != comm::kDeviceAlgorithm;
-  return dense::forced_dense_name(is_canonical ? static_cast<std::uint8_t>(row - comm::kCanonicalOnDevice) : row);
+  return dense::forced_dense_name(
+      is_canonical ? static_cast<std::uint8_t>(row - comm::kCanonicalOnDevice) : row);
 }
 
 CallDifference masks(const CallPair& calls) {
-  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.least_sketch), most = sparse::mask_sketch_in(calls.most_sketch);
+  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.least_sketch),
+                           most = sparse::mask_sketch_in(calls.most_sketch);
   const std::string in = what_differs(least, most);
-  return {in.empty() ? "masks" : fmt::format("masks ({})", in), fmt::format(", mask: {}", describe(least)),
-          fmt::format(", mask: {}", describe(most))};
+  return {in.empty() ? "masks" : fmt::format("masks ({})", in),
+          fmt::format(", mask: {}", describe(least)), fmt::format(", mask: {}", describe(most))};
 }
 
 std::string location(const CallFingerprint& call, const CallFingerprint& other) {
@@ -39,7 +41,13 @@ std::string location(const CallFingerprint& call, const CallFingerprint& other) 
 
 static_assert(sizeof(sparse::MaskSketch) <= comm::kSketchBytes);
 
-const CollectiveDescriptor kAllReduceMasked{
-    CallKind::kAllReduceMasked, "sparclAllReduceMasked", false, setting, algorithm, nullptr, masks, location};
+const CollectiveDescriptor kAllReduceMasked{CallKind::kAllReduceMasked,
+                                            "sparclAllReduceMasked",
+                                            false,
+                                            setting,
+                                            algorithm,
+                                            nullptr,
+                                            masks,
+                                            location};
 
 }  // namespace sparcl::collectives::masked

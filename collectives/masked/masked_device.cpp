@@ -1,18 +1,19 @@
-// The same between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream sums. It waits for no GPU, so the
-// report's times are the host's.
+// The same between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream
+// sums. It waits for no GPU, so the report's times are the host's.
 #include "collectives/collective.hpp"
-#include "collectives/masked/masked.hpp"
 #include "collectives/masked/canonical_sum.hpp"
-#include "src/comm/device/device_calls.hpp"
+#include "collectives/masked/masked.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/comm/device/device_calls.hpp"
 
 namespace sparcl::collectives::masked {
 namespace {
 
 transport::EngineOp engine_op(sparse::Reduction reduction) {
-  return reduction.is_mean ? transport::EngineOp::kMean
-                           : static_cast<transport::EngineOp>(static_cast<std::uint8_t>(reduction.op));
+  return reduction.is_mean
+             ? transport::EngineOp::kMean
+             : static_cast<transport::EngineOp>(static_cast<std::uint8_t>(reduction.op));
 }
 
 // Gathers, sums, scatters: three things in the stream, whose sizes are the mask's alone.
@@ -20,15 +21,16 @@ class SumByNccl {
  public:
   SumByNccl(DeviceCalls& device, const MaskedCall& call) : device_(device), call_(call) {}
 
-  // What the sum takes, before anything is enqueued or agreed on. A call that is captured gets memory that stays for its graph's
-  // sake.
+  // What the sum takes, before anything is enqueued or agreed on. A call that is captured gets
+  // memory that stays for its graph's sake.
   Status prepare() {
     const gpu::DeviceScope inside(device_.context());
     SPARCL_RETURN_IF_ERROR(inside.status());
-    Result<std::shared_ptr<const sparse::DeviceMask>> copy = call_.device_masks->get(*call_.mask, device_.context());
-    if (!copy.ok()) return copy.status();
-    mask_ = std::move(*copy);
-    const std::size_t bytes = mask_->is_full ? 0 : call_.mask->size() * element_bytes(call_.datatype);
+    SPARCL_ASSIGN_OR_RETURN(std::shared_ptr<const sparse::DeviceMask> copy,
+                            call_.device_masks->get(*call_.mask, device_.context()));
+    mask_ = std::move(copy);
+    const std::size_t bytes =
+        mask_->is_full ? 0 : call_.mask->size() * element_bytes(call_.datatype);
     Result<DeviceCalls::Memory> packed = device_.reserve(bytes, call_.stream);
     if (!packed.ok()) return packed.status().with_prefix("packed values: ");
     packed_ = std::move(*packed);
@@ -49,17 +51,20 @@ class SumByNccl {
     const transport::EngineOp op = engine_op(call_.reduction);
     if (mask_->is_full) {
       const StageRange range("exchange");
-      return device_.engine().all_reduce(call_.send, call_.receive, places.count, call_.datatype, op, call_.stream);
+      return device_.engine().all_reduce(call_.send, call_.receive, places.count, call_.datatype,
+                                         op, call_.stream);
     }
     const std::size_t bytes = element_bytes(call_.datatype);
     void* const packed = packed_.bytes->data();
     {
       const StageRange range("gather");
-      SPARCL_RETURN_IF_ERROR(device_.kernels().gather_mask(places, call_.send, bytes, packed, call_.stream));
+      SPARCL_RETURN_IF_ERROR(
+          device_.kernels().gather_mask(places, call_.send, bytes, packed, call_.stream));
     }
     {
       const StageRange range("exchange");
-      SPARCL_RETURN_IF_ERROR(device_.engine().all_reduce(packed, packed, places.count, call_.datatype, op, call_.stream));
+      SPARCL_RETURN_IF_ERROR(device_.engine().all_reduce(packed, packed, places.count,
+                                                         call_.datatype, op, call_.stream));
     }
     const StageRange range("scatter");
     return device_.kernels().scatter_mask(places, packed, bytes, call_.receive, call_.stream);
@@ -77,11 +82,13 @@ class SumOnDevice {
   SumOnDevice(const CommContext& comm, const MaskedCall& call)
       : call_(call),
         forced_(dense::forced_dense_row(comm.all_reduce_algorithm)),
-        canonical_(*comm.device, call, comm.engine->transport().rank(), comm.engine->transport().size(), forced_),
+        canonical_(*comm.device, call, comm.engine->transport().rank(),
+                   comm.engine->transport().size(), forced_),
         by_nccl_(*comm.device, call) {}
 
   std::uint8_t algorithm() const {
-    return call_.is_canonical ? static_cast<std::uint8_t>(comm::kCanonicalOnDevice + forced_) : comm::kDeviceAlgorithm;
+    return call_.is_canonical ? static_cast<std::uint8_t>(comm::kCanonicalOnDevice + forced_)
+                              : comm::kDeviceAlgorithm;
   }
   Status prepare() { return call_.is_canonical ? canonical_.prepare() : by_nccl_.prepare(); }
   Status enqueue() { return call_.is_canonical ? canonical_.enqueue() : by_nccl_.enqueue(); }
@@ -95,7 +102,8 @@ class SumOnDevice {
 
 }  // namespace
 
-Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report) {
+Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number,
+                                 const MaskedCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   comm.device->exchange_health(engine);
   if (!engine.health().ok()) co_return engine.health();
@@ -126,7 +134,8 @@ Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number, 
   report.algorithm = comm.device->engine().name();
   report.nnz_in = report.nnz_out = call.mask->size();
   report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
-  report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) * static_cast<std::uint64_t>(transport.size() - 1);
+  report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) *
+                       static_cast<std::uint64_t>(transport.size() - 1);
   report.seconds = transport.now() - begin;
   report.wire = call.datatype;
   report.applied = true;

@@ -1,9 +1,10 @@
-// The same of arrays in a GPU's memory that the host sums: the mask's values are gathered there, and cross alone. The bits, and
-// what other ranks see of it, are those of arrays on the host. In the order of the call's stream; each step waits for it.
+// The same of arrays in a GPU's memory that the host sums: the mask's values are gathered there,
+// and cross alone. The bits, and what other ranks see of it, are those of arrays on the host. In
+// the order of the call's stream; each step waits for it.
 #include "collectives/collective.hpp"
 #include "collectives/masked/masked.hpp"
-#include "src/device/device_scratch.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/device/device_scratch.hpp"
 
 namespace sparcl::collectives::masked {
 namespace {
@@ -17,12 +18,13 @@ class PackedValues {
   Result<std::byte*> gather() {
     const gpu::DeviceScope inside(call_.scratch->context());
     SPARCL_RETURN_IF_ERROR(inside.status());
-    Result<std::shared_ptr<const sparse::DeviceMask>> mask = call_.device_masks->get(*call_.mask, call_.scratch->context());
+    Result<std::shared_ptr<const sparse::DeviceMask>> mask =
+        call_.device_masks->get(*call_.mask, call_.scratch->context());
     if (!mask.ok()) return mask.status();
     mask_ = std::move(*mask);
-    const Result<device::DeviceScratch::Memory> memory = call_.scratch->both(bytes_, bytes_, "a mask's values");
-    if (!memory.ok()) return memory.status();
-    memory_ = *memory;
+    SPARCL_ASSIGN_OR_RETURN(const device::DeviceScratch::Memory memory,
+                            call_.scratch->both(bytes_, bytes_, "a mask's values"));
+    memory_ = memory;
     const StageRange range("gather");
     SPARCL_RETURN_IF_ERROR(settled(enqueue_gather()));
     return memory_.pinned;
@@ -39,12 +41,14 @@ class PackedValues {
   const kernels::DeviceKernelSet& kernels() const { return call_.scratch->kernels(); }
 
   Status enqueue_gather() const {
-    SPARCL_RETURN_IF_ERROR(kernels().gather_mask(mask_->places, call_.send, width_, memory_.device, call_.stream));
+    SPARCL_RETURN_IF_ERROR(
+        kernels().gather_mask(mask_->places, call_.send, width_, memory_.device, call_.stream));
     return gpu::enqueue_copy(memory_.pinned, memory_.device, bytes_, call_.stream);
   }
   Status enqueue_scatter() const {
     SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_.device, memory_.pinned, bytes_, call_.stream));
-    return kernels().scatter_mask(mask_->places, memory_.device, width_, call_.receive, call_.stream);
+    return kernels().scatter_mask(mask_->places, memory_.device, width_, call_.receive,
+                                  call_.stream);
   }
   // What was enqueued uses this call's memory, also where more could not be.
   Status settled(const Status& enqueued) const {
@@ -60,7 +64,8 @@ class PackedValues {
 
 }  // namespace
 
-Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call, CallReport& report) {
+Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+                              CallReport& report) {
   if (!comm.engine->health().ok()) co_return comm.engine->health();
   PackedValues values(call);
   MaskedCall packed = call;
@@ -70,7 +75,8 @@ Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, con
   Task summing = all_reduce_masked(comm, number, packed, report);
   const Status status = co_await summing;
   if (!status.ok()) co_return status;
-  co_return values.scatter().with_prefix("the call was made, but its output did not reach the device: ");
+  co_return values.scatter().with_prefix(
+      "the call was made, but its output did not reach the device: ");
 }
 
 }  // namespace sparcl::collectives::masked

@@ -1,5 +1,6 @@
 #pragma once
-// The index space in groups of blocks, which follow each other through a sum: in each group each rank owns some blocks.
+// The index space in groups of blocks, which follow each other through a sum: in each group each
+// rank owns some blocks.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,15 +23,18 @@ struct BlockGroups {
   }
 };
 
-inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& whole, std::uint64_t most_entries, int ranks) {
-  // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while others travel
-  // (bench/hosts/all_reduce: 10 ms of 60).
+inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& whole,
+                                std::uint64_t most_entries, int ranks) {
+  // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while
+  // others travel (bench/hosts/all_reduce: 10 ms of 60).
   constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
   constexpr std::uint64_t kMostGroups = 256;
   const auto p = static_cast<std::uint64_t>(ranks);
   const std::uint64_t entries = link.is_slow() ? kSlowPartEntries : kPartEntries;
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
-  const std::uint64_t per_rank = std::max<std::uint64_t>(1, (whole.blocks + p * wanted - 1) / (p * wanted));
+  const std::uint64_t wanted =
+      std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
+  const std::uint64_t per_rank =
+      std::max<std::uint64_t>(1, (whole.blocks + p * wanted - 1) / (p * wanted));
   return {whole, (whole.blocks + p * per_rank - 1) / (p * per_rank), per_rank};
 }
 
@@ -40,8 +44,8 @@ inline double group_count(const LinkCost& link, const SumShape& shape) {
   return static_cast<double>(block_groups(link, whole, shape.most_entries, shape.ranks).count);
 }
 
-// Of groups that follow each other without a pause: over slow links, where ranks wait, all work but the last group's is done
-// while others travel; inside a node messages are work, too.
+// Of groups that follow each other without a pause: over slow links, where ranks wait, all work but
+// the last group's is done while others travel; inside a node messages are work, too.
 inline double together_seconds(const LinkCost& link, double groups, double travel, double work) {
   return link.is_slow() ? std::max(travel, work) + std::min(travel, work) / groups : travel + work;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Parts as messages: nobody knows before how large another's is. What is small travels whole; of a larger part the front goes first
-// and says how much follows. Where links are slow a part is coded (part_code.hpp); inside a node its place is told.
+// Parts as messages: nobody knows before how large another's is. What is small travels whole; of a
+// larger part the front goes first and says how much follows. Where links are slow a part is coded
+// (part_code.hpp); inside a node its place is told.
 
 #include <algorithm>
 #include <cstdint>
@@ -35,18 +36,21 @@ class PartMessages {
     transport::OperationRef front;
     Buffer part;  // once it has arrived
   };
-  Arrival receive(int peer, std::uint8_t lane, const sparse::PartShape& shape, std::uint64_t most_bytes);
+  Arrival receive(int peer, std::uint8_t lane, const sparse::PartShape& shape,
+                  std::uint64_t most_bytes);
 
-  // Until `arrival` has its part. Those of one peer and lane in the order in which they were posted. Poisons the comm where what
-  // came is no part, or a larger one. purpose: for error texts.
+  // Until `arrival` has its part. Those of one peer and lane in the order in which they were
+  // posted. Poisons the comm where what came is no part, or a larger one. purpose: for error texts.
   Task wait(Arrival& arrival, const char* purpose);
 
   // Until all that was sent is taken.
   Task wait_sent();
 
  private:
-  static constexpr std::uint64_t kFrontBytes = 256 << 10;  // heuristic: as the segments of dense sums
-  static constexpr std::uint64_t kPieceBytes = 64 << 20;   // of what follows; far below what a message may have
+  static constexpr std::uint64_t kFrontBytes = 256
+                                               << 10;  // heuristic: as the segments of dense sums
+  static constexpr std::uint64_t kPieceBytes =
+      64 << 20;  // of what follows; far below what a message may have
 
   const Buffer& message_of(const Buffer& part, const sparse::PartShape& shape);
   void note_sent(transport::OperationRef operation);

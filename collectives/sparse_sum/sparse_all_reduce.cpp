@@ -7,27 +7,34 @@
 #include <cstring>
 
 #include "collectives/collective.hpp"
-#include "src/sparse/parts/sorted_entries.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/sparse/parts/sorted_entries.hpp"
 
 namespace sparcl::collectives::sparse_sum {
 namespace {
 
 constexpr const char* kCallName = "sparclAllReduceSparse: ";
-constexpr double kCachedBytes = 12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
+constexpr double kCachedBytes =
+    12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
 
 // Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
 class OutputArrays final : public SparseResult {
  public:
-  OutputArrays(const CommContext& comm, SparseAllReduceCall& call, bool surely_fits, double expected_entries)
-      : call_(call), kernels_(*comm.kernels), width_(element_bytes(call.kind.datatype)), surely_fits_(surely_fits) {
-    const double written = expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) * comm.crowding;
+  OutputArrays(const CommContext& comm, SparseAllReduceCall& call, bool surely_fits,
+               double expected_entries)
+      : call_(call),
+        kernels_(*comm.kernels),
+        width_(element_bytes(call.kind.datatype)),
+        surely_fits_(surely_fits) {
+    const double written =
+        expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) * comm.crowding;
     output_ = written > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
     call_.out_nnz = 0;
   }
 
-  void take(const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run) override {
+  void take(const Buffer& part, const sparse::PartView& view,
+            const sparse::BlockRun& run) override {
     if (surely_fits_) {
       write(view, run);
     } else {
@@ -43,11 +50,15 @@ class OutputArrays final : public SparseResult {
     if (kept_entries_ > extents.least_capacity) {
       call_.out_nnz = kept_entries_;
       const int least = extents.least_capacity_rank;
-      const std::string own = least == transport.rank() ? "this one" : fmt::format("this one for {}", call_.out_capacity);
+      const std::string own = least == transport.rank()
+                                  ? "this one"
+                                  : fmt::format("this one for {}", call_.out_capacity);
       return Status(Code::kTruncated,
-                    fmt::format("{}the sum has {} entries, and rank {} ({}) has room for {} only ({}): nothing was written; call "
+                    fmt::format("{}the sum has {} entries, and rank {} ({}) has room for {} only "
+                                "({}): nothing was written; call "
                                 "again with so much room",
-                                kCallName, kept_entries_, least, transport.describe_peer(least), extents.least_capacity, own));
+                                kCallName, kept_entries_, least, transport.describe_peer(least),
+                                extents.least_capacity, own));
     }
     for (const Kept& each : kept_) write(each.view, each.run);
     return Status();
@@ -65,18 +76,21 @@ class OutputArrays final : public SparseResult {
     if (view.entries() == 0) return;
     is_whole_ = is_whole_ && view.entries() <= call_.out_capacity - call_.out_nnz;
     if (!is_whole_) return;
-    kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_, call_.out_values + call_.out_nnz * width_);
+    kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_,
+                                call_.out_values + call_.out_nnz * width_);
     for (; !view.at_end(); view.next()) {
       const std::size_t count = view.block_entries();
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
       const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
       const std::uint64_t base = run.base_of(view.block());
       const bool may_be_outside = call_.count - base <= UINT16_MAX || base >= call_.count;
-      if (may_be_outside && !std::all_of(positions, positions + count, [&](std::uint16_t p) { return base + p < call_.count; })) {
+      if (may_be_outside && !std::all_of(positions, positions + count,
+                                         [&](std::uint16_t p) { return base + p < call_.count; })) {
         is_whole_ = false;
         return;
       }
-      kernels_.entries.raise_positions(positions, count, base, output_, call_.out_indices + call_.out_nnz);
+      kernels_.entries.raise_positions(positions, count, base, output_,
+                                       call_.out_indices + call_.out_nnz);
       call_.out_nnz += count;
     }
   }
@@ -101,7 +115,9 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceSparse);
   fingerprint.datatype = static_cast<std::uint32_t>(call.kind.datatype);
-  fingerprint.reduction = call.kind.reduction.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(call.kind.reduction.op);
+  fingerprint.reduction = call.kind.reduction.is_mean
+                              ? comm::kMeanReduction
+                              : static_cast<std::uint8_t>(call.kind.reduction.op);
   fingerprint.algorithm = forced_row;
   fingerprint.count = call.count;
   fingerprint.detail = static_cast<std::uint64_t>(call.kind.determinism);
@@ -110,7 +126,8 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
 
 }  // namespace
 
-Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call, CallReport& report) {
+Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call,
+                       CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
   transport::Transport& transport = engine.transport();
@@ -119,16 +136,18 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   const double begin = transport.now();
   sparse::SortedEntries entries;
   if (call.refusal.ok())
-    call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels).with_prefix(kCallName);
+    call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels)
+                       .with_prefix(kCallName);
 
   Extents extents;
   if (call.refusal.ok())
-    extents = {entries.indices().size(), call.out_capacity, comm.most_scratch_mib, entries.has_duplicates(),
-               comm.learned_union->share};
+    extents = {entries.indices().size(), call.out_capacity, comm.most_scratch_mib,
+               entries.has_duplicates(), comm.learned_union->share};
 
   Status verdict;
-  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)),
-                         call.refusal, verdict, {}, 0, &extents);
+  Task agreement = agree(engine, {number, kAgreementLane},
+                         fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)), call.refusal,
+                         verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
@@ -140,11 +159,14 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   const StageRange range("exchange");
   const double exchange_begin = transport.now();
   SparseSumCall sum;
-  sum.in =
-      extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels) ? sparse::PartValues::kAccumulators : sparse::PartValues::kElements;
-  if (sum.in == sparse::PartValues::kAccumulators && !entries.has_duplicates()) entries.widen(call.kind.datatype, *comm.kernels);
-  const SumShape shape = sum_shape(comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
-                                   part_value_bytes(*comm.kernels, call.kind.datatype, sparse::PartValues::kAccumulators));
+  sum.in = extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels)
+               ? sparse::PartValues::kAccumulators
+               : sparse::PartValues::kElements;
+  if (sum.in == sparse::PartValues::kAccumulators && !entries.has_duplicates())
+    entries.widen(call.kind.datatype, *comm.kernels);
+  const SumShape shape = sum_shape(
+      comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
+      part_value_bytes(*comm.kernels, call.kind.datatype, sparse::PartValues::kAccumulators));
   OutputArrays output(comm, call, union_fits(extents, call.count, ranks), shape.union_of(ranks));
   sum.indices = entries.indices();
   sum.values = entries.values();
@@ -153,13 +175,15 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.most_entries = extents.most_entries;
   sum.number = number;
   sum.result = &output;
-  const SparseSumPlan plan = plan_sparse_sum(comm, shape, call.kind.determinism, comm.sparse_sum_algorithm);
+  const SparseSumPlan plan =
+      plan_sparse_sum(comm, shape, call.kind.determinism, comm.sparse_sum_algorithm);
   Task exchange = plan.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   verdict = output.finish(extents, transport);
   if (!output.is_whole()) co_return refuse_part(comm, kNoPeer);
-  comm.learned_union->share = static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
+  comm.learned_union->share =
+      static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
   SPARCL_FAILPOINT("allreduce.reduced");
 
   report.algorithm = plan.row->name;
@@ -168,7 +192,9 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   report.dense_bytes = call.count * element_bytes(call.kind.datatype);
   report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
   report.seconds_predicted = plan.seconds;
-  report.wire = sum.in == sparse::PartValues::kAccumulators ? kernels::accumulator_type(call.kind.datatype) : call.kind.datatype;
+  report.wire = sum.in == sparse::PartValues::kAccumulators
+                    ? kernels::accumulator_type(call.kind.datatype)
+                    : call.kind.datatype;
   report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
   report.seconds = transport.now() - begin;
   report.applied = verdict.ok();

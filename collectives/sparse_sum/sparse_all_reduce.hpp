@@ -1,5 +1,6 @@
 #pragma once
-// Sum of sparse vectors with any support, as every rank gets it (sparclAllReduceSparse): check, agree, plan, run.
+// Sum of sparse vectors with any support, as every rank gets it (sparclAllReduceSparse): check,
+// agree, plan, run.
 
 #include <cstdint>
 #include <span>
@@ -22,6 +23,7 @@ struct SparseAllReduceCall {
   std::uint64_t out_capacity = 0;
   std::uint64_t out_nnz = 0;  // once it has succeeded, or was truncated
 };
-Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call, CallReport& report);
+Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call,
+                       CallReport& report);
 
 }  // namespace sparcl::collectives::sparse_sum

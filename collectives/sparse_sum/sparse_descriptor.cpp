@@ -17,7 +17,12 @@ CallDifference options(const CallPair& calls) {
 
 }  // namespace
 
-const CollectiveDescriptor kAllReduceSparse{
-    CallKind::kAllReduceSparse, "sparclAllReduceSparse", false, setting, forced_row_name, nullptr, options};
+const CollectiveDescriptor kAllReduceSparse{CallKind::kAllReduceSparse,
+                                            "sparclAllReduceSparse",
+                                            false,
+                                            setting,
+                                            forced_row_name,
+                                            nullptr,
+                                            options};
 
 }  // namespace sparcl::collectives::sparse_sum

@@ -16,7 +16,8 @@ constexpr std::array kSumTable{
     SparseSumRow{"gather", true, gather_seconds, gather_scratch_bytes, sum_by_gather},
     SparseSumRow{"doubling", false, doubling_seconds, doubling_scratch_bytes, sum_by_doubling},
     SparseSumRow{"split", true, split_seconds, split_scratch_bytes, sum_by_split},
-    SparseSumRow{"two_level", false, two_level_seconds, two_level_scratch_bytes, sum_by_two_levels, two_level_is_possible},
+    SparseSumRow{"two_level", false, two_level_seconds, two_level_scratch_bytes, sum_by_two_levels,
+                 two_level_is_possible},
 };
 
 bool is_possible(const SparseSumRow& row, const SumShape& shape, Determinism determinism) {
@@ -39,35 +40,41 @@ std::string_view forced_row_name(std::uint8_t row) {
   return row <= kSumTable.size() ? kSumTable[row - 1U].name : "unknown";
 }
 
-SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name) {
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism,
+                              std::string_view forced_name) {
   SparseSumPlan best{nullptr, 0}, smallest{nullptr, 0};
   const std::uint8_t forced = forced_row(forced_name);
   const bool is_free = forced == 0 || !is_possible(kSumTable[forced - 1U], shape, determinism);
   for (const SparseSumRow& row : kSumTable) {
-    if (is_free ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name) continue;
+    if (is_free ? determinism == Determinism::kRuns && !row.in_rank_order : forced_name != row.name)
+      continue;
     if (!is_possible(row, shape, determinism)) continue;
     const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);
-    if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape)) smallest = {&row, seconds};
+    if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape))
+      smallest = {&row, seconds};
     if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;
-    // Where two are alike but for rounding, which differs between machines, all ranks take the first.
+    // Where two are alike but for rounding, which differs between machines, all ranks take the
+    // first.
     if (best.row == nullptr || seconds < best.seconds * (1 - 1e-9)) best = {&row, seconds};
   }
   return best.row != nullptr ? best : smallest;
 }
 
-SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, Determinism determinism,
-                              std::string_view forced_name) {
+SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape,
+                              Determinism determinism, std::string_view forced_name) {
   comm::LastSumPlan& last = *comm.last_sum_plan;
   const std::uint8_t forced = forced_row(forced_name);
-  if (last.row == 0 || last.shape != shape || last.determinism != determinism || last.forced != forced) {
+  if (last.row == 0 || last.shape != shape || last.determinism != determinism ||
+      last.forced != forced) {
     const SparseSumPlan plan = plan_sparse_sum(comm.link(), shape, determinism, forced_name);
-    last = {shape, determinism, forced, static_cast<std::uint8_t>(plan.row - kSumTable.data() + 1), plan.seconds};
+    last = {shape, determinism, forced, static_cast<std::uint8_t>(plan.row - kSumTable.data() + 1),
+            plan.seconds};
   }
   return {&kSumTable[last.row - 1U], last.seconds};
 }
 
-SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
-                   std::size_t accumulator_bytes, bool are_scaled) {
+SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents,
+                   std::size_t value_bytes, std::size_t accumulator_bytes, bool are_scaled) {
   SumShape shape;
   shape.ranks = comm.engine->transport().size();
   shape.count = count;
@@ -83,9 +90,11 @@ SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& 
 
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all) {
   if (shape.ranks == 1) return 0;
-  const double p = shape.ranks, entries = static_cast<double>(own) + static_cast<double>(all) * std::max(0.0, p - 2) / p;
+  const double p = shape.ranks, entries = static_cast<double>(own) +
+                                          static_cast<double>(all) * std::max(0.0, p - 2) / p;
   const double place_bytes = comm::coded_place_bytes(static_cast<double>(all), shape.count);
-  return static_cast<std::uint64_t>(entries * (static_cast<double>(shape.value_bytes) + place_bytes));
+  return static_cast<std::uint64_t>(entries *
+                                    (static_cast<double>(shape.value_bytes) + place_bytes));
 }
 
 unsigned block_log2_for(std::uint64_t count, int ranks) {
@@ -95,15 +104,18 @@ unsigned block_log2_for(std::uint64_t count, int ranks) {
   return std::clamp(static_cast<unsigned>(std::bit_width(wanted)), kLeast + 1, kMost + 1) - 1;
 }
 
-// Inside a node bytes are cheap, and entries that are found one by one cheaper than those of a bitmap up to a third of all.
+// Inside a node bytes are cheap, and entries that are found one by one cheaper than those of a
+// bitmap up to a third of all.
 sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
   const transport::Transport& transport = comm.engine->transport();
   const unsigned log2 = block_log2_for(call.count, transport.size());
-  const std::uint64_t blocks = (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0);
+  const std::uint64_t blocks =
+      (call.count >> log2) + ((call.count & ((std::uint64_t{1} << log2) - 1)) != 0 ? 1 : 0);
   return {0, blocks, log2, transport.capabilities().single_node ? 2U : 4U};
 }
 
-Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run,
+                 std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic) {
   const StageRange range("encode");
   const double begin = comm.engine->transport().now();
@@ -120,8 +132,8 @@ Buffer OwnParts::take(const sparse::BlockRun& run) {
   return part;
 }
 
-void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run,
-               Traffic& traffic) {
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part,
+               const sparse::PartView& view, const sparse::BlockRun& run, Traffic& traffic) {
   const StageRange range("take");
   const double begin = comm.engine->transport().now();
   call.result->take(part, view, run);
@@ -129,14 +141,15 @@ void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer&
 }
 
 Status refuse_part(const CommContext& comm, int peer) {
-  const std::string by = peer == kNoPeer ? "" : fmt::format(" of rank {} ({})", peer, comm.engine->transport().describe_peer(peer));
-  comm.engine->fail(
-      Status(
-          Code::kSystemError,
-          fmt::format(
-              "a message{} is no part of this sparse sum: do all ranks run the same version of sparcl, with memory that is sound?",
-              by)),
-      peer);
+  const std::string by =
+      peer == kNoPeer
+          ? ""
+          : fmt::format(" of rank {} ({})", peer, comm.engine->transport().describe_peer(peer));
+  comm.engine->fail(Status(Code::kSystemError,
+                           fmt::format("a message{} is no part of this sparse sum: do all ranks "
+                                       "run the same version of sparcl, with memory that is sound?",
+                                       by)),
+                    peer);
   return comm.engine->health();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Sums of sparse vectors over all ranks. An algorithm is a file with its functions and a row in the table (sparse_sum.cpp). Words
-// of the costs: P ranks, n elements, k entries of a rank, K of the union, w bytes of an entry, alpha a message, beta a byte, gamma
-// an entry that is summed.
+// Sums of sparse vectors over all ranks. An algorithm is a file with its functions and a row in the
+// table (sparse_sum.cpp). Words of the costs: P ranks, n elements, k entries of a rank, K of the
+// union, w bytes of an entry, alpha a message, beta a byte, gamma an entry that is summed.
 
 #include <cmath>
 #include <cstdint>
@@ -19,15 +19,18 @@ class SparseResult {
  public:
   virtual ~SparseResult() = default;
   // Nothing of it is wrong but, maybe, the order of positions. Keeps the part if it needs it.
-  virtual void take(const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run) = 0;
+  virtual void take(const Buffer& part, const sparse::PartView& view,
+                    const sparse::BlockRun& run) = 0;
 };
 
 struct SparseSumCall {
   std::span<const std::uint64_t> indices;  // ascend strictly, below count
   const std::byte* values = nullptr;
-  sparse::PartValues in = sparse::PartValues::kElements;   // what they are, on all ranks
-  sparse::PartValues out = sparse::PartValues::kElements;  // what the result's are to be; means are of elements only
-  bool values_are_scaled = false;          // float32 that scaled 8 bits hold: they travel as these over slow links
+  sparse::PartValues in = sparse::PartValues::kElements;  // what they are, on all ranks
+  sparse::PartValues out =
+      sparse::PartValues::kElements;  // what the result's are to be; means are of elements only
+  bool values_are_scaled =
+      false;  // float32 that scaled 8 bits hold: they travel as these over slow links
   std::uint64_t count = 0;
   sparse::SumKind kind;
   std::uint64_t most_entries = 0;  // that a rank has
@@ -35,15 +38,17 @@ struct SparseSumCall {
   SparseResult* result = nullptr;
 };
 
-// Of a call on this comm, after the ranks have agreed: value_bytes of what is sent, accumulator_bytes of what is summed.
-SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents, std::size_t value_bytes,
-                   std::size_t accumulator_bytes, bool are_scaled = false);
+// Of a call on this comm, after the ranks have agreed: value_bytes of what is sent,
+// accumulator_bytes of what is summed.
+SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents,
+                   std::size_t value_bytes, std::size_t accumulator_bytes, bool are_scaled = false);
 
 struct SparseSumRow {
   const char* name;
   bool in_rank_order;  // sums of level `runs` are the same as those of all other such rows
   double (*seconds)(const LinkCost& link, const SumShape& shape);
-  double (*scratch_bytes)(const LinkCost& link, const SumShape& shape);  // beside the caller's arrays
+  double (*scratch_bytes)(const LinkCost& link,
+                          const SumShape& shape);  // beside the caller's arrays
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
   bool (*is_possible)(const SumShape& shape, Determinism determinism) = nullptr;  // nullptr: always
 };
@@ -58,24 +63,29 @@ std::span<const SparseSumRow> sparse_sum_table();
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
 std::string_view forced_row_name(std::uint8_t row);  // of any number: "auto", "unknown"
-// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none) narrows the choice and is valid,
-// and is as "auto" where its row is not possible.
-// What links cost changes from run to run: where bits depend on the row it must not.
-SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism, std::string_view forced_name);
-// The same for a comm, most of whose calls are as the one before: planning takes 2 us, a fifth of a small call.
-SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape, Determinism determinism,
+// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none)
+// narrows the choice and is valid, and is as "auto" where its row is not possible. What links cost
+// changes from run to run: where bits depend on the row it must not.
+SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism,
                               std::string_view forced_name);
+// The same for a comm, most of whose calls are as the one before: planning takes 2 us, a fifth of a
+// small call.
+SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape,
+                              Determinism determinism, std::string_view forced_name);
 
-// What an exact sum must send from a rank of `own` entries at least: each once, and each of the sum's `all` to those that did not
-// make it (holder-owned reduction), at the entropy of where they lie.
+// What an exact sum must send from a rank of `own` entries at least: each once, and each of the
+// sum's `all` to those that did not make it (holder-owned reduction), at the entropy of where they
+// lie.
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all);
 
 // Blocks of the index space, small enough that each rank has some.
 unsigned block_log2_for(std::uint64_t count, int ranks);
 sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
 
-// Own entries become a part, a part becomes the caller's result: their time is noted in traffic.produce_seconds.
-Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run, std::span<const std::uint64_t> indices, const std::byte* values,
+// Own entries become a part, a part becomes the caller's result: their time is noted in
+// traffic.produce_seconds.
+Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run,
+                 std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic);
 // The same run by run, which are asked for in the order of the index space.
 class OwnParts {
@@ -96,8 +106,8 @@ class OwnParts {
   std::span<const std::uint64_t> rest_;  // that have not been packed
   const std::byte* rest_values_;
 };
-void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part, const sparse::PartView& view, const sparse::BlockRun& run,
-               Traffic& traffic);
+void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part,
+               const sparse::PartView& view, const sparse::BlockRun& run, Traffic& traffic);
 
 // Poisons the comm: `peer` sent what is no part.
 Status refuse_part(const CommContext& comm, int peer);

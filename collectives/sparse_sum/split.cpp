@@ -1,7 +1,8 @@
-// Each rank owns some blocks of every group of blocks: the others send it their entries there, it sums them, and sends the sum to
-// all (SSAR_split, Renggli et al., SparCML, SC 2019). Groups follow each other without a pause, so that what is in flight stays in
-// a cache; entries that cluster are spread over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P -
-// 1) / P (k + K) w beta, log2(P) k gamma.
+// Each rank owns some blocks of every group of blocks: the others send it their entries there, it
+// sums them, and sends the sum to all (SSAR_split, Renggli et al., SparCML, SC 2019). Groups follow
+// each other without a pause, so that what is in flight stays in a cache; entries that cluster are
+// spread over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P - 1)
+// / P (k + K) w beta, log2(P) k gamma.
 #include <array>
 
 #include "collectives/sparse_sum/block_groups.hpp"
@@ -12,7 +13,8 @@ namespace {
 
 class SplitExchange {
  public:
-  SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages, Traffic& traffic)
+  SplitExchange(const CommContext& comm, const SparseSumCall& call, PartMessages& messages,
+                Traffic& traffic)
       : comm_(comm),
         call_(call),
         messages_(messages),
@@ -23,8 +25,8 @@ class SplitExchange {
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
         groups_(block_groups(comm.link(), whole_, call.most_entries, ranks_)),
-        sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in, call.out,
-             call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
+        sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in,
+             call.out, call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         own_parts_(comm, call, traffic) {}
 
   std::uint64_t groups() const { return groups_.count; }
@@ -38,7 +40,8 @@ class SplitExchange {
       const int peer = (rank_ + ranks_ - step) % ranks_;
       slot.contributions[static_cast<std::size_t>(peer)] =
           messages_.receive(peer, kPartLane, contribution_shape(rank_, g), most_contribution(g));
-      slot.sums[static_cast<std::size_t>(peer)] = messages_.receive(peer, kSumLane, sum_shape(peer, g), most_sum(peer, g));
+      slot.sums[static_cast<std::size_t>(peer)] =
+          messages_.receive(peer, kSumLane, sum_shape(peer, g), most_sum(peer, g));
     }
     for (int owner = 0; owner < ranks_; ++owner) {
       const Buffer part = own_parts_.take(run_of(owner, g));
@@ -69,7 +72,8 @@ class SplitExchange {
     if (!sum) return refuse_part(comm_, static_cast<int>(sum_.refused()));
     slot.own = std::move(*sum);
     const sparse::PartShape shape = sum_shape(rank_, g);
-    for (int step = 1; step < ranks_; ++step) messages_.send((rank_ + step) % ranks_, kSumLane, slot.own, shape);
+    for (int step = 1; step < ranks_; ++step)
+      messages_.send((rank_ + step) % ranks_, kSumLane, slot.own, shape);
     return Status();
   }
 
@@ -83,7 +87,8 @@ class SplitExchange {
         if (!alive.ok()) co_return alive;
       }
       const Buffer& part = owner == rank_ ? slot.own : arrival.part;
-      const std::optional<sparse::PartView> view = sparse::PartView::read(*comm_.kernels, part.bytes(), run_of(owner, g), out_bytes_);
+      const std::optional<sparse::PartView> view =
+          sparse::PartView::read(*comm_.kernels, part.bytes(), run_of(owner, g), out_bytes_);
       if (!view) co_return refuse_part(comm_, owner);
       hand_over(comm_, call_, part, *view, run_of(owner, g), traffic_);
     }
@@ -92,22 +97,29 @@ class SplitExchange {
 
  private:
   struct Slot {
-    Buffer own;                                        // the own contribution, then its sum
-    std::vector<PartMessages::Arrival> contributions;  // to the own blocks, by rank; peer -1: the own one
-    std::vector<PartMessages::Arrival> sums;           // of the others' blocks
+    Buffer own;  // the own contribution, then its sum
+    std::vector<PartMessages::Arrival>
+        contributions;                        // to the own blocks, by rank; peer -1: the own one
+    std::vector<PartMessages::Arrival> sums;  // of the others' blocks
   };
 
   sparse::BlockRun run_of(int owner, std::uint64_t g) const {
-    return groups_.run(g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner), 1);
+    return groups_.run(g * static_cast<std::uint64_t>(ranks_) + static_cast<std::uint64_t>(owner),
+                       1);
   }
-  sparse::PartShape contribution_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), in_bytes_, call_.values_are_scaled}; }
-  sparse::PartShape sum_shape(int owner, std::uint64_t g) const { return {run_of(owner, g), out_bytes_, false}; }
+  sparse::PartShape contribution_shape(int owner, std::uint64_t g) const {
+    return {run_of(owner, g), in_bytes_, call_.values_are_scaled};
+  }
+  sparse::PartShape sum_shape(int owner, std::uint64_t g) const {
+    return {run_of(owner, g), out_bytes_, false};
+  }
   std::uint64_t most_contribution(std::uint64_t g) const {
     return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
   }
   std::uint64_t most_sum(int owner, std::uint64_t g) const {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
-    const std::uint64_t entries = call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
+    const std::uint64_t entries =
+        call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
     return most_part_bytes(run_of(owner, g), entries, out_bytes_);
   }
 
@@ -128,17 +140,21 @@ class SplitExchange {
 }  // namespace
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
-  const double p = shape.ranks, k = static_cast<double>(shape.most_entries), all = shape.union_of(p);
+  const double p = shape.ranks, k = static_cast<double>(shape.most_entries),
+               all = shape.union_of(p);
   const double groups = group_count(link, shape);
-  const double travel = 2 * (p - 1) * groups * link.alpha_s + (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link);
-  const double work = (k * shape.tree_depth() + all * kTakeOfSum) * link.entry_s + (k + all) * shape.coding_s();
+  const double travel = 2 * (p - 1) * groups * link.alpha_s +
+                        (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link);
+  const double work =
+      (k * shape.tree_depth() + all * kTakeOfSum) * link.entry_s + (k + all) * shape.coding_s();
   return 2 * link.round_s + together_seconds(link, groups, travel, work);
 }
 
 // Of three groups: what is sent, what comes, sums.
 double split_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double k = static_cast<double>(shape.most_entries), all = shape.union_of(shape.ranks);
-  return std::min(3.0, group_count(link, shape)) / group_count(link, shape) * (2 * k + 2 * all) * shape.entry_bytes();
+  return std::min(3.0, group_count(link, shape)) / group_count(link, shape) * (2 * k + 2 * all) *
+         shape.entry_bytes();
 }
 
 Task sum_by_split(const CommContext& comm, const SparseSumCall& call, Traffic& traffic) {

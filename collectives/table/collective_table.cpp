@@ -10,8 +10,9 @@
 namespace sparcl::collectives {
 
 comm::CollectiveTable collective_table() {
-  static constexpr std::array kTable{&broadcast::kBroadcastDelta, &broadcast::kBroadcastUpdate, &broadcast::kBroadcastSparse,
-                                     &masked::kAllReduceMasked,   &sparse_sum::kAllReduceSparse, &top_k::kAllReduceTopK};
+  static constexpr std::array kTable{&broadcast::kBroadcastDelta,   &broadcast::kBroadcastUpdate,
+                                     &broadcast::kBroadcastSparse,  &masked::kAllReduceMasked,
+                                     &sparse_sum::kAllReduceSparse, &top_k::kAllReduceTopK};
   return kTable;
 }
 

@@ -1,15 +1,16 @@
-// Top-k of arrays in a GPU's memory: what is selected is found there, and what crosses is the selected entries, and values at the
-// supports that the exchange gives. In the order of the call's stream; each step waits for it.
+// Top-k of arrays in a GPU's memory: what is selected is found there, and what crosses is the
+// selected entries, and values at the supports that the exchange gives. In the order of the call's
+// stream; each step waits for it.
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
 
-#include "src/device/device_scratch.hpp"
-#include "src/sparse/selection/support_transfer.hpp"
-#include "src/sparse/selection/residual.hpp"
 #include "collectives/top_k/top_k_arrays.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/device/device_scratch.hpp"
+#include "src/sparse/selection/residual.hpp"
+#include "src/sparse/selection/support_transfer.hpp"
 
 namespace sparcl::collectives::top_k {
 namespace {
@@ -51,8 +52,8 @@ class DeviceTopK final : public TopKArrays {
   DataType accumulator_;
   std::vector<sparse::Selection::Part> parts_;
   std::byte* residual_ = nullptr;  // nullptr: none
-  // Both kinds of memory: what was found of each part, indices, accumulators, those of a part from its share of k on. On the device
-  // the kernels' workspace is before it.
+  // Both kinds of memory: what was found of each part, indices, accumulators, those of a part from
+  // its share of k on. On the device the kernels' workspace is before it.
   std::size_t workspace_bytes_ = 0, indices_at_ = 0, accumulators_at_ = 0, entries_bytes_ = 0;
   std::byte *workspace_ = nullptr, *on_device_ = nullptr, *pinned_ = nullptr;
   std::optional<sparse::SupportTransfer> transfer_;
@@ -61,7 +62,8 @@ class DeviceTopK final : public TopKArrays {
 Status DeviceTopK::prepare() {
   std::uint64_t k = 0;
   for (const sparse::Selection::Part& part : parts_) {
-    workspace_bytes_ = std::max(workspace_bytes_, scratch_.kernels().top_k.workspace_bytes(part.count, part.k, call_.datatype));
+    workspace_bytes_ = std::max(workspace_bytes_, scratch_.kernels().top_k.workspace_bytes(
+                                                      part.count, part.k, call_.datatype));
     k += part.k;
   }
   workspace_bytes_ = padded(workspace_bytes_);
@@ -71,26 +73,28 @@ Status DeviceTopK::prepare() {
   // What the ranks may have selected, all together.
   const std::uint64_t most = k > call_.count / ranks_ ? call_.count : k * ranks_;
   const std::size_t transfer_bytes = sparse::SupportTransfer::memory_bytes(most);
-  const Result<std::byte*> device = scratch_.on_device(workspace_bytes_ + entries_bytes_ + transfer_bytes);
+  const Result<std::byte*> device =
+      scratch_.on_device(workspace_bytes_ + entries_bytes_ + transfer_bytes);
   if (!device.ok()) return device.status().with_prefix("top-k's workspace: ");
   const Result<std::byte*> pinned = scratch_.pinned(entries_bytes_ + transfer_bytes);
   if (!pinned.ok()) return pinned.status().with_prefix("staging for top-k: ");
   const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   if (call_.feedback != nullptr) {
-    const auto residual = call_.feedback->use_on_device(scratch_.context(), call_.stream, false);
-    if (!residual.ok()) return residual.status();
-    residual_ = static_cast<std::byte*>((*residual)->data());
+    SPARCL_ASSIGN_OR_RETURN(const auto residual,
+                            call_.feedback->use_on_device(scratch_.context(), call_.stream, false));
+    residual_ = static_cast<std::byte*>((residual)->data());
   }
   workspace_ = *device;
   on_device_ = workspace_ + workspace_bytes_;
   pinned_ = *pinned;
-  transfer_.emplace(scratch_.kernels(), scratch_.context(), call_.stream, most, on_device_ + entries_bytes_,
-                    pinned_ + entries_bytes_);
+  transfer_.emplace(scratch_.kernels(), scratch_.context(), call_.stream, most,
+                    on_device_ + entries_bytes_, pinned_ + entries_bytes_);
   // What the stream has met with before is no error of this call's peers.
   const Result<bool> captured = gpu::is_capturing(call_.stream);
   if (!captured.ok()) return captured.status();
-  if (*captured) return Status(Code::kInvalidUsage, "the stream is being captured, but this call waits for it");
+  if (*captured)
+    return Status(Code::kInvalidUsage, "the stream is being captured, but this call waits for it");
   return gpu::is_idle(call_.stream).status();
 }
 
@@ -116,7 +120,8 @@ Status DeviceTopK::enqueue_selections() {
     part.indices = indices + given;
     part.taken = on_device_ + accumulators_at_ + given * accumulator_bytes();
     part.found = found + i;
-    SPARCL_RETURN_IF_ERROR(scratch_.kernels().top_k.run(part, call_.datatype, workspace_, workspace_bytes_, call_.stream));
+    SPARCL_RETURN_IF_ERROR(scratch_.kernels().top_k.run(part, call_.datatype, workspace_,
+                                                        workspace_bytes_, call_.stream));
     first += parts_[i].count;
     given += parts_[i].k;
   }
@@ -132,7 +137,8 @@ sparse::Selected DeviceTopK::compact() {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const std::uint64_t found = reinterpret_cast<const std::uint64_t*>(pinned_)[i];
     for (std::uint64_t j = 0; j < found; ++j) indices[size + j] = indices[given + j] + first;
-    if (size != given) std::memmove(accumulators + size * width, accumulators + given * width, found * width);
+    if (size != given)
+      std::memmove(accumulators + size * width, accumulators + given * width, found * width);
     size += found;
     first += parts_[i].count;
     given += parts_[i].k;
@@ -149,11 +155,13 @@ sparse::Selected DeviceTopK::compact() {
 }
 
 Status DeviceTopK::gather(const sparse::Support& support, std::byte* accumulators) {
-  if (residual_ != nullptr) return transfer_->gather(support, residual_, accumulator_bytes(), accumulators);
+  if (residual_ != nullptr)
+    return transfer_->gather(support, residual_, accumulator_bytes(), accumulators);
   const std::size_t width = element_bytes(call_.datatype);
   std::vector<std::byte> elements(support.size() * width);
   SPARCL_RETURN_IF_ERROR(transfer_->gather(support, call_.send, width, elements.data()));
-  sparse::widen_from_wire(kernels_, {accumulator_, call_.datatype}, elements.data(), support.size(), accumulators);
+  sparse::widen_from_wire(kernels_, {accumulator_, call_.datatype}, elements.data(), support.size(),
+                          accumulators);
   return Status();
 }
 
@@ -169,7 +177,8 @@ Status DeviceTopK::write(const sparse::Support& support, const std::byte* elemen
 
 }  // namespace
 
-std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call, int ranks) {
+std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call,
+                                            int ranks) {
   return std::make_unique<DeviceTopK>(kernels, call, ranks);
 }
 

@@ -1,8 +1,8 @@
 // Top-k of arrays in the host's memory.
 #include <optional>
 
-#include "src/sparse/selection/residual.hpp"
 #include "collectives/top_k/top_k_arrays.hpp"
+#include "src/sparse/selection/residual.hpp"
 
 namespace sparcl::collectives::top_k {
 namespace {
@@ -19,8 +19,10 @@ class HostTopK final : public TopKArrays {
 
   Result<sparse::Selected> select() override {
     selection_.emplace(call_.datatype, kernels_);
-    if (!call_.tensors.empty()) return selection_->select_parts(call_.send, residual_, call_.tensors);
-    const std::uint64_t hint = call_.reuses_threshold && call_.feedback != nullptr ? call_.feedback->least : 0;
+    if (!call_.tensors.empty())
+      return selection_->select_parts(call_.send, residual_, call_.tensors);
+    const std::uint64_t hint =
+        call_.reuses_threshold && call_.feedback != nullptr ? call_.feedback->least : 0;
     return selection_->select(call_.send, residual_, call_.count, call_.k, hint);
   }
 
@@ -37,7 +39,8 @@ class HostTopK final : public TopKArrays {
     return Status();
   }
   Status write(const sparse::Support& support, const std::byte* elements) override {
-    write_supported(kernels_, support, elements, element_bytes(call_.datatype), call_.count, call_.receive);
+    write_supported(kernels_, support, elements, element_bytes(call_.datatype), call_.count,
+                    call_.receive);
     return Status();
   }
 

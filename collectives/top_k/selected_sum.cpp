@@ -1,4 +1,5 @@
-// Top-k in modes selected and global: a sparse sum of what the ranks selected, of which the latter keeps the k largest.
+// Top-k in modes selected and global: a sparse sum of what the ranks selected, of which the latter
+// keeps the k largest.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +11,8 @@
 namespace sparcl::collectives::top_k {
 namespace {
 
-sparse::Support support_of(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices) {
+sparse::Support support_of(const kernels::KernelSet& kernels,
+                           std::span<const std::uint64_t> indices) {
   sparse::Support support(kernels);
   std::vector<std::uint16_t> positions(sparse::kSupportFrame);
   while (!indices.empty()) {
@@ -23,10 +25,10 @@ sparse::Support support_of(const kernels::KernelSet& kernels, std::span<const st
   return support;
 }
 
-// What the residual gets back of elements whose values were sent: all of those that are not kept, and what was rounded off the
-// others.
-double returned_squares(const TopKPlan& plan, const std::byte* accumulators, const std::byte* sent, std::size_t count,
-                        const std::vector<bool>* is_kept) {
+// What the residual gets back of elements whose values were sent: all of those that are not kept,
+// and what was rounded off the others.
+double returned_squares(const TopKPlan& plan, const std::byte* accumulators, const std::byte* sent,
+                        std::size_t count, const std::vector<bool>* is_kept) {
   if (plan.wire.is_exact() && is_kept == nullptr) return 0;
   const std::size_t width = plan.accumulator_bytes();
   std::vector<std::byte> seen(count * width);
@@ -35,7 +37,8 @@ double returned_squares(const TopKPlan& plan, const std::byte* accumulators, con
   for (std::size_t i = 0; i < count; ++i) {
     const double acc = load_number(plan.wire.accumulator, accumulators + i * width);
     const bool kept = is_kept == nullptr || (*is_kept)[i];
-    const double rest = kept ? acc - load_number(plan.wire.accumulator, seen.data() + i * width) : acc;
+    const double rest =
+        kept ? acc - load_number(plan.wire.accumulator, seen.data() + i * width) : acc;
     if (!std::isnan(rest)) squares += rest * rest;
   }
   return squares;
@@ -51,13 +54,16 @@ Status subtract_sent(const TopKPlan& plan, const sparse::Support& support, const
 }
 
 // Sums of sparse vectors, as accumulators, become the caller's elements.
-Status write_sums(const TopKPlan& plan, const sparse::Support& support, std::vector<std::byte>& sums) {
+Status write_sums(const TopKPlan& plan, const sparse::Support& support,
+                  std::vector<std::byte>& sums) {
   const TopKCall& call = plan.call;
   const std::size_t width = element_bytes(call.datatype);
   std::vector<std::byte> elements(support.size() * width);
   if (call.is_mean)
-    sparse::divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
-  sparse::round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(), support.size(), elements.data());
+    sparse::divide_accumulators(plan.kernels, call.datatype, sums.data(), support.size(),
+                                static_cast<std::uint32_t>(plan.ranks));
+  sparse::round_to_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, sums.data(),
+                        support.size(), elements.data());
   SPARCL_RETURN_IF_ERROR(plan.arrays.write(support, elements.data()));
   return keep_from_mean(plan, support, elements.data());
 }
@@ -73,7 +79,8 @@ class CollectedSum final : public sparse_sum::SparseResult {
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
       const std::uint16_t* const positions = view.positions(kernels_, scratch_.data());
       const std::uint64_t base = run.base_of(view.block());
-      is_inside = is_inside && base + *std::max_element(positions, positions + view.block_entries()) < count_;
+      is_inside = is_inside &&
+                  base + *std::max_element(positions, positions + view.block_entries()) < count_;
       support.append(base, positions, view.block_entries());
     }
   }
@@ -102,7 +109,8 @@ void keep_largest(const TopKPlan& plan, CollectedSum& sum) {
   }
   (void)candidates.cut(0, plan.call.k);
   sum.support = support_of(plan.kernels, candidates.indices());
-  sum.sums.assign(candidates.accumulators(), candidates.accumulators() + candidates.size() * plan.accumulator_bytes());
+  sum.sums.assign(candidates.accumulators(),
+                  candidates.accumulators() + candidates.size() * plan.accumulator_bytes());
 }
 
 // The entries of this rank whose elements are kept.
@@ -111,7 +119,8 @@ struct SentEntries {
   std::vector<std::byte> sent;
   std::vector<bool> is_kept;  // by selected element
 };
-SentEntries kept_entries(const TopKPlan& plan, const sparse::Selected& selected, const std::vector<std::byte>& sent, const sparse::Support& kept) {
+SentEntries kept_entries(const TopKPlan& plan, const sparse::Selected& selected,
+                         const std::vector<std::byte>& sent, const sparse::Support& kept) {
   SentEntries own{sparse::Support(plan.kernels), {}, std::vector<bool>(selected.indices.size())};
   const std::size_t width = element_bytes(plan.wire.sent);
   std::size_t i = 0;
@@ -133,11 +142,12 @@ SentEntries kept_entries(const TopKPlan& plan, const sparse::Selected& selected,
 
 }  // namespace
 
-Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
-                  CallReport& report) {
+Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
+                  const sparse::Selected& selected, CallReport& report) {
   const TopKCall& call = plan.call;
   std::vector<std::byte> sent(selected.indices.size() * element_bytes(plan.wire.sent));
-  round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(), sent.data());
+  round_to_wire(plan.kernels, plan.wire, selected.accumulators, selected.indices.size(),
+                sent.data());
   CollectedSum collected(plan.kernels, plan.accumulator_bytes(), call.count);
   sparse_sum::SparseSumCall sum;
   sum.indices = selected.indices;
@@ -149,35 +159,42 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   sum.most_entries = call.k;
   sum.number = number;
   sum.result = &collected;
-  const SumShape shape = sparse_sum::sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent), plan.accumulator_bytes(),
-                                   plan.wire.is_scaled);
-  const sparse_sum::SparseSumPlan row = sparse_sum::plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
+  const SumShape shape =
+      sparse_sum::sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent),
+                            plan.accumulator_bytes(), plan.wire.is_scaled);
+  const sparse_sum::SparseSumPlan row =
+      sparse_sum::plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
   const Status alive = co_await exchange;
   if (!alive.ok()) co_return alive;
 
   if (!collected.is_inside) co_return sparse_sum::refuse_part(comm, sparse_sum::kNoPeer);
-  comm.learned_top_k->share = static_cast<std::uint16_t>(std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
+  comm.learned_top_k->share = static_cast<std::uint16_t>(
+      std::lround(shape.share_of(collected.support.size()) * kWholeUnion));
   if (call.mode == TopKMode::kGlobal) keep_largest(plan, collected);
   if (call.feedback != nullptr) {
-    const SentEntries own = call.mode == TopKMode::kGlobal ? kept_entries(plan, selected, sent, collected.support)
-                                                           : SentEntries{support_of(plan.kernels, selected.indices), sent, {}};
+    const SentEntries own = call.mode == TopKMode::kGlobal
+                                ? kept_entries(plan, selected, sent, collected.support)
+                                : SentEntries{support_of(plan.kernels, selected.indices), sent, {}};
     if (keeps_sent(call)) {
       const Status left = subtract_sent(plan, own.support, own.sent.data());
       if (!left.ok()) co_return end_comm(comm, left);
     }
     std::vector<std::byte> decoded(own.support.size() * plan.accumulator_bytes());
     widen_from_wire(plan.kernels, plan.wire, own.sent.data(), own.support.size(), decoded.data());
-    call.feedback->stats.returned_squares = returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
-                                                             call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
+    call.feedback->stats.returned_squares =
+        returned_squares(plan, selected.accumulators, sent.data(), selected.indices.size(),
+                         call.mode == TopKMode::kGlobal ? &own.is_kept : nullptr);
     call.feedback->stats.sent = own.support.size();
-    call.feedback->stats.sent_mass = sparse::mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
+    call.feedback->stats.sent_mass =
+        sparse::mass_of(plan.wire.accumulator, decoded.data(), own.support.size());
   }
   const Status written = write_sums(plan, collected.support, collected.sums);
   if (!written.ok()) co_return end_comm(comm, written);
   report.algorithm = row.row->name;
   report.seconds_predicted = row.seconds;
-  report.wire = plan.wire.is_scaled && !report.traffic.has_widened ? DataType::kInt8 : plan.wire.sent;
+  report.wire =
+      plan.wire.is_scaled && !report.traffic.has_widened ? DataType::kInt8 : plan.wire.sent;
   report.nnz_out = collected.support.size();
   co_return Status();
 }

@@ -1,19 +1,21 @@
 #pragma once
-// Top-k between the ranks' GPUs, in a stream's order. All sizes are known before anything runs: each rank brings room for k
-// entries, and how many of it are used is read on the device. Sums are made in the ranks' tree, so that they have the bits of the
-// host's way.
+// Top-k between the ranks' GPUs, in a stream's order. All sizes are known before anything runs:
+// each rank brings room for k entries, and how many of it are used is read on the device. Sums are
+// made in the ranks' tree, so that they have the bits of the host's way.
 
 #include <cstdint>
 
+#include "collectives/top_k/top_k_all_reduce.hpp"
 #include "src/comm/device/device_calls.hpp"
 #include "src/sparse/selection/residual.hpp"
-#include "collectives/top_k/top_k_all_reduce.hpp"
 
 namespace sparcl::collectives::top_k {
 
-// Whether NCCL sums the values of mode union, in an order of its own; else all ranks' are gathered and summed in the tree.
+// Whether NCCL sums the values of mode union, in an order of its own; else all ranks' are gathered
+// and summed in the tree.
 bool union_is_reduced(const TopKCall& call);
-// What calls between GPUs lack, or what is better by way of the host. The same on all ranks, as far as their arguments must be.
+// What calls between GPUs lack, or what is better by way of the host. The same on all ranks, as far
+// as their arguments must be.
 bool takes_gpus(const TopKCall& call, int ranks);
 
 class StreamTopK {

@@ -24,7 +24,8 @@ void note_selection(sparse::Feedback& feedback, DataType type, const sparse::Sel
 
 sparse::WireType wire_of(const TopKCall& call) {
   const DataType accumulator = kernels::accumulator_type(call.datatype);
-  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32) return {accumulator, call.datatype};
+  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32)
+    return {accumulator, call.datatype};
   if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
   return {accumulator, accumulator, true};
 }
@@ -33,26 +34,33 @@ CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   CallFingerprint fingerprint;
   fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceTopK);
   fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
-  fingerprint.reduction = call.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
-  fingerprint.algorithm = call.mode == TopKMode::kUnion
-                              ? static_cast<std::uint8_t>(kDenseChoice | dense::forced_dense_row(comm.all_reduce_algorithm))
-                              : sparse_sum::forced_row(call.algorithm);
+  fingerprint.reduction =
+      call.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(kernels::ReduceOp::kSum);
+  fingerprint.algorithm =
+      call.mode == TopKMode::kUnion
+          ? static_cast<std::uint8_t>(kDenseChoice |
+                                      dense::forced_dense_row(comm.all_reduce_algorithm))
+          : sparse_sum::forced_row(call.algorithm);
   fingerprint.count = call.count;
   fingerprint.detail = pack_options(call);
   return fingerprint;
 }
 
 // elements: the result's, where the support is. Before this call the residual is acc.
-Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support, const std::byte* elements) {
+Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support,
+                      const std::byte* elements) {
   const TopKCall& call = plan.call;
   if (call.feedback == nullptr || call.kept != TopKResidual::kMean) return Status();
   std::vector<std::byte> means(support.size() * plan.accumulator_bytes());
-  sparse::widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements, support.size(), means.data());
+  sparse::widen_from_wire(plan.kernels, {plan.wire.accumulator, call.datatype}, elements,
+                          support.size(), means.data());
   if (!call.is_mean)
-    sparse::divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(), static_cast<std::uint32_t>(plan.ranks));
+    sparse::divide_accumulators(plan.kernels, plan.wire.accumulator, means.data(), support.size(),
+                                static_cast<std::uint32_t>(plan.ranks));
   std::vector<std::byte> rest(means.size());
   SPARCL_RETURN_IF_ERROR(plan.arrays.gather(support, rest.data()));
-  call.feedback->stats.returned_squares = sparse::leave_means(plan.wire.accumulator, means.data(), support.size(), rest.data());
+  call.feedback->stats.returned_squares =
+      sparse::leave_means(plan.wire.accumulator, means.data(), support.size(), rest.data());
   return plan.arrays.put(support, rest.data());
 }
 
@@ -62,16 +70,17 @@ Status end_comm(const CommContext& comm, const Status& failed) {
 }
 
 std::uint64_t pack_options(const TopKCall& call) {
-  return call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 | static_cast<std::uint64_t>(call.wire) << 2 |
-         static_cast<std::uint64_t>(call.determinism);
+  return call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 |
+         static_cast<std::uint64_t>(call.wire) << 2 | static_cast<std::uint64_t>(call.determinism);
 }
 
 TopKOptions unpack_options(std::uint64_t packed) {
-  return {packed >> 8, static_cast<std::uint8_t>(packed >> 4 & 3), static_cast<std::uint8_t>(packed >> 2 & 3),
-          static_cast<Determinism>(packed & 3)};
+  return {packed >> 8, static_cast<std::uint8_t>(packed >> 4 & 3),
+          static_cast<std::uint8_t>(packed >> 2 & 3), static_cast<Determinism>(packed & 3)};
 }
 
-Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report) {
+Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                      CallReport& report) {
   Engine& engine = *comm.engine;
   if (!engine.health().ok()) co_return engine.health();
   transport::Transport& transport = engine.transport();
@@ -80,12 +89,15 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   Status verdict, refusal = call.refusal;
   std::unique_ptr<TopKArrays> arrays;
   if (refusal.ok()) {
-    arrays = call.device != nullptr ? top_k_on_device(*comm.kernels, call, transport.size()) : top_k_on_host(*comm.kernels, call);
+    arrays = call.device != nullptr ? top_k_on_device(*comm.kernels, call, transport.size())
+                                    : top_k_on_host(*comm.kernels, call);
     refusal = arrays->prepare();
   }
   Extents extents;
-  if (refusal.ok()) extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
-  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(comm, call), refusal, verdict, {}, 0, &extents);
+  if (refusal.ok())
+    extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
+  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(comm, call), refusal,
+                         verdict, {}, 0, &extents);
   Status alive = co_await agreement;
   if (!alive.ok()) co_return alive;
   if (!verdict.ok()) {
@@ -107,19 +119,23 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
 
   range.emplace("exchange");
   const double exchange_begin = transport.now();
-  Task exchange = call.mode == TopKMode::kUnion ? sum_at_union(comm, number, plan, selected, report)
-                                                : sum_selected(comm, number, plan, selected, report);
+  Task exchange = call.mode == TopKMode::kUnion
+                      ? sum_at_union(comm, number, plan, selected, report)
+                      : sum_selected(comm, number, plan, selected, report);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;
   SPARCL_FAILPOINT("allreduce.reduced");
   report.nnz_in = selected.indices.size();
   report.dense_bytes = call.count * element_bytes(call.datatype);
   report.bound_bytes =
-      sparse_sum::exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)}, report.nnz_in, report.nnz_out);
-  report.seconds_exchange = transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
+      sparse_sum::exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)},
+                                  report.nnz_in, report.nnz_out);
+  report.seconds_exchange =
+      transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
   report.seconds = transport.now() - begin;
   report.applied = true;
-  for (std::uint8_t lane = kAgreementLane; lane <= kSupportLane + 1; ++lane) transport.close({number, lane});
+  for (std::uint8_t lane = kAgreementLane; lane <= kSupportLane + 1; ++lane)
+    transport.close({number, lane});
   co_return Status();
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// The arrays of a top-k all-reduce, and its residual, where they lie: what is done with them there. What is between (values at a
-// support, on the host) is the same for both places.
+// The arrays of a top-k all-reduce, and its residual, where they lie: what is done with them there.
+// What is between (values at a support, on the host) is the same for both places.
 
 #include <memory>
 
+#include "collectives/top_k/top_k_all_reduce.hpp"
 #include "src/sparse/selection/selection.hpp"
 #include "src/sparse/selection/support.hpp"
-#include "collectives/top_k/top_k_all_reduce.hpp"
 
 namespace sparcl::collectives::top_k {
 
@@ -18,7 +18,8 @@ class TopKArrays {
   virtual Status prepare() = 0;
   // residual = acc, and what is selected of it: good as long as this.
   virtual Result<sparse::Selected> select() = 0;
-  // After it; of the support's elements. acc, as accumulators; the residual's, of which zeros stay behind; the residual's.
+  // After it; of the support's elements. acc, as accumulators; the residual's, of which zeros stay
+  // behind; the residual's.
   virtual Status gather(const sparse::Support& support, std::byte* accumulators) = 0;
   virtual Status take(const sparse::Support& support, std::byte* accumulators) = 0;
   virtual Status put(const sparse::Support& support, const std::byte* accumulators) = 0;
@@ -26,8 +27,10 @@ class TopKArrays {
   virtual Status write(const sparse::Support& support, const std::byte* elements) = 0;
 };
 
-// In the host's memory; and in a GPU's (call.device), for a comm of so many ranks. The call outlives them.
+// In the host's memory; and in a GPU's (call.device), for a comm of so many ranks. The call
+// outlives them.
 std::unique_ptr<TopKArrays> top_k_on_host(const kernels::KernelSet& kernels, const TopKCall& call);
-std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call, int ranks);
+std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call,
+                                            int ranks);
 
 }  // namespace sparcl::collectives::top_k

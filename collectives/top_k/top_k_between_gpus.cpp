@@ -1,12 +1,13 @@
-// Top-k between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream selects, exchanges and sums. It waits
-// for no GPU, so the report's times are the host's, and what is known on the device alone is not in it.
+// Top-k between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream
+// selects, exchanges and sums. It waits for no GPU, so the report's times are the host's, and what
+// is known on the device alone is not in it.
 #include <optional>
 
 #include "collectives/collective.hpp"
-#include "src/comm/device/device_calls.hpp"
 #include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/comm/device/device_calls.hpp"
 
 namespace sparcl::collectives::top_k {
 namespace {
@@ -24,13 +25,14 @@ Result<Prepared> prepare(DeviceCalls& device, const TopKCall& call, std::size_t 
   if (!memory.ok()) return memory.status().with_prefix("top-k's memory: ");
   made.memory = std::move(*memory);
   if (call.feedback == nullptr) return made;
-  auto residual = call.feedback->use_on_device(device.context(), call.stream, made.memory.is_captured);
-  if (!residual.ok()) return residual.status();
-  made.residual = std::move(*residual);
+  SPARCL_ASSIGN_OR_RETURN(auto residual, call.feedback->use_on_device(device.context(), call.stream,
+                                                                      made.memory.is_captured));
+  made.residual = std::move(residual);
   return made;
 }
 
-Status note_use(const DeviceCalls& device, const TopKCall& call, const DeviceCalls::Memory& memory) {
+Status note_use(const DeviceCalls& device, const TopKCall& call,
+                const DeviceCalls::Memory& memory) {
   if (memory.is_captured) {
     call.feedback->used_in_graph(memory.bytes);
     return Status();
@@ -40,11 +42,13 @@ Status note_use(const DeviceCalls& device, const TopKCall& call, const DeviceCal
   return until.status();
 }
 
-Status enqueue(DeviceCalls& device, const TopKCall& call, StreamTopK& steps, const Prepared& prepared) {
+Status enqueue(DeviceCalls& device, const TopKCall& call, StreamTopK& steps,
+               const Prepared& prepared) {
   const gpu::DeviceScope inside(device.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   const Status enqueued =
-      steps.enqueue(prepared.memory.bytes->data(), prepared.residual != nullptr ? prepared.residual->data() : nullptr);
+      steps.enqueue(prepared.memory.bytes->data(),
+                    prepared.residual != nullptr ? prepared.residual->data() : nullptr);
   const Status held = device.hold(prepared.memory, prepared.residual, call.stream);
   if (call.feedback != nullptr) {
     if (const Status noted = note_use(device, call, prepared.memory); held.ok() && !noted.ok())
@@ -63,7 +67,8 @@ void note_call(sparse::Feedback& feedback) {
 
 }  // namespace
 
-Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number, const TopKCall& call, CallReport& report) {
+Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number,
+                                   const TopKCall& call, CallReport& report) {
   Engine& engine = *comm.engine;
   comm.device->exchange_health(engine);
   if (!engine.health().ok()) co_return engine.health();
@@ -103,7 +108,9 @@ Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number
   report.algorithm = comm.device->engine().name();
   report.dense_bytes = call.count * element_bytes(call.datatype);
   report.seconds = transport.now() - begin;
-  report.wire = wire_of(call).is_exact() ? call.datatype : wire_of(call).accumulator;  // what is rounded travels as float32
+  report.wire = wire_of(call).is_exact()
+                    ? call.datatype
+                    : wire_of(call).accumulator;  // what is rounded travels as float32
   report.applied = true;
   co_return Status();
 }

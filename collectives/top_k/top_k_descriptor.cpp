@@ -14,7 +14,8 @@ std::string_view setting(std::uint8_t algorithm) {
 }
 
 std::string_view algorithm(std::uint8_t row) {
-  if ((row & kDenseChoice) != 0) return dense::forced_dense_name(row & static_cast<std::uint8_t>(~kDenseChoice));
+  if ((row & kDenseChoice) != 0)
+    return dense::forced_dense_name(row & static_cast<std::uint8_t>(~kDenseChoice));
   return sparse_sum::forced_row_name(row);
 }
 
@@ -26,7 +27,8 @@ std::string differing_options(std::uint64_t detail, std::uint64_t other) {
   if (own.k != theirs.k) text += fmt::format(", k {}", own.k);
   if (own.mode != theirs.mode) text += fmt::format(", mode {}", kModes[own.mode]);
   if (own.wire != theirs.wire) text += fmt::format(", wire {}", own.wire);
-  if (own.determinism != theirs.determinism) text += fmt::format(", determinism {}", determinism_name(own.determinism));
+  if (own.determinism != theirs.determinism)
+    text += fmt::format(", determinism {}", determinism_name(own.determinism));
   return text;
 }
 
@@ -38,6 +40,7 @@ CallDifference options(const CallPair& calls) {
 }  // namespace
 
 const CollectiveDescriptor kAllReduceTopK{
-    CallKind::kAllReduceTopK, "sparclAllReduceTopK", false, setting, algorithm, nullptr, options, comm::location_of_arrays};
+    CallKind::kAllReduceTopK, "sparclAllReduceTopK", false, setting, algorithm, nullptr, options,
+    comm::location_of_arrays};
 
 }  // namespace sparcl::collectives::top_k

@@ -1,16 +1,18 @@
 #pragma once
-// What the modes of a top-k all-reduce work with, once the ranks have agreed; each is the file of its name.
+// What the modes of a top-k all-reduce work with, once the ranks have agreed; each is the file of
+// its name.
 
 #include "collectives/collective.hpp"
+#include "collectives/top_k/top_k_all_reduce.hpp"
+#include "collectives/top_k/top_k_arrays.hpp"
 #include "src/sparse/selection/residual.hpp"
 #include "src/sparse/selection/selection.hpp"
 #include "src/sparse/selection/support.hpp"
-#include "collectives/top_k/top_k_all_reduce.hpp"
-#include "collectives/top_k/top_k_arrays.hpp"
 
 namespace sparcl::collectives::top_k {
 
-constexpr std::uint8_t kSupportLane = 5;  // of what was selected: behind the lanes of dense and sparse sums
+constexpr std::uint8_t kSupportLane =
+    5;  // of what was selected: behind the lanes of dense and sparse sums
 
 struct TopKPlan {
   const kernels::KernelSet& kernels;
@@ -26,20 +28,23 @@ struct TopKPlan {
 sparse::WireType wire_of(const TopKCall& call);
 CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call);
 
-inline bool keeps_sent(const TopKCall& call) { return call.feedback != nullptr && call.kept == TopKResidual::kSent; }
+inline bool keeps_sent(const TopKCall& call) {
+  return call.feedback != nullptr && call.kept == TopKResidual::kSent;
+}
 
-// The residual becomes acc minus the mean, where the call wants that. elements: the result's, where the support is. Before this
-// call the residual is acc.
-Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support, const std::byte* elements);
+// The residual becomes acc minus the mean, where the call wants that. elements: the result's, where
+// the support is. Before this call the residual is acc.
+Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support,
+                      const std::byte* elements);
 
 // What has failed on this rank after the ranks have agreed: the comm is over.
 Status end_comm(const CommContext& comm, const Status& failed);
 
 // Mode union: a dense sum of all ranks' values at the elements that any of them has selected.
-Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
-                  CallReport& report);
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
+                  const sparse::Selected& selected, CallReport& report);
 // Modes selected and global: a sparse sum of what the ranks selected.
-Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
-                  CallReport& report);
+Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
+                  const sparse::Selected& selected, CallReport& report);
 
 }  // namespace sparcl::collectives::top_k

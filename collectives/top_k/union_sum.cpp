@@ -1,4 +1,5 @@
-// Top-k in mode union: the coded indices of all ranks are gathered and united, then a dense sum of the values at the union.
+// Top-k in mode union: the coded indices of all ranks are gathered and united, then a dense sum of
+// the values at the union.
 #include <cstring>
 
 #include "collectives/dense/dense.hpp"
@@ -25,8 +26,8 @@ class ContiguousValues final : public dense::DenseValues {
 };
 
 // The elements that any rank has selected: everyone's are sent to everyone.
-Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call, std::span<const std::uint64_t> own,
-                     sparse::Support& all, Traffic& traffic) {
+Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                     std::span<const std::uint64_t> own, sparse::Support& all, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const sparse::BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
   const std::uint64_t most_bytes = most_part_bytes(run, call.k, 0);
@@ -35,11 +36,14 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   std::vector<sparse_sum::PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {
     const int peer = (rank + ranks - step) % ranks;
-    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kSupportLane, shape, most_bytes);
+    arrivals[static_cast<std::size_t>(peer)] =
+        messages.receive(peer, kSupportLane, shape, most_bytes);
   }
-  arrivals[static_cast<std::size_t>(rank)].part = write_part(comm.outgoing(), *comm.kernels, run, own, nullptr, 0);
+  arrivals[static_cast<std::size_t>(rank)].part =
+      write_part(comm.outgoing(), *comm.kernels, run, own, nullptr, 0);
   for (int step = 1; step < ranks; ++step)
-    messages.send((rank + step) % ranks, kSupportLane, arrivals[static_cast<std::size_t>(rank)].part, shape);
+    messages.send((rank + step) % ranks, kSupportLane,
+                  arrivals[static_cast<std::size_t>(rank)].part, shape);
   std::vector<std::span<const std::byte>> parts;
   for (sparse_sum::PartMessages::Arrival& arrival : arrivals) {
     if (arrival.peer >= 0) {
@@ -49,19 +53,22 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
     }
     parts.push_back(arrival.part.bytes());
   }
-  if (!all.unite(parts, run, call.count)) co_return sparse_sum::refuse_part(comm, sparse_sum::kNoPeer);
+  if (!all.unite(parts, run, call.count))
+    co_return sparse_sum::refuse_part(comm, sparse_sum::kNoPeer);
   Task departure = messages.wait_sent();
   co_return co_await departure;
 }
 
-// What this rank sends at the union's elements: acc, rounded, which leaves the residual for good when the sum is there.
+// What this rank sends at the union's elements: acc, rounded, which leaves the residual for good
+// when the sum is there.
 class SentAtUnion {
  public:
   SentAtUnion(const CommContext& comm, const TopKPlan& plan, const sparse::Support& support)
       : plan_(plan),
         support_(support),
         accumulators_(comm.buffers->take(support.size() * plan.accumulator_bytes())),
-        sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent), element_bytes(plan.call.datatype)))) {
+        sent_(comm.buffers->take(support.size() * std::max(element_bytes(plan.wire.sent),
+                                                           element_bytes(plan.call.datatype)))) {
     if (is_widened()) widened_ = comm.buffers->take(accumulators_.size());
   }
   // A call that has failed leaves acc in the residual.
@@ -80,17 +87,20 @@ class SentAtUnion {
       SPARCL_RETURN_IF_ERROR(plan_.arrays.gather(support_, accumulators_.data()));
     }
     round_to_wire(kernels, plan_.wire, accumulators_.data(), support_.size(), sent_.data());
-    if (is_widened()) widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
+    if (is_widened())
+      widen_from_wire(kernels, plan_.wire, sent_.data(), support_.size(), widened_.data());
     if (plan_.call.feedback == nullptr) return Status();
     sparse::FeedbackStats& stats = plan_.call.feedback->stats;
     stats.sent = support_.size();
     if (plan_.wire.is_exact()) {
       stats.returned_squares = 0;
-      stats.sent_mass = sparse::mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
+      stats.sent_mass =
+          sparse::mass_of(plan_.wire.accumulator, accumulators_.data(), support_.size());
       return Status();
     }
     std::vector<std::byte> left(accumulators_.data(), accumulators_.data() + accumulators_.size());
-    const sparse::Rest rest = leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
+    const sparse::Rest rest =
+        leave_rest(kernels, plan_.wire, sent_.data(), support_.size(), left.data());
     stats.returned_squares = rest.squares;
     stats.sent_mass = rest.sent_mass;
     return is_taken_ ? plan_.arrays.put(support_, left.data()) : Status();
@@ -105,7 +115,8 @@ class SentAtUnion {
   // As elements, once the sum is where the values were.
   const std::byte* received() {
     if (is_widened())
-      sparse::round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype}, widened_.data(), support_.size(), sent_.data());
+      sparse::round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype},
+                            widened_.data(), support_.size(), sent_.data());
     return sent_.data();
   }
 
@@ -122,8 +133,8 @@ class SentAtUnion {
 
 }  // namespace
 
-Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan, const sparse::Selected& selected,
-                  CallReport& report) {
+Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
+                  const sparse::Selected& selected, CallReport& report) {
   const TopKCall& call = plan.call;
   sparse::Support support(plan.kernels);
   Task gathering = gather_supports(comm, number, call, selected.indices, support, report.traffic);
@@ -135,8 +146,10 @@ Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan&
   if (!taken.ok()) co_return end_comm(comm, taken);
   ContiguousValues in_place(sent.travelling(), element_bytes(sent.type()));
   const dense::DensePlan dense =
-      dense::plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()), comm.all_reduce_algorithm);
-  const dense::DenseCall sum{support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
+      dense::plan_dense(comm.link(), plan.ranks, support.size() * element_bytes(sent.type()),
+                        comm.all_reduce_algorithm);
+  const dense::DenseCall sum{
+      support.size(), sent.type(), {kernels::ReduceOp::kSum, call.is_mean}, &in_place, number};
   Task exchange = dense.row->run(comm, sum, report.traffic);
   alive = co_await exchange;
   if (!alive.ok()) co_return alive;

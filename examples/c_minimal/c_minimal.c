@@ -1,4 +1,5 @@
-/* Rank 0 holds a sparse vector, three entries of a long one; afterwards every rank does. mpirun -n 4 c_minimal */
+/* Rank 0 holds a sparse vector, three entries of a long one; afterwards every rank does. mpirun -n
+ * 4 c_minimal */
 #include <sparcl/sparcl_mpi.h>
 #include <stdio.h>
 
@@ -19,7 +20,8 @@ int main(int argc, char** argv) {
   CHECK(sparclCommUserRank(comm, &rank));
   if (rank != 0) nnz = 0; /* what rank 0 sends is not known here; 8 entries have room */
   CHECK(sparclBroadcastSparse(values, indices, &nnz, 8, sparclFloat32, 0, comm, NULL));
-  printf("rank %d: %d entries, the last is %g at %llu\n", rank, (int)nnz, values[nnz - 1], (unsigned long long)indices[nnz - 1]);
+  printf("rank %d: %d entries, the last is %g at %llu\n", rank, (int)nnz, values[nnz - 1],
+         (unsigned long long)indices[nnz - 1]);
   CHECK(sparclCommDestroy(comm));
   MPI_Finalize();
   return 0;

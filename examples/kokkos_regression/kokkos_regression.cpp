@@ -1,6 +1,6 @@
-// Least squares on ranks that hold samples each, in whatever memory Kokkos was built for. In each step a rank sends the largest 1 %
-// of its gradient and of what it did not send before; selecting, error feedback and the step are Kokkos kernels, and only what is
-// sent leaves the device:
+// Least squares on ranks that hold samples each, in whatever memory Kokkos was built for. In each
+// step a rank sends the largest 1 % of its gradient and of what it did not send before; selecting,
+// error feedback and the step are Kokkos kernels, and only what is sent leaves the device:
 //   mpirun -n 4 kokkos_regression
 #include <mpi.h>
 #include <sparcl/sparcl_mpi.h>
@@ -25,7 +25,8 @@ KOKKOS_INLINE_FUNCTION double noise(std::uint64_t place) {
   place = (place + 1) * 0x9e3779b97f4a7c15U;
   place = (place ^ (place >> 30)) * 0xbf58476d1ce4e5b9U;
   place = (place ^ (place >> 27)) * 0x94d049bb133111ebU;
-  return static_cast<double>(static_cast<std::int64_t>(place ^ (place >> 31))) / 9223372036854775808.0;
+  return static_cast<double>(static_cast<std::int64_t>(place ^ (place >> 31))) /
+         9223372036854775808.0;
 }
 
 // What is to be found: one weight of 64 is not 0.
@@ -43,7 +44,8 @@ Samples make_samples(const Space& space, int rank) {
   const Vector y = samples.targets;
   const std::uint64_t first = (static_cast<std::uint64_t>(rank) + 1) << 32;
   Kokkos::parallel_for(
-      "samples", Kokkos::RangePolicy<Space>(space, 0, kSamples), KOKKOS_LAMBDA(std::uint64_t sample) {
+      "samples", Kokkos::RangePolicy<Space>(space, 0, kSamples),
+      KOKKOS_LAMBDA(std::uint64_t sample) {
         double sum = 0;
         for (std::uint64_t i = 0; i < kFeatures; ++i) {
           x(sample, i) = noise(first + sample * kFeatures + i);
@@ -55,8 +57,8 @@ Samples make_samples(const Space& space, int rank) {
 }
 
 // Half the gradient of the batch's squared errors.
-void compute_gradient(const Space& space, const Samples& samples, int step, const Vector& weights, const Vector& errors,
-                      const Vector& gradient) {
+void compute_gradient(const Space& space, const Samples& samples, int step, const Vector& weights,
+                      const Vector& errors, const Vector& gradient) {
   const Matrix x = samples.features;
   const Vector y = samples.targets;
   const std::uint64_t first = static_cast<std::uint64_t>(step) * kBatch % kSamples;
@@ -88,11 +90,15 @@ double distance(const Space& space, const Vector& weights) {
   return std::sqrt(missing / all);
 }
 
-// Top-k with error feedback, whole on the device; what comes back is in `sums` at `places`, and its number is returned.
+// Top-k with error feedback, whole on the device; what comes back is in `sums` at `places`, and its
+// number is returned.
 class TopKExchange {
  public:
   TopKExchange(const Space& space, int ranks)
-      : space_(space), top_k_(space), sums("sums", kSent * static_cast<std::uint64_t>(ranks)), places("places", sums.extent(0)) {}
+      : space_(space),
+        top_k_(space),
+        sums("sums", kSent * static_cast<std::uint64_t>(ranks)),
+        places("places", sums.extent(0)) {}
 
   std::uint64_t run(sparcl::Comm& comm, const Vector& gradient) {
     sparcl::kokkos::accumulate(space_, gradient, residual_);
@@ -100,7 +106,8 @@ class TopKExchange {
     sparcl::kokkos::gather(space_, residual_, chosen_, count_, values_);
     sparcl::kokkos::clear_sent(space_, chosen_, count_, residual_);
     const std::uint64_t sent = sparcl::kokkos::wait_for(space_, count_);
-    return sparcl::kokkos::all_reduce_sparse(space_, comm, values_, chosen_, sent, kFeatures, sums, places);
+    return sparcl::kokkos::all_reduce_sparse(space_, comm, values_, chosen_, sent, kFeatures, sums,
+                                             places);
   }
 
  private:
@@ -121,7 +128,8 @@ struct Outcome {
 
 Outcome train(const Space& space, sparcl::Comm& comm, bool is_sparse) {
   const Samples samples = make_samples(space, comm.rank());
-  const Vector weights("weights", kFeatures), errors("errors", kBatch), gradient("gradient", kFeatures);
+  const Vector weights("weights", kFeatures), errors("errors", kBatch),
+      gradient("gradient", kFeatures);
   const sparcl::Mask all = sparcl::Mask::random(kFeatures, 1, 0);
   TopKExchange exchange(space, comm.size());
   const double rate = kRate / comm.size();
@@ -136,7 +144,8 @@ Outcome train(const Space& space, sparcl::Comm& comm, bool is_sparse) {
           "step", Kokkos::RangePolicy<Space>(space, 0, found),
           KOKKOS_LAMBDA(std::uint64_t i) { weights(places(i)) -= rate * sums(i); });
     } else {
-      sparcl::kokkos::all_reduce_masked(space, comm, gradient, gradient, all);  // in place: the mask has all elements
+      sparcl::kokkos::all_reduce_masked(space, comm, gradient, gradient,
+                                        all);  // in place: the mask has all elements
       Kokkos::parallel_for(
           "step", Kokkos::RangePolicy<Space>(space, 0, kFeatures),
           KOKKOS_LAMBDA(std::uint64_t i) { weights(i) -= rate * gradient(i); });
@@ -151,11 +160,12 @@ void run() {
   sparcl::Comm comm = sparcl::Comm::mpi(MPI_COMM_WORLD);
   const Outcome dense = train(space, comm, false), sparse = train(space, comm, true);
   if (comm.rank() != 0) return;
-  std::printf("%s, %d ranks, %llu features, %d steps\n", Space::name(), comm.size(), static_cast<unsigned long long>(kFeatures),
-              kSteps);
+  std::printf("%s, %d ranks, %llu features, %d steps\n", Space::name(), comm.size(),
+              static_cast<unsigned long long>(kFeatures), kSteps);
   std::printf("%-28s %20s %22s\n", "gradients", "error of the weights", "bytes rank 0 sent/step");
   std::printf("%-28s %19.2f%% %22.0f\n", "all", 100 * dense.distance, dense.bytes_a_step);
-  std::printf("%-28s %19.2f%% %22.0f\n", "largest 1 % with feedback", 100 * sparse.distance, sparse.bytes_a_step);
+  std::printf("%-28s %19.2f%% %22.0f\n", "largest 1 % with feedback", 100 * sparse.distance,
+              sparse.bytes_a_step);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ struct AdamwSettings {
 
 class Adamw {
  public:
-  Adamw(std::size_t count, const AdamwSettings& settings) : settings_(settings), mean_(count), square_(count) {}
+  Adamw(std::size_t count, const AdamwSettings& settings)
+      : settings_(settings), mean_(count), square_(count) {}
 
   void step(std::span<float> weights, std::span<const float> gradients, float rate);
 
@@ -26,7 +27,8 @@ class Adamw {
   double power1_ = 1, power2_ = 1;  // beta^steps
 };
 
-// Linear warm-up to `peak`, then linear decay to the share `last` of it, which would come after the last step. step counts from 0.
+// Linear warm-up to `peak`, then linear decay to the share `last` of it, which would come after the
+// last step. step counts from 0.
 float scheduled_rate(float peak, int step, int warmup_steps, int all_steps, float last = 0.1F);
 
 }  // namespace training

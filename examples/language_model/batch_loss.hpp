@@ -9,6 +9,7 @@
 namespace training {
 
 // Mean cross entropy of a batch under weights. With gradients: added to.
-double loss_of(Transformer& model, std::span<const float> weights, const Batch& batch, std::span<float> gradients = {});
+double loss_of(Transformer& model, std::span<const float> weights, const Batch& batch,
+               std::span<float> gradients = {});
 
 }  // namespace training

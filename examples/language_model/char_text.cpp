@@ -19,7 +19,9 @@ std::vector<std::filesystem::path> default_files() {
     }
   }
   std::sort(files.begin(), files.end());
-  if (files.empty()) throw std::runtime_error(std::string("no text files in ") + kDefaultFolder + "; name some with --text");
+  if (files.empty())
+    throw std::runtime_error(std::string("no text files in ") + kDefaultFolder +
+                             "; name some with --text");
   return files;
 }
 
@@ -39,7 +41,8 @@ std::string read_text(std::vector<std::filesystem::path> files) {
 CharText::CharText(const std::string& text) {
   const std::set<char> used(text.begin(), text.end());
   characters_.assign(used.begin(), used.end());
-  for (const char character : text) tokens_.push_back(static_cast<Token>(characters_.find(character)));
+  for (const char character : text)
+    tokens_.push_back(static_cast<Token>(characters_.find(character)));
   training_size_ = tokens_.size() - tokens_.size() / 10;
 }
 
@@ -47,7 +50,8 @@ Batch draw_batch(std::span<const Token> text, int batch, int length, SeededRando
   const auto size = static_cast<std::size_t>(length);
   const auto count = static_cast<std::size_t>(batch);
   if (text.size() <= size)
-    throw std::runtime_error("the text is too short: " + std::to_string(text.size()) + " characters to draw from");
+    throw std::runtime_error("the text is too short: " + std::to_string(text.size()) +
+                             " characters to draw from");
   Batch drawn{std::vector<Token>(size * count), std::vector<Token>(size * count)};
   for (std::size_t sequence = 0; sequence < count; ++sequence) {
     const std::size_t start = random.below(text.size() - size);

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::uint64_t kStream = 1;
 
-// What a layer adds to the stream begins small, so that depth does not amplify it (GPT-2's rule), and so does the head, so that all
-// characters begin about as likely. The other deviations are heuristics from a few trials with one seed, not an optimum.
+// What a layer adds to the stream begins small, so that depth does not amplify it (GPT-2's rule),
+// and so does the head, so that all characters begin about as likely. The other deviations are
+// heuristics from a few trials with one seed, not an optimum.
 float initial_deviation(const TensorPlace& tensor, int layers) {
   if (tensor.name.ends_with("o.weight") || tensor.name.ends_with("down.weight"))
     return 0.02F / std::sqrt(2.0F * static_cast<float>(layers));

@@ -10,7 +10,9 @@ constexpr float kNormEpsilon = 1e-5F;
 constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
 constexpr float kGeluCubic = 0.044715F;
 
-const float* row_of(ConstMatrix matrix, int row) { return matrix.data + static_cast<std::ptrdiff_t>(row) * matrix.stride; }
+const float* row_of(ConstMatrix matrix, int row) {
+  return matrix.data + static_cast<std::ptrdiff_t>(row) * matrix.stride;
+}
 
 // By exp, which is several times faster than std::tanh; saturates correctly where exp overflows.
 float tanh_by_exp(float x) { return 1.0F - 2.0F / (std::exp(2.0F * x) + 1.0F); }
@@ -19,7 +21,8 @@ float gelu_gate(float x) { return tanh_by_exp(kGeluScale * (x + kGeluCubic * x *
 
 }  // namespace
 
-void layer_norm(ConstMatrix x, const float* gain, const float* bias, Matrix y, NormStatistics* statistics) {
+void layer_norm(ConstMatrix x, const float* gain, const float* bias, Matrix y,
+                NormStatistics* statistics) {
   const int width = x.cols;
   for (int i = 0; i < x.rows; ++i) {
     const float* const in = row_of(x, i);
@@ -32,13 +35,15 @@ void layer_norm(ConstMatrix x, const float* gain, const float* bias, Matrix y, N
     }
     const double mean = sum / width;
     const double variance = std::max(0.0, squares / width - mean * mean);
-    statistics[i] = {static_cast<float>(mean), static_cast<float>(1 / std::sqrt(variance + kNormEpsilon))};
-    for (int j = 0; j < width; ++j) out[j] = (in[j] - statistics[i].mean) * statistics[i].inverse_deviation * gain[j] + bias[j];
+    statistics[i] = {static_cast<float>(mean),
+                     static_cast<float>(1 / std::sqrt(variance + kNormEpsilon))};
+    for (int j = 0; j < width; ++j)
+      out[j] = (in[j] - statistics[i].mean) * statistics[i].inverse_deviation * gain[j] + bias[j];
   }
 }
 
-void layer_norm_backward(ConstMatrix x, const NormStatistics* statistics, const float* gain, ConstMatrix dy, Matrix dx,
-                         float* dgain, float* dbias) {
+void layer_norm_backward(ConstMatrix x, const NormStatistics* statistics, const float* gain,
+                         ConstMatrix dy, Matrix dx, float* dgain, float* dbias) {
   const int width = x.cols;
   for (int i = 0; i < x.rows; ++i) {
     const float* const in = row_of(x, i);
@@ -71,7 +76,8 @@ void gelu(std::span<const float> x, std::span<float> y) {
 void gelu_backward(std::span<const float> x, std::span<float> dy_to_dx) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float gate = gelu_gate(x[i]);
-    const float gate_slope = (1.0F - gate * gate) * kGeluScale * (1.0F + 3.0F * kGeluCubic * x[i] * x[i]);
+    const float gate_slope =
+        (1.0F - gate * gate) * kGeluScale * (1.0F + 3.0F * kGeluCubic * x[i] * x[i]);
     dy_to_dx[i] *= 0.5F * (1.0F + gate) + 0.5F * x[i] * gate_slope;
   }
 }

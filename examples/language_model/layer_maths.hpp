@@ -1,6 +1,6 @@
 #pragma once
-// The pieces of a transformer that are not matrix products, each forward and backward. Gradients are added to what is there, except
-// dx of gelu_backward and softmax_backward, which replace.
+// The pieces of a transformer that are not matrix products, each forward and backward. Gradients
+// are added to what is there, except dx of gelu_backward and softmax_backward, which replace.
 
 #include <cstdint>
 #include <span>
@@ -16,15 +16,17 @@ struct NormStatistics {
 };
 
 // y = (x - mean) / deviation * gain + bias, row by row.
-void layer_norm(ConstMatrix x, const float* gain, const float* bias, Matrix y, NormStatistics* statistics);
-void layer_norm_backward(ConstMatrix x, const NormStatistics* statistics, const float* gain, ConstMatrix dy, Matrix dx,
-                         float* dgain, float* dbias);
+void layer_norm(ConstMatrix x, const float* gain, const float* bias, Matrix y,
+                NormStatistics* statistics);
+void layer_norm_backward(ConstMatrix x, const NormStatistics* statistics, const float* gain,
+                         ConstMatrix dy, Matrix dx, float* dgain, float* dbias);
 
 // The tanh form of GELU.
 void gelu(std::span<const float> x, std::span<float> y);
 void gelu_backward(std::span<const float> x, std::span<float> dy_to_dx);
 
-// Row i of `scores` belongs to position first + i, and sees positions 0 .. first + i: the others become exactly 0.
+// Row i of `scores` belongs to position first + i, and sees positions 0 .. first + i: the others
+// become exactly 0.
 void causal_softmax(Matrix scores, int first);
 void softmax_backward(ConstMatrix probabilities, Matrix dprobabilities_to_dscores);
 

@@ -1,11 +1,13 @@
 #pragma once
-// The one place where matrices are multiplied: by OpenBLAS where CMake finds it, else by a blocked loop.
+// The one place where matrices are multiplied: by OpenBLAS where CMake finds it, else by a blocked
+// loop.
 
 #include <cstddef>
 
 namespace training {
 
-// Row-major views into somebody else's floats; stride is the distance of two rows as they lie in memory.
+// Row-major views into somebody else's floats; stride is the distance of two rows as they lie in
+// memory.
 struct ConstMatrix {
   const float* data;
   int rows, cols, stride;
@@ -33,6 +35,7 @@ enum class Store { kReplace, kAdd };
 void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
 
 // What matmul does without a BLAS; always built, so that it stays tested.
-void matmul_blocked(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
+void matmul_blocked(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1,
+                    Store store = Store::kReplace);
 
 }  // namespace training

@@ -1,5 +1,6 @@
-// A plain blocked product: both operands are packed into small dense tiles, so that the innermost loop runs over consecutive floats
-// and compilers turn it into SIMD without -ffast-math (it adds rows, it never reassociates a sum).
+// A plain blocked product: both operands are packed into small dense tiles, so that the innermost
+// loop runs over consecutive floats and compilers turn it into SIMD without -ffast-math (it adds
+// rows, it never reassociates a sum).
 #include <algorithm>
 #include <vector>
 
@@ -8,7 +9,8 @@
 namespace training {
 namespace {
 
-constexpr int kTileDepth = 64;  // heuristic: a tile of b (64 x 128 floats, 32 KiB) stays in the first or second cache
+constexpr int kTileDepth =
+    64;  // heuristic: a tile of b (64 x 128 floats, 32 KiB) stays in the first or second cache
 constexpr int kTileCols = 128;
 
 void pack(ConstMatrix from, int row, int rows, int col, int cols, float* to) {

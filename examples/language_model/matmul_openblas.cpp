@@ -14,8 +14,9 @@ namespace {
 }  // namespace
 
 void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale, Store store) {
-  cblas_sgemm(CblasRowMajor, a.is_transposed ? CblasTrans : CblasNoTrans, b.is_transposed ? CblasTrans : CblasNoTrans, c.rows,
-              c.cols, a.cols, scale, a.data, a.stride, b.data, b.stride, store == Store::kAdd ? 1.0F : 0.0F, c.data, c.stride);
+  cblas_sgemm(CblasRowMajor, a.is_transposed ? CblasTrans : CblasNoTrans,
+              b.is_transposed ? CblasTrans : CblasNoTrans, c.rows, c.cols, a.cols, scale, a.data,
+              a.stride, b.data, b.stride, store == Store::kAdd ? 1.0F : 0.0F, c.data, c.stride);
 }
 
 }  // namespace training

@@ -2,6 +2,8 @@
 
 namespace training {
 
-void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale, Store store) { matmul_blocked(c, a, b, scale, store); }
+void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale, Store store) {
+  matmul_blocked(c, a, b, scale, store);
+}
 
 }  // namespace training

@@ -27,9 +27,11 @@ ModelSize parse_model_size(const std::string& text) {
   if (std::sscanf(text.c_str(), "%dx%d%c", &size.width, &size.layers, &more) != 2) {
     throw std::invalid_argument(text + " is none of tiny, small, medium, WIDTHxLAYERS");
   }
-  const bool is_usable =
-      size.width >= 32 && size.width <= 4096 && size.width % kHeadWidth == 0 && size.layers >= 1 && size.layers <= 100;
-  if (!is_usable) throw std::invalid_argument("the width must be a multiple of 32 up to 4096, with 1 to 100 layers");
+  const bool is_usable = size.width >= 32 && size.width <= 4096 && size.width % kHeadWidth == 0 &&
+                         size.layers >= 1 && size.layers <= 100;
+  if (!is_usable)
+    throw std::invalid_argument(
+        "the width must be a multiple of 32 up to 4096, with 1 to 100 layers");
   return size;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Which tensors the model has, and where each lies in one flat array: fp32 master, gradients and bf16 weights all use the same
-// places.
+// Which tensors the model has, and where each lies in one flat array: fp32 master, gradients and
+// bf16 weights all use the same places.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,8 @@ class ParameterLayout {
   std::size_t count_ = 0;
 };
 
-// The same places as pointers: Float is float or const float. Linear weights are [out, in], as checkpoints have them.
+// The same places as pointers: Float is float or const float. Linear weights are [out, in], as
+// checkpoints have them.
 template <class Float>
 struct LayerParameters {
   Float *norm1_gain, *norm1_bias, *qkv, *attention_out, *norm2_gain, *norm2_bias, *up, *down;
@@ -59,8 +60,8 @@ struct ModelParameters {
     position = take();
     for (int i = 0; i < layer_count; ++i) {
       LayerParameters<Float>& layer = layers.emplace_back();
-      for (Float** place : {&layer.norm1_gain, &layer.norm1_bias, &layer.qkv, &layer.attention_out, &layer.norm2_gain,
-                            &layer.norm2_bias, &layer.up, &layer.down}) {
+      for (Float** place : {&layer.norm1_gain, &layer.norm1_bias, &layer.qkv, &layer.attention_out,
+                            &layer.norm2_gain, &layer.norm2_bias, &layer.up, &layer.down}) {
         *place = take();
       }
     }

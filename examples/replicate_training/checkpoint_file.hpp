@@ -1,5 +1,6 @@
 #pragma once
-// A small writer of safetensors files: a little-endian length, a JSON header padded to 8 bytes, then the tensors' bytes.
+// A small writer of safetensors files: a little-endian length, a JSON header padded to 8 bytes,
+// then the tensors' bytes.
 
 #include <filesystem>
 #include <language_model/parameter_layout.hpp>
@@ -13,10 +14,11 @@ namespace training {
 
 using Metadata = std::map<std::string, std::string>;
 
-// flat: the tensors of `layout`, in its order. The file appears whole or not at all. Throws std::runtime_error.
-void write_checkpoint(const std::filesystem::path& path, const ParameterLayout& layout, std::span<const sparcl::bfloat16> flat,
-                      const Metadata& metadata);
-void write_checkpoint(const std::filesystem::path& path, const ParameterLayout& layout, std::span<const float> flat,
-                      const Metadata& metadata);
+// flat: the tensors of `layout`, in its order. The file appears whole or not at all. Throws
+// std::runtime_error.
+void write_checkpoint(const std::filesystem::path& path, const ParameterLayout& layout,
+                      std::span<const sparcl::bfloat16> flat, const Metadata& metadata);
+void write_checkpoint(const std::filesystem::path& path, const ParameterLayout& layout,
+                      std::span<const float> flat, const Metadata& metadata);
 
 }  // namespace training

@@ -5,13 +5,14 @@
 
 namespace training {
 
-std::vector<Token> sample_group(Transformer& model, std::span<const float> weights, std::span<const Token> text,
-                                SeededRandom& random) {
+std::vector<Token> sample_group(Transformer& model, std::span<const float> weights,
+                                std::span<const Token> text, SeededRandom& random) {
   const int context = model.shape().context;
   const int prompt_length = context - kNewTokens;
   const Batch prompt = draw_batch(text, 1, prompt_length, random);
   std::vector<Token> tokens(static_cast<std::size_t>(context * kGroup));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(prompt_length * kGroup); ++i) tokens[i] = prompt.tokens[i / kGroup];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(prompt_length * kGroup); ++i)
+    tokens[i] = prompt.tokens[i / kGroup];
   complete(model, weights, tokens, prompt_length, context, 1, random);
   return tokens;
 }
@@ -28,10 +29,12 @@ std::vector<Token> join_groups(std::span<const Token> groups, int context) {
   return joined;
 }
 
-std::vector<double> upper_case_rewards(const CharText& text, std::span<const Token> tokens, int batch, int context) {
+std::vector<double> upper_case_rewards(const CharText& text, std::span<const Token> tokens,
+                                       int batch, int context) {
   const auto sequences = static_cast<std::size_t>(batch);
   std::vector<double> rewards(sequences);
-  for (std::size_t i = static_cast<std::size_t>(context - kNewTokens) * sequences; i < tokens.size(); ++i) {
+  for (std::size_t i = static_cast<std::size_t>(context - kNewTokens) * sequences;
+       i < tokens.size(); ++i) {
     const char character = text.character(tokens[i]);
     if (character >= 'A' && character <= 'Z') rewards[i % sequences] += 1.0 / kNewTokens;
   }

@@ -27,13 +27,16 @@ Trainer::Trainer(const CharText& text, const TrainerSettings& settings)
 
 double Trainer::pretrain_step(std::span<const float> weights, int step) {
   std::fill(gradients_.begin(), gradients_.end(), 0.0F);
-  const Batch batch = draw_batch(text_.training(), model_.batch(), settings_.shape.context, random_);
+  const Batch batch =
+      draw_batch(text_.training(), model_.batch(), settings_.shape.context, random_);
   const double loss = loss_of(model_, weights, batch, gradients_);
-  pretrain_.step(master_, gradients_, scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps));
+  pretrain_.step(master_, gradients_,
+                 scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps));
   return loss;
 }
 
-Trainer::PolicyResult Trainer::policy_step(std::span<const float> weights, std::span<const Token> groups) {
+Trainer::PolicyResult Trainer::policy_step(std::span<const float> weights,
+                                           std::span<const Token> groups) {
   const int context = settings_.shape.context;
   const int batch = static_cast<int>(groups.size()) / context;
   if (model_.batch() != batch) model_ = Transformer(settings_.shape, batch);
@@ -52,7 +55,8 @@ Trainer::PolicyResult Trainer::policy_step(std::span<const float> weights, std::
     for (std::size_t i = 0; i < sequences; ++i) {
       const std::span<float> logits = model_.logits(position).subspan(i * vocabulary, vocabulary);
       const Token next = tokens[static_cast<std::size_t>(position + 1) * sequences + i];
-      const double loss = cross_entropy(logits, next, is_chosen ? static_cast<float>(advantages[i] / chosen) : 0.0F);
+      const double loss = cross_entropy(
+          logits, next, is_chosen ? static_cast<float>(advantages[i] / chosen) : 0.0F);
       if (is_chosen) result.loss += loss / chosen;
     }
   }
@@ -66,7 +70,9 @@ Trainer::PolicyResult Trainer::policy_step(std::span<const float> weights, std::
 std::vector<float> Trainer::gradient_of_rank(std::span<const float> weights, int rank) {
   SeededRandom random(settings_.seed, kOtherRanks + static_cast<std::uint64_t>(rank));
   std::vector<float> gradients(master_.size());
-  (void)loss_of(model_, weights, draw_batch(text_.training(), model_.batch(), settings_.shape.context, random), gradients);
+  (void)loss_of(model_, weights,
+                draw_batch(text_.training(), model_.batch(), settings_.shape.context, random),
+                gradients);
   return gradients;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What rank 0 alone holds and does: fp32 master weights, the optimiser, and the steps of both phases.
+// What rank 0 alone holds and does: fp32 master weights, the optimiser, and the steps of both
+// phases.
 
 #include <cstdint>
 #include <language_model/adamw.hpp>
@@ -23,7 +24,8 @@ class Trainer {
  public:
   Trainer(const CharText& text, const TrainerSettings& settings);
 
-  // `weights` of each call are the bf16 weights that all ranks hold, as fp32. Answers with the loss.
+  // `weights` of each call are the bf16 weights that all ranks hold, as fp32. Answers with the
+  // loss.
   double pretrain_step(std::span<const float> weights, int step);
 
   struct PolicyResult {

@@ -44,7 +44,8 @@ class TrainingJob {
   Outcome pretrain_step(int step);
   Outcome finetune_step();
   void publish(int step, Phase phase, const Outcome& outcome);
-  void report_step(int step, Phase phase, const Outcome& outcome, const sparcl::Report& broadcast, double held_out_loss);
+  void report_step(int step, Phase phase, const Outcome& outcome, const sparcl::Report& broadcast,
+                   double held_out_loss);
   void finish();
   std::string write_sample();
   double mean_replica_loss(const std::vector<double>& losses) const;

@@ -13,9 +13,12 @@ namespace training {
 namespace {
 
 constexpr const char* kHeadings =
-    "  step  phase       loss  reward  held-out   changed    update kB   dense kB   factor   broadcast ms\n";
+    "  step  phase       loss  reward  held-out   changed    update kB   dense kB   factor   "
+    "broadcast ms\n";
 
-std::string kilobytes(std::uint64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1000); }
+std::string kilobytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1000);
+}
 
 PhaseTotals totals_of(const StepRecord& record) {
   return {1, record.changed, record.elements, record.bytes, record.bytes_dense, record.seconds};
@@ -24,10 +27,13 @@ PhaseTotals totals_of(const StepRecord& record) {
 std::string row_of(const StepRecord& record) {
   const PhaseTotals figures = totals_of(record);
   const std::string loss = record.phase == Phase::kStart ? "" : fmt::format("{:.3f}", record.loss);
-  const std::string reward = record.phase == Phase::kFinetune ? fmt::format("{:.3f}", record.reward) : "";
-  return fmt::format("{:>6}  {:<9} {:>6}  {:>6}  {:>8.3f}  {:>7.3f}%   {:>10} {:>10}  {:>6.1f}x   {:>12.2f}\n", record.step,
-                     name_of(record.phase), loss, reward, record.held_out_loss, 100 * figures.changed_share(),
-                     kilobytes(record.bytes), kilobytes(record.bytes_dense), figures.factor(), 1000 * record.seconds);
+  const std::string reward =
+      record.phase == Phase::kFinetune ? fmt::format("{:.3f}", record.reward) : "";
+  return fmt::format(
+      "{:>6}  {:<9} {:>6}  {:>6}  {:>8.3f}  {:>7.3f}%   {:>10} {:>10}  {:>6.1f}x   {:>12.2f}\n",
+      record.step, name_of(record.phase), loss, reward, record.held_out_loss,
+      100 * figures.changed_share(), kilobytes(record.bytes), kilobytes(record.bytes_dense),
+      figures.factor(), 1000 * record.seconds);
 }
 
 nlohmann::ordered_json json_of(const PhaseTotals& totals) {
@@ -42,7 +48,9 @@ nlohmann::ordered_json json_of(const PhaseTotals& totals) {
 }
 
 nlohmann::ordered_json json_of(const StepRecord& record) {
-  nlohmann::ordered_json json = {{"step", record.step}, {"phase", name_of(record.phase)}, {"held_out_loss", record.held_out_loss}};
+  nlohmann::ordered_json json = {{"step", record.step},
+                                 {"phase", name_of(record.phase)},
+                                 {"held_out_loss", record.held_out_loss}};
   if (record.phase != Phase::kStart) json["loss"] = record.loss;
   if (record.phase == Phase::kFinetune) json["reward"] = record.reward;
   json.update(json_of(totals_of(record)));
@@ -75,7 +83,8 @@ bool all_equal(const std::vector<RankSummary>& summaries) {
                      [&](const RankSummary& rank) { return rank.hash == summaries.front().hash; });
 }
 
-TrainingReport::TrainingReport(std::string headline, int all_steps) : headline_(std::move(headline)), all_steps_(all_steps) {
+TrainingReport::TrainingReport(std::string headline, int all_steps)
+    : headline_(std::move(headline)), all_steps_(all_steps) {
   fmt::print("{}\n\n{}", headline_, kHeadings);
   std::fflush(stdout);
 }
@@ -84,7 +93,9 @@ void TrainingReport::add(const StepRecord& record, bool is_row) {
   records_.push_back(record);
   progress_.clear();
   if (is_row) fmt::print("{}", row_of(record));
-  if (record.step < all_steps_) progress_.show(fmt::format("step {} of {}, loss {:.3f} ...", record.step, all_steps_, record.loss));
+  if (record.step < all_steps_)
+    progress_.show(
+        fmt::format("step {} of {}, loss {:.3f} ...", record.step, all_steps_, record.loss));
   std::fflush(stdout);
 }
 
@@ -103,26 +114,34 @@ PhaseTotals TrainingReport::totals(Phase phase) const {
 }
 
 void TrainingReport::print_totals() const {
-  fmt::print("\nper phase  steps   changed  bits a change    updates kB     dense kB   factor   broadcast ms\n");
+  fmt::print(
+      "\nper phase  steps   changed  bits a change    updates kB     dense kB   factor   broadcast "
+      "ms\n");
   for (const Phase phase : {Phase::kPretrain, Phase::kFinetune}) {
     const PhaseTotals sum = totals(phase);
     if (sum.steps == 0) continue;
-    fmt::print("{:<9} {:>6}  {:>7.3f}%  {:>13.2f}  {:>12} {:>12}  {:>6.1f}x   {:>6.2f} a step\n", name_of(phase), sum.steps,
-               100 * sum.changed_share(), sum.bits_per_change(), kilobytes(sum.bytes), kilobytes(sum.bytes_dense), sum.factor(),
+    fmt::print("{:<9} {:>6}  {:>7.3f}%  {:>13.2f}  {:>12} {:>12}  {:>6.1f}x   {:>6.2f} a step\n",
+               name_of(phase), sum.steps, 100 * sum.changed_share(), sum.bits_per_change(),
+               kilobytes(sum.bytes), kilobytes(sum.bytes_dense), sum.factor(),
                1000 * sum.seconds / sum.steps);
   }
 }
 
-void TrainingReport::finish(const std::vector<RankSummary>& summaries, int sample_rank, const std::string& sample) {
+void TrainingReport::finish(const std::vector<RankSummary>& summaries, int sample_rank,
+                            const std::string& sample) {
   summaries_ = summaries;
   sample_ = sample;
   print_totals();
-  fmt::print("\nrank  held-out loss  received kB  hash of the weights it holds   (loss: each rank on sequences of its own)\n");
+  fmt::print(
+      "\nrank  held-out loss  received kB  hash of the weights it holds   (loss: each rank on "
+      "sequences of its own)\n");
   for (std::size_t rank = 0; rank < summaries.size(); ++rank) {
-    fmt::print("{:>4}  {:>13.4f}  {:>11}  {}{}\n", rank, summaries[rank].held_out_loss, kilobytes(summaries[rank].bytes_received),
-               hex(summaries[rank].hash), rank == 0 ? "  (trainer)" : "");
+    fmt::print("{:>4}  {:>13.4f}  {:>11}  {}{}\n", rank, summaries[rank].held_out_loss,
+               kilobytes(summaries[rank].bytes_received), hex(summaries[rank].hash),
+               rank == 0 ? "  (trainer)" : "");
   }
-  fmt::print("{}\n", all_equal(summaries) ? "all replicas hold the trainer's weights, bit for bit" : "THE REPLICAS DIFFER");
+  fmt::print("{}\n", all_equal(summaries) ? "all replicas hold the trainer's weights, bit for bit"
+                                          : "THE REPLICAS DIFFER");
   fmt::print("\nrank {} writes: {}\n", sample_rank, sample);
 }
 
@@ -135,8 +154,9 @@ void TrainingReport::write_json(const std::filesystem::path& path) const {
     json["phases"][std::string(name_of(phase))] = json_of(totals(phase));
   json["replicas"] = nlohmann::ordered_json::array();
   for (const RankSummary& rank : summaries_) {
-    json["replicas"].push_back(
-        {{"hash", hex(rank.hash)}, {"held_out_loss", rank.held_out_loss}, {"bytes_received", rank.bytes_received}});
+    json["replicas"].push_back({{"hash", hex(rank.hash)},
+                                {"held_out_loss", rank.held_out_loss},
+                                {"bytes_received", rank.bytes_received}});
   }
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepRecord& record : records_) json["steps"].push_back(json_of(record));

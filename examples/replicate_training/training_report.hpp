@@ -1,5 +1,6 @@
 #pragma once
-// What rank 0 says: a table as it goes, the totals, the proof that all replicas are equal, and the same as JSON.
+// What rank 0 says: a table as it goes, the totals, the proof that all replicas are equal, and the
+// same as JSON.
 
 #include <cstdint>
 #include <filesystem>
@@ -31,9 +32,15 @@ struct PhaseTotals {
   std::uint64_t changed = 0, elements = 0, bytes = 0, bytes_dense = 0;
   double seconds = 0;
 
-  double changed_share() const { return elements == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(elements); }
-  double bits_per_change() const { return changed == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(changed); }
-  double factor() const { return bytes == 0 ? 0 : static_cast<double>(bytes_dense) / static_cast<double>(bytes); }
+  double changed_share() const {
+    return elements == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(elements);
+  }
+  double bits_per_change() const {
+    return changed == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(changed);
+  }
+  double factor() const {
+    return bytes == 0 ? 0 : static_cast<double>(bytes_dense) / static_cast<double>(bytes);
+  }
 };
 
 struct RankSummary {
@@ -49,7 +56,8 @@ class TrainingReport {
   void add(const StepRecord& record, bool is_row);
 
   // summaries: of all ranks. sample: text that `sample_rank` wrote.
-  void finish(const std::vector<RankSummary>& summaries, int sample_rank, const std::string& sample);
+  void finish(const std::vector<RankSummary>& summaries, int sample_rank,
+              const std::string& sample);
 
   PhaseTotals totals(Phase phase) const;
   void write_json(const std::filesystem::path& path) const;

@@ -17,7 +17,8 @@ constexpr std::uint64_t kBatches = 2;  // a stream of random numbers
 
 }  // namespace
 
-ReinforceTrainer::ReinforceTrainer(const CharText& text, const ModelShape& shape, std::string letters, std::uint64_t seed)
+ReinforceTrainer::ReinforceTrainer(const CharText& text, const ModelShape& shape,
+                                   std::string letters, std::uint64_t seed)
     : text_(text),
       letters_(std::move(letters)),
       seed_(seed),
@@ -39,7 +40,8 @@ double ReinforceTrainer::pretrain(int steps) {
   return loss;
 }
 
-double ReinforceTrainer::policy_step(std::span<const float> weights, std::span<const std::vector<Token>> rollouts, float rate) {
+double ReinforceTrainer::policy_step(std::span<const float> weights,
+                                     std::span<const std::vector<Token>> rollouts, float rate) {
   std::vector<double> rewards;
   for (const std::vector<Token>& tokens : rollouts) {
     const std::vector<double> some = letter_rewards(text_, letters_, tokens, kSequences);
@@ -49,7 +51,8 @@ double ReinforceTrainer::policy_step(std::span<const float> weights, std::span<c
   std::fill(gradients_.begin(), gradients_.end(), 0.0F);
   const double chosen = static_cast<double>(rewards.size()) * kNewCharacters;
   for (std::size_t i = 0; i < rollouts.size(); ++i) {
-    add_gradient(weights, rollouts[i], std::span(advantages).subspan(i * kSequences, kSequences), chosen);
+    add_gradient(weights, rollouts[i], std::span(advantages).subspan(i * kSequences, kSequences),
+                 chosen);
   }
   optimiser_.step(master_, gradients_, rate);
   double mean = 0;
@@ -68,7 +71,8 @@ void ReinforceTrainer::add_gradient(std::span<const float> weights, std::span<co
     for (std::size_t i = 0; i < kSequences; ++i) {
       const std::span<float> logits = model_.logits(position).subspan(i * vocabulary, vocabulary);
       const Token next = tokens[static_cast<std::size_t>(position + 1) * kSequences + i];
-      (void)cross_entropy(logits, next, is_chosen ? static_cast<float>(advantages[i] / chosen) : 0.0F);
+      (void)cross_entropy(logits, next,
+                          is_chosen ? static_cast<float>(advantages[i] / chosen) : 0.0F);
     }
   }
   model_.backward(weights, tokens, context - 1, gradients_);

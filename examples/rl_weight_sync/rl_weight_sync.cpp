@@ -1,5 +1,6 @@
-// rl_weight_sync: a trainer fine-tunes a small language model by policy gradient; inference workers, which come and go, hold its
-// newest bf16 weights, sample with them, and send what they sampled.
+// rl_weight_sync: a trainer fine-tunes a small language model by policy gradient; inference
+// workers, which come and go, hold its newest bf16 weights, sample with them, and send what they
+// sampled.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -23,17 +24,25 @@ std::string refuse_size(const std::string& text) {
 }
 
 void add_options(CLI::App& app, SyncOptions& options) {
-  app.add_option("--workers", options.workers, "processes that sample")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--steps", options.steps, "of policy gradient")->check(CLI::Range(1, 1'000'000))->capture_default_str();
-  app.add_option("--pretrain-steps", options.pretrain_steps, "by cross entropy, before anything is published")
+  app.add_option("--workers", options.workers, "processes that sample")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "of policy gradient")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--pretrain-steps", options.pretrain_steps,
+                 "by cross entropy, before anything is published")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app.add_option("--model-size", options.size_name, "tiny, small, medium or WIDTHxLAYERS")
       ->check(CLI::Validator(refuse_size, ""))
       ->capture_default_str();
-  app.add_option("--learning-rate", options.rate, "of policy gradient")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--learning-rate", options.rate, "of policy gradient")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--letters", options.letters, "that are rewarded")->capture_default_str();
-  app.add_option("--text", options.text, "files to learn from [the licences in /usr/share/common-licenses]")
+  app.add_option("--text", options.text,
+                 "files to learn from [the licences in /usr/share/common-licenses]")
       ->check(CLI::ExistingFile);
   app.add_option("--seed", options.seed)->capture_default_str();
   app.add_option("--json", options.json, "write steps and totals for machines");
@@ -57,7 +66,9 @@ CLI::App* add_worker(CLI::App& app, WorkerOptions& options) {
 int main(int argc, char** argv) {
   SyncOptions options;
   WorkerOptions worker_options;
-  CLI::App app("A trainer publishes its weights after each step of policy gradient; workers that come and go sample with them.");
+  CLI::App app(
+      "A trainer publishes its weights after each step of policy gradient; workers that come and "
+      "go sample with them.");
   add_options(app, options);
   const CLI::App* worker = add_worker(app, worker_options);
   try {

@@ -38,8 +38,10 @@ bool RolloutChannel::send(const RolloutMessage& message) const {
   head.token_count = static_cast<std::uint32_t>(message.tokens.size());
   std::vector<char> bytes(sizeof head + message.tokens.size());
   std::memcpy(bytes.data(), &head, sizeof head);
-  if (!message.tokens.empty()) std::memcpy(bytes.data() + sizeof head, message.tokens.data(), message.tokens.size());
-  return ::send(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  if (!message.tokens.empty())
+    std::memcpy(bytes.data() + sizeof head, message.tokens.data(), message.tokens.size());
+  return ::send(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(bytes.size());
 }
 
 std::optional<RolloutMessage> RolloutChannel::receive() {
@@ -76,7 +78,9 @@ ChannelPair make_channel_pair() {
 }
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace training

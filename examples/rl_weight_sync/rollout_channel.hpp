@@ -1,5 +1,6 @@
 #pragma once
-// Messages from a worker to the trainer, over a pair of Unix sockets that keep their bounds (SOCK_SEQPACKET).
+// Messages from a worker to the trainer, over a pair of Unix sockets that keep their bounds
+// (SOCK_SEQPACKET).
 
 #include <array>
 #include <cstdint>
@@ -15,9 +16,9 @@ struct RolloutMessage {
   struct Head {
     MessageKind kind = MessageKind::kSwapped;
     std::uint32_t token_count = 0;
-    std::uint64_t version = 0;            // held; of a rollout: that it was sampled with
-    double pause_s = 0;                   // swapped: inside next(); of the first version: 0
-    std::int64_t at_ns = 0;               // swapped: by the clock that all processes of a machine share
+    std::uint64_t version = 0;  // held; of a rollout: that it was sampled with
+    double pause_s = 0;         // swapped: inside next(); of the first version: 0
+    std::int64_t at_ns = 0;     // swapped: by the clock that all processes of a machine share
     std::array<std::uint8_t, 16> hash{};  // goodbye: of the weights held
   };
   Head head;

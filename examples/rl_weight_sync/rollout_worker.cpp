@@ -61,7 +61,8 @@ class RolloutWorker {
       if (begin - last_swap_ns_ > kPatience_ns) throw;
     }
     const std::int64_t end = now_ns();
-    if (!version && end - last_swap_ns_ > kPatience_ns) throw std::runtime_error("no new version has come for a minute");
+    if (!version && end - last_swap_ns_ > kPatience_ns)
+      throw std::runtime_error("no new version has come for a minute");
     if (!version) return;
     RolloutMessage swapped;
     swapped.head.version = *version;
@@ -102,7 +103,8 @@ class RolloutWorker {
 
 void run_rollout_worker(const WorkerOptions& options) {
   (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != options.parent) throw std::runtime_error("the trainer is gone");  // it died before prctl
+  if (::getppid() != options.parent)
+    throw std::runtime_error("the trainer is gone");  // it died before prctl
   RolloutWorker(options).run();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// An inference worker: a process of its own that holds the newest published weights, samples with them, and sends what it sampled.
+// An inference worker: a process of its own that holds the newest published weights, samples with
+// them, and sends what it sampled.
 
 #include "sync_options.hpp"
 

@@ -30,13 +30,14 @@ class WeightSyncJob {
         compute_(weights_.values().size()),
         publisher_(weights_.state(), {.listen = "127.0.0.1:0"}),
         fleet_(options, publisher_.address()),
-        report_(
-            fmt::format("rl_weight_sync: {} workers, {} parameters in bf16, reward: the share of \"{}\" in {} sampled characters",
-                        options.workers, compute_.size(), options.letters, kNewCharacters),
-            options.steps) {}
+        report_(fmt::format("rl_weight_sync: {} workers, {} parameters in bf16, reward: the share "
+                            "of \"{}\" in {} sampled characters",
+                            options.workers, compute_.size(), options.letters, kNewCharacters),
+                options.steps) {}
 
   void run() {
-    report_.say(fmt::format("        pre-training ended with loss {:.3f}", trainer_.pretrain(options_.pretrain_steps)));
+    report_.say(fmt::format("        pre-training ended with loss {:.3f}",
+                            trainer_.pretrain(options_.pretrain_steps)));
     const std::int64_t begin = now_ns();
     publish();
     for (int step = 1; step <= options_.steps; ++step) {
@@ -61,7 +62,9 @@ class WeightSyncJob {
       const bool joins = change.change == WorkerChange::kJoin;
       if (joins) fleet_.start(change.worker);
       if (!joins) fleet_.kill(change.worker);
-      if (step > 1) report_.say(fmt::format("        worker {} {}", change.worker, joins ? "joins" : "is killed"));
+      if (step > 1)
+        report_.say(
+            fmt::format("        worker {} {}", change.worker, joins ? "joins" : "is killed"));
     }
   }
 
@@ -69,7 +72,8 @@ class WeightSyncJob {
     std::vector<std::vector<Token>> texts;
     SyncStep done{step, fleet_.running(), 0, {}, 0, 0, 0, 0};
     std::vector<Rollout> rollouts = fleet_.collect(kLeastRollouts, kPatience_s);
-    if (rollouts.empty()) throw std::runtime_error(fmt::format("no rollout has come within {:g} s", kPatience_s));
+    if (rollouts.empty())
+      throw std::runtime_error(fmt::format("no rollout has come within {:g} s", kPatience_s));
     for (Rollout& rollout : rollouts) {
       const auto expected = static_cast<std::size_t>(shape_.context) * kSequences;
       if (rollout.tokens.size() != expected || rollout.version > version_)
@@ -89,15 +93,18 @@ class WeightSyncJob {
   void finish(double seconds) {
     const int workers = fleet_.running();
     if (!publisher_.wait(version_, workers, kPatience_s)) {
-      throw std::runtime_error(
-          fmt::format("{} of {} workers hold version {}", publisher_.replicas_holding(version_), workers, version_));
+      throw std::runtime_error(fmt::format("{} of {} workers hold version {}",
+                                           publisher_.replicas_holding(version_), workers,
+                                           version_));
     }
     const std::vector<Goodbye> goodbyes = fleet_.stop(kPatience_s);
     const sparcl::Hash hash = weights_.hash();
     SyncSummary summary = summarise(report_.steps(), compute_.size());
     summary.workers = workers;
-    summary.holding = static_cast<int>(std::count_if(
-        goodbyes.begin(), goodbyes.end(), [&](const Goodbye& each) { return each.version == version_ && each.hash == hash; }));
+    summary.holding =
+        static_cast<int>(std::count_if(goodbyes.begin(), goodbyes.end(), [&](const Goodbye& each) {
+          return each.version == version_ && each.hash == hash;
+        }));
     summary.versions = version_;
     summary.seconds = seconds;
     summary.pauses = fleet_.pauses_s().size();
@@ -106,7 +113,8 @@ class WeightSyncJob {
     summary.joins_s = fleet_.joins_s();
     report_.finish(summary);
     if (!options_.json.empty()) report_.write_json(options_.json, summary);
-    if (summary.holding != workers) throw std::runtime_error("not all workers hold the trainer's weights");
+    if (summary.holding != workers)
+      throw std::runtime_error("not all workers hold the trainer's weights");
   }
 
   SyncOptions options_;

@@ -42,7 +42,8 @@ SyncSummary summarise(const std::vector<SyncStep>& steps, std::size_t elements) 
   std::vector<double> publishes_s;
   const auto count = static_cast<double>(steps.size());
   for (const SyncStep& step : steps) {
-    summary.changed_share += share_of(static_cast<double>(step.changed), static_cast<double>(elements)) / count;
+    summary.changed_share +=
+        share_of(static_cast<double>(step.changed), static_cast<double>(elements)) / count;
     summary.update_bytes += static_cast<double>(step.bytes);
     summary.dense_bytes += static_cast<double>(step.bytes_dense);
     publishes_s.push_back(step.publish_s);
@@ -60,7 +61,8 @@ SyncSummary summarise(const std::vector<SyncStep>& steps, std::size_t elements) 
 }
 
 WeightSyncReport::WeightSyncReport(const std::string& headline, int steps) : all_steps_(steps) {
-  fmt::print("{}\n\n  step  workers  rollouts  reward  changed  update kB  dense kB  mean lag\n", headline);
+  fmt::print("{}\n\n  step  workers  rollouts  reward  changed  update kB  dense kB  mean lag\n",
+             headline);
   std::fflush(stdout);
 }
 
@@ -72,34 +74,45 @@ void WeightSyncReport::say(const std::string& line) {
 
 void WeightSyncReport::add(const SyncStep& step) {
   steps_.push_back(step);
-  if (step.step == 1 || step.step == all_steps_ || step.step % std::max(1, all_steps_ / kRows) == 0) {
+  if (step.step == 1 || step.step == all_steps_ ||
+      step.step % std::max(1, all_steps_ / kRows) == 0) {
     const SyncSummary one = summarise({step}, static_cast<std::size_t>(step.bytes_dense / 2));
-    say(fmt::format("{:>6}  {:>7}  {:>8}  {:>6.3f}  {:>6.1f}%  {:>9.1f}  {:>8.1f}  {:>8.1f}", step.step, step.workers,
-                    step.lags.size(), step.reward, 100 * one.changed_share, one.update_bytes / 1000, one.dense_bytes / 1000,
-                    one.lag_mean));
+    say(fmt::format("{:>6}  {:>7}  {:>8}  {:>6.3f}  {:>6.1f}%  {:>9.1f}  {:>8.1f}  {:>8.1f}",
+                    step.step, step.workers, step.lags.size(), step.reward, 100 * one.changed_share,
+                    one.update_bytes / 1000, one.dense_bytes / 1000, one.lag_mean));
   }
   if (step.step < all_steps_) {
-    progress_.show(fmt::format("step {} of {}, reward {:.3f}, {} workers ...", step.step, all_steps_, step.reward, step.workers));
+    progress_.show(fmt::format("step {} of {}, reward {:.3f}, {} workers ...", step.step,
+                               all_steps_, step.reward, step.workers));
   }
 }
 
 void WeightSyncReport::finish(const SyncSummary& all) const {
   progress_.clear();
-  const auto row = [](const char* name, const std::string& value) { fmt::print("{:<34} {}\n", name, value); };
+  const auto row = [](const char* name, const std::string& value) {
+    fmt::print("{:<34} {}\n", name, value);
+  };
   fmt::print("\n");
-  row("steps, versions, seconds", fmt::format("{}, {}, {:.1f}", steps_.size(), all.versions, all.seconds));
-  row("reward, first and last steps", fmt::format("{:.3f} -> {:.3f}", all.reward_first, all.reward_last));
-  row("weights changed a step", fmt::format("{:.2f} % of {}", 100 * all.changed_share, all.elements));
-  row("update, dense", fmt::format("{:.1f} kB, {:.1f} kB: a factor of {:.1f}", all.update_bytes / 1000, all.dense_bytes / 1000,
-                                   share_of(all.dense_bytes, all.update_bytes)));
+  row("steps, versions, seconds",
+      fmt::format("{}, {}, {:.1f}", steps_.size(), all.versions, all.seconds));
+  row("reward, first and last steps",
+      fmt::format("{:.3f} -> {:.3f}", all.reward_first, all.reward_last));
+  row("weights changed a step",
+      fmt::format("{:.2f} % of {}", 100 * all.changed_share, all.elements));
+  row("update, dense",
+      fmt::format("{:.1f} kB, {:.1f} kB: a factor of {:.1f}", all.update_bytes / 1000,
+                  all.dense_bytes / 1000, share_of(all.dense_bytes, all.update_bytes)));
   row("publish()", fmt::format("median {:.2f} ms", 1000 * all.publish_median_s));
   row("pause of a worker",
-      fmt::format("median {:.3f} ms, p99 {:.3f} ms of {} swaps", 1000 * all.pause_median_s, 1000 * all.pause_p99_s, all.pauses));
+      fmt::format("median {:.3f} ms, p99 {:.3f} ms of {} swaps", 1000 * all.pause_median_s,
+                  1000 * all.pause_p99_s, all.pauses));
   row("lag of rollouts in versions", fmt::format("mean {:.2f}, max {}", all.lag_mean, all.lag_max));
   std::string joins;
-  for (const double seconds : all.joins_s) joins += fmt::format("{}{:.2f}", joins.empty() ? "" : ", ", seconds);
+  for (const double seconds : all.joins_s)
+    joins += fmt::format("{}{:.2f}", joins.empty() ? "" : ", ", seconds);
   row("from start to first version", joins + " s");
-  row("hold the last version", fmt::format("{} of {} workers, by its hash", all.holding, all.workers));
+  row("hold the last version",
+      fmt::format("{} of {} workers, by its hash", all.holding, all.workers));
 }
 
 void WeightSyncReport::write_json(const std::filesystem::path& path, const SyncSummary& all) const {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kChildsChannel = 3;  // the descriptor's number in a worker
 
-// posix_spawn, since the publisher's thread runs: between fork and exec hardly anything may be called.
+// posix_spawn, since the publisher's thread runs: between fork and exec hardly anything may be
+// called.
 pid_t spawn(std::vector<std::string> words, int channel) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -26,17 +27,22 @@ pid_t spawn(std::vector<std::string> words, int channel) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, channel, kChildsChannel);
   pid_t process = -1;
-  const int error = posix_spawn(&process, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
+  const int error =
+      posix_spawn(&process, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error(std::string("a worker cannot be started: ") + std::strerror(error));
+  if (error != 0)
+    throw std::runtime_error(std::string("a worker cannot be started: ") + std::strerror(error));
   return process;
 }
 
-std::int64_t later_ns(double seconds) { return now_ns() + static_cast<std::int64_t>(1e9 * seconds); }
+std::int64_t later_ns(double seconds) {
+  return now_ns() + static_cast<std::int64_t>(1e9 * seconds);
+}
 
 }  // namespace
 
-WorkerFleet::WorkerFleet(const SyncOptions& options, std::string address) : options_(options), address_(std::move(address)) {}
+WorkerFleet::WorkerFleet(const SyncOptions& options, std::string address)
+    : options_(options), address_(std::move(address)) {}
 
 WorkerFleet::~WorkerFleet() {
   for (const Worker& worker : workers_) end(worker);
@@ -60,7 +66,8 @@ void WorkerFleet::start(int worker) {
 
 void WorkerFleet::kill(int worker) {
   receive_all();
-  const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& each) { return each.number == worker; });
+  const auto found = std::find_if(workers_.begin(), workers_.end(),
+                                  [&](const Worker& each) { return each.number == worker; });
   if (found == workers_.end()) return;
   end(*found);
   workers_.erase(found);
@@ -84,17 +91,21 @@ void WorkerFleet::wait_for_messages(std::int64_t until_ns) {
 
 void WorkerFleet::receive_all() {
   for (Worker& worker : workers_) {
-    while (std::optional<RolloutMessage> message = worker.channel.receive()) take(worker, std::move(*message));
+    while (std::optional<RolloutMessage> message = worker.channel.receive())
+      take(worker, std::move(*message));
   }
 }
 
 void WorkerFleet::take(Worker& worker, RolloutMessage&& message) {
   const RolloutMessage::Head& head = message.head;
-  if (head.kind == MessageKind::kRollout) rollouts_.push_back({head.version, std::move(message.tokens)});
-  if (head.kind == MessageKind::kGoodbye) worker.goodbye = Goodbye{worker.number, head.version, head.hash};
+  if (head.kind == MessageKind::kRollout)
+    rollouts_.push_back({head.version, std::move(message.tokens)});
+  if (head.kind == MessageKind::kGoodbye)
+    worker.goodbye = Goodbye{worker.number, head.version, head.hash};
   if (head.kind != MessageKind::kSwapped) return;
   if (worker.has_joined) pauses_s_.push_back(head.pause_s);
-  if (!worker.has_joined) joins_s_.push_back(1e-9 * static_cast<double>(head.at_ns - worker.started_ns));
+  if (!worker.has_joined)
+    joins_s_.push_back(1e-9 * static_cast<double>(head.at_ns - worker.started_ns));
   worker.has_joined = true;
 }
 
@@ -105,7 +116,8 @@ std::vector<Rollout> WorkerFleet::collect(std::size_t least, double seconds) {
     wait_for_messages(until_ns);
     receive_all();
     for (const Worker& worker : workers_) {
-      if (worker.channel.is_over()) throw std::runtime_error(fmt::format("worker {} has ended", worker.number));
+      if (worker.channel.is_over())
+        throw std::runtime_error(fmt::format("worker {} has ended", worker.number));
     }
   }
   return std::exchange(rollouts_, {});
@@ -115,7 +127,8 @@ std::vector<Goodbye> WorkerFleet::stop(double seconds) {
   for (const Worker& worker : workers_) worker.channel.say_no_more();
   const std::int64_t until_ns = later_ns(seconds);
   const auto all_over = [&] {
-    return std::all_of(workers_.begin(), workers_.end(), [](const Worker& each) { return each.channel.is_over(); });
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](const Worker& each) { return each.channel.is_over(); });
   };
   while (!all_over() && now_ns() < until_ns) {
     wait_for_messages(until_ns);

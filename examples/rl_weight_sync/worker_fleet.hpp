@@ -35,14 +35,16 @@ class WorkerFleet {
   void kill(int worker);
   int running() const;
 
-  // Rollouts that have come, at least `least`, unless they take longer than so many seconds. Throws where a worker has ended by
-  // itself.
+  // Rollouts that have come, at least `least`, unless they take longer than so many seconds. Throws
+  // where a worker has ended by itself.
   std::vector<Rollout> collect(std::size_t least, double seconds);
   // Tells all to end; what those held that did so in time.
   std::vector<Goodbye> stop(double seconds);
 
   const std::vector<double>& pauses_s() const { return pauses_s_; }
-  const std::vector<double>& joins_s() const { return joins_s_; }  // from the start of a process to its first version
+  const std::vector<double>& joins_s() const {
+    return joins_s_;
+  }  // from the start of a process to its first version
 
  private:
   struct Worker {

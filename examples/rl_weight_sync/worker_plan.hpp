@@ -13,8 +13,9 @@ struct PlannedChange {
   WorkerChange change;
 };
 
-// All but the last from the start; the last joins after a third of the steps; after two thirds the first is killed, and comes back
-// a twelfth of the steps later: at once where it is the only one. In the order of the steps.
+// All but the last from the start; the last joins after a third of the steps; after two thirds the
+// first is killed, and comes back a twelfth of the steps later: at once where it is the only one.
+// In the order of the steps.
 std::vector<PlannedChange> plan_workers(int workers, int steps);
 
 }  // namespace training

@@ -1,5 +1,6 @@
 #pragma once
-// All variants one after the other, from the same weights and on the same batches, as every rank runs them.
+// All variants one after the other, from the same weights and on the same batches, as every rank
+// runs them.
 
 #include <filesystem>
 #include <language_model/model_size.hpp>

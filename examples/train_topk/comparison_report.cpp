@@ -13,9 +13,11 @@
 namespace training {
 namespace {
 
-constexpr const char* kHeadings = "  variant              step     loss  held-out      sent kB   exchange ms    step ms\n";
+constexpr const char* kHeadings =
+    "  variant              step     loss  held-out      sent kB   exchange ms    step ms\n";
 constexpr const char* kComparison =
-    "\n  variant            held-out  of dense    loss   sent kB a step  of dense   elements  exchange ms    step ms\n";
+    "\n  variant            held-out  of dense    loss   sent kB a step  of dense   elements  "
+    "exchange ms    step ms\n";
 
 template <class Field>
 double mean_of(const std::vector<StepRecord>& steps, Field field) {
@@ -38,7 +40,9 @@ std::string percent(double part, double whole, int digits) {
   return whole > 0 ? fmt::format("{:.{}f}%", 100 * part / whole, digits) : "-";
 }
 
-nlohmann::ordered_json number_or_null(bool is_known, double value) { return is_known ? nlohmann::ordered_json(value) : nullptr; }
+nlohmann::ordered_json number_or_null(bool is_known, double value) {
+  return is_known ? nlohmann::ordered_json(value) : nullptr;
+}
 
 }  // namespace
 
@@ -51,8 +55,9 @@ double VariantRecord::held_out_loss() const {
 
 double VariantRecord::training_loss() const {
   const std::size_t tail = std::max<std::size_t>(1, steps.size() / 10);
-  return mean_of({steps.end() - static_cast<std::ptrdiff_t>(std::min(tail, steps.size())), steps.end()},
-                 [](const StepRecord& step) { return step.loss; });
+  return mean_of(
+      {steps.end() - static_cast<std::ptrdiff_t>(std::min(tail, steps.size())), steps.end()},
+      [](const StepRecord& step) { return step.loss; });
 }
 
 double VariantRecord::bytes_sent() const {
@@ -77,15 +82,19 @@ ComparisonReport::ComparisonReport(std::string headline, int ranks, std::uint64_
   std::fflush(stdout);
 }
 
-void ComparisonReport::show_step(const std::string& variant, const StepRecord& record, int all_steps, bool is_row) const {
+void ComparisonReport::show_step(const std::string& variant, const StepRecord& record,
+                                 int all_steps, bool is_row) const {
   progress_.clear();
   if (is_row) {
-    const std::string held_out = record.held_out_loss ? fmt::format("{:.4f}", *record.held_out_loss) : "";
-    fmt::print("  {:<18} {:>6} {:>8.4f} {:>9} {:>12.1f} {:>13.2f} {:>10.1f}\n", variant, record.step, record.loss, held_out,
-               static_cast<double>(record.bytes_sent) / 1000, 1000 * record.exchange_seconds, 1000 * record.step_seconds);
+    const std::string held_out =
+        record.held_out_loss ? fmt::format("{:.4f}", *record.held_out_loss) : "";
+    fmt::print("  {:<18} {:>6} {:>8.4f} {:>9} {:>12.1f} {:>13.2f} {:>10.1f}\n", variant,
+               record.step, record.loss, held_out, static_cast<double>(record.bytes_sent) / 1000,
+               1000 * record.exchange_seconds, 1000 * record.step_seconds);
   }
   if (record.step < all_steps)
-    progress_.show(fmt::format("{}: step {} of {}, loss {:.3f} ...", variant, record.step, all_steps, record.loss));
+    progress_.show(fmt::format("{}: step {} of {}, loss {:.3f} ...", variant, record.step,
+                               all_steps, record.loss));
   std::fflush(stdout);
 }
 
@@ -103,44 +112,56 @@ void ComparisonReport::finish() const {
   const VariantRecord& base = baseline();
   fmt::print(kComparison);
   for (const VariantRecord& variant : variants_) {
-    const std::string sent = variant.is_measured ? fmt::format("{:.1f}", variant.bytes_sent() / 1000) : "not told";
-    const std::string share = variant.is_measured && base.is_measured ? percent(variant.bytes_sent(), base.bytes_sent(), 2) : "-";
-    fmt::print("  {:<18} {:>8.4f} {:>9} {:>7.4f} {:>16} {:>9} {:>10} {:>12.2f} {:>10.1f}\n", variant.name, variant.held_out_loss(),
-               percent(variant.held_out_loss(), base.held_out_loss(), 2), variant.training_loss(), sent, share,
-               percent(variant.elements(), static_cast<double>(elements_), 2), 1000 * variant.exchange_seconds(),
-               1000 * variant.step_seconds());
+    const std::string sent =
+        variant.is_measured ? fmt::format("{:.1f}", variant.bytes_sent() / 1000) : "not told";
+    const std::string share = variant.is_measured && base.is_measured
+                                  ? percent(variant.bytes_sent(), base.bytes_sent(), 2)
+                                  : "-";
+    fmt::print("  {:<18} {:>8.4f} {:>9} {:>7.4f} {:>16} {:>9} {:>10} {:>12.2f} {:>10.1f}\n",
+               variant.name, variant.held_out_loss(),
+               percent(variant.held_out_loss(), base.held_out_loss(), 2), variant.training_loss(),
+               sent, share, percent(variant.elements(), static_cast<double>(elements_), 2),
+               1000 * variant.exchange_seconds(), 1000 * variant.step_seconds());
   }
-  fmt::print("\n{}\n", is_equal() ? "after each variant all ranks hold the same weights, bit for bit" : "THE RANKS DIFFER");
+  fmt::print("\n{}\n", is_equal()
+                           ? "after each variant all ranks hold the same weights, bit for bit"
+                           : "THE RANKS DIFFER");
 }
 
 bool ComparisonReport::is_equal() const {
-  return std::all_of(variants_.begin(), variants_.end(), [](const VariantRecord& variant) { return variant.is_equal; });
+  return std::all_of(variants_.begin(), variants_.end(),
+                     [](const VariantRecord& variant) { return variant.is_equal; });
 }
 
 void ComparisonReport::write_json(const std::filesystem::path& path) const {
-  nlohmann::ordered_json json = {{"run", headline_}, {"ranks", ranks_}, {"elements", elements_}, {"equal", is_equal()}};
-  nlohmann::ordered_json variants = nlohmann::ordered_json::array(), steps = nlohmann::ordered_json::array();
+  nlohmann::ordered_json json = {
+      {"run", headline_}, {"ranks", ranks_}, {"elements", elements_}, {"equal", is_equal()}};
+  nlohmann::ordered_json variants = nlohmann::ordered_json::array(),
+                         steps = nlohmann::ordered_json::array();
   const double dense_bytes = static_cast<double>(elements_) * sizeof(float);
   for (const VariantRecord& variant : variants_) {
-    variants.push_back({{"variant", variant.name},
-                        {"density", variant.density},
-                        {"feedback", variant.has_feedback},
-                        {"algorithm", variant.algorithm},
-                        {"equal", variant.is_equal},
-                        {"held_out_loss", variant.held_out_loss()},
-                        {"held_out_of_dense", variant.held_out_loss() / baseline().held_out_loss()},
-                        {"loss", variant.training_loss()},
-                        {"elements", variant.elements()},
-                        {"bytes_sent", number_or_null(variant.is_measured, variant.bytes_sent())},
-                        {"bytes_received", number_or_null(variant.is_measured, variant.bytes_received())},
-                        {"exchange_seconds", variant.exchange_seconds()},
-                        {"step_seconds", variant.step_seconds()}});
+    variants.push_back(
+        {{"variant", variant.name},
+         {"density", variant.density},
+         {"feedback", variant.has_feedback},
+         {"algorithm", variant.algorithm},
+         {"equal", variant.is_equal},
+         {"held_out_loss", variant.held_out_loss()},
+         {"held_out_of_dense", variant.held_out_loss() / baseline().held_out_loss()},
+         {"loss", variant.training_loss()},
+         {"elements", variant.elements()},
+         {"bytes_sent", number_or_null(variant.is_measured, variant.bytes_sent())},
+         {"bytes_received", number_or_null(variant.is_measured, variant.bytes_received())},
+         {"exchange_seconds", variant.exchange_seconds()},
+         {"step_seconds", variant.step_seconds()}});
     for (const StepRecord& step : variant.steps) {
-      nlohmann::ordered_json row = {{"variant", variant.name}, {"step", step.step}, {"loss", step.loss}};
+      nlohmann::ordered_json row = {
+          {"variant", variant.name}, {"step", step.step}, {"loss", step.loss}};
       if (step.held_out_loss) row["held_out_loss"] = *step.held_out_loss;
       row["elements"] = step.elements;
       row["bytes_sent"] = number_or_null(variant.is_measured, static_cast<double>(step.bytes_sent));
-      row["bytes_received"] = number_or_null(variant.is_measured, static_cast<double>(step.bytes_received));
+      row["bytes_received"] =
+          number_or_null(variant.is_measured, static_cast<double>(step.bytes_received));
       row["bytes_dense"] = dense_bytes;
       row["exchange_seconds"] = step.exchange_seconds;
       row["step_seconds"] = step.step_seconds;

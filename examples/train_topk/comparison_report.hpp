@@ -1,5 +1,6 @@
 #pragma once
-// What rank 0 says: rows as training goes, the comparison of all ways at the end, and the same as JSON.
+// What rank 0 says: rows as training goes, the comparison of all ways at the end, and the same as
+// JSON.
 
 #include <cstdint>
 #include <filesystem>
@@ -41,7 +42,8 @@ class ComparisonReport {
  public:
   ComparisonReport(std::string headline, int ranks, std::uint64_t elements);
 
-  void show_step(const std::string& variant, const StepRecord& record, int all_steps, bool is_row) const;
+  void show_step(const std::string& variant, const StepRecord& record, int all_steps,
+                 bool is_row) const;
   void add(VariantRecord variant);
   void finish() const;
 

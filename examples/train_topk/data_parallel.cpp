@@ -15,13 +15,16 @@ constexpr float kLastRate = 0;  // of the peak: with the rate also what waits in
 constexpr int kHeldOutSequences = 256;
 enum Stream : std::uint64_t { kBatches = 1000, kHeldOut = 100'000 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 int held_out_part(const sparcl::Comm& comm) { return std::max(1, kHeldOutSequences / comm.size()); }
 
 }  // namespace
 
-DataParallel::DataParallel(sparcl::Comm& comm, const CharText& text, const TrainingSettings& settings, bool is_corrected,
+DataParallel::DataParallel(sparcl::Comm& comm, const CharText& text,
+                           const TrainingSettings& settings, bool is_corrected,
                            GradientExchange& exchange)
     : comm_(comm),
       text_(text),
@@ -37,7 +40,8 @@ DataParallel::DataParallel(sparcl::Comm& comm, const CharText& text, const Train
       one_(sparcl::Mask::random(1, 1, 0)),
       random_(settings.seed, kBatches + static_cast<std::uint64_t>(comm.rank())) {
   SeededRandom random(settings.seed, kHeldOut);
-  (void)draw_batch(text.held_out(), evaluator_.batch() * comm.rank(), settings.shape.context, random);  // those of the ranks before
+  (void)draw_batch(text.held_out(), evaluator_.batch() * comm.rank(), settings.shape.context,
+                   random);  // those of the ranks before
   held_out_ = draw_batch(text.held_out(), evaluator_.batch(), settings.shape.context, random);
 }
 
@@ -45,12 +49,15 @@ StepFigures DataParallel::step(int step) {
   StepFigures figures;
   const double begin = now();
   std::fill(gradient_.begin(), gradient_.end(), 0.0F);
-  const Batch batch = draw_batch(text_.training(), model_.batch(), settings_.shape.context, random_);
+  const Batch batch =
+      draw_batch(text_.training(), model_.batch(), settings_.shape.context, random_);
   const double loss = loss_of(model_, weights_, batch, gradient_);
-  figures.loss = mean_of_ranks(loss);  // the ranks meet here, so that the exchange's time has no waiting for the slowest
+  figures.loss = mean_of_ranks(
+      loss);  // the ranks meet here, so that the exchange's time has no waiting for the slowest
 
   clip_norm(gradient_, kNormLimit);
-  // Scaled before the exchange: what is sent late counts with the rate of its own step (EF-SGD, Karimireddy et al., ICML 2019).
+  // Scaled before the exchange: what is sent late counts with the rate of its own step (EF-SGD,
+  // Karimireddy et al., ICML 2019).
   const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps, kLastRate);
   for (float& value : gradient_) value *= rate;
   if (is_corrected_) momentum_.apply(gradient_);
@@ -61,7 +68,8 @@ StepFigures DataParallel::step(int step) {
   if (is_corrected_) {
     momentum_.slow_down(mean_);
   } else {
-    // For masks with feedback, which send many steps' gradients at once; what the others send is not longer.
+    // For masks with feedback, which send many steps' gradients at once; what the others send is
+    // not longer.
     clip_norm(mean_, kNormLimit * rate);
     momentum_.apply(mean_);
   }
@@ -70,7 +78,9 @@ StepFigures DataParallel::step(int step) {
   return figures;
 }
 
-double DataParallel::held_out_loss() { return mean_of_ranks(loss_of(evaluator_, weights_, held_out_)); }
+double DataParallel::held_out_loss() {
+  return mean_of_ranks(loss_of(evaluator_, weights_, held_out_));
+}
 
 bool DataParallel::is_equal() {
   sparcl::State state;

@@ -13,8 +13,10 @@ struct MethodName {
   Method method;
   const char* name;
 };
-constexpr MethodName kMethods[] = {
-    {Method::kDense, "dense"}, {Method::kMpi, "mpi"}, {Method::kTopK, "topk"}, {Method::kMask, "mask"}};
+constexpr MethodName kMethods[] = {{Method::kDense, "dense"},
+                                   {Method::kMpi, "mpi"},
+                                   {Method::kTopK, "topk"},
+                                   {Method::kMask, "mask"}};
 
 bool is_sparse(Method method) { return method == Method::kTopK || method == Method::kMask; }
 
@@ -38,7 +40,9 @@ double parse_density(const std::string& text) {
 std::string Variant::name() const {
   for (const MethodName& known : kMethods) {
     if (known.method != method) continue;
-    return is_sparse(method) ? fmt::format("{}:{}{}", known.name, density, has_feedback ? "" : ":forget") : known.name;
+    return is_sparse(method)
+               ? fmt::format("{}:{}{}", known.name, density, has_feedback ? "" : ":forget")
+               : known.name;
   }
   return "";
 }
@@ -48,7 +52,9 @@ Variant parse_variant(const std::string& text) {
   for (const MethodName& known : kMethods) {
     if (parts.empty() || parts[0] != known.name) continue;
     if (!is_sparse(known.method) && parts.size() == 1) return {known.method, 1, false};
-    if (!is_sparse(known.method) || parts.size() < 2 || parts.size() > 3 || (parts.size() == 3 && parts[2] != "forget")) break;
+    if (!is_sparse(known.method) || parts.size() < 2 || parts.size() > 3 ||
+        (parts.size() == 3 && parts[2] != "forget"))
+      break;
     try {
       return {known.method, parse_density(parts[1]), parts.size() == 2};
     } catch (const std::invalid_argument&) {
@@ -56,12 +62,14 @@ Variant parse_variant(const std::string& text) {
     }
   }
   throw std::invalid_argument(text +
-                              " is none of dense, mpi, topk:DENSITY, topk:DENSITY:forget, mask:DENSITY, mask:DENSITY:forget");
+                              " is none of dense, mpi, topk:DENSITY, topk:DENSITY:forget, "
+                              "mask:DENSITY, mask:DENSITY:forget");
 }
 
 std::vector<Variant> default_variants() {
-  return {{Method::kMpi, 1, false},     {Method::kDense, 1, false},    {Method::kTopK, 0.01, true}, {Method::kTopK, 0.01, false},
-          {Method::kTopK, 0.001, true}, {Method::kTopK, 0.001, false}, {Method::kMask, 0.01, true}, {Method::kMask, 0.01, false}};
+  return {{Method::kMpi, 1, false},     {Method::kDense, 1, false},   {Method::kTopK, 0.01, true},
+          {Method::kTopK, 0.01, false}, {Method::kTopK, 0.001, true}, {Method::kTopK, 0.001, false},
+          {Method::kMask, 0.01, true},  {Method::kMask, 0.01, false}};
 }
 
 }  // namespace training

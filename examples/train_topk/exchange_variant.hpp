@@ -1,5 +1,6 @@
 #pragma once
-// The ways in which gradients are exchanged, as the command line names them: METHOD[:DENSITY][:forget].
+// The ways in which gradients are exchanged, as the command line names them:
+// METHOD[:DENSITY][:forget].
 
 #include <string>
 #include <vector>
@@ -15,13 +16,15 @@ enum class Method {
 
 struct Variant {
   Method method = Method::kDense;
-  double density = 1;         // the share of elements that a rank selects
-  bool has_feedback = false;  // what is not sent is added to the next gradient; else it is forgotten
+  double density = 1;  // the share of elements that a rank selects
+  bool has_feedback =
+      false;  // what is not sent is added to the next gradient; else it is forgotten
 
   std::string name() const;
 };
 
-// dense, mpi, topk:0.01, topk:0.01:forget, mask:0.01, mask:0.01:forget. Throws std::invalid_argument.
+// dense, mpi, topk:0.01, topk:0.01:forget, mask:0.01, mask:0.01:forget. Throws
+// std::invalid_argument.
 Variant parse_variant(const std::string& text);
 
 // What the program compares if nothing else is asked for.

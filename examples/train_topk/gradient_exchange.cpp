@@ -9,9 +9,11 @@ namespace {
 // Everything, as a mask that has all elements.
 class DenseExchange final : public GradientExchange {
  public:
-  DenseExchange(sparcl::Comm& comm, std::size_t count) : comm_(comm), all_(sparcl::Mask::random(count, 1, 0)) {}
+  DenseExchange(sparcl::Comm& comm, std::size_t count)
+      : comm_(comm), all_(sparcl::Mask::random(count, 1, 0)) {}
 
-  std::optional<sparcl::Report> mean(std::span<const float> gradient, int /*step*/, std::span<float> mean) override {
+  std::optional<sparcl::Report> mean(std::span<const float> gradient, int /*step*/,
+                                     std::span<float> mean) override {
     return comm_.all_reduce_masked(gradient, mean, all_, sparclAvg);
   }
 
@@ -29,14 +31,17 @@ class TopKExchange final : public GradientExchange {
     if (variant.has_feedback) feedback_.emplace(sparcl::Feedback::of<float>(settings.count));
   }
 
-  std::optional<sparcl::Report> mean(std::span<const float> gradient, int step, std::span<float> mean) override {
-    const auto k = static_cast<std::size_t>(std::llround(density_of(step) * static_cast<double>(gradient.size())));
-    return comm_.all_reduce_top_k(gradient, mean, std::max<std::size_t>(k, 1), feedback_ ? &*feedback_ : nullptr, options_,
-                                  sparclAvg);
+  std::optional<sparcl::Report> mean(std::span<const float> gradient, int step,
+                                     std::span<float> mean) override {
+    const auto k = static_cast<std::size_t>(
+        std::llround(density_of(step) * static_cast<double>(gradient.size())));
+    return comm_.all_reduce_top_k(gradient, mean, std::max<std::size_t>(k, 1),
+                                  feedback_ ? &*feedback_ : nullptr, options_, sparclAvg);
   }
 
  private:
-  // Deep Gradient Compression (Lin et al., ICLR 2018) lets the density fall exponentially while the first gradients change fast.
+  // Deep Gradient Compression (Lin et al., ICLR 2018) lets the density fall exponentially while the
+  // first gradients change fast.
   double density_of(int step) const {
     if (step >= settings_.warmup_steps) return density_;
     const double left = 1 - static_cast<double>(step + 1) / (settings_.warmup_steps + 1);
@@ -58,7 +63,8 @@ class MaskExchange final : public GradientExchange {
     if (variant.has_feedback) feedback_.emplace(sparcl::Feedback::of<float>(settings.count));
   }
 
-  std::optional<sparcl::Report> mean(std::span<const float> gradient, int step, std::span<float> mean) override {
+  std::optional<sparcl::Report> mean(std::span<const float> gradient, int step,
+                                     std::span<float> mean) override {
     mask_.set_step(static_cast<std::uint64_t>(step));
     std::fill(mean.begin(), mean.end(), 0.0F);
     if (feedback_) return comm_.all_reduce_masked(gradient, mean, mask_, *feedback_, sparclAvg);
@@ -73,7 +79,8 @@ class MaskExchange final : public GradientExchange {
 
 }  // namespace
 
-std::unique_ptr<GradientExchange> make_exchange(sparcl::Comm& comm, const Variant& variant, const ExchangeSettings& settings) {
+std::unique_ptr<GradientExchange> make_exchange(sparcl::Comm& comm, const Variant& variant,
+                                                const ExchangeSettings& settings) {
   switch (variant.method) {
     case Method::kDense:
       return std::make_unique<DenseExchange>(comm, settings.count);

@@ -1,5 +1,6 @@
 #pragma once
-// The part of this program that is about sparcl: each rank's gradient becomes the mean over all ranks, wholly or in part.
+// The part of this program that is about sparcl: each rank's gradient becomes the mean over all
+// ranks, wholly or in part.
 
 #include <memory>
 #include <optional>
@@ -14,9 +15,10 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  // Collective. mean: as long as gradient; 0 where nothing was exchanged. step counts from 0. Answers with what sparcl measured, or
-  // with nothing where the bytes went through MPI.
-  virtual std::optional<sparcl::Report> mean(std::span<const float> gradient, int step, std::span<float> mean) = 0;
+  // Collective. mean: as long as gradient; 0 where nothing was exchanged. step counts from 0.
+  // Answers with what sparcl measured, or with nothing where the bytes went through MPI.
+  virtual std::optional<sparcl::Report> mean(std::span<const float> gradient, int step,
+                                             std::span<float> mean) = 0;
 };
 
 struct ExchangeSettings {
@@ -27,9 +29,11 @@ struct ExchangeSettings {
 };
 
 // The communicator must outlive it.
-std::unique_ptr<GradientExchange> make_exchange(sparcl::Comm& comm, const Variant& variant, const ExchangeSettings& settings);
+std::unique_ptr<GradientExchange> make_exchange(sparcl::Comm& comm, const Variant& variant,
+                                                const ExchangeSettings& settings);
 
-// Through MPI_Allreduce on MPI_COMM_WORLD; nullptr where the ranks are threads, or where this program was built without MPI.
+// Through MPI_Allreduce on MPI_COMM_WORLD; nullptr where the ranks are threads, or where this
+// program was built without MPI.
 std::unique_ptr<GradientExchange> make_mpi_exchange();
 
 }  // namespace training

@@ -10,11 +10,12 @@ namespace {
 
 class MpiExchange final : public GradientExchange {
  public:
-  std::optional<sparcl::Report> mean(std::span<const float> gradient, int /*step*/, std::span<float> mean) override {
+  std::optional<sparcl::Report> mean(std::span<const float> gradient, int /*step*/,
+                                     std::span<float> mean) override {
     int ranks = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (MPI_Allreduce(gradient.data(), mean.data(), static_cast<int>(gradient.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) !=
-        MPI_SUCCESS)
+    if (MPI_Allreduce(gradient.data(), mean.data(), static_cast<int>(gradient.size()), MPI_FLOAT,
+                      MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS)
       throw std::runtime_error("MPI_Allreduce failed");
     const float share = 1.0F / static_cast<float>(ranks);
     for (float& value : mean) value *= share;

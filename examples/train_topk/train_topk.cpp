@@ -1,5 +1,6 @@
-// train_topk: data-parallel training of a small language model, in which the ranks exchange all of their gradients, only the
-// largest elements, or random ones: how the loss falls, how many bytes move, how long it takes.
+// train_topk: data-parallel training of a small language model, in which the ranks exchange all of
+// their gradients, only the largest elements, or random ones: how the loss falls, how many bytes
+// move, how long it takes.
 #include <CLI/CLI.hpp>
 #include <language_model/rank_program.hpp>
 #include <map>
@@ -14,7 +15,8 @@ using training::ComparisonOptions;
 
 // The message of an invalid argument, as CLI11 tells it.
 template <class Set>
-CLI::Option* add_text_option(CLI::App& app, const std::string& name, Set set, const std::string& help) {
+CLI::Option* add_text_option(CLI::App& app, const std::string& name, Set set,
+                             const std::string& help) {
   return app.add_option_function<std::vector<std::string>>(
       name,
       [name, set](const std::vector<std::string>& texts) {
@@ -29,29 +31,41 @@ CLI::Option* add_text_option(CLI::App& app, const std::string& name, Set set, co
 
 void add_options(CLI::App& app, ComparisonOptions& options) {
   training::TrainingSettings& settings = options.training;
-  app.add_option("--ranks", options.ranks, "ranks as threads of this process; under mpirun or srun these decide")
+  app.add_option("--ranks", options.ranks,
+                 "ranks as threads of this process; under mpirun or srun these decide")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   add_text_option(
-      app, "--variants", [&options](const std::string& text) { options.variants.push_back(training::parse_variant(text)); },
-      "of dense, mpi (MPI_Allreduce), topk:DENSITY, mask:DENSITY; with :forget behind it what is not sent is lost\n"
+      app, "--variants",
+      [&options](const std::string& text) {
+        options.variants.push_back(training::parse_variant(text));
+      },
+      "of dense, mpi (MPI_Allreduce), topk:DENSITY, mask:DENSITY; with :forget behind it what is "
+      "not sent is lost\n"
       "[mpi dense, topk of 0.01 and 0.001 and mask of 0.01, each with and without :forget]");
   app.add_option("--mode", options.mode, "of top-k: union, selected, global [union]")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, sparclTopKMode_t>{
-          {"union", sparclTopKUnion}, {"selected", sparclTopKSelected}, {"global", sparclTopKGlobal}}));
-  app.add_option("--density-warmup", options.density_warmup, "steps in which the density of topk falls to its value")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, sparclTopKMode_t>{{"union", sparclTopKUnion},
+                                                  {"selected", sparclTopKSelected},
+                                                  {"global", sparclTopKGlobal}}));
+  app.add_option("--density-warmup", options.density_warmup,
+                 "steps in which the density of topk falls to its value")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app.add_option("--steps", settings.steps)->check(CLI::Range(1, 1'000'000))->capture_default_str();
   add_text_option(
-      app, "--model-size", [&options](const std::string& text) { options.size = training::parse_model_size(text); },
+      app, "--model-size",
+      [&options](const std::string& text) { options.size = training::parse_model_size(text); },
       "tiny, small, medium (30 thousand, 1 million, 5 million parameters) or WIDTHxLAYERS [tiny]")
       ->expected(1);
   app.add_option("--batch", settings.batch, "sequences of 64 characters a rank and step")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--learning-rate", settings.rate, "peak")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--text", options.text, "files to learn from [the licences in /usr/share/common-licenses]")
+  app.add_option("--learning-rate", settings.rate, "peak")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--text", options.text,
+                 "files to learn from [the licences in /usr/share/common-licenses]")
       ->check(CLI::ExistingFile);
   app.add_option("--seed", settings.seed)->capture_default_str();
   app.add_option("--json", options.json, "write steps and the comparison for machines");
@@ -61,7 +75,9 @@ void add_options(CLI::App& app, ComparisonOptions& options) {
 
 int main(int argc, char** argv) {
   ComparisonOptions options;
-  CLI::App app("Data-parallel training of a small language model: all gradients are exchanged, only the largest, or random ones.");
+  CLI::App app(
+      "Data-parallel training of a small language model: all gradients are exchanged, only the "
+      "largest, or random ones.");
   add_options(app, options);
   try {
     app.parse(argc, argv);
@@ -69,5 +85,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (options.variants.empty()) options.variants = training::default_variants();
-  return training::run_program("train_topk", options.ranks, [&](sparcl::Comm& comm) { training::Comparison(comm, options).run(); });
+  return training::run_program("train_topk", options.ranks, [&](sparcl::Comm& comm) {
+    training::Comparison(comm, options).run();
+  });
 }

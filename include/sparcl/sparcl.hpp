@@ -1,5 +1,6 @@
 #pragma once
-// sparcl for C++20: the C interface with ownership, spans and exceptions, and nothing else. Errors are thrown as sparcl::Error.
+// sparcl for C++20: the C interface with ownership, spans and exceptions, and nothing else. Errors
+// are thrown as sparcl::Error.
 
 #if __cplusplus < 202002L
 #error "sparcl.hpp needs C++20: compile with -std=c++20 (CMake: link sparcl::sparcl)"
@@ -29,10 +30,13 @@ namespace sparcl {
 
 class Error : public std::runtime_error {
  public:
-  Error(sparclResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
+  Error(sparclResult_t result, const std::string& text)
+      : std::runtime_error(text), result_(result) {}
   sparclResult_t result() const { return result_; }
   // The communicator is over: shrink() or destroy it.
-  bool poisons() const { return result_ == sparclRemoteError || result_ == sparclTimeout || result_ == sparclSystemError; }
+  bool poisons() const {
+    return result_ == sparclRemoteError || result_ == sparclTimeout || result_ == sparclSystemError;
+  }
 
  private:
   sparclResult_t result_;
@@ -86,22 +90,27 @@ namespace detail {
 template <class MpiComm>
 struct InitMpi {
   static_assert(sizeof(MpiComm) == 0,
-                "Comm::mpi takes an MPI_Comm: include <sparcl/sparcl_mpi.h>, and link sparcl::mpi (pkg-config: sparcl-mpi)");
-  static sparclResult_t call(sparclComm_t*, MpiComm, const sparclConfig_t*) { return sparclInvalidUsage; }
+                "Comm::mpi takes an MPI_Comm: include <sparcl/sparcl_mpi.h>, and link sparcl::mpi "
+                "(pkg-config: sparcl-mpi)");
+  static sparclResult_t call(sparclComm_t*, MpiComm, const sparclConfig_t*) {
+    return sparclInvalidUsage;
+  }
 };
 
-// std::vector, std::array, C arrays and spans of any extent. A std::span<T> itself has overloads of its own, which also take what
-// converts to one where T is named: all_reduce_top_k<float>(...).
+// std::vector, std::array, C arrays and spans of any extent. A std::span<T> itself has overloads of
+// its own, which also take what converts to one where T is named: all_reduce_top_k<float>(...).
 template <class Array>
 using ElementOf = std::remove_reference_t<std::ranges::range_reference_t<Array>>;
 template <class Array>
 concept IsRange = std::ranges::contiguous_range<Array> && std::ranges::sized_range<Array>;
 template <class Array>
-concept IsArray = IsRange<Array> && !std::is_same_v<std::remove_cvref_t<Array>, std::span<ElementOf<Array>>>;
+concept IsArray =
+    IsRange<Array> && !std::is_same_v<std::remove_cvref_t<Array>, std::span<ElementOf<Array>>>;
 // What a call writes.
 template <class Array>
 std::span<ElementOf<Array>> written(Array& array) {
-  static_assert(!std::is_const_v<ElementOf<Array>>, "this call writes the array: give one whose elements are not const");
+  static_assert(!std::is_const_v<ElementOf<Array>>,
+                "this call writes the array: give one whose elements are not const");
   return {std::ranges::data(array), std::ranges::size(array)};
 }
 // What a call that writes `Array` reads.
@@ -126,16 +135,20 @@ struct DestroyBefore {
 };
 }  // namespace detail
 
-// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors. It may outlive its Comm: where
-// that goes first it ends the call, and wait() throws the error (sparclRemoteError). It keeps the State, Mask and Feedback of its
-// call; the arrays must outlive it.
+// One call in flight. The destructor waits for it, ignoring its result: call wait() to see errors.
+// It may outlive its Comm: where that goes first it ends the call, and wait() throws the error
+// (sparclRemoteError). It keeps the State, Mask and Feedback of its call; the arrays must outlive
+// it.
 class Request {
  public:
   Request() = default;
-  Request(sparclRequest_t handle, sparclComm_t comm, std::shared_ptr<void> first = nullptr, std::shared_ptr<void> second = nullptr)
+  Request(sparclRequest_t handle, sparclComm_t comm, std::shared_ptr<void> first = nullptr,
+          std::shared_ptr<void> second = nullptr)
       : handle_(handle), comm_(comm), kept_{std::move(first), std::move(second)} {}
   Request(Request&& other) noexcept
-      : handle_(std::exchange(other.handle_, nullptr)), comm_(other.comm_), kept_(std::exchange(other.kept_, {})) {}
+      : handle_(std::exchange(other.handle_, nullptr)),
+        comm_(other.comm_),
+        kept_(std::exchange(other.kept_, {})) {}
   Request& operator=(Request&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(comm_, other.comm_);
@@ -189,55 +202,70 @@ class State {
     std::uint64_t count = 1;
     for (const std::uint64_t dimension : shape) count *= dimension;
     if (count != data.size())
-      throw Error(sparclInvalidArgument, "State::add: '" + name + "': the shape's product is not the span's length");
+      throw Error(sparclInvalidArgument,
+                  "State::add: '" + name + "': the shape's product is not the span's length");
     add(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape));
   }
-  void add(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape) {
-    check(sparclStateAdd(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()), shape.data()));
+  void add(const std::string& name, void* data, sparclDataType_t datatype,
+           const std::vector<std::uint64_t>& shape) {
+    check(sparclStateAdd(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()),
+                         shape.data()));
   }
 
-  // A slice of the tensor of this shape: `extent` indices from `begin` on in each dimension; data: the slice alone.
+  // A slice of the tensor of this shape: `extent` indices from `begin` on in each dimension; data:
+  // the slice alone.
   template <detail::IsArray Data>
   void add_slice(const std::string& name, Data&& data, std::initializer_list<std::uint64_t> shape,
-                 std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
+                 std::initializer_list<std::uint64_t> begin,
+                 std::initializer_list<std::uint64_t> extent) {
     add_slice(name, detail::written(data), shape, begin, extent);
   }
   template <class T>
-  void add_slice(const std::string& name, std::span<T> data, std::initializer_list<std::uint64_t> shape,
-                 std::initializer_list<std::uint64_t> begin, std::initializer_list<std::uint64_t> extent) {
+  void add_slice(const std::string& name, std::span<T> data,
+                 std::initializer_list<std::uint64_t> shape,
+                 std::initializer_list<std::uint64_t> begin,
+                 std::initializer_list<std::uint64_t> extent) {
     std::uint64_t count = 1;
     for (const std::uint64_t dimension : extent) count *= dimension;
     if (count != data.size())
-      throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': the extent's product is not the span's length");
-    add_slice(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape), std::vector<std::uint64_t>(begin),
-              std::vector<std::uint64_t>(extent));
+      throw Error(sparclInvalidArgument, "State::add_slice: '" + name +
+                                             "': the extent's product is not the span's length");
+    add_slice(name, data.data(), data_type<T>(), std::vector<std::uint64_t>(shape),
+              std::vector<std::uint64_t>(begin), std::vector<std::uint64_t>(extent));
   }
-  void add_slice(const std::string& name, void* data, sparclDataType_t datatype, const std::vector<std::uint64_t>& shape,
-                 const std::vector<std::uint64_t>& begin, const std::vector<std::uint64_t>& extent) {
+  void add_slice(const std::string& name, void* data, sparclDataType_t datatype,
+                 const std::vector<std::uint64_t>& shape, const std::vector<std::uint64_t>& begin,
+                 const std::vector<std::uint64_t>& extent) {
     if (begin.size() != shape.size() || extent.size() != shape.size()) {
-      throw Error(sparclInvalidArgument, "State::add_slice: '" + name + "': shape, begin and extent differ in their dimensions");
+      throw Error(
+          sparclInvalidArgument,
+          "State::add_slice: '" + name + "': shape, begin and extent differ in their dimensions");
     }
-    check(sparclStateAddSlice(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()), shape.data(), begin.data(),
-                              extent.data()));
+    check(sparclStateAddSlice(get(), name.c_str(), data, datatype, static_cast<int>(shape.size()),
+                              shape.data(), begin.data(), extent.data()));
   }
 
   // A tensor that is rounded from its float32 master each time it is published.
   void add_master(const std::string& name, const float* master, sparclDataType_t datatype,
                   const std::vector<std::uint64_t>& shape) {
-    check(sparclStateAddMaster(get(), name.c_str(), master, datatype, static_cast<int>(shape.size()), shape.data()));
+    check(sparclStateAddMaster(get(), name.c_str(), master, datatype,
+                               static_cast<int>(shape.size()), shape.data()));
   }
 
   void mark_indices(const std::string& name, std::span<const std::uint64_t> indices) {
     check(sparclStateMarkIndices(get(), name.c_str(), indices.data(), indices.size()));
   }
-  void mark_blocks(const std::string& name, std::span<const std::uint64_t> bitmap, std::size_t block) {
+  void mark_blocks(const std::string& name, std::span<const std::uint64_t> bitmap,
+                   std::size_t block) {
     check(sparclStateMarkBlocks(get(), name.c_str(), bitmap.data(), block));
   }
 
   void set_trainable(const std::string& name, bool trainable) {
     check(sparclStateSetTrainable(get(), name.c_str(), trainable ? 1 : 0));
   }
-  void set_priority(const std::string& name, int priority) { check(sparclStateSetPriority(get(), name.c_str(), priority)); }
+  void set_priority(const std::string& name, int priority) {
+    check(sparclStateSetPriority(get(), name.c_str(), priority));
+  }
 
   std::uint64_t version() const {
     std::uint64_t version = 0;
@@ -263,17 +291,22 @@ class Mask {
  public:
   static Mask of_indices(std::span<const std::uint64_t> indices, std::size_t count) {
     Mask made;
-    made.take([&](sparclMask_t* mask) { return sparclMaskCreateIndices(mask, indices.data(), indices.size(), count); });
+    made.take([&](sparclMask_t* mask) {
+      return sparclMaskCreateIndices(mask, indices.data(), indices.size(), count);
+    });
     return made;
   }
   static Mask random(std::size_t count, double density, std::uint64_t seed) {
     Mask made;
-    made.take([&](sparclMask_t* mask) { return sparclMaskCreateRandom(mask, count, density, seed); });
+    made.take(
+        [&](sparclMask_t* mask) { return sparclMaskCreateRandom(mask, count, density, seed); });
     return made;
   }
   static Mask blocks(std::size_t count, std::size_t block, double density, std::uint64_t seed) {
     Mask made;
-    made.take([&](sparclMask_t* mask) { return sparclMaskCreateBlocks(mask, count, block, density, seed); });
+    made.take([&](sparclMask_t* mask) {
+      return sparclMaskCreateBlocks(mask, count, block, density, seed);
+    });
     return made;
   }
 
@@ -303,7 +336,9 @@ class Mask {
 class Feedback {
  public:
   Feedback(std::size_t count, sparclDataType_t datatype) {
-    take([&](sparclFeedback_t* feedback) { return sparclFeedbackCreate(feedback, count, datatype); });
+    take([&](sparclFeedback_t* feedback) {
+      return sparclFeedbackCreate(feedback, count, datatype);
+    });
   }
   template <class T>
   static Feedback of(std::size_t count) {
@@ -311,7 +346,8 @@ class Feedback {
   }
   static Feedback load(const std::string& path) {
     Feedback made;
-    made.take([&](sparclFeedback_t* feedback) { return sparclFeedbackLoad(feedback, path.c_str()); });
+    made.take(
+        [&](sparclFeedback_t* feedback) { return sparclFeedbackLoad(feedback, path.c_str()); });
     return made;
   }
 
@@ -322,14 +358,16 @@ class Feedback {
     check(sparclFeedbackStats(get(), &stats));
     return stats;
   }
-  // T: the residual's type, float for floats of 16 bits and less. Good until the next call with this feedback.
+  // T: the residual's type, float for floats of 16 bits and less. Good until the next call with
+  // this feedback.
   template <class T>
   std::span<const T> residual() const {
     const void* residual = nullptr;
     std::size_t count = 0;
     sparclDataType_t datatype = sparclInt8;
     check(sparclFeedbackGetResidual(get(), &residual, &count, &datatype));
-    if (datatype != data_type<T>()) throw Error(sparclInvalidArgument, "Feedback::residual: the residual has another type");
+    if (datatype != data_type<T>())
+      throw Error(sparclInvalidArgument, "Feedback::residual: the residual has another type");
     return {static_cast<const T*>(residual), count};
   }
   sparclFeedback_t get() const { return handle_.get(); }
@@ -353,7 +391,8 @@ inline sparclUniqueId unique_id() {
   return id;
 }
 
-// Publishes versions of a state to replicas, from a thread of its own. It keeps the state; the tensors must outlive it.
+// Publishes versions of a state to replicas, from a thread of its own. It keeps the state; the
+// tensors must outlive it.
 class Publisher {
  public:
   struct Options {
@@ -361,7 +400,8 @@ class Publisher {
     std::string model_id = {};
     std::string key_path = {};  // empty: not signed
     int queue = 0;
-    std::string state_path = {};   // keeps the publisher's epoch for its next life; empty: nothing is kept
+    std::string state_path =
+        {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
     std::uint64_t peer_bytes = 0;  // memory that peers may cause; 0: SPARCL_PEER_BYTES
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
@@ -407,23 +447,26 @@ class Publisher {
   sparclPublisher_t get() const { return handle_.get(); }
 
  private:
-  using Handle = std::unique_ptr<sparclPublisher, detail::DestroyBefore<sparclPublisherDestroy, std::shared_ptr<sparclState>>>;
+  using Handle =
+      std::unique_ptr<sparclPublisher,
+                      detail::DestroyBefore<sparclPublisherDestroy, std::shared_ptr<sparclState>>>;
   std::string reason_;
   Handle handle_;
 };
 
-// A replica: the state's tensors hold exactly one published version, and are written in next() alone. It keeps the state; the
-// tensors must outlive it.
+// A replica: the state's tensors hold exactly one published version, and are written in next()
+// alone. It keeps the state; the tensors must outlive it.
 class Subscriber {
  public:
   struct Options {
     std::string model_id = {};
     std::string trust_path = {};                              // empty: signatures are not asked for
     std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
-    bool double_buffer = false;                               // tensor() stays as it is while next() works
-    std::string record_path = {};                             // with trust_path: the next life refuses older versions
+    bool double_buffer = false;    // tensor() stays as it is while next() works
+    std::string record_path = {};  // with trust_path: the next life refuses older versions
   };
-  Subscriber(const State& state, const std::string& address) : Subscriber(state, address, Options()) {}
+  Subscriber(const State& state, const std::string& address)
+      : Subscriber(state, address, Options()) {}
   Subscriber(const State& state, const std::string& address, Options options) {
     const auto on_swap = std::make_shared<OnSwap>(std::move(options.on_swap));
     sparclSubscriberOptions_t given = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
@@ -432,7 +475,9 @@ class Subscriber {
     given.double_buffer = options.double_buffer ? 1 : 0;
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
-      given.on_swap = [](std::uint64_t version, void* arg) { (*static_cast<OnSwap*>(arg))(version); };
+      given.on_swap = [](std::uint64_t version, void* arg) {
+        (*static_cast<OnSwap*>(arg))(version);
+      };
       given.arg = on_swap.get();
     }
     sparclSubscriber_t handle = nullptr;
@@ -440,7 +485,8 @@ class Subscriber {
     handle_ = Handle(handle, {{state.shared(), on_swap}});
   }
 
-  // The newest version, which the tensors now hold; nothing if none has come in time, and reason() then says why.
+  // The newest version, which the tensors now hold; nothing if none has come in time, and reason()
+  // then says why.
   std::optional<std::uint64_t> next(double seconds) {
     std::uint64_t version = 0;
     const sparclResult_t result = sparclSubscriberNext(get(), seconds, &version);
@@ -472,13 +518,15 @@ class Subscriber {
 
  private:
   using OnSwap = std::function<void(std::uint64_t)>;
-  using Destroy = detail::DestroyBefore<sparclSubscriberDestroy, std::shared_ptr<sparclState>, std::shared_ptr<OnSwap>>;
+  using Destroy = detail::DestroyBefore<sparclSubscriberDestroy, std::shared_ptr<sparclState>,
+                                        std::shared_ptr<OnSwap>>;
   using Handle = std::unique_ptr<sparclSubscriber, Destroy>;
   std::string reason_;
   Handle handle_;
 };
 
-// stream: of arrays in device memory, as the C calls take it; spans are then of device memory, which is not touched here.
+// stream: of arrays in device memory, as the C calls take it; spans are then of device memory,
+// which is not touched here.
 class Comm {
  public:
   Comm() = default;
@@ -492,7 +540,8 @@ class Comm {
   }
 
   // Without MPI: every rank gives the id that one of them made with unique_id().
-  static Comm meet(int ranks, const sparclUniqueId& id, int rank, const sparclConfig_t* config = nullptr) {
+  static Comm meet(int ranks, const sparclUniqueId& id, int rank,
+                   const sparclConfig_t* config = nullptr) {
     sparclComm_t handle = nullptr;
     check(sparclCommInitRank(&handle, ranks, id, rank, config));
     return Comm(handle);
@@ -531,26 +580,34 @@ class Comm {
     return size;
   }
 
-  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not of const elements. Of
-  // start_..., arrays must stay as they are until the request is done.
+  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not
+  // of const elements. Of start_..., arrays must stay as they are until the request is done.
 
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>
-  Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root,
-                         sparclStream_t stream = nullptr) {
-    check_base(weights.size(), base.size(), root, "broadcast_delta: base and weights differ in length");
-    check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), stream), get());
+  Report broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base,
+                         int root, sparclStream_t stream = nullptr) {
+    check_base(weights.size(), base.size(), root,
+               "broadcast_delta: base and weights differ in length");
+    check(sparclBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root,
+                               get(), stream),
+          get());
     return report();
   }
   template <detail::IsArray Weights>
-  Report broadcast_delta(Weights&& weights, detail::InputOf<Weights> base, int root, sparclStream_t stream = nullptr) {
+  Report broadcast_delta(Weights&& weights, detail::InputOf<Weights> base, int root,
+                         sparclStream_t stream = nullptr) {
     return broadcast_delta(detail::written(weights), base, root, stream);
   }
   template <class T>
-  Request start_broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base, int root) {
-    check_base(weights.size(), base.size(), root, "start_broadcast_delta: base and weights differ in length");
+  Request start_broadcast_delta(std::span<T> weights, std::span<const std::type_identity_t<T>> base,
+                                int root) {
+    check_base(weights.size(), base.size(), root,
+               "start_broadcast_delta: base and weights differ in length");
     sparclRequest_t request = nullptr;
-    check(sparclIBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root, get(), &request), get());
+    check(sparclIBroadcastDelta(weights.data(), base.data(), weights.size(), data_type<T>(), root,
+                                get(), &request),
+          get());
     return Request(request, get());
   }
   template <detail::IsArray Weights>
@@ -558,13 +615,14 @@ class Comm {
     return start_broadcast_delta(detail::written(weights), base, root);
   }
 
-  Report broadcast_update(State& state, std::uint64_t version, int root, sparclStream_t stream = nullptr) {
+  Report broadcast_update(State& state, std::uint64_t version, int root,
+                          sparclStream_t stream = nullptr) {
     check(sparclBroadcastUpdate(state.get(), version, root, get(), stream), get());
     return report();
   }
   // options: what is sent (sparclBroadcastUpdateEx); only the root's count.
-  Report broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options,
-                          sparclStream_t stream = nullptr) {
+  Report broadcast_update(State& state, std::uint64_t version, int root,
+                          const sparclUpdateOptions_t& options, sparclStream_t stream = nullptr) {
     check(sparclBroadcastUpdateEx(state.get(), version, root, get(), stream, &options), get());
     return report();
   }
@@ -573,7 +631,8 @@ class Comm {
     check(sparclIBroadcastUpdate(state.get(), version, root, get(), &request), get());
     return Request(request, get(), state.shared());
   }
-  Request start_broadcast_update(State& state, std::uint64_t version, int root, const sparclUpdateOptions_t& options) {
+  Request start_broadcast_update(State& state, std::uint64_t version, int root,
+                                 const sparclUpdateOptions_t& options) {
     sparclRequest_t request = nullptr;
     check(sparclIBroadcastUpdateEx(state.get(), version, root, &options, get(), &request), get());
     return Request(request, get(), state.shared());
@@ -581,13 +640,15 @@ class Comm {
 
   // Vectors are resized to what the root sends; `capacity` bounds it on the other ranks.
   template <class T>
-  Report broadcast_sparse(std::vector<T>& values, std::vector<std::uint64_t>& indices, std::size_t capacity, int root) {
+  Report broadcast_sparse(std::vector<T>& values, std::vector<std::uint64_t>& indices,
+                          std::size_t capacity, int root) {
     const bool is_root = rank() == root;
     std::size_t nnz = indices.size();
-    if (is_root && values.size() != nnz) refuse("broadcast_sparse: values and indices differ in length");
+    if (is_root && values.size() != nnz)
+      refuse("broadcast_sparse: values and indices differ in length");
     if (!is_root) make_room(values, indices, capacity);
-    const sparclResult_t result =
-        sparclBroadcastSparse(values.data(), indices.data(), &nnz, capacity, data_type<T>(), root, get(), nullptr);
+    const sparclResult_t result = sparclBroadcastSparse(
+        values.data(), indices.data(), &nnz, capacity, data_type<T>(), root, get(), nullptr);
     if (!is_root) {
       values.resize(result == sparclSuccess ? nnz : 0);
       indices.resize(result == sparclSuccess ? nnz : 0);
@@ -595,94 +656,117 @@ class Comm {
     check(result, get());
     return report();
   }
-  // nnz: in on the root, out on the others, where the arrays' length is their capacity; it must stay until the request is done.
+  // nnz: in on the root, out on the others, where the arrays' length is their capacity; it must
+  // stay until the request is done.
   template <detail::IsArray Values>
-  Request start_broadcast_sparse(Values&& values, std::span<std::uint64_t> indices, std::size_t& nnz, int root) {
+  Request start_broadcast_sparse(Values&& values, std::span<std::uint64_t> indices,
+                                 std::size_t& nnz, int root) {
     return start_broadcast_sparse(detail::written(values), indices, nnz, root);
   }
   template <class T>
-  Request start_broadcast_sparse(std::span<T> values, std::span<std::uint64_t> indices, std::size_t& nnz, int root) {
-    if (values.size() != indices.size()) refuse("start_broadcast_sparse: values and indices differ in length");
-    if (rank() == root && nnz > values.size()) refuse("start_broadcast_sparse: nnz is more than the arrays have");
+  Request start_broadcast_sparse(std::span<T> values, std::span<std::uint64_t> indices,
+                                 std::size_t& nnz, int root) {
+    if (values.size() != indices.size())
+      refuse("start_broadcast_sparse: values and indices differ in length");
+    if (rank() == root && nnz > values.size())
+      refuse("start_broadcast_sparse: nnz is more than the arrays have");
     sparclRequest_t request = nullptr;
-    check(sparclIBroadcastSparse(values.data(), indices.data(), &nnz, values.size(), data_type<T>(), root, get(), &request), get());
+    check(sparclIBroadcastSparse(values.data(), indices.data(), &nnz, values.size(), data_type<T>(),
+                                 root, get(), &request),
+          get());
     return Request(request, get());
   }
 
-  // received: as long as `sent`, and may be it. **Elements outside the mask are left as they were**: in place (received is sent)
-  // those are this rank's own values, which differ between ranks. Clear them, or receive into zeros, before all ranks use the array
-  // alike.
+  // received: as long as `sent`, and may be it. **Elements outside the mask are left as they
+  // were**: in place (received is sent) those are this rank's own values, which differ between
+  // ranks. Clear them, or receive into zeros, before all ranks use the array alike.
   template <class T>
-  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
-                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
-    if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
-    check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), stream), get());
+  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received,
+                           const Mask& mask, sparclRedOp_t op = sparclSum,
+                           sparclStream_t stream = nullptr) {
+    if (sent.size() != received.size())
+      refuse("all_reduce_masked: sent and received differ in length");
+    check(sparclAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op,
+                                mask.get(), get(), stream),
+          get());
     return report();
   }
   template <detail::IsArray Received>
-  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, sparclRedOp_t op = sparclSum,
-                           sparclStream_t stream = nullptr) {
+  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask,
+                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
     return all_reduce_masked(sent, detail::written(received), mask, op, stream);
   }
   template <class T>
-  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
+  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent,
+                                  std::span<T> received, const Mask& mask,
                                   sparclRedOp_t op = sparclSum) {
-    if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
+    if (sent.size() != received.size())
+      refuse("start_all_reduce_masked: sent and received differ in length");
     sparclRequest_t request = nullptr;
-    check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), get(), &request),
+    check(sparclIAllReduceMasked(sent.data(), received.data(), sent.size(), data_type<T>(), op,
+                                 mask.get(), get(), &request),
           get());
     return Request(request, get(), mask.shared());
   }
   template <detail::IsArray Received>
-  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask,
-                                  sparclRedOp_t op = sparclSum) {
+  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received,
+                                  const Mask& mask, sparclRedOp_t op = sparclSum) {
     return start_all_reduce_masked(sent, detail::written(received), mask, op);
   }
 
   // feedback: of as many elements.
   template <class T>
-  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
-                           Feedback& feedback, sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
-    if (sent.size() != received.size()) refuse("all_reduce_masked: sent and received differ in length");
+  Report all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received,
+                           const Mask& mask, Feedback& feedback, sparclRedOp_t op = sparclSum,
+                           sparclStream_t stream = nullptr) {
+    if (sent.size() != received.size())
+      refuse("all_reduce_masked: sent and received differ in length");
     sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
     options.feedback = feedback.get();
-    check(
-        sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(), stream),
-        get());
+    check(sparclAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op,
+                                  mask.get(), &options, get(), stream),
+          get());
     return report();
   }
   template <detail::IsArray Received>
-  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, Feedback& feedback,
-                           sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
+  Report all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask,
+                           Feedback& feedback, sparclRedOp_t op = sparclSum,
+                           sparclStream_t stream = nullptr) {
     return all_reduce_masked(sent, detail::written(received), mask, feedback, op, stream);
   }
   template <class T>
-  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent, std::span<T> received, const Mask& mask,
-                                  Feedback& feedback, sparclRedOp_t op = sparclSum) {
-    if (sent.size() != received.size()) refuse("start_all_reduce_masked: sent and received differ in length");
+  Request start_all_reduce_masked(std::span<const std::type_identity_t<T>> sent,
+                                  std::span<T> received, const Mask& mask, Feedback& feedback,
+                                  sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size())
+      refuse("start_all_reduce_masked: sent and received differ in length");
     sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
     options.feedback = feedback.get();
     sparclRequest_t request = nullptr;
-    check(sparclIAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op, mask.get(), &options, get(),
-                                   &request),
+    check(sparclIAllReduceMaskedEx(sent.data(), received.data(), sent.size(), data_type<T>(), op,
+                                   mask.get(), &options, get(), &request),
           get());
     return Request(request, get(), mask.shared(), feedback.shared());
   }
   template <detail::IsArray Received>
-  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received, const Mask& mask, Feedback& feedback,
+  Request start_all_reduce_masked(detail::InputOf<Received> sent, Received&& received,
+                                  const Mask& mask, Feedback& feedback,
                                   sparclRedOp_t op = sparclSum) {
     return start_all_reduce_masked(sent, detail::written(received), mask, feedback, op);
   }
 
-  // Sums sparse vectors of `count` elements. out_values and out_indices get the union's entries and its length. They grow as
-  // needed: if the union does not fit the smaller capacity() of a rank's vectors, all ranks make the call once more, with room for
-  // it. Therefore either all ranks use this overload for the same call, or none does.
+  // Sums sparse vectors of `count` elements. out_values and out_indices get the union's entries and
+  // its length. They grow as needed: if the union does not fit the smaller capacity() of a rank's
+  // vectors, all ranks make the call once more, with room for it. Therefore either all ranks use
+  // this overload for the same call, or none does.
   template <class T>
-  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
-                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
+  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices,
+                           std::size_t count, std::vector<T>& out_values,
+                           std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
     const std::size_t room = std::min(out_values.capacity(), out_indices.capacity());
     std::size_t nnz = 0;
-    sparclResult_t result = sum_into(values, indices, count, room, out_values, out_indices, nnz, op);
+    sparclResult_t result =
+        sum_into(values, indices, count, room, out_values, out_indices, nnz, op);
     if (result == sparclTruncated) {
       const std::size_t needed = std::max(room, nnz);
       result = sum_into(values, indices, count, needed, out_values, out_indices, nnz, op);
@@ -690,11 +774,12 @@ class Comm {
     check(result, get());
     return report();
   }
-  // The same with room for `capacity` entries, and no second call: sparclTruncated on every rank where the union has more than any
-  // rank's capacity; the report's nnz_out says how many.
+  // The same with room for `capacity` entries, and no second call: sparclTruncated on every rank
+  // where the union has more than any rank's capacity; the report's nnz_out says how many.
   template <class T>
-  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count,
-                           std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t capacity,
+  Report all_reduce_sparse(std::span<const T> values, std::span<const std::uint64_t> indices,
+                           std::size_t count, std::vector<T>& out_values,
+                           std::vector<std::uint64_t>& out_indices, std::size_t capacity,
                            sparclRedOp_t op = sparclSum) {
     std::size_t nnz = 0;
     check(sum_into(values, indices, count, capacity, out_values, out_indices, nnz, op), get());
@@ -702,69 +787,89 @@ class Comm {
   }
   template <detail::IsRange Values, class T>
   requires(!std::is_same_v<Values, std::span<const T>>) Report
-      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count, std::vector<T>& out_values,
+      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices,
+                        std::size_t count, std::vector<T>& out_values,
                         std::vector<std::uint64_t>& out_indices, sparclRedOp_t op = sparclSum) {
-    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, op);
+    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices,
+                             op);
   }
   template <detail::IsRange Values, class T>
   requires(!std::is_same_v<Values, std::span<const T>>) Report
-      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices, std::size_t count, std::vector<T>& out_values,
-                        std::vector<std::uint64_t>& out_indices, std::size_t capacity, sparclRedOp_t op = sparclSum) {
-    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices, capacity, op);
+      all_reduce_sparse(const Values& values, std::span<const std::uint64_t> indices,
+                        std::size_t count, std::vector<T>& out_values,
+                        std::vector<std::uint64_t>& out_indices, std::size_t capacity,
+                        sparclRedOp_t op = sparclSum) {
+    return all_reduce_sparse(std::span<const T>(values), indices, count, out_values, out_indices,
+                             capacity, op);
   }
-  // out_values and out_indices: their length is their capacity. nnz: how many entries the union has; it must stay until the request
-  // is done.
+  // out_values and out_indices: their length is their capacity. nnz: how many entries the union
+  // has; it must stay until the request is done.
   template <detail::IsArray OutValues>
-  Request start_all_reduce_sparse(detail::InputOf<OutValues> values, std::span<const std::uint64_t> indices, std::size_t count,
-                                  OutValues&& out_values, std::span<std::uint64_t> out_indices, std::size_t& nnz,
-                                  sparclRedOp_t op = sparclSum) {
-    return start_all_reduce_sparse(values, indices, count, detail::written(out_values), out_indices, nnz, op);
+  Request start_all_reduce_sparse(detail::InputOf<OutValues> values,
+                                  std::span<const std::uint64_t> indices, std::size_t count,
+                                  OutValues&& out_values, std::span<std::uint64_t> out_indices,
+                                  std::size_t& nnz, sparclRedOp_t op = sparclSum) {
+    return start_all_reduce_sparse(values, indices, count, detail::written(out_values), out_indices,
+                                   nnz, op);
   }
   template <class T>
-  Request start_all_reduce_sparse(std::span<const std::type_identity_t<T>> values, std::span<const std::uint64_t> indices,
-                                  std::size_t count, std::span<T> out_values, std::span<std::uint64_t> out_indices,
+  Request start_all_reduce_sparse(std::span<const std::type_identity_t<T>> values,
+                                  std::span<const std::uint64_t> indices, std::size_t count,
+                                  std::span<T> out_values, std::span<std::uint64_t> out_indices,
                                   std::size_t& nnz, sparclRedOp_t op = sparclSum) {
-    if (values.size() != indices.size()) refuse("start_all_reduce_sparse: values and indices differ in length");
-    if (out_values.size() != out_indices.size()) refuse("start_all_reduce_sparse: out_values and out_indices differ in length");
+    if (values.size() != indices.size())
+      refuse("start_all_reduce_sparse: values and indices differ in length");
+    if (out_values.size() != out_indices.size())
+      refuse("start_all_reduce_sparse: out_values and out_indices differ in length");
     sparclRequest_t request = nullptr;
-    check(sparclIAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(), out_indices.data(), &nnz,
-                                 out_values.size(), data_type<T>(), op, get(), &request),
+    check(sparclIAllReduceSparse(values.data(), indices.data(), values.size(), count,
+                                 out_values.data(), out_indices.data(), &nnz, out_values.size(),
+                                 data_type<T>(), op, get(), &request),
           get());
     return Request(request, get());
   }
 
-  // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not sent is discarded.
+  // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not
+  // sent is discarded.
   template <class T>
-  Report all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k, Feedback* feedback,
-                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum,
-                          sparclStream_t stream = nullptr) {
-    if (sent.size() != received.size()) refuse("all_reduce_top_k: sent and received differ in length");
+  Report all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received,
+                          std::size_t k, Feedback* feedback,
+                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+                          sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
+    if (sent.size() != received.size())
+      refuse("all_reduce_top_k: sent and received differ in length");
     check(sparclAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, data_type<T>(), op,
-                                feedback != nullptr ? feedback->get() : nullptr, &options, get(), stream),
+                                feedback != nullptr ? feedback->get() : nullptr, &options, get(),
+                                stream),
           get());
     return report();
   }
   template <detail::IsArray Received>
-  Report all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
-                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER, sparclRedOp_t op = sparclSum,
-                          sparclStream_t stream = nullptr) {
+  Report all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k,
+                          Feedback* feedback,
+                          const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+                          sparclRedOp_t op = sparclSum, sparclStream_t stream = nullptr) {
     return all_reduce_top_k(sent, detail::written(received), k, feedback, options, op, stream);
   }
   template <class T>
-  Request start_all_reduce_top_k(std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k,
-                                 Feedback* feedback, const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
-                                 sparclRedOp_t op = sparclSum) {
-    if (sent.size() != received.size()) refuse("start_all_reduce_top_k: sent and received differ in length");
+  Request start_all_reduce_top_k(
+      std::span<const std::type_identity_t<T>> sent, std::span<T> received, std::size_t k,
+      Feedback* feedback, const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+      sparclRedOp_t op = sparclSum) {
+    if (sent.size() != received.size())
+      refuse("start_all_reduce_top_k: sent and received differ in length");
     sparclRequest_t request = nullptr;
     check(sparclIAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, data_type<T>(), op,
-                                 feedback != nullptr ? feedback->get() : nullptr, &options, get(), &request),
+                                 feedback != nullptr ? feedback->get() : nullptr, &options, get(),
+                                 &request),
           get());
     return Request(request, get(), feedback != nullptr ? feedback->shared() : nullptr);
   }
   template <detail::IsArray Received>
-  Request start_all_reduce_top_k(detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
-                                 const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
-                                 sparclRedOp_t op = sparclSum) {
+  Request start_all_reduce_top_k(
+      detail::InputOf<Received> sent, Received&& received, std::size_t k, Feedback* feedback,
+      const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+      sparclRedOp_t op = sparclSum) {
     return start_all_reduce_top_k(sent, detail::written(received), k, feedback, options, op);
   }
 
@@ -774,11 +879,16 @@ class Comm {
     return report;
   }
 
-  // With this thread's GPU; all_reduce_masked and all_reduce_top_k of arrays in device memory then go between the GPUs. See
-  // sparclCommUseNccl.
-  void use_nccl(const sparclNcclOptions_t* options = nullptr) { check(sparclCommUseNccl(get(), options), get()); }
-  // As cudaStreamSynchronize, for streams that hold such calls: an error or a dead rank ends the wait.
-  void synchronize(sparclStream_t stream) { check(sparclCommStreamSynchronize(get(), stream), get()); }
+  // With this thread's GPU; all_reduce_masked and all_reduce_top_k of arrays in device memory then
+  // go between the GPUs. See sparclCommUseNccl.
+  void use_nccl(const sparclNcclOptions_t* options = nullptr) {
+    check(sparclCommUseNccl(get(), options), get());
+  }
+  // As cudaStreamSynchronize, for streams that hold such calls: an error or a dead rank ends the
+  // wait.
+  void synchronize(sparclStream_t stream) {
+    check(sparclCommStreamSynchronize(get(), stream), get());
+  }
 
   void abort() { check(sparclCommAbort(get()), get()); }
   sparclComm_t get() const { return handle_.get(); }
@@ -801,19 +911,24 @@ class Comm {
 
   // Where it fails the vectors are as they were.
   template <class T>
-  sparclResult_t sum_into(std::span<const T> values, std::span<const std::uint64_t> indices, std::size_t count, std::size_t room,
-                          std::vector<T>& out_values, std::vector<std::uint64_t>& out_indices, std::size_t& nnz, sparclRedOp_t op) {
-    if (values.size() != indices.size()) refuse("all_reduce_sparse: values and indices differ in length");
+  sparclResult_t sum_into(std::span<const T> values, std::span<const std::uint64_t> indices,
+                          std::size_t count, std::size_t room, std::vector<T>& out_values,
+                          std::vector<std::uint64_t>& out_indices, std::size_t& nnz,
+                          sparclRedOp_t op) {
+    if (values.size() != indices.size())
+      refuse("all_reduce_sparse: values and indices differ in length");
     const std::size_t values_before = out_values.size(), indices_before = out_indices.size();
     make_room(out_values, out_indices, std::max({room, values_before, indices_before}));
-    const sparclResult_t result = sparclAllReduceSparse(values.data(), indices.data(), values.size(), count, out_values.data(),
-                                                        out_indices.data(), &nnz, room, data_type<T>(), op, get(), nullptr);
+    const sparclResult_t result = sparclAllReduceSparse(
+        values.data(), indices.data(), values.size(), count, out_values.data(), out_indices.data(),
+        &nnz, room, data_type<T>(), op, get(), nullptr);
     out_values.resize(result == sparclSuccess ? nnz : values_before);
     out_indices.resize(result == sparclSuccess ? nnz : indices_before);
     return result;
   }
 
-  // Takes part in the call that the other ranks make with a refusal, so that they get an error instead of waiting for this rank.
+  // Takes part in the call that the other ranks make with a refusal, so that they get an error
+  // instead of waiting for this rank.
   [[noreturn]] void refuse(const char* text) {
     (void)sparclCommRefuse(get(), text);
     throw Error(sparclInvalidArgument, text);

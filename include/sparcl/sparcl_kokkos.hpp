@@ -1,12 +1,16 @@
 #pragma once
-// sparcl's calls on Kokkos views (C++20): in the order of the execution space's instance that is given. Views have one dimension
-// and no strides. What a call gets of a view:
-//  - CUDA's device memory (CudaSpace, from an instance of Kokkos::Cuda): the view itself, and the instance's stream. docs/gpus.md
-//    has what of it crosses to the host, and which calls, between GPUs, are over only when the stream is through (space.fence());
-//  - memory that the host reaches (managed and pinned, too): the view itself, once the instance is through with what it holds;
+// sparcl's calls on Kokkos views (C++20): in the order of the execution space's instance that is
+// given. Views have one dimension and no strides. What a call gets of a view:
+//  - CUDA's device memory (CudaSpace, from an instance of Kokkos::Cuda): the view itself, and the
+//  instance's stream. docs/gpus.md
+//    has what of it crosses to the host, and which calls, between GPUs, are over only when the
+//    stream is through (space.fence());
+//  - memory that the host reaches (managed and pinned, too): the view itself, once the instance is
+//  through with what it holds;
 //  - other memory (HIP, SYCL): a copy on the host, which is copied back.
-// But for calls between GPUs, each has done its own when it returns. The kernels of kokkos_kernels.hpp (what has changed, top-k,
-// gather, scatter, error feedback) stay where the views are.
+// But for calls between GPUs, each has done its own when it returns. The kernels of
+// kokkos_kernels.hpp (what has changed, top-k, gather, scatter, error feedback) stay where the
+// views are.
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
@@ -20,7 +24,8 @@
 
 namespace sparcl::kokkos {
 
-// The data type of a view's elements: sparcl's for the type, and that of Kokkos' half_t and bhalf_t where they have 16 bits.
+// The data type of a view's elements: sparcl's for the type, and that of Kokkos' half_t and bhalf_t
+// where they have 16 bits.
 template <class T>
 constexpr sparclDataType_t data_type() {
   constexpr detail::Half kHalf = detail::half_of<std::remove_cv_t<T>>;
@@ -34,8 +39,8 @@ constexpr sparclDataType_t data_type() {
 
 namespace detail {
 
-// Device memory that the C calls take from an instance of this space, and the stream by which they are ordered. Of no other than
-// CUDA's.
+// Device memory that the C calls take from an instance of this space, and the stream by which they
+// are ordered. Of no other than CUDA's.
 template <class Space, class Memory>
 struct DeviceMemory {
   static constexpr bool is_taken = false;
@@ -44,7 +49,8 @@ struct DeviceMemory {
 template <>
 struct DeviceMemory<Kokkos::Cuda, Kokkos::CudaSpace> {
   // Kokkos may have been built so that this is managed memory, which counts as the host's.
-  static constexpr bool is_taken = !Kokkos::SpaceAccessibility<Kokkos::HostSpace, Kokkos::CudaSpace>::accessible;
+  static constexpr bool is_taken =
+      !Kokkos::SpaceAccessibility<Kokkos::HostSpace, Kokkos::CudaSpace>::accessible;
   static sparclStream_t stream(const Kokkos::Cuda& space) { return space.cuda_stream(); }
 };
 #endif
@@ -55,11 +61,12 @@ template <class Space, class View>
 constexpr Access access_of() {
   using Memory = typename View::memory_space;
   if (DeviceMemory<Space, Memory>::is_taken) return Access::kDevice;
-  return Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible ? Access::kHost : Access::kCopy;
+  return Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible ? Access::kHost
+                                                                           : Access::kCopy;
 }
 
-// What a C call gets for a view: a pointer that is good when this is made, a stream if the call has to keep its order, and what it
-// has written comes back.
+// What a C call gets for a view: a pointer that is good when this is made, a stream if the call has
+// to keep its order, and what it has written comes back.
 template <class Space, class View, Access kAccess = access_of<Space, View>()>
 class Argument {
  public:
@@ -86,7 +93,8 @@ class Argument {
   // C calls refuse a stream without arrays that are on a device.
   sparclStream_t stream() const {
     if constexpr (kAccess == Access::kDevice)
-      return count() == 0 ? nullptr : DeviceMemory<Space, typename View::memory_space>::stream(space_);
+      return count() == 0 ? nullptr
+                          : DeviceMemory<Space, typename View::memory_space>::stream(space_);
     else
       return nullptr;
   }
@@ -128,70 +136,81 @@ auto first_of(const View& view, std::size_t count) {
 
 }  // namespace detail
 
-// sparclAllReduceMasked: received has as many elements as `sent`, and may be it. **Elements outside the mask are left as they were**: in
-// place those are this rank's own values, which differ between ranks. Clear them before all ranks use the view alike.
+// sparclAllReduceMasked: received has as many elements as `sent`, and may be it. **Elements outside
+// the mask are left as they were**: in place those are this rank's own values, which differ between
+// ranks. Clear them before all ranks use the view alike.
 template <class Space, class Sent, class Received>
-Report all_reduce_masked(const Space& space, Comm& comm, const Sent& sent, const Received& received, const Mask& mask,
-                         sparclRedOp_t op = sparclSum) {
+Report all_reduce_masked(const Space& space, Comm& comm, const Sent& sent, const Received& received,
+                         const Mask& mask, sparclRedOp_t op = sparclSum) {
   using Value = typename Received::value_type;
   static_assert(std::is_same_v<typename Sent::non_const_value_type, Value>);
-  if (sent.extent(0) != received.extent(0)) detail::refuse(comm, "all_reduce_masked: sent and received differ in length");
+  if (sent.extent(0) != received.extent(0))
+    detail::refuse(comm, "all_reduce_masked: sent and received differ in length");
   const detail::Argument<Space, Sent> from(space, sent);
   const detail::Argument<Space, Received> to(space, received);
-  check(sparclAllReduceMasked(from.data(), to.data(), to.count(), data_type<Value>(), op, mask.get(), comm.get(),
+  check(sparclAllReduceMasked(from.data(), to.data(), to.count(), data_type<Value>(), op,
+                              mask.get(), comm.get(), detail::stream_of(from, to)),
+        comm.get());
+  to.give_back();
+  return comm.report();
+}
+
+// sparclAllReduceTopKEx. feedback: of as many elements, Feedback(count,
+// sparcl::kokkos::data_type<T>()); nullptr: what is not sent is discarded.
+template <class Space, class Sent, class Received>
+Report all_reduce_top_k(const Space& space, Comm& comm, const Sent& sent, const Received& received,
+                        std::size_t k, Feedback* feedback,
+                        const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
+                        sparclRedOp_t op = sparclSum) {
+  using Value = typename Received::value_type;
+  static_assert(std::is_same_v<typename Sent::non_const_value_type, Value>);
+  if (sent.extent(0) != received.extent(0))
+    detail::refuse(comm, "all_reduce_top_k: sent and received differ in length");
+  const detail::Argument<Space, Sent> from(space, sent);
+  const detail::Argument<Space, Received> to(space, received);
+  check(sparclAllReduceTopKEx(from.data(), to.data(), to.count(), k, data_type<Value>(), op,
+                              feedback != nullptr ? feedback->get() : nullptr, &options, comm.get(),
                               detail::stream_of(from, to)),
         comm.get());
   to.give_back();
   return comm.report();
 }
 
-// sparclAllReduceTopKEx. feedback: of as many elements, Feedback(count, sparcl::kokkos::data_type<T>()); nullptr: what is not sent
-// is discarded.
-template <class Space, class Sent, class Received>
-Report all_reduce_top_k(const Space& space, Comm& comm, const Sent& sent, const Received& received, std::size_t k,
-                        Feedback* feedback, const sparclTopKOptions_t& options = SPARCL_TOPK_OPTIONS_INITIALIZER,
-                        sparclRedOp_t op = sparclSum) {
-  using Value = typename Received::value_type;
-  static_assert(std::is_same_v<typename Sent::non_const_value_type, Value>);
-  if (sent.extent(0) != received.extent(0)) detail::refuse(comm, "all_reduce_top_k: sent and received differ in length");
-  const detail::Argument<Space, Sent> from(space, sent);
-  const detail::Argument<Space, Received> to(space, received);
-  check(sparclAllReduceTopKEx(from.data(), to.data(), to.count(), k, data_type<Value>(), op,
-                              feedback != nullptr ? feedback->get() : nullptr, &options, comm.get(), detail::stream_of(from, to)),
-        comm.get());
-  to.give_back();
-  return comm.report();
-}
-
-// sparclAllReduceSparse of the first nnz entries, of a vector of `count` elements: indices in any order, also several times.
-// Returns how many entries the sum has, which are in out_values and out_indices; their length is what they have room for.
+// sparclAllReduceSparse of the first nnz entries, of a vector of `count` elements: indices in any
+// order, also several times. Returns how many entries the sum has, which are in out_values and
+// out_indices; their length is what they have room for.
 template <class Space, class Values, class Indices, class OutValues, class OutIndices>
-std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& values, const Indices& indices, std::size_t nnz,
-                              std::size_t count, const OutValues& out_values, const OutIndices& out_indices,
+std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& values,
+                              const Indices& indices, std::size_t nnz, std::size_t count,
+                              const OutValues& out_values, const OutIndices& out_indices,
                               sparclRedOp_t op = sparclSum) {
   static_assert(std::is_same_v<typename Indices::non_const_value_type, std::uint64_t> &&
                 std::is_same_v<typename OutIndices::value_type, std::uint64_t>);
   using Value = typename OutValues::value_type;
   static_assert(std::is_same_v<typename Values::non_const_value_type, Value>);
   if (nnz > values.extent(0) || nnz > indices.extent(0))
-    detail::refuse(comm, "all_reduce_sparse: nnz is more than the views of values and indices have");
+    detail::refuse(comm,
+                   "all_reduce_sparse: nnz is more than the views of values and indices have");
   const std::size_t capacity = std::min(out_values.extent(0), out_indices.extent(0));
   const detail::Argument from(space, detail::first_of(values, nnz));
   const detail::Argument at(space, detail::first_of(indices, nnz));
   const detail::Argument to(space, detail::first_of(out_values, capacity), false);
   const detail::Argument to_at(space, detail::first_of(out_indices, capacity), false);
   std::size_t found = 0;
-  check(sparclAllReduceSparse(from.data(), at.data(), nnz, count, to.data(), to_at.data(), &found, capacity, data_type<Value>(), op,
-                              comm.get(), detail::stream_of(from, at, to, to_at)),
+  check(sparclAllReduceSparse(from.data(), at.data(), nnz, count, to.data(), to_at.data(), &found,
+                              capacity, data_type<Value>(), op, comm.get(),
+                              detail::stream_of(from, at, to, to_at)),
         comm.get());
   to.give_back(found);
   to_at.give_back(found);
   return found;
 }
 
-// sparclBroadcastDelta: base is the root's, what all hold in `weights` before; without elements where they hold nothing.
+// sparclBroadcastDelta: base is the root's, what all hold in `weights` before; without elements
+// where they hold nothing.
 template <class Space, class Weights, class Base>
-Report broadcast_delta(const Space& space, Comm& comm, const Weights& weights, const Base& base, int root) {
+Report broadcast_delta(const Space& space, Comm& comm, const Weights& weights, const Base& base,
+                       int root) {
   using Value = typename Weights::value_type;
   static_assert(std::is_same_v<typename Base::non_const_value_type, Value>);
   const bool is_root = comm.rank() == root;
@@ -199,20 +218,22 @@ Report broadcast_delta(const Space& space, Comm& comm, const Weights& weights, c
     detail::refuse(comm, "broadcast_delta: base and weights differ in length");
   const detail::Argument<Space, Weights> own(space, weights);
   const detail::Argument held(space, detail::first_of(base, is_root ? base.extent(0) : 0));
-  check(sparclBroadcastDelta(own.data(), held.data(), own.count(), data_type<Value>(), root, comm.get(),
-                             detail::stream_of(own, held)),
+  check(sparclBroadcastDelta(own.data(), held.data(), own.count(), data_type<Value>(), root,
+                             comm.get(), detail::stream_of(own, held)),
         comm.get());
   own.give_back();
   return comm.report();
 }
 
-// A view becomes a tensor of the state, which must not outlive it: memory that the host reaches, or CUDA's device memory. What is
-// called with the state knows no instance: give it the stream where it takes one, or fence before.
+// A view becomes a tensor of the state, which must not outlive it: memory that the host reaches, or
+// CUDA's device memory. What is called with the state knows no instance: give it the stream where
+// it takes one, or fence before.
 template <class View>
 void add(State& state, const std::string& name, const View& view) {
   static_assert(detail::is_plain<View>(), "sparcl takes views of one dimension without strides");
-  static_assert(detail::access_of<typename View::execution_space, View>() != detail::Access::kCopy,
-                "a state's tensors are in memory that the host or CUDA reaches: give a mirror view");
+  static_assert(
+      detail::access_of<typename View::execution_space, View>() != detail::Access::kCopy,
+      "a state's tensors are in memory that the host or CUDA reaches: give a mirror view");
   state.add(name, view.data(), data_type<typename View::value_type>(), {view.extent(0)});
 }
 

@@ -1,18 +1,23 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Gathers of 16 bits have no instruction, and those of 32 and 64
-// bits are no faster than scalar loads: plain loops. What counts is how many lines are on their way at once. A prefetch that finds
-// no free miss register is dropped on AMD's cores, so asking for a whole block at once asks for little; one that stays kLookahead
-// elements ahead brings 1 % of 2^26 bf16 in 1.8 ms, against 3.0 without (32: 2.4, 64: 2.0, 256: 1.9, a whole block: 2.1).
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Gathers of 16 bits have no
+// instruction, and those of 32 and 64 bits are no faster than scalar loads: plain loops. What
+// counts is how many lines are on their way at once. A prefetch that finds no free miss register is
+// dropped on AMD's cores, so asking for a whole block at once asks for little; one that stays
+// kLookahead elements ahead brings 1 % of 2^26 bf16 in 1.8 ms, against 3.0 without (32: 2.4,
+// 64: 2.0, 256: 1.9, a whole block: 2.1).
 constexpr std::size_t kLookahead = 128;
 
-HWY_INLINE void prefetch(const std::byte* array, std::uint16_t position, std::uint32_t first, std::size_t width) {
+HWY_INLINE void prefetch(const std::byte* array, std::uint16_t position, std::uint32_t first,
+                         std::size_t width) {
   __builtin_prefetch(array + (position - first) * width);
 }
 
 // Calls visit(i) for all i < count, with prefetches kLookahead elements ahead of it.
 template <std::size_t kWidth, class Visit>
-HWY_INLINE void for_each_ahead(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                               const Upcoming& next, Visit visit) {
-  const std::size_t own = count > kLookahead ? count - kLookahead : 0;  // those followed by kLookahead of this call
+HWY_INLINE void for_each_ahead(const std::byte* array, const std::uint16_t* positions,
+                               std::size_t count, std::uint32_t first, const Upcoming& next,
+                               Visit visit) {
+  const std::size_t own =
+      count > kLookahead ? count - kLookahead : 0;  // those followed by kLookahead of this call
   std::size_t i = 0;
   for (; i < own; ++i) {
     prefetch(array, positions[i + kLookahead], first, kWidth);
@@ -24,7 +29,8 @@ HWY_INLINE void for_each_ahead(const std::byte* array, const std::uint16_t* posi
     prefetch(next.array, next.positions[j], next.first, kWidth);
     visit(i);
   }
-  for (std::size_t j = both; j < next.count && j < kLookahead; ++j) prefetch(next.array, next.positions[j], next.first, kWidth);
+  for (std::size_t j = both; j < next.count && j < kLookahead; ++j)
+    prefetch(next.array, next.positions[j], next.first, kWidth);
   for (; i < count; ++i) visit(i);
 }
 
@@ -36,24 +42,24 @@ HWY_INLINE T load_one(const std::byte* at) {
 }
 
 template <class T>
-void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
-            const Upcoming& next) {
+void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count,
+            std::uint32_t first, std::byte* values, const Upcoming& next) {
   for_each_ahead<sizeof(T)>(array, positions, count, first, next, [=](std::size_t i) HWY_ATTR {
     std::memcpy(values + i * sizeof(T), array + (positions[i] - first) * sizeof(T), sizeof(T));
   });
 }
 
 template <class T>
-void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* values,
-             const Upcoming& next) {
+void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count,
+             std::uint32_t first, const std::byte* values, const Upcoming& next) {
   for_each_ahead<sizeof(T)>(array, positions, count, first, next, [=](std::size_t i) HWY_ATTR {
     std::memcpy(array + (positions[i] - first) * sizeof(T), values + i * sizeof(T), sizeof(T));
   });
 }
 
 template <class T>
-void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
-              const Upcoming& next) {
+void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count,
+              std::uint32_t first, std::byte* values, const Upcoming& next) {
   for_each_ahead<sizeof(T)>(array, positions, count, first, next, [=](std::size_t i) HWY_ATTR {
     std::byte* at = array + (positions[i] - first) * sizeof(T);
     const T held = load_one<T>(at);
@@ -75,8 +81,8 @@ HWY_INLINE T add_step(T value, T step) {
 }
 
 template <class T, bool kFloat>
-void add_steps_at(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* steps,
-                  const Upcoming& next) {
+void add_steps_at(std::byte* array, const std::uint16_t* positions, std::size_t count,
+                  std::uint32_t first, const std::byte* steps, const Upcoming& next) {
   for_each_ahead<sizeof(T)>(array, positions, count, first, next, [=](std::size_t i) HWY_ATTR {
     std::byte* at = array + (positions[i] - first) * sizeof(T);
     const T value = add_step<T, kFloat>(load_one<T>(at), load_one<T>(steps + i * sizeof(T)));

@@ -8,7 +8,9 @@ class GapSplitter {
   using V = hn::VFromD<D>;
 
   explicit HWY_INLINE GapSplitter(GapDivisor divisor)
-      : divisor_(divisor), value_(hn::Set(D(), static_cast<T>(divisor.value()))), low_(hn::Set(D(), low())) {}
+      : divisor_(divisor),
+        value_(hn::Set(D(), static_cast<T>(divisor.value()))),
+        low_(hn::Set(D(), low())) {}
 
   HWY_INLINE V quotient(V gap) const {
     const V units = hn::ShiftRightSame(gap, static_cast<int>(divisor_.shift));
@@ -25,11 +27,15 @@ class GapSplitter {
     return 0;
   }
 
-  HWY_INLINE std::uint32_t quotient(std::uint32_t gap) const { return (gap >> divisor_.shift) / (kThirds ? 3 : 1); }
+  HWY_INLINE std::uint32_t quotient(std::uint32_t gap) const {
+    return (gap >> divisor_.shift) / (kThirds ? 3 : 1);
+  }
   HWY_INLINE std::uint16_t remainder(std::uint32_t gap) const {
     return static_cast<std::uint16_t>(gap - quotient(gap) * divisor_.value());
   }
-  HWY_INLINE std::size_t trits(std::uint16_t remainder) const { return kThirds && remainder > low() ? 1 : 0; }
+  HWY_INLINE std::size_t trits(std::uint16_t remainder) const {
+    return kThirds && remainder > low() ? 1 : 0;
+  }
 
  private:
   T low() const { return static_cast<T>((1u << divisor_.shift) - 1); }
@@ -43,7 +49,8 @@ class GapSplitter {
       const hn::RepartitionToWide<D> wide;  // of two lanes each
       const auto factor = hn::Set(d, T{0xaaaaaaab});
       const auto even = hn::ShiftRight<33>(hn::MulEven(x, factor));
-      const auto odd = hn::ShiftRight<33>(hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor));
+      const auto odd = hn::ShiftRight<33>(
+          hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor));
       return hn::BitCast(d, hn::Or(even, hn::ShiftLeft<32>(odd)));
     }
   }
@@ -77,8 +84,8 @@ HWY_INLINE auto load_u16(const std::uint16_t* from) {
 }
 
 template <class T, bool kThirds>
-std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders,
-                          std::uint16_t* marks) {
+std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divisor,
+                          std::uint16_t* remainders, std::uint16_t* marks) {
   const hn::ScalableTag<T> d;
   const GapSplitter<T, kThirds> splitter(divisor);
   const auto one = hn::Set(d, T{1});
@@ -88,10 +95,12 @@ std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divi
   const auto before = hn::Set(d, T{marks[0]});  // the first quotient, which is in all sums
   PrefixSums<T> sums;
   const auto lanes = hn::Set(d, static_cast<T>(hn::Lanes(d)));
-  auto places = hn::Iota(d, 1);  // carried on: an Iota from a variable is written to memory lane by lane
+  auto places =
+      hn::Iota(d, 1);  // carried on: an Iota from a variable is written to memory lane by lane
   std::size_t i = 1;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
-    const auto gap = hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
+    const auto gap =
+        hn::Sub(hn::Sub(hn::LoadU(d, positions + i), hn::LoadU(d, positions + i - 1)), one);
     const auto quotient = splitter.quotient(gap);
     const auto remainder = splitter.remainder(gap, quotient);
     trits += splitter.trits(remainder);
@@ -108,15 +117,16 @@ std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divi
 }
 
 template <class T>
-std::size_t split_gaps(const T* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders, std::uint16_t* marks) {
+std::size_t split_gaps(const T* positions, std::size_t count, GapDivisor divisor,
+                       std::uint16_t* remainders, std::uint16_t* marks) {
   if (count == 0) return 0;
   const auto body = divisor.thirds ? split_gaps_by<T, true> : split_gaps_by<T, false>;
   return body(positions, count, divisor, remainders, marks);
 }
 
 template <class T>
-std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, GapDivisor divisor,
-                        T* positions) {
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks,
+                        std::size_t count, GapDivisor divisor, T* positions) {
   if (count == 0) return 0;
   const hn::ScalableTag<T> d;
   const auto value = hn::Set(d, static_cast<T>(divisor.value()));
@@ -128,12 +138,14 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   std::size_t i = 0;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
     const auto quotients = hn::Mul(hn::Sub(load_u16<T>(marks + i), places), value);
-    hn::StoreU(hn::Add(hn::Add(quotients, sums.next(load_u16<T>(remainders + i))), places), d, positions + i);
+    hn::StoreU(hn::Add(hn::Add(quotients, sums.next(load_u16<T>(remainders + i))), places), d,
+               positions + i);
   }
   std::uint32_t tail_sum = sums.total();
   for (; i < count; ++i) {
     tail_sum += remainders[i];
-    positions[i] = static_cast<T>((marks[i] - static_cast<std::uint32_t>(i)) * divisor.value() + tail_sum + i);
+    positions[i] =
+        static_cast<T>((marks[i] - static_cast<std::uint32_t>(i)) * divisor.value() + tail_sum + i);
   }
   return (marks[count - 1] - std::uint64_t{count - 1}) * divisor.value() + sum + (count - 1);
 }
@@ -155,20 +167,24 @@ void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes
   out = writer;
 }
 
-void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes, std::uint16_t* values) {
+void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes,
+                   std::uint16_t* values) {
   const hn::ScalableTag<std::uint16_t> d;
-  const std::size_t lanes = hn::Lanes(d);  // at most 32, so rubbish after the last entry stays inside kPositionSlack
+  const std::size_t lanes =
+      hn::Lanes(d);  // at most 32, so rubbish after the last entry stays inside kPositionSlack
   for (std::size_t i = 0; i < count; i += lanes) {
     auto value = hn::Zero(d);
     for (unsigned j = 0; j < planes; ++j) {
       const auto mask = mask_of(d, low_bits(load_bits(bits, bit + j * count + i), lanes));
-      value = hn::Or(value, hn::IfThenElseZero(mask, hn::Set(d, static_cast<std::uint16_t>(1u << j))));
+      value =
+          hn::Or(value, hn::IfThenElseZero(mask, hn::Set(d, static_cast<std::uint16_t>(1u << j))));
     }
     hn::StoreU(value, d, values + i);
   }
 }
 
-// Which of 64 values have a trit above their low `shift` bits that is not 0, and which one that is 2.
+// Which of 64 values have a trit above their low `shift` bits that is not 0, and which one that
+// is 2.
 struct TritBits {
   std::uint64_t any = 0;
   std::uint64_t two = 0;
@@ -191,7 +207,8 @@ void pack_trits(const std::uint16_t* values, std::size_t count, unsigned shift, 
   BitWriter writer = out;
   for (std::size_t i = 0; i < count; i += kChunk) {
     const std::size_t left = count - i;
-    writer.put(low_bits(trit_bits(values + i, shift).any, left), static_cast<unsigned>(left < kChunk ? left : kChunk));
+    writer.put(low_bits(trit_bits(values + i, shift).any, left),
+               static_cast<unsigned>(left < kChunk ? left : kChunk));
   }
   for (std::size_t i = 0; i < count; i += kChunk) {
     const TritBits found = trit_bits(values + i, shift);
@@ -201,11 +218,12 @@ void pack_trits(const std::uint16_t* values, std::size_t count, unsigned shift, 
   out = writer;
 }
 
-std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned shift,
-                           std::uint16_t* values) {
+std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                           std::size_t count, unsigned shift, std::uint16_t* values) {
   if (limit < count) return kNoTrits;
   std::uint64_t used = count;
-  for (std::size_t i = 0; i < count; i += kChunk) used += std::popcount(low_bits(load_bits(bits, bit + i), count - i));
+  for (std::size_t i = 0; i < count; i += kChunk)
+    used += std::popcount(low_bits(load_bits(bits, bit + i), count - i));
   if (limit < used) return kNoTrits;
   const hn::ScalableTag<std::uint16_t> d;
   const auto unit = hn::Set(d, static_cast<std::uint16_t>(1u << shift));
@@ -217,7 +235,8 @@ std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
       const auto ones = hn::IfThenElseZero(mask_of(d, any >> lane), unit);
       const auto twos = hn::IfThenElseZero(mask_of(d, two >> lane), unit);
-      hn::StoreU(hn::Add(hn::LoadU(d, values + i + lane), hn::Add(ones, twos)), d, values + i + lane);
+      hn::StoreU(hn::Add(hn::LoadU(d, values + i + lane), hn::Add(ones, twos)), d,
+                 values + i + lane);
     }
   }
   return used;
@@ -234,7 +253,8 @@ HWY_INLINE std::uint64_t or_lanes(D d, hn::VFromD<D> v) {
   }
 }
 
-constexpr std::size_t kMarksAtOnce = 16;  // about 30 to 40 bits in a list that keeps to its gap_divisor()
+constexpr std::size_t kMarksAtOnce =
+    16;  // about 30 to 40 bits in a list that keeps to its gap_divisor()
 
 // The bits first, first + 1 ... up to the last of kMarksAtOnce marks, which are 64 at most.
 HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t first) {
@@ -282,7 +302,8 @@ void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) 
   out = writer;
 }
 
-std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint16_t* marks) {
+std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                       std::size_t count, std::uint16_t* marks) {
   std::size_t found = 0;
   for (std::uint64_t i = 0; i < limit && found < count; i += kChunk) {
     const std::uint64_t word = low_bits(load_bits(bits, bit + i), limit - i);

@@ -15,7 +15,8 @@ auto mask_of(D d, std::uint64_t bits) {
 }
 
 #if HWY_TARGET == HWY_AVX2
-// For each byte of bits, which of 8 lanes are set: the places of these from the lowest on, 4 bits each.
+// For each byte of bits, which of 8 lanes are set: the places of these from the lowest on, 4 bits
+// each.
 inline constexpr std::array<std::uint32_t, 256> kSetLanes = [] {
   std::array<std::uint32_t, 256> all{};
   for (unsigned bits = 0; bits < 256; ++bits) {
@@ -27,8 +28,8 @@ inline constexpr std::array<std::uint32_t, 256> kSetLanes = [] {
 }();
 #endif
 
-// The lanes whose bits are set, in front; rubbish behind them. Lanes of 4 or 8 bytes; with VBMI2 those of 1 and 2, too. As
-// hn::Compress, of which g++ 12 copies the tables to the stack each time.
+// The lanes whose bits are set, in front; rubbish behind them. Lanes of 4 or 8 bytes; with VBMI2
+// those of 1 and 2, too. As hn::Compress, of which g++ 12 copies the tables to the stack each time.
 template <class D>
 HWY_INLINE hn::Vec<D> compressed(D d, hn::Vec<D> lanes, std::uint64_t bits) {
   constexpr std::size_t kBytes = sizeof(hn::TFromD<D>);
@@ -37,16 +38,22 @@ HWY_INLINE hn::Vec<D> compressed(D d, hn::Vec<D> lanes, std::uint64_t bits) {
   const auto words = hn::BitCast(hn::ScalableTag<std::int32_t>(), lanes);
   using Words = hn::Vec512<std::int32_t>;
 #if HWY_TARGET == HWY_AVX3_DL
-  if constexpr (kBytes == 1) return hn::BitCast(d, Words{_mm512_maskz_compress_epi8(bits, words.raw)});
-  if constexpr (kBytes == 2) return hn::BitCast(d, Words{_mm512_maskz_compress_epi16(static_cast<__mmask32>(bits), words.raw)});
+  if constexpr (kBytes == 1)
+    return hn::BitCast(d, Words{_mm512_maskz_compress_epi8(bits, words.raw)});
+  if constexpr (kBytes == 2)
+    return hn::BitCast(d,
+                       Words{_mm512_maskz_compress_epi16(static_cast<__mmask32>(bits), words.raw)});
 #endif
-  if constexpr (kBytes == 4) return hn::BitCast(d, Words{_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), words.raw)});
+  if constexpr (kBytes == 4)
+    return hn::BitCast(d,
+                       Words{_mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), words.raw)});
   return hn::BitCast(d, Words{_mm512_maskz_compress_epi64(static_cast<__mmask8>(bits), words.raw)});
 #elif HWY_TARGET == HWY_AVX2
   const auto words = hn::BitCast(hn::ScalableTag<std::int32_t>(), lanes);
   const std::uint64_t pairs = _pdep_u64(bits, 0x55) * 3;  // a lane of 8 bytes is two
   const std::uint32_t packed = kSetLanes[kBytes == 4 ? bits : pairs];
-  const __m256i places = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(packed)), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+  const __m256i places = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(packed)),
+                                           _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
   return hn::BitCast(d, hn::Vec256<std::int32_t>{_mm256_permutevar8x32_epi32(words.raw, places)});
 #else
   return hn::Compress(lanes, mask_of(d, bits));
@@ -59,7 +66,8 @@ HWY_INLINE std::uint64_t deposit_bits(std::uint64_t order, std::uint64_t mask) {
   return _pdep_u64(order, mask);
 #else
   std::uint64_t result = 0;
-  for (; order != 0 && mask != 0; mask &= mask - 1, order >>= 1) result |= (order & 1) != 0 ? mask & (0 - mask) : 0;
+  for (; order != 0 && mask != 0; mask &= mask - 1, order >>= 1)
+    result |= (order & 1) != 0 ? mask & (0 - mask) : 0;
   return result;
 #endif
 }
@@ -70,13 +78,15 @@ HWY_INLINE std::uint64_t extract_bits(std::uint64_t bits, std::uint64_t mask) {
   return _pext_u64(bits, mask);
 #else
   std::uint64_t result = 0;
-  for (unsigned i = 0; mask != 0; mask &= mask - 1, ++i) result |= ((bits >> std::countr_zero(mask)) & 1) << i;
+  for (unsigned i = 0; mask != 0; mask &= mask - 1, ++i)
+    result |= ((bits >> std::countr_zero(mask)) & 1) << i;
   return result;
 #endif
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
-// Which bits are set, as bytes from the lowest on; zeros behind them. One compress of bytes in place of two of words.
+// Which bits are set, as bytes from the lowest on; zeros behind them. One compress of bytes in
+// place of two of words.
 HWY_INLINE __m512i places_of(std::uint64_t bits) {
   alignas(64) static constexpr auto kPlaces = [] {
     std::array<std::uint8_t, 64> all{};
@@ -100,20 +110,26 @@ inline constexpr std::array<std::array<std::uint8_t, 8>, 256> kSetBits = [] {
 }();
 #endif
 
-// Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns how many bits are set.
-HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, std::uint16_t* positions) {
+// Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns
+// how many bits are set.
+HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first,
+                                       std::uint16_t* positions) {
   const auto total = static_cast<std::size_t>(std::popcount(bits));
 #if HWY_TARGET == HWY_AVX3_DL
   const __m512i places = places_of(bits);
   const __m512i begin = _mm512_set1_epi16(static_cast<short>(first));
-  _mm512_storeu_si512(positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
+  _mm512_storeu_si512(
+      positions, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(places)), begin));
   if (total > 32) [[unlikely]]
-    _mm512_storeu_si512(positions + 32, _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
+    _mm512_storeu_si512(
+        positions + 32,
+        _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
 #else
   constexpr std::size_t kFew = 6;  // heuristic: fewer are sooner found one by one
   if (total <= kFew) {
     for (; bits != 0; bits &= bits - 1)
-      *positions++ = static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
+      *positions++ =
+          static_cast<std::uint16_t>(first + static_cast<unsigned>(std::countr_zero(bits)));
     return total;
   }
   const hn::CappedTag<std::uint8_t, 8> bytes;
@@ -128,8 +144,9 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first, 
   return total;
 }
 
-// Appends to what a BitWriter has without a branch on what fills a word, which is guessed wrong often: stores eight bytes each
-// time. So eight bytes more must be to come than what is put, but for the last time.
+// Appends to what a BitWriter has without a branch on what fills a word, which is guessed wrong
+// often: stores eight bytes each time. So eight bytes more must be to come than what is put, but
+// for the last time.
 class SteadyBitWriter {
  public:
   static constexpr unsigned kMostBits = 56;
@@ -158,15 +175,17 @@ class SteadyBitWriter {
   BitWriter out_;
 };
 
-// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums of the blocks before by
-// permutes, of which there are none on targets with one block.
+// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums
+// of the blocks before by permutes, of which there are none on targets with one block.
 template <class T>
 class PrefixSums {
  public:
   using D = hn::ScalableTag<T>;
   using V = hn::VFromD<D>;
 
-  HWY_INLINE PrefixSums() : carry_(hn::Zero(D())) {}  // written out: the compiler's own would not be of this instruction set
+  HWY_INLINE PrefixSums()
+      : carry_(hn::Zero(D())) {
+  }  // written out: the compiler's own would not be of this instruction set
 
   // Call in a loop: what came before is carried on.
   HWY_INLINE V next(V v) {
@@ -174,10 +193,12 @@ class PrefixSums {
     v = hn::Add(v, hn::ShiftLeftLanes<2>(d_, v));
     if constexpr (kBlockLanes == 8) v = hn::Add(v, hn::ShiftLeftLanes<4>(d_, v));
     const V block_sums = hn::Broadcast<kBlockLanes - 1>(v);
-    for (std::size_t back = 1; back < hn::Lanes(d_) / kBlockLanes; ++back) v = hn::Add(v, move_blocks(block_sums, back));
+    for (std::size_t back = 1; back < hn::Lanes(d_) / kBlockLanes; ++back)
+      v = hn::Add(v, move_blocks(block_sums, back));
     const V sums = hn::Add(v, carry_);
-    carry_ = hn::Add(
-        carry_, last_block(hn::Broadcast<kBlockLanes - 1>(v)));  // not of `sums`: one addition is all that the next round waits for
+    carry_ = hn::Add(carry_,
+                     last_block(hn::Broadcast<kBlockLanes - 1>(
+                         v)));  // not of `sums`: one addition is all that the next round waits for
     return sums;
   }
 
@@ -191,17 +212,23 @@ class PrefixSums {
   HWY_INLINE V move_blocks(V v, std::size_t back) const {
     const auto places = hn::Iota(d32_, 0);
     const auto blocks = hn::Set(d32_, static_cast<std::uint32_t>(4 * back));
-    const auto moved =
-        hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, hn::And(hn::Sub(places, blocks), last_lane())));
-    return hn::BitCast(d_, hn::IfThenElseZero(hn::Gt(places, hn::Set(d32_, static_cast<std::uint32_t>(4 * back - 1))), moved));
+    const auto moved = hn::TableLookupLanes(
+        hn::BitCast(d32_, v),
+        hn::IndicesFromVec(d32_, hn::And(hn::Sub(places, blocks), last_lane())));
+    return hn::BitCast(
+        d_, hn::IfThenElseZero(
+                hn::Gt(places, hn::Set(d32_, static_cast<std::uint32_t>(4 * back - 1))), moved));
   }
 
   HWY_INLINE V last_block(V v) const {
     if (hn::Lanes(d_) == kBlockLanes) return v;
-    return hn::BitCast(d_, hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, last_lane())));
+    return hn::BitCast(
+        d_, hn::TableLookupLanes(hn::BitCast(d32_, v), hn::IndicesFromVec(d32_, last_lane())));
   }
 
-  HWY_INLINE hn::VFromD<D32> last_lane() const { return hn::Set(d32_, static_cast<std::uint32_t>(hn::Lanes(d32_) - 1)); }
+  HWY_INLINE hn::VFromD<D32> last_lane() const {
+    return hn::Set(d32_, static_cast<std::uint32_t>(hn::Lanes(d32_) - 1));
+  }
 
   D d_;
   D32 d32_;

@@ -1,4 +1,5 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set but those with vectors of 512 bits (change_hash_avx512.inl).
+// Part of cpu_kernels.cpp, compiled once for each instruction set but those with vectors of 512
+// bits (change_hash_avx512.inl).
 
 // Changed words on their way to be summed; a change of 8 bytes is two.
 constexpr std::size_t kGroupWords = 128;
@@ -20,7 +21,8 @@ HWY_INLINE auto key_pairs(const std::uint64_t* keys, At at) {
     return hn::Load(d, keys + at(kFirst));
   } else {
     constexpr std::size_t kHalf = kCount / 2;
-    return hn::Combine(d, key_pairs<kHalf, kFirst + kHalf>(keys, at), key_pairs<kHalf, kFirst>(keys, at));
+    return hn::Combine(d, key_pairs<kHalf, kFirst + kHalf>(keys, at),
+                       key_pairs<kHalf, kFirst>(keys, at));
   }
 }
 
@@ -40,16 +42,25 @@ class ChangeSums {
  public:
   using D32 = hn::Repartition<std::uint32_t, KeyTag>;
 
-  HWY_INLINE ChangeSums() : old_low_(hn::Zero(KeyTag())), old_high_(old_low_), new_low_(old_low_), new_high_(old_low_) {}
+  HWY_INLINE ChangeSums()
+      : old_low_(hn::Zero(KeyTag())),
+        old_high_(old_low_),
+        new_low_(old_low_),
+        new_high_(old_low_) {}
 
-  // In steps of kKeyPairs words: those past the end are zeros, and add nothing whatever the positions behind them.
-  HWY_INLINE void add(const std::uint16_t* positions, std::size_t word_count, const ChangedWords& words) {
+  // In steps of kKeyPairs words: those past the end are zeros, and add nothing whatever the
+  // positions behind them.
+  HWY_INLINE void add(const std::uint16_t* positions, std::size_t word_count,
+                      const ChangedWords& words) {
     for (std::size_t i = 0; i < word_count; i += kKeyPairs) {
       const KeyVec keys = multiply_keys(
           key_pairs<kKeyPairs>(kHashKeys.words[0].data(),
-                               [=](std::size_t k) HWY_ATTR { return 2 * (word_of(positions, i + k) % kStripeWords); }),
-          key_pairs<kKeyPairs>(kHashKeys.stripes[0].data(),
-                               [=](std::size_t k) HWY_ATTR { return 2 * (word_of(positions, i + k) / kStripeWords); }));
+                               [=](std::size_t k) HWY_ATTR {
+                                 return 2 * (word_of(positions, i + k) % kStripeWords);
+                               }),
+          key_pairs<kKeyPairs>(kHashKeys.stripes[0].data(), [=](std::size_t k) HWY_ATTR {
+            return 2 * (word_of(positions, i + k) / kStripeWords);
+          }));
       const auto low = hn::BitCast(D32(), keys);
       const auto high = hn::BitCast(D32(), hn::ShiftRight<32>(keys));
       const auto olds = twice(words.olds + i);
@@ -61,7 +72,9 @@ class ChangeSums {
     }
   }
 
-  HWY_INLINE ChangeHashes sums() const { return {total(old_low_, old_high_), total(new_low_, new_high_)}; }
+  HWY_INLINE ChangeHashes sums() const {
+    return {total(old_low_, old_high_), total(new_low_, new_high_)};
+  }
 
  private:
   // Where the i-th changed word lies in its block.
@@ -73,7 +86,8 @@ class ChangeSums {
   // Each word in the even lanes of both of its sums; the odd lanes are never looked at.
   static HWY_INLINE hn::VFromD<D32> twice(const std::uint32_t* words) {
     const D32 d;
-    alignas(64) static constexpr std::uint32_t kLanes[16] = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+    alignas(64) static constexpr std::uint32_t kLanes[16] = {0, 0, 0, 0, 1, 1, 1, 1,
+                                                             2, 2, 2, 2, 3, 3, 3, 3};
     return hn::TableLookupLanes(hn::LoadDup128(d, words), hn::SetTableIndices(d, kLanes));
   }
 
@@ -93,7 +107,8 @@ class ChangeSums {
 
 // Values as the words that they are part of. Elements of 4 and 8 bytes are words already.
 template <class T>
-HWY_INLINE void make_words(const std::uint16_t* positions, std::size_t count, const T* olds, const T* news, ChangedWords& words) {
+HWY_INLINE void make_words(const std::uint16_t* positions, std::size_t count, const T* olds,
+                           const T* news, ChangedWords& words) {
   if constexpr (sizeof(T) >= 4) {
     std::memcpy(words.olds, olds, count * sizeof(T));
     std::memcpy(words.news, news, count * sizeof(T));
@@ -103,7 +118,8 @@ HWY_INLINE void make_words(const std::uint16_t* positions, std::size_t count, co
     const hn::Rebind<std::uint16_t, decltype(d)> d16;
     const hn::Rebind<T, decltype(d)> dt;
     for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-      const auto place = hn::And(hn::PromoteTo(d, hn::LoadU(d16, positions + i)), hn::Set(d, 32 / kBits - 1));
+      const auto place =
+          hn::And(hn::PromoteTo(d, hn::LoadU(d16, positions + i)), hn::Set(d, 32 / kBits - 1));
       const auto shift = hn::ShiftLeft < sizeof(T) == 1 ? 3 : 4 > (place);
       hn::Store(hn::Shl(hn::PromoteTo(d, hn::LoadU(dt, olds + i)), shift), d, words.olds + i);
       hn::Store(hn::Shl(hn::PromoteTo(d, hn::LoadU(dt, news + i)), shift), d, words.news + i);
@@ -112,8 +128,8 @@ HWY_INLINE void make_words(const std::uint16_t* positions, std::size_t count, co
 }
 
 template <class T>
-ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count, const std::byte* old_values,
-                          const std::byte* new_values) {
+ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count,
+                          const std::byte* old_values, const std::byte* new_values) {
   constexpr std::size_t kWordsEach = sizeof(T) == 8 ? 2 : 1;
   constexpr std::size_t kGroup = kGroupWords / kWordsEach;
   const T* olds = reinterpret_cast<const T*>(old_values);

@@ -1,12 +1,14 @@
-// Part of cpu_kernels.cpp, compiled for instruction sets with vectors of 512 bits: the state hash of changes.
+// Part of cpu_kernels.cpp, compiled for instruction sets with vectors of 512 bits: the state hash
+// of changes.
 
 using KeyPair = std::array<std::uint64_t, 2>;
 constexpr std::size_t kGroupWords = 128;
 constexpr std::size_t kRowWords = 32;
 constexpr std::size_t kNearStripes = 8;  // their keys fill two vectors
 
-// Changed words, a change of 8 bytes is two; zeros from the last one to the end of its row. And at how many bytes in their tables
-// the keys of each are. All of it is stored well before it is wanted: g++ 12 would take vectors apart in registers otherwise.
+// Changed words, a change of 8 bytes is two; zeros from the last one to the end of its row. And at
+// how many bytes in their tables the keys of each are. All of it is stored well before it is
+// wanted: g++ 12 would take vectors apart in registers otherwise.
 struct ChangedWords {
   alignas(64) std::uint32_t olds[kGroupWords];
   alignas(64) std::uint32_t news[kGroupWords];
@@ -15,16 +17,24 @@ struct ChangedWords {
   alignas(64) std::uint8_t near_lanes[2 * kGroupWords];  // see NearStripes
 };
 
-HWY_INLINE __mmask32 first_lanes(std::size_t count) { return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1; }
+HWY_INLINE __mmask32 first_lanes(std::size_t count) {
+  return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+}
 
-HWY_INLINE __m512i low_words(__m512i of_16_bits) { return _mm512_cvtepu16_epi32(_mm512_castsi512_si256(of_16_bits)); }
-HWY_INLINE __m512i high_words(__m512i of_16_bits) { return _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(of_16_bits, 1)); }
+HWY_INLINE __m512i low_words(__m512i of_16_bits) {
+  return _mm512_cvtepu16_epi32(_mm512_castsi512_si256(of_16_bits));
+}
+HWY_INLINE __m512i high_words(__m512i of_16_bits) {
+  return _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(of_16_bits, 1));
+}
 
 // Values of 1 or 2 bytes, a row of which `count` are there, as the words that they are part of.
 template <class T>
-HWY_INLINE void store_words(const T* values, std::size_t count, __m512i positions, std::uint32_t* words) {
+HWY_INLINE void store_words(const T* values, std::size_t count, __m512i positions,
+                            std::uint32_t* words) {
   constexpr int kInWord = 4 / sizeof(T) - 1;
-  const __m512i bits = _mm512_slli_epi16(_mm512_and_si512(positions, _mm512_set1_epi16(kInWord)), sizeof(T) == 1 ? 3 : 4);
+  const __m512i bits = _mm512_slli_epi16(_mm512_and_si512(positions, _mm512_set1_epi16(kInWord)),
+                                         sizeof(T) == 1 ? 3 : 4);
   __m512i loaded;
   if constexpr (sizeof(T) == 1) {
     loaded = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(first_lanes(count), values));
@@ -35,7 +45,8 @@ HWY_INLINE void store_words(const T* values, std::size_t count, __m512i position
   _mm512_store_si512(words + 16, _mm512_sllv_epi32(high_words(loaded), high_words(bits)));
 }
 
-// The stripes that a row's first word and the next ones are of, as far as two vectors hold their keys: where these begin.
+// The stripes that a row's first word and the next ones are of, as far as two vectors hold their
+// keys: where these begin.
 HWY_INLINE std::size_t near_begin(std::size_t first_stripe_key) {
   constexpr std::size_t kLast = (kMaxStripes - kNearStripes) * sizeof(KeyPair);
   return first_stripe_key < kLast ? first_stripe_key : kLast;
@@ -43,8 +54,8 @@ HWY_INLINE std::size_t near_begin(std::size_t first_stripe_key) {
 
 // Up to a row of changes: 32, or 16 of 8 bytes.
 template <class T>
-HWY_INLINE void store_row(const std::uint16_t* positions, std::size_t count, const T* olds, const T* news, ChangedWords& words,
-                          std::size_t first) {
+HWY_INLINE void store_row(const std::uint16_t* positions, std::size_t count, const T* olds,
+                          const T* news, ChangedWords& words, std::size_t first) {
   constexpr int kStripeShift = std::countr_zero(kStripeBytes / sizeof(T));
   constexpr int kPairShift = std::countr_zero(sizeof(KeyPair));
   constexpr int kInStripe = static_cast<int>((kStripeWords - 1) << kPairShift);
@@ -53,21 +64,26 @@ HWY_INLINE void store_row(const std::uint16_t* positions, std::size_t count, con
   __m512i stripe_keys;
   if constexpr (sizeof(T) == 8) {  // two words, side by side
     const __m512i wide = low_words(places);
-    const __m512i keys = _mm512_and_si512(_mm512_slli_epi32(wide, kPairShift + 1), _mm512_set1_epi32(kInStripe));
+    const __m512i keys =
+        _mm512_and_si512(_mm512_slli_epi32(wide, kPairShift + 1), _mm512_set1_epi32(kInStripe));
     const __m512i stripes = _mm512_slli_epi32(_mm512_srli_epi32(wide, kStripeShift), kPairShift);
-    word_keys = _mm512_or_si512(keys, _mm512_slli_epi32(_mm512_add_epi32(keys, _mm512_set1_epi32(sizeof(KeyPair))), 16));
+    word_keys = _mm512_or_si512(
+        keys, _mm512_slli_epi32(_mm512_add_epi32(keys, _mm512_set1_epi32(sizeof(KeyPair))), 16));
     stripe_keys = _mm512_or_si512(stripes, _mm512_slli_epi32(stripes, 16));
   } else {
     constexpr int kWordShift = kPairShift - std::countr_zero(4 / sizeof(T));
-    word_keys = _mm512_and_si512(_mm512_slli_epi16(places, kWordShift), _mm512_set1_epi16(kInStripe));
+    word_keys =
+        _mm512_and_si512(_mm512_slli_epi16(places, kWordShift), _mm512_set1_epi16(kInStripe));
     stripe_keys = _mm512_slli_epi16(_mm512_srli_epi16(places, kStripeShift), kPairShift);
   }
   _mm512_store_si512(words.word_keys + first, word_keys);
   _mm512_store_si512(words.stripe_keys + first, stripe_keys);
   const std::size_t begin = near_begin((positions[0] >> kStripeShift) * sizeof(KeyPair));
-  const __m512i lane = _mm512_srli_epi16(_mm512_sub_epi16(stripe_keys, _mm512_set1_epi16(static_cast<short>(begin))), 3);
+  const __m512i lane = _mm512_srli_epi16(
+      _mm512_sub_epi16(stripe_keys, _mm512_set1_epi16(static_cast<short>(begin))), 3);
   const __m512i next_lane = _mm512_add_epi16(lane, _mm512_set1_epi16(1));
-  _mm512_store_si512(words.near_lanes + 2 * first, _mm512_or_si512(lane, _mm512_slli_epi16(next_lane, 8)));
+  _mm512_store_si512(words.near_lanes + 2 * first,
+                     _mm512_or_si512(lane, _mm512_slli_epi16(next_lane, 8)));
   if constexpr (sizeof(T) <= 2) {
     store_words(olds, count, places, words.olds + first);
     store_words(news, count, places, words.news + first);
@@ -75,8 +91,10 @@ HWY_INLINE void store_row(const std::uint16_t* positions, std::size_t count, con
     const __mmask32 there = first_lanes(count * (sizeof(T) / 4));
     for (std::size_t i = 0; i < kRowWords; i += 16) {
       const auto part = static_cast<__mmask16>(there >> i);
-      _mm512_store_si512(words.olds + first + i, _mm512_maskz_loadu_epi32(part, olds + i / (sizeof(T) / 4)));
-      _mm512_store_si512(words.news + first + i, _mm512_maskz_loadu_epi32(part, news + i / (sizeof(T) / 4)));
+      _mm512_store_si512(words.olds + first + i,
+                         _mm512_maskz_loadu_epi32(part, olds + i / (sizeof(T) / 4)));
+      _mm512_store_si512(words.news + first + i,
+                         _mm512_maskz_loadu_epi32(part, news + i / (sizeof(T) / 4)));
     }
   }
 }
@@ -86,8 +104,9 @@ HWY_INLINE const KeyPair* pair_at(const KeyPair* keys, std::size_t bytes) {
 }
 
 HWY_INLINE __m512i load_pairs(const KeyPair* keys, const std::uint16_t* bytes) {
-  const auto load = [=](std::size_t i)
-                        HWY_ATTR { return _mm_load_si128(reinterpret_cast<const __m128i*>(pair_at(keys, bytes[i]))); };
+  const auto load = [=](std::size_t i) HWY_ATTR {
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(pair_at(keys, bytes[i])));
+  };
   __m512i pairs = _mm512_castsi128_si512(load(0));  // then loads that write a part: no shuffles
   pairs = _mm512_mask_broadcast_i64x2(pairs, 0x0c, load(1));
   pairs = _mm512_mask_broadcast_i64x2(pairs, 0x30, load(2));
@@ -97,7 +116,9 @@ HWY_INLINE __m512i load_pairs(const KeyPair* keys, const std::uint16_t* bytes) {
 // The keys of the stripes of any words.
 struct FarStripes {
   const std::uint16_t* stripe_keys;
-  HWY_INLINE __m512i pairs(std::size_t word) const { return load_pairs(kHashKeys.stripes.data(), stripe_keys + word); }
+  HWY_INLINE __m512i pairs(std::size_t word) const {
+    return load_pairs(kHashKeys.stripes.data(), stripe_keys + word);
+  }
 };
 
 // The same where the stripes of a row are near to each other, as they mostly are: out of registers.
@@ -110,14 +131,16 @@ struct NearStripes {
     return stripe_keys[count - 1] - std::size_t{stripe_keys[0]} < kNearStripes * sizeof(KeyPair);
   }
 
-  HWY_INLINE NearStripes(std::size_t first_stripe_key, const std::uint8_t* near_lanes) : lanes(near_lanes) {
+  HWY_INLINE NearStripes(std::size_t first_stripe_key, const std::uint8_t* near_lanes)
+      : lanes(near_lanes) {
     const KeyPair* keys = pair_at(kHashKeys.stripes.data(), near_begin(first_stripe_key));
     low = _mm512_loadu_si512(keys);
     high = _mm512_loadu_si512(keys + kNearStripes / 2);
   }
 
   HWY_INLINE __m512i pairs(std::size_t word) const {
-    const __m512i at = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes + 2 * word)));
+    const __m512i at =
+        _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes + 2 * word)));
     return _mm512_permutex2var_epi64(low, at, high);
   }
 };
@@ -142,7 +165,8 @@ class ChangeSums {
 
  private:
   template <class Stripes>
-  HWY_INLINE void add_row(const ChangedWords& words, std::size_t first, std::size_t count, const Stripes& stripes) {
+  HWY_INLINE void add_row(const ChangedWords& words, std::size_t first, std::size_t count,
+                          const Stripes& stripes) {
     for (std::size_t i = 0; i < count; i += 4) {
       const __m512i word_keys = load_pairs(kHashKeys.words.data(), words.word_keys + first + i);
       const __m512i keys = _mm512_mullo_epi64(word_keys, stripes.pairs(i));
@@ -169,8 +193,8 @@ class ChangeSums {
 };
 
 template <class T>
-ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count, const std::byte* old_values,
-                          const std::byte* new_values) {
+ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count,
+                          const std::byte* old_values, const std::byte* new_values) {
   constexpr std::size_t kWordsEach = sizeof(T) == 8 ? 2 : 1;
   constexpr std::size_t kRow = kRowWords / kWordsEach;
   constexpr std::size_t kGroup = kGroupWords / kWordsEach;

@@ -1,8 +1,11 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set: what a block of classes lists, class by class.
+// Part of cpu_kernels.cpp, compiled once for each instruction set: what a block of classes lists,
+// class by class.
 
 #if HWY_TARGET == HWY_AVX3_DL
 
-HWY_INLINE __m512i first_numbers() { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+HWY_INLINE __m512i first_numbers() {
+  return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
 
 // Of 16 numbers: each with all those before it.
 HWY_INLINE __m512i prefix_sums(__m512i v) {
@@ -13,7 +16,9 @@ HWY_INLINE __m512i prefix_sums(__m512i v) {
   return _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 8));
 }
 
-HWY_INLINE __m512i last_lane(__m512i v) { return _mm512_permutexvar_epi32(_mm512_set1_epi32(15), v); }
+HWY_INLINE __m512i last_lane(__m512i v) {
+  return _mm512_permutexvar_epi32(_mm512_set1_epi32(15), v);
+}
 
 HWY_INLINE std::uint64_t sum_of_lanes(__m512i v) {
   alignas(64) std::uint32_t lanes[16];
@@ -24,7 +29,8 @@ HWY_INLINE std::uint64_t sum_of_lanes(__m512i v) {
 }
 
 // The places of the bits that are set, from `first` on; writes 16 or 64 entries.
-HWY_INLINE std::size_t append_places(std::uint64_t bits, std::uint32_t first, std::uint32_t* places) {
+HWY_INLINE std::size_t append_places(std::uint64_t bits, std::uint32_t first,
+                                     std::uint32_t* places) {
   alignas(64) static constexpr auto kPlaces = [] {
     std::array<std::uint8_t, 64> all{};
     for (unsigned i = 0; i < 64; ++i) all[i] = static_cast<std::uint8_t>(i);
@@ -33,16 +39,24 @@ HWY_INLINE std::size_t append_places(std::uint64_t bits, std::uint32_t first, st
   const __m512i near = _mm512_maskz_compress_epi8(bits, _mm512_load_si512(kPlaces.data()));
   const __m512i begin = _mm512_set1_epi32(static_cast<int>(first));
   const auto total = static_cast<std::size_t>(std::popcount(bits));
-  _mm512_storeu_si512(places, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_castsi512_si128(near)), begin));
+  _mm512_storeu_si512(places,
+                      _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_castsi512_si128(near)), begin));
   if (total <= 16) [[likely]]
     return total;
-  _mm512_storeu_si512(places + 16, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 1)), begin));
-  _mm512_storeu_si512(places + 32, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 2)), begin));
-  _mm512_storeu_si512(places + 48, _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 3)), begin));
+  _mm512_storeu_si512(
+      places + 16,
+      _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 1)), begin));
+  _mm512_storeu_si512(
+      places + 32,
+      _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 2)), begin));
+  _mm512_storeu_si512(
+      places + 48,
+      _mm512_add_epi32(_mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32(near, 3)), begin));
   return total;
 }
 
-std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
+std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
+                         std::int8_t* values) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kChunk) {
     const __m512i chunk = _mm512_loadu_si512(bytes + i);
@@ -68,20 +82,23 @@ HWY_INLINE std::uint64_t nonzero_chunk(const std::int8_t* bytes) {
 
 HWY_INLINE void clear_chunk(std::int8_t* bytes) {
   const hn::ScalableTag<std::int8_t> d;
-  for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, bytes + lane);
+  for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d))
+    hn::StoreU(hn::Zero(d), d, bytes + lane);
 }
 
-// Calls visit(element, j) for the bits of rows, ascending, j from 0; and without harm, so visit() must bear it, for others. How
-// many bits a row has is hard to guess, and a wrong guess costs the time of a row: so as many as are likely are visited at any
-// rate.
+// Calls visit(element, j) for the bits of rows, ascending, j from 0; and without harm, so visit()
+// must bear it, for others. How many bits a row has is hard to guess, and a wrong guess costs the
+// time of a row: so as many as are likely are visited at any rate.
 class LikelyBits {
  public:
   template <class Visit>
   HWY_INLINE std::size_t visit(std::uint64_t bits, const Visit& visit) {
     const auto count = static_cast<unsigned>(std::popcount(bits));
     unsigned j = 0;
-    for (; j < likely_; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)) % 64, j);
-    for (; bits != 0; ++j, bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)), j);
+    for (; j < likely_; ++j, bits &= bits - 1)
+      visit(static_cast<unsigned>(std::countr_zero(bits)) % 64, j);
+    for (; bits != 0; ++j, bits &= bits - 1)
+      visit(static_cast<unsigned>(std::countr_zero(bits)), j);
     seen_ += count;
     if (++rows_ == kRows) {  // from what the last rows had
       likely_ = seen_ < kRows / 10 ? 0 : 1 + (seen_ + kRows / 2) / kRows;
@@ -99,7 +116,8 @@ class LikelyBits {
 };
 
 // Places inside a part first, in 16 bits: that is what compressing is fast for.
-std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
+std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
+                         std::int8_t* values) {
   constexpr std::size_t kPart = 4096;
   std::uint16_t near[kPart + kPositionSlack];
   LikelyBits likely;
@@ -109,7 +127,9 @@ std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* p
     std::size_t own = 0;
     for (std::size_t at = 0; at < left; at += kChunk) {
       const std::uint64_t bits = low_bits(nonzero_chunk(bytes + i + at), left - at);
-      own += likely.visit(bits, [&](unsigned place, unsigned j) HWY_ATTR { near[own + j] = static_cast<std::uint16_t>(at + place); });
+      own += likely.visit(bits, [&](unsigned place, unsigned j) HWY_ATTR {
+        near[own + j] = static_cast<std::uint16_t>(at + place);
+      });
     }
     for (std::size_t j = 0; j < own; ++j) {
       places[found + j] = static_cast<std::uint32_t>(i) + near[j];
@@ -125,22 +145,25 @@ std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* p
 
 #endif
 
-void split_byte_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyond, std::uint64_t* negative) {
+void split_byte_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyond,
+                      std::uint64_t* negative) {
   const hn::ScalableTag<std::int8_t> d;
   for (std::size_t i = 0; i < count; i += kChunk) {
     std::uint64_t bits = 0;
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
       const auto step = hn::LoadU(d, steps + i + lane);
       bits |= bits_of(d, hn::Lt(step, hn::Zero(d))) << lane;
-      hn::StoreU(hn::Sub(hn::Abs(step), hn::Set(d, 1)), d, beyond + i + lane);  // -128: 127, modulo 256
+      hn::StoreU(hn::Sub(hn::Abs(step), hn::Set(d, 1)), d,
+                 beyond + i + lane);  // -128: 127, modulo 256
     }
     negative[i / kChunk] = low_bits(bits, count - i);
   }
   if (count % kChunk == 0) negative[count / kChunk] = 0;
 }
 
-std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift, std::uint32_t mark_base,
-                          std::uint16_t* remainders, std::uint32_t* marks) {
+std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift,
+                          std::uint32_t mark_base, std::uint16_t* remainders,
+                          std::uint32_t* marks) {
   const std::uint32_t low = (1u << shift) - 1;
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
@@ -150,10 +173,12 @@ std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigne
   __m512i base = _mm512_set1_epi32(static_cast<int>(mark_base - 1));  // the mark before
   for (; i + 16 <= count; i += 16) {
     const __m512i own = _mm512_loadu_si512(ranks + i);
-    const __m512i gaps = _mm512_sub_epi32(_mm512_sub_epi32(own, _mm512_alignr_epi32(own, ranks_before, 15)), one);
+    const __m512i gaps =
+        _mm512_sub_epi32(_mm512_sub_epi32(own, _mm512_alignr_epi32(own, ranks_before, 15)), one);
     ranks_before = own;
     const __m512i remainder = _mm512_and_si512(gaps, _mm512_set1_epi32(static_cast<int>(low)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(remainders + i), _mm512_cvtepi32_epi16(remainder));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(remainders + i),
+                        _mm512_cvtepi32_epi16(remainder));
     const __m512i within = prefix_sums(_mm512_add_epi32(_mm512_srl_epi32(gaps, by_shift), one));
     _mm512_storeu_si512(marks + i, _mm512_add_epi32(base, within));
     base = _mm512_add_epi32(base, last_lane(within));
@@ -171,8 +196,9 @@ std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigne
   return mark_base;
 }
 
-std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* marks, std::size_t count, unsigned shift,
-                         std::uint32_t mark_base, std::uint32_t* ranks) {
+std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* marks,
+                         std::size_t count, unsigned shift, std::uint32_t mark_base,
+                         std::uint32_t* ranks) {
   if (count == 0) return 0;
   std::uint64_t sum = 0;  // without modulus
   std::size_t i = 0;
@@ -181,12 +207,15 @@ std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* m
   __m512i before = _mm512_setzero_si512();
   __m512i each = _mm512_setzero_si512();  // at most 2^14 numbers below 2^16 in a lane
   for (; i + 16 <= count; i += 16) {
-    const __m512i own = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(remainders + i)));
+    const __m512i own =
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(remainders + i)));
     each = _mm512_add_epi32(each, own);
     const __m512i within = prefix_sums(own);
-    const __m512i places = _mm512_add_epi32(first_numbers(), _mm512_set1_epi32(static_cast<int>(i)));
+    const __m512i places =
+        _mm512_add_epi32(first_numbers(), _mm512_set1_epi32(static_cast<int>(i)));
     const __m512i gone =
-        _mm512_sub_epi32(_mm512_loadu_si512(marks + i), _mm512_add_epi32(places, _mm512_set1_epi32(static_cast<int>(mark_base))));
+        _mm512_sub_epi32(_mm512_loadu_si512(marks + i),
+                         _mm512_add_epi32(places, _mm512_set1_epi32(static_cast<int>(mark_base))));
     const __m512i sums = _mm512_add_epi32(_mm512_add_epi32(within, before), places);
     _mm512_storeu_si512(ranks + i, _mm512_add_epi32(_mm512_sll_epi32(gone, by_shift), sums));
     before = _mm512_add_epi32(before, last_lane(within));
@@ -195,13 +224,17 @@ std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* m
 #endif
   for (; i < count; ++i) {
     sum += remainders[i];
-    ranks[i] = static_cast<std::uint32_t>((std::uint64_t{marks[i] - mark_base - static_cast<std::uint32_t>(i)} << shift) + sum + i);
+    ranks[i] = static_cast<std::uint32_t>(
+        (std::uint64_t{marks[i] - mark_base - static_cast<std::uint32_t>(i)} << shift) + sum + i);
   }
-  return (std::uint64_t{marks[count - 1] - mark_base - static_cast<std::uint32_t>(count - 1)} << shift) + sum + (count - 1);
+  return (std::uint64_t{marks[count - 1] - mark_base - static_cast<std::uint32_t>(count - 1)}
+          << shift) +
+         sum + (count - 1);
 }
 
-bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count, std::uint32_t mark_base,
-                unsigned exponent, std::uint32_t* sizes) {
+bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
+                std::size_t count, std::uint32_t mark_base, unsigned exponent,
+                std::uint32_t* sizes) {
   if (count == 0) return true;
   bool is_valid = true;
   std::size_t i = 0;
@@ -209,12 +242,14 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
   const __m512i one = _mm512_set1_epi32(1);
   const __m512i exponents = _mm512_set1_epi32(static_cast<int>(exponent));
   const __m512i least = _mm512_sllv_epi32(one, exponents);
-  __m512i at = _mm512_set1_epi32(static_cast<int>(bit % 8));  // fewer than 2^18 * 22 bits: 32 are enough
+  __m512i at =
+      _mm512_set1_epi32(static_cast<int>(bit % 8));  // fewer than 2^18 * 22 bits: 32 are enough
   const std::byte* from = bits + bit / 8;
   __m512i ones_before = _mm512_set1_epi32(static_cast<int>(mark_base - 1));
   for (; is_valid && i + 16 <= count; i += 16) {
     const __m512i ones = _mm512_loadu_si512(marks + i);
-    const __m512i zeros = _mm512_sub_epi32(_mm512_sub_epi32(ones, _mm512_alignr_epi32(ones, ones_before, 15)), one);
+    const __m512i zeros =
+        _mm512_sub_epi32(_mm512_sub_epi32(ones, _mm512_alignr_epi32(ones, ones_before, 15)), one);
     ones_before = ones;
     is_valid = _mm512_cmpgt_epu32_mask(zeros, _mm512_set1_epi32(kMostSizeZeros)) == 0;
     if (!is_valid) break;
@@ -222,7 +257,8 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
     const __m512i ends = prefix_sums(lengths);
     const __m512i places = _mm512_add_epi32(at, _mm512_sub_epi32(ends, lengths));
     const __m512i words = _mm512_i32gather_epi32(_mm512_srli_epi32(places, 3), from, 1);
-    const __m512i shifted = _mm512_srlv_epi32(words, _mm512_and_si512(places, _mm512_set1_epi32(7)));
+    const __m512i shifted =
+        _mm512_srlv_epi32(words, _mm512_and_si512(places, _mm512_set1_epi32(7)));
     const __m512i more = _mm512_sllv_epi32(one, lengths);
     const __m512i suffixes = _mm512_and_si512(shifted, _mm512_sub_epi32(more, one));
     _mm512_storeu_si512(sizes + i, _mm512_sub_epi32(_mm512_add_epi32(suffixes, more), least));
@@ -235,7 +271,9 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
     next = marks[i] + 1;
     is_valid = zeros <= kMostSizeZeros;
     const unsigned length = (zeros & 31) + exponent;
-    sizes[i] = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length) + (std::uint64_t{1} << length)) - (1u << exponent);
+    sizes[i] = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length) +
+                                          (std::uint64_t{1} << length)) -
+               (1u << exponent);
     bit += length;
   }
   return is_valid;
@@ -268,8 +306,8 @@ void write_long_marks(const std::uint32_t* marks, std::size_t count, BitWriter& 
   out = writer;
 }
 
-std::size_t find_long_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count,
-                            std::uint32_t* marks) {
+std::size_t find_long_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                            std::size_t count, std::uint32_t* marks) {
   std::size_t found = 0;
   for (std::uint64_t i = 0; i < limit && found < count; i += kChunk) {
     std::uint64_t word = low_bits(load_bits(bits, bit + i), limit - i);
@@ -277,14 +315,16 @@ std::size_t find_long_marks(const std::byte* bits, std::uint64_t bit, std::uint6
     // At most 64 more than asked for, which is the slack; `marks` has room for `count`.
     for (std::uint32_t at = static_cast<std::uint32_t>(i); word != 0; word >>= 16, at += 16) {
       const auto part = static_cast<__mmask16>(word);
-      const __m512i places = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(at)),
-                                              _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+      const __m512i places =
+          _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(at)),
+                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
       _mm512_storeu_si512(marks + found, _mm512_maskz_compress_epi32(part, places));
       found += static_cast<std::size_t>(std::popcount(static_cast<std::uint32_t>(part)));
     }
 #else
     for (; word != 0; word &= word - 1) {
-      marks[found++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(std::countr_zero(word));
+      marks[found++] =
+          static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(std::countr_zero(word));
     }
 #endif
   }

@@ -1,13 +1,16 @@
-// Part of cpu_kernels.cpp, compiled for instruction sets without VBMI2: rows of 64 elements are sorted into classes as mask bits.
+// Part of cpu_kernels.cpp, compiled for instruction sets without VBMI2: rows of 64 elements are
+// sorted into classes as mask bits.
 
 HWY_INLINE std::int8_t byte_step(std::uint16_t old_value, std::uint16_t new_value) {
-  const auto near_ord = [](std::uint16_t value) { return value ^ ((value & 0x8000) != 0 ? 0x7fff : 0); };
+  const auto near_ord = [](std::uint16_t value) {
+    return value ^ ((value & 0x8000) != 0 ? 0x7fff : 0);
+  };
   const int step = static_cast<std::int16_t>(near_ord(new_value) - near_ord(old_value));
   return static_cast<std::int8_t>(step < -128 ? -128 : step > 127 ? 127 : step);
 }
 
-// kCount classes, the elements of each in a row of 64 as bits, and their places among the bytes. Without loops over classes: what a
-// constant numbers can stay in registers.
+// kCount classes, the elements of each in a row of 64 as bits, and their places among the bytes.
+// Without loops over classes: what a constant numbers can stay in registers.
 template <unsigned kCount, class Byte>
 class MaskCursors {
  public:
@@ -21,10 +24,12 @@ class MaskCursors {
   }
 
   void store_ranks(const Byte* steps, ClassRanks& ranks) const {
-    for (unsigned c = 0; c < kCount; ++c) ranks[c] = static_cast<std::uint32_t>(next_[c] - (steps + c * kClassStride));
+    for (unsigned c = 0; c < kCount; ++c)
+      ranks[c] = static_cast<std::uint32_t>(next_[c] - (steps + c * kClassStride));
   }
 
-  // Sorts a row of `count` <= 64 elements. kFind: returns which of them have a byte that is not zero.
+  // Sorts a row of `count` <= 64 elements. kFind: returns which of them have a byte that is not
+  // zero.
   template <bool kFind>
   HWY_INLINE std::uint64_t sort(const std::byte* at, std::size_t count) {
     if (count < kChunk) {
@@ -39,7 +44,9 @@ class MaskCursors {
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d8)) {
       const auto low = hn::LoadU(d16, values + lane);
       const auto high = hn::LoadU(d16, values + lane + hn::Lanes(d16));
-      hn::Store(hn::ConcatOdd(d8, hn::BitCast(d8, hn::Add(high, high)), hn::BitCast(d8, hn::Add(low, low))), d8, keys_ + lane);
+      hn::Store(hn::ConcatOdd(d8, hn::BitCast(d8, hn::Add(high, high)),
+                              hn::BitCast(d8, hn::Add(low, low))),
+                d8, keys_ + lane);
     }
     return sort_classes<kFind>(low_bits(~std::uint64_t{0}, count));
   }
@@ -85,8 +92,9 @@ class MaskCursors {
 };
 
 template <unsigned kCount>
-std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                            const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, const ClassOutput& out) {
+std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count,
+                            std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                            std::int8_t* steps, const ClassOutput& out) {
   MaskCursors<kCount, std::int8_t> classes(cut, ranks, steps);
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kChunk) {
@@ -97,9 +105,11 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
     prefetch_row(b);
     std::uint64_t bits = 0;
     if (row == kChunk) {
-      bits = differing(reinterpret_cast<const std::uint16_t*>(a), reinterpret_cast<const std::uint16_t*>(b));
+      bits = differing(reinterpret_cast<const std::uint16_t*>(a),
+                       reinterpret_cast<const std::uint16_t*>(b));
     } else {
-      for (std::size_t j = 0; j < row; ++j) bits |= std::uint64_t{std::memcmp(a + 2 * j, b + 2 * j, 2) != 0} << j;
+      for (std::size_t j = 0; j < row; ++j)
+        bits |= std::uint64_t{std::memcmp(a + 2 * j, b + 2 * j, 2) != 0} << j;
     }
     classes.template sort<false>(a, row);
     for (; bits != 0; bits &= bits - 1, ++found) {
@@ -117,14 +127,16 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
 }
 
 template <unsigned kCount>
-std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                            const std::int8_t* steps, std::uint16_t* positions, std::int8_t* found_steps) {
+std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint32_t first,
+                            const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                            std::uint16_t* positions, std::int8_t* found_steps) {
   MaskCursors<kCount, const std::int8_t> classes(cut, ranks, steps);
   LikelyBits likely;
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; i += kChunk) {
     prefetch_row(held + 2 * i);
-    const std::uint64_t bits = classes.template sort<true>(held + 2 * i, count - i < kChunk ? count - i : kChunk);
+    const std::uint64_t bits =
+        classes.template sort<true>(held + 2 * i, count - i < kChunk ? count - i : kChunk);
     found += likely.visit(bits, [&](unsigned element, unsigned j) HWY_ATTR {
       found_steps[found + j] = classes.byte_of(element);
       positions[found + j] = static_cast<std::uint16_t>(first + i + element);
@@ -135,15 +147,18 @@ std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint3
 }
 
 template <unsigned kCount>
-AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                          const std::int8_t* steps, std::uint16_t* far_places) {
-  constexpr std::size_t kPart = 4096;  // is found before it is added to: it stays in the nearest cache
+AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t first,
+                          const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                          std::uint16_t* far_places) {
+  constexpr std::size_t kPart =
+      4096;  // is found before it is added to: it stays in the nearest cache
   std::uint16_t positions[kPart + kPositionSlack];
   std::int8_t found_steps[kPart + kPositionSlack];
   AddedSteps added;
   for (std::size_t i = 0; i < count; i += kPart) {
     const std::size_t own = count - i < kPart ? count - i : kPart;
-    const std::size_t found = find_in_classes<kCount>(held + 2 * i, own, 0, cut, ranks, steps, positions, found_steps);
+    const std::size_t found =
+        find_in_classes<kCount>(held + 2 * i, own, 0, cut, ranks, steps, positions, found_steps);
     added.found += found;
     for (std::size_t j = 0; j < found; ++j) {
       const int step = found_steps[j];
@@ -152,7 +167,8 @@ AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t firs
         continue;
       }
       std::byte* at = held + 2 * (i + positions[j]);
-      const auto value = add_step<std::uint16_t, true>(load_one<std::uint16_t>(at), static_cast<std::uint16_t>(step));
+      const auto value = add_step<std::uint16_t, true>(load_one<std::uint16_t>(at),
+                                                       static_cast<std::uint16_t>(step));
       std::memcpy(at, &value, sizeof value);
     }
   }

@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled for instruction sets with VBMI2: a row of 64 elements is sorted into classes by compressing its
-// steps' bytes, and expanding is the way back.
+// Part of cpu_kernels.cpp, compiled for instruction sets with VBMI2: a row of 64 elements is sorted
+// into classes by compressing its steps' bytes, and expanding is the way back.
 
 // 64 elements' bytes out of their words: those at odd places, or all with saturation.
 HWY_INLINE __m512i odd_bytes(__m512i low, __m512i high) {
@@ -34,7 +34,8 @@ struct ClassCursors {
   // No loops: an array that is indexed by a variable does not stay in registers.
   template <unsigned kClass = 0>
   HWY_INLINE void load(const ClassCut& cut, const ClassRanks& ranks, Byte* steps) {
-    lowest[kClass] = _mm512_set1_epi8(static_cast<char>(cut.lowest[kClass]));  // past the cut's count 0, too: never reached
+    lowest[kClass] = _mm512_set1_epi8(
+        static_cast<char>(cut.lowest[kClass]));  // past the cut's count 0, too: never reached
     next[kClass] = steps + kClass * kClassStride + ranks[kClass];
     if constexpr (kClass + 1 < kCount) load<kClass + 1>(cut, ranks, steps);
   }
@@ -44,8 +45,9 @@ struct ClassCursors {
     if constexpr (kClass + 1 < kCount) store_ranks<kClass + 1>(steps, ranks);
   }
 
-  // `above`: those of the classes before. No class waits for the one before it: the compares are independent, and where the row is
-  // whole they are not masked, which would cost as much again. `valid`: the row's elements.
+  // `above`: those of the classes before. No class waits for the one before it: the compares are
+  // independent, and where the row is whole they are not masked, which would cost as much again.
+  // `valid`: the row's elements.
   template <bool kWhole, unsigned kClass = 0>
   HWY_INLINE void put(__m512i keys, __m512i steps, __mmask64 valid, __mmask64 above = 0) {
     const __mmask64 reached = reached_by<kClass>(keys);
@@ -64,7 +66,8 @@ struct ClassCursors {
     const __m512i steps = _mm512_maskz_expand_epi8(own, loaded);
     next[kClass] += std::popcount(static_cast<std::uint64_t>(own));
     if constexpr (kClass + 1 == kCount) return steps;
-    if constexpr (kClass + 1 < kCount) return _mm512_or_si512(steps, take<kWhole, kClass + 1>(keys, valid, reached));
+    if constexpr (kClass + 1 < kCount)
+      return _mm512_or_si512(steps, take<kWhole, kClass + 1>(keys, valid, reached));
   }
 
   template <unsigned kClass>
@@ -88,40 +91,46 @@ struct ClassRow {  // of 64 elements; zeros after the last
       high = _mm512_loadu_si512(at + 64);
     } else {
       low = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid), at);
-      high = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32), at + (valid >> 32 != 0 ? 64 : 0));
+      high = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(valid >> 32),
+                                      at + (valid >> 32 != 0 ? 64 : 0));
     }
   }
 };
 
 // The row's changes, as bits.
 template <bool kWhole, unsigned kCount>
-HWY_INLINE std::uint64_t sort_row(const std::byte* base, const std::byte* target, std::uint64_t valid,
-                                  ClassCursors<kCount, std::int8_t>& classes) {
+HWY_INLINE std::uint64_t sort_row(const std::byte* base, const std::byte* target,
+                                  std::uint64_t valid, ClassCursors<kCount, std::int8_t>& classes) {
   const ClassRow<kWhole> a(base, valid);
   const ClassRow<kWhole> b(target, valid);
   const __m512i low = _mm512_sub_epi16(near_ord(b.low), near_ord(a.low));
   const __m512i high = _mm512_sub_epi16(near_ord(b.high), near_ord(a.high));
   classes.template put<kWhole>(keys_of(a.low, a.high), saturated_bytes(low, high), valid);
-  return _mm512_cmpneq_epi16_mask(a.low, b.low) | static_cast<std::uint64_t>(_mm512_cmpneq_epi16_mask(a.high, b.high)) << 32;
+  return _mm512_cmpneq_epi16_mask(a.low, b.low) |
+         static_cast<std::uint64_t>(_mm512_cmpneq_epi16_mask(a.high, b.high)) << 32;
 }
 
 template <unsigned kCount>
-std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                            const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, const ClassOutput& out) {
+std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std::size_t count,
+                            std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                            std::int8_t* steps, const ClassOutput& out) {
   ClassCursors<kCount, std::int8_t> classes;
   classes.load(cut, ranks, steps);
   std::size_t found = 0;
-  const ChangeOutput<std::uint16_t> all{out.positions, reinterpret_cast<std::uint16_t*>(out.old_values),
+  const ChangeOutput<std::uint16_t> all{out.positions,
+                                        reinterpret_cast<std::uint16_t*>(out.old_values),
                                         reinterpret_cast<std::uint16_t*>(out.new_values)};
   const auto take_row = [&](auto whole, std::size_t i) HWY_ATTR {
     const std::byte* a = base + 2 * i;
     const std::byte* b = target + 2 * i;
     prefetch_row(a);
     prefetch_row(b);
-    const std::uint64_t row = sort_row<whole.value>(a, b, low_bits(~std::uint64_t{0}, count - i), classes);
+    const std::uint64_t row =
+        sort_row<whole.value>(a, b, low_bits(~std::uint64_t{0}, count - i), classes);
     const std::uint32_t row_first = first + static_cast<std::uint32_t>(i);
     if constexpr (whole.value) {
-      found += append_changes(row, TwoLines::load(a), TwoLines::load(b), row_first, all.after(found));
+      found +=
+          append_changes(row, TwoLines::load(a), TwoLines::load(b), row_first, all.after(found));
     } else {
       std::size_t next = found;
       found += append_set_bits(row, row_first, out.positions + found);
@@ -139,8 +148,9 @@ std::size_t diff_in_classes(const std::byte* base, const std::byte* target, std:
 }
 
 template <unsigned kCount>
-std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                            const std::int8_t* steps, std::uint16_t* positions, std::int8_t* found_steps) {
+std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint32_t first,
+                            const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                            std::uint16_t* positions, std::int8_t* found_steps) {
   ClassCursors<kCount, const std::int8_t> classes;
   classes.load(cut, ranks, steps);
   std::size_t found = 0;
@@ -164,8 +174,9 @@ std::size_t find_in_classes(const std::byte* held, std::size_t count, std::uint3
 }
 
 template <unsigned kCount>
-AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                          const std::int8_t* steps, std::uint16_t* far_places) {
+AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t first,
+                          const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                          std::uint16_t* far_places) {
   ClassCursors<kCount, const std::int8_t> classes;
   classes.load(cut, ranks, steps);
   AddedSteps added;
@@ -174,21 +185,27 @@ AddedSteps add_in_classes(std::byte* held, std::size_t count, std::uint32_t firs
     const std::uint64_t valid = low_bits(~std::uint64_t{0}, count - i);
     const ClassRow<whole.value> row(at, valid);
     __m512i own = classes.template take<whole.value>(keys_of(row.low, row.high), valid);
-    added.found += static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(_mm512_test_epi8_mask(own, own))));
-    const __mmask64 far = _mm512_cmpgt_epu8_mask(_mm512_abs_epi8(own), _mm512_set1_epi8(kFarStep - 1));
+    added.found += static_cast<std::size_t>(
+        std::popcount(static_cast<std::uint64_t>(_mm512_test_epi8_mask(own, own))));
+    const __mmask64 far =
+        _mm512_cmpgt_epu8_mask(_mm512_abs_epi8(own), _mm512_set1_epi8(kFarStep - 1));
     if (far != 0) [[unlikely]] {
       own = _mm512_maskz_mov_epi8(_knot_mask64(far), own);
-      added.far += append_set_bits(far, first + static_cast<std::uint32_t>(i), far_places + added.far);
+      added.far +=
+          append_set_bits(far, first + static_cast<std::uint32_t>(i), far_places + added.far);
     }
-    const __m512i low = _mm512_add_epi16(near_ord(row.low), _mm512_cvtepi8_epi16(_mm512_castsi512_si256(own)));
-    const __m512i high = _mm512_add_epi16(near_ord(row.high), _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(own, 1)));
+    const __m512i low =
+        _mm512_add_epi16(near_ord(row.low), _mm512_cvtepi8_epi16(_mm512_castsi512_si256(own)));
+    const __m512i high = _mm512_add_epi16(near_ord(row.high),
+                                          _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(own, 1)));
     if constexpr (whole.value) {
       // Whether or not something changes: at 1 % a branch costs more than the stores.
       _mm512_storeu_si512(at, near_ord(low));
       _mm512_storeu_si512(at + 64, near_ord(high));
     } else {
       _mm512_mask_storeu_epi16(at, static_cast<__mmask32>(valid), near_ord(low));
-      if (valid >> 32 != 0) _mm512_mask_storeu_epi16(at + 64, static_cast<__mmask32>(valid >> 32), near_ord(high));
+      if (valid >> 32 != 0)
+        _mm512_mask_storeu_epi16(at + 64, static_cast<__mmask32>(valid >> 32), near_ord(high));
     }
   };
   const std::size_t whole_rows = count / kChunk * kChunk;

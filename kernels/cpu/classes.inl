@@ -1,5 +1,6 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set: elements by their exponent classes. Branches on what a row of 64
-// elements holds were the cost of all other ways: at 1 % changes, half of the rows have one.
+// Part of cpu_kernels.cpp, compiled once for each instruction set: elements by their exponent
+// classes. Branches on what a row of 64 elements holds were the cost of all other ways: at 1 %
+// changes, half of the rows have one.
 
 struct ClassOutput {
   std::uint16_t* positions;
@@ -30,21 +31,24 @@ HWY_INLINE void prefetch_row(const std::byte* at) {
     return call<kMaxClasses>;               \
   } while (false)
 
-std::size_t diff_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                         const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, std::uint16_t* positions,
-                         std::byte* old_values, std::byte* new_values) {
+std::size_t diff_classes(const std::byte* base, const std::byte* target, std::size_t count,
+                         std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                         std::int8_t* steps, std::uint16_t* positions, std::byte* old_values,
+                         std::byte* new_values) {
   const auto body = [&] { SPARCL_FOR_CLASS_COUNT(cut.count, diff_in_classes); }();
   return body(base, target, count, first, cut, ranks, steps, {positions, old_values, new_values});
 }
 
-std::size_t find_class_steps(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                             const std::int8_t* steps, std::uint16_t* positions, std::int8_t* found_steps) {
+std::size_t find_class_steps(const std::byte* held, std::size_t count, std::uint32_t first,
+                             const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                             std::uint16_t* positions, std::int8_t* found_steps) {
   const auto body = [&] { SPARCL_FOR_CLASS_COUNT(cut.count, find_in_classes); }();
   return body(held, count, first, cut, ranks, steps, positions, found_steps);
 }
 
-AddedSteps add_class_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                           const std::int8_t* steps, std::uint16_t* far_places) {
+AddedSteps add_class_steps(std::byte* held, std::size_t count, std::uint32_t first,
+                           const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                           std::uint16_t* far_places) {
   const auto body = [&] { SPARCL_FOR_CLASS_COUNT(cut.count, add_in_classes); }();
   return body(held, count, first, cut, ranks, steps, far_places);
 }

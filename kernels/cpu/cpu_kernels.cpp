@@ -1,12 +1,15 @@
-// SIMD bodies, written once with Highway and compiled for each instruction set: foreach_target.h includes this file again for each
-// one. Only this file plays that game; the .inl files are its chapters.
+// SIMD bodies, written once with Highway and compiled for each instruction set: foreach_target.h
+// includes this file again for each one. Only this file plays that game; the .inl files are its
+// chapters.
 
 #define HWY_WANT_AVX3_DL 1  // VBMI2's compress of 16-bit lanes is what the diff lives on
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/cpu_kernels.cpp"
-#include <hwy/foreach_target.h>
+// clang-format off
+#include <hwy/foreach_target.h>  // first
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
+// clang-format on
 
 #include <bit>
 #include <cstring>
@@ -18,12 +21,13 @@
 #include "kernels/kernel_set.hpp"
 #include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
-#include "kernels/ref/ref_reduce.hpp"
 #include "kernels/ref/ref_entry_sum.hpp"
+#include "kernels/ref/ref_reduce.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace sparcl::kernels::HWY_NAMESPACE {
-#if HWY_TARGET == HWY_SCALAR  // a machine without SIMD, or a compiler without EMU128: the reference is as good
+#if HWY_TARGET == \
+    HWY_SCALAR  // a machine without SIMD, or a compiler without EMU128: the reference is as good
 
 void fill_kernel_set(KernelSet& set) { set = reference_kernels(); }
 
@@ -32,7 +36,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// clang-format off: bits.inl comes first, the others use it
+// In this order: bits.inl comes first, the others use it.
+// clang-format off
 #include "kernels/cpu/bits.inl"
 
 #include "kernels/cpu/access.inl"
@@ -73,15 +78,17 @@ ElementKernels elements_of() {
           hash_changes<T>,
           {split_steps<Signed, false>, add_steps<Signed, false>, add_steps_at<T, false>},
           {split_steps<Signed, true>, add_steps<Signed, true>, add_steps_at<T, true>},
-          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
+          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(),
+           select_of<T, Numbers::kFloat>()}};
 }
 
 }  // namespace
 
 void fill_kernel_set(KernelSet& set) {
   set.space = MemorySpace::kHost;
-  set.elements = {elements_of<std::uint8_t, std::int8_t>(), elements_of<std::uint16_t, std::int16_t>(),
-                  elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
+  set.elements = {
+      elements_of<std::uint8_t, std::int8_t>(), elements_of<std::uint16_t, std::int16_t>(),
+      elements_of<std::uint32_t, std::int32_t>(), elements_of<std::uint64_t, std::int64_t>()};
   set.lists = {split_gaps<std::uint16_t>,
                join_gaps<std::uint16_t>,
                split_gaps<std::uint32_t>,
@@ -98,8 +105,9 @@ void fill_kernel_set(KernelSet& set) {
   set.reduces = reduces();
   set.accumulates = accumulates();
   set.entries = entries();
-  set.classes = {diff_classes, find_class_steps, add_class_steps,  take_nonzero,    split_byte_steps,
-                 split_ranks,  join_ranks,       write_long_marks, find_long_marks, read_sizes};
+  set.classes = {diff_classes,     find_class_steps, add_class_steps, take_nonzero,
+                 split_byte_steps, split_ranks,      join_ranks,      write_long_marks,
+                 find_long_marks,  read_sizes};
 }
 
 #endif

@@ -1,7 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-// Far enough to hide DRAM behind compares, near enough not to leave L1: 4 KiB measured 10 % faster than 2, 8 no faster
-// (bench/codec).
+// Far enough to hide DRAM behind compares, near enough not to leave L1: 4 KiB measured 10 % faster
+// than 2, 8 no faster (bench/codec).
 constexpr std::size_t kPrefetchBytes = 4096;
 
 template <class T>
@@ -23,14 +23,16 @@ HWY_INLINE void prefetch_chunk(const T* a, const T* b) {
 }
 
 template <class T>
-std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions) {
+std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count,
+                 std::uint32_t first, std::uint16_t* positions) {
   const T* a = reinterpret_cast<const T*>(base);
   const T* b = reinterpret_cast<const T*>(target);
   std::size_t found = 0;
   std::size_t i = 0;
   for (; i + kChunk <= count; i += kChunk) {
     prefetch_chunk(a + i, b + i);
-    found += append_set_bits(differing(a + i, b + i), first + static_cast<std::uint32_t>(i), positions + found);
+    found += append_set_bits(differing(a + i, b + i), first + static_cast<std::uint32_t>(i),
+                             positions + found);
   }
   for (; i < count; ++i) {
     positions[found] = static_cast<std::uint16_t>(first + i);
@@ -39,7 +41,8 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
   return found;
 }
 
-// Elements whose changes are taken together, when it is known how many they are and while both arrays' parts are in L1.
+// Elements whose changes are taken together, when it is known how many they are and while both
+// arrays' parts are in L1.
 template <class T>
 constexpr std::size_t kGroup = 4096 / sizeof(T);
 
@@ -49,28 +52,36 @@ struct ChangeOutput {
   T* olds;
   T* news;
 
-  HWY_INLINE ChangeOutput after(std::size_t count) const { return {positions + count, olds + count, news + count}; }
+  HWY_INLINE ChangeOutput after(std::size_t count) const {
+    return {positions + count, olds + count, news + count};
+  }
 };
 
 // One element of a chunk, the first of `bits`; where none is set, any.
 template <class T>
-HWY_INLINE void take_first(std::uint64_t bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
+HWY_INLINE void take_first(std::uint64_t bits, std::uint32_t first, const T* a, const T* b,
+                           ChangeOutput<T> out) {
   const auto place = static_cast<std::size_t>(std::countr_zero(bits)) % kChunk;
   *out.positions = static_cast<std::uint16_t>(first + place);
   std::memcpy(out.olds, a + place, sizeof(T));
   std::memcpy(out.news, b + place, sizeof(T));
 }
 
-// Those of a group, kAtOnce of each chunk whether it has so many or not: a guess of how many it has would often be wrong.
+// Those of a group, kAtOnce of each chunk whether it has so many or not: a guess of how many it has
+// would often be wrong.
 template <class T, std::size_t kAtOnce>
-HWY_INLINE void take_few(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
+HWY_INLINE void take_few(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b,
+                         ChangeOutput<T> out) {
   static_assert(kAtOnce * sizeof(T) <= kValueSlackBytes && kAtOnce <= kPositionSlack);
-  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk, first += kChunk, a += kChunk, b += kChunk) {
+  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk;
+       ++chunk, first += kChunk, a += kChunk, b += kChunk) {
     std::uint64_t left = bits[chunk];
     const auto total = static_cast<std::size_t>(std::popcount(left));
-    for (std::size_t i = 0; i < kAtOnce; ++i, left &= left - 1) take_first(left, first, a, b, out.after(i));
+    for (std::size_t i = 0; i < kAtOnce; ++i, left &= left - 1)
+      take_first(left, first, a, b, out.after(i));
     if (left != 0) [[unlikely]] {
-      for (std::size_t i = kAtOnce; i < total; ++i, left &= left - 1) take_first(left, first, a, b, out.after(i));
+      for (std::size_t i = kAtOnce; i < total; ++i, left &= left - 1)
+        take_first(left, first, a, b, out.after(i));
     }
     out = out.after(total);
   }
@@ -90,14 +101,17 @@ HWY_INLINE void compress_values(std::uint64_t bits, const T* from, T* values) {
 #endif
 
 template <class T>
-HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b, ChangeOutput<T> out) {
-  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk; ++chunk, first += kChunk, a += kChunk, b += kChunk) {
+HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b,
+                          ChangeOutput<T> out) {
+  for (std::size_t chunk = 0; chunk < kGroup<T> / kChunk;
+       ++chunk, first += kChunk, a += kChunk, b += kChunk) {
 #if HWY_TARGET == HWY_AVX3_DL
     compress_values(bits[chunk], a, out.olds);
     compress_values(bits[chunk], b, out.news);
     out = out.after(append_set_bits(bits[chunk], first, out.positions));
 #else
-    for (std::uint64_t left = bits[chunk]; left != 0; left &= left - 1, out = out.after(1)) take_first(left, first, a, b, out);
+    for (std::uint64_t left = bits[chunk]; left != 0; left &= left - 1, out = out.after(1))
+      take_first(left, first, a, b, out);
 #endif
   }
 }
@@ -118,12 +132,13 @@ alignas(64) constexpr auto kTaken = [] {
 }();
 
 // Eight elements at a time, however many of them changed.
-HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const std::uint16_t* a, const std::uint16_t* b,
-                          ChangeOutput<std::uint16_t> out) {
+HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const std::uint16_t* a,
+                          const std::uint16_t* b, ChangeOutput<std::uint16_t> out) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::FixedTag<std::uint8_t, 16> bytes;
   auto places = hn::Add(hn::Iota(d, 0), hn::Set(d, static_cast<std::uint16_t>(first)));
-  for (std::size_t at = 0; at < kGroup<std::uint16_t>; at += 8, places = hn::Add(places, hn::Set(d, 8))) {
+  for (std::size_t at = 0; at < kGroup<std::uint16_t>;
+       at += 8, places = hn::Add(places, hn::Set(d, 8))) {
     const auto eight = static_cast<std::uint8_t>(bits[at / kChunk] >> at % kChunk);
     const auto taken = hn::BitCast(d, hn::Load(bytes, kTaken[eight].data()));
     hn::StoreU(hn::TableLookupBytes(places, taken), d, out.positions);
@@ -142,20 +157,25 @@ struct TwoLines {
     const auto* bytes = static_cast<const std::byte*>(from);
     return {_mm512_loadu_si512(bytes), _mm512_loadu_si512(bytes + 64)};
   }
-  HWY_INLINE __m512i at(__m512i places) const { return _mm512_permutex2var_epi16(low, places, high); }
+  HWY_INLINE __m512i at(__m512i places) const {
+    return _mm512_permutex2var_epi16(low, places, high);
+  }
 };
 
 HWY_INLINE std::uint64_t differing(const TwoLines& a, const TwoLines& b) {
-  return _mm512_cmpneq_epi16_mask(a.low, b.low) | std::uint64_t{_mm512_cmpneq_epi16_mask(a.high, b.high)} << 32;
+  return _mm512_cmpneq_epi16_mask(a.low, b.low) |
+         std::uint64_t{_mm512_cmpneq_epi16_mask(a.high, b.high)} << 32;
 }
 
-// Positions and values of the changes of a chunk, always by the same few instructions: a branch on how many there are would be
-// guessed wrong too often, and what follows a wrong guess asks memory for nothing meanwhile.
-HWY_INLINE std::size_t append_changes(std::uint64_t bits, const TwoLines& a, const TwoLines& b, std::uint32_t first,
-                                      ChangeOutput<std::uint16_t> out) {
+// Positions and values of the changes of a chunk, always by the same few instructions: a branch on
+// how many there are would be guessed wrong too often, and what follows a wrong guess asks memory
+// for nothing meanwhile.
+HWY_INLINE std::size_t append_changes(std::uint64_t bits, const TwoLines& a, const TwoLines& b,
+                                      std::uint32_t first, ChangeOutput<std::uint16_t> out) {
   const auto append = [&](__m256i some, std::size_t at) HWY_ATTR {
     const __m512i places = _mm512_cvtepu8_epi16(some);
-    _mm512_storeu_si512(out.positions + at, _mm512_add_epi16(places, _mm512_set1_epi16(static_cast<short>(first))));
+    _mm512_storeu_si512(out.positions + at,
+                        _mm512_add_epi16(places, _mm512_set1_epi16(static_cast<short>(first))));
     _mm512_storeu_si512(out.olds + at, a.at(places));
     _mm512_storeu_si512(out.news + at, b.at(places));
   };
@@ -169,11 +189,13 @@ HWY_INLINE std::size_t append_changes(std::uint64_t bits, const TwoLines& a, con
 #endif
 
 template <class T>
-std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                        std::uint16_t* positions, std::byte* old_values, std::byte* new_values) {
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count,
+                        std::uint32_t first, std::uint16_t* positions, std::byte* old_values,
+                        std::byte* new_values) {
   const T* a = reinterpret_cast<const T*>(base);
   const T* b = reinterpret_cast<const T*>(target);
-  const ChangeOutput<T> all{positions, reinterpret_cast<T*>(old_values), reinterpret_cast<T*>(new_values)};
+  const ChangeOutput<T> all{positions, reinterpret_cast<T*>(old_values),
+                            reinterpret_cast<T*>(new_values)};
   std::size_t found = 0;
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
@@ -182,7 +204,8 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
       prefetch_chunk(a + i, b + i);
       const TwoLines olds = TwoLines::load(a + i);
       const TwoLines news = TwoLines::load(b + i);
-      found += append_changes(differing(olds, news), olds, news, first + static_cast<std::uint32_t>(i), all.after(found));
+      found += append_changes(differing(olds, news), olds, news,
+                              first + static_cast<std::uint32_t>(i), all.after(found));
     }
   }
 #endif
@@ -207,8 +230,8 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
     found += total;
   }
   const std::size_t before = found;
-  found +=
-      diff<T>(base + i * sizeof(T), target + i * sizeof(T), count - i, first + static_cast<std::uint32_t>(i), positions + found);
+  found += diff<T>(base + i * sizeof(T), target + i * sizeof(T), count - i,
+                   first + static_cast<std::uint32_t>(i), positions + found);
   for (std::size_t j = before; j < found; ++j) {
     std::memcpy(old_values + j * sizeof(T), base + (positions[j] - first) * sizeof(T), sizeof(T));
     std::memcpy(new_values + j * sizeof(T), target + (positions[j] - first) * sizeof(T), sizeof(T));

@@ -1,6 +1,7 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Absent elements hold the operation's identity, so that nothing
-// asks whether an element is there: entries are added blindly, windows are folded as arrays. A float's sum needs no bits of what is
-// present either: its identity, -0, is the sum of nothing else, as values of -0 are added as +0.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Absent elements hold the
+// operation's identity, so that nothing asks whether an element is there: entries are added
+// blindly, windows are folded as arrays. A float's sum needs no bits of what is present either: its
+// identity, -0, is the sum of nothing else, as values of -0 are added as +0.
 
 template <class T>
 constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double>;
@@ -10,7 +11,8 @@ constexpr T identity_of() {
   if constexpr (kOp == ReduceOp::kProd) return T{1};
   if constexpr (kOp == ReduceOp::kSum) return kIsFloat<T> ? static_cast<T>(-0.0) : T{0};
   constexpr bool kIsMax = kOp == ReduceOp::kMax;
-  if constexpr (kIsFloat<T>) return kIsMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
+  if constexpr (kIsFloat<T>)
+    return kIsMax ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::infinity();
   return kIsMax ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
 }
 
@@ -33,7 +35,8 @@ void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_
 }
 
 // Words are made in a register: in memory each bit would wait for the one before it.
-void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks) {
+void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements,
+                  std::byte* marks) {
   if (count == elements) {
     std::memset(marks, 0xff, elements / 8);
     return;
@@ -58,20 +61,23 @@ void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t e
 
 std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
   std::size_t count = 0;
-  for (std::size_t at = 0; at < bytes; at += 8) count += static_cast<std::size_t>(std::popcount(load_one<std::uint64_t>(marks + at)));
+  for (std::size_t at = 0; at < bytes; at += 8)
+    count += static_cast<std::size_t>(std::popcount(load_one<std::uint64_t>(marks + at)));
   return count;
 }
 
 constexpr std::size_t kLineBytes = 64;
 
-// How many elements of `bytes` each lie before the next line of memory begins; all, where none begins at a line's start.
+// How many elements of `bytes` each lie before the next line of memory begins; all, where none
+// begins at a line's start.
 HWY_INLINE std::size_t before_line(const void* at, std::size_t bytes, std::size_t count) {
   const std::size_t over = reinterpret_cast<std::uintptr_t>(at) % kLineBytes;
   const std::size_t left = over == 0 ? 0 : kLineBytes - over;
   return left % bytes != 0 || left / bytes > count ? count : left / bytes;
 }
 
-void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output output, std::uint64_t* indices) {
+void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base,
+                     Output output, std::uint64_t* indices) {
   const auto* from = reinterpret_cast<const std::byte*>(positions);
   std::size_t i = 0;
   if (output == Output::kStreamed) {
@@ -80,10 +86,13 @@ void raise_positions(const std::uint16_t* positions, std::size_t count, std::uin
     for (; i < head; ++i) indices[i] = base + load_one<std::uint16_t>(from + 2 * i);
     alignas(kLineBytes) std::uint64_t line[kLineBytes / sizeof(std::uint64_t)];
     for (; i + std::size(line) <= count; i += std::size(line)) {
-      for (std::size_t j = 0; j < std::size(line); ++j) line[j] = base + load_one<std::uint16_t>(from + 2 * (i + j));
-      for (std::size_t j = 0; j < std::size(line); j += hn::Lanes(d)) hn::Stream(hn::Load(d, line + j), d, indices + i + j);
+      for (std::size_t j = 0; j < std::size(line); ++j)
+        line[j] = base + load_one<std::uint16_t>(from + 2 * (i + j));
+      for (std::size_t j = 0; j < std::size(line); j += hn::Lanes(d))
+        hn::Stream(hn::Load(d, line + j), d, indices + i + j);
     }
-    hwy::FlushStream();  // streamed stores wait for no other one: whoever is told of the output by a flag must see it
+    hwy::FlushStream();  // streamed stores wait for no other one: whoever is told of the output by
+                         // a flag must see it
   }
   for (; i < count; ++i) indices[i] = base + load_one<std::uint16_t>(from + 2 * i);
 }
@@ -96,7 +105,8 @@ void copy_bytes(const std::byte* from, std::size_t bytes, Output output, std::by
     if (i > 0) std::memcpy(to, from, i);
     for (; i + kLineBytes <= bytes; i += kLineBytes) {
       for (std::size_t j = i; j < i + kLineBytes; j += hn::Lanes(d))
-        hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(from) + j), d, reinterpret_cast<std::uint8_t*>(to) + j);
+        hn::Stream(hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(from) + j), d,
+                   reinterpret_cast<std::uint8_t*>(to) + j);
     }
     hwy::FlushStream();
   }
@@ -117,21 +127,29 @@ template <class T>
 HWY_INLINE T choose(bool wanted, T value, T otherwise) {
   using U = std::conditional_t<
       sizeof(T) == 8, std::uint64_t,
-      std::conditional_t<sizeof(T) == 4, std::uint32_t, std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
+      std::conditional_t<sizeof(T) == 4, std::uint32_t,
+                         std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint8_t>>>;
   const U mask = static_cast<U>(U{0} - static_cast<U>(wanted));
-  return std::bit_cast<T>(static_cast<U>((std::bit_cast<U>(value) & mask) | (std::bit_cast<U>(otherwise) & static_cast<U>(~mask))));
+  return std::bit_cast<T>(static_cast<U>((std::bit_cast<U>(value) & mask) |
+                                         (std::bit_cast<U>(otherwise) & static_cast<U>(~mask))));
 }
 
-// Positions and the accumulators beside them. Where the accumulator of a position lies follows from where the position lies, so
-// that a step has one address to move on: two merges side by side are just within a machine's registers.
+// Positions and the accumulators beside them. Where the accumulator of a position lies follows from
+// where the position lies, so that a step has one address to move on: two merges side by side are
+// just within a machine's registers.
 template <class T>
 class EntryCursor {
  public:
   HWY_INLINE EntryCursor(const std::uint16_t* positions, const std::byte* accumulators)
-      : at_(reinterpret_cast<std::uintptr_t>(positions)), delta_(reinterpret_cast<std::uintptr_t>(accumulators) - kScale * at_) {}
+      : at_(reinterpret_cast<std::uintptr_t>(positions)),
+        delta_(reinterpret_cast<std::uintptr_t>(accumulators) - kScale * at_) {}
 
-  HWY_INLINE std::uint16_t position() const { return load_one<std::uint16_t>(reinterpret_cast<const std::byte*>(at_)); }
-  HWY_INLINE T value() const { return load_one<T>(reinterpret_cast<const std::byte*>(kScale * at_ + delta_)); }
+  HWY_INLINE std::uint16_t position() const {
+    return load_one<std::uint16_t>(reinterpret_cast<const std::byte*>(at_));
+  }
+  HWY_INLINE T value() const {
+    return load_one<T>(reinterpret_cast<const std::byte*>(kScale * at_ + delta_));
+  }
   HWY_INLINE void put(std::uint16_t position, T value) const {
     std::memcpy(reinterpret_cast<void*>(at_), &position, sizeof position);
     std::memcpy(reinterpret_cast<void*>(kScale * at_ + delta_), &value, sizeof value);
@@ -147,8 +165,8 @@ class EntryCursor {
   std::uintptr_t at_, delta_;
 };
 
-// Two lists being merged: whose turn it is is as good as random. What a list lacks at a position adds the identity; +0 for a
-// float's sum, which makes -0 alone +0.
+// Two lists being merged: whose turn it is is as good as random. What a list lacks at a position
+// adds the identity; +0 for a float's sum, which makes -0 alone +0.
 template <class T, ReduceOp kOp>
 constexpr T kAbsent = kKnowsByValue<T, kOp> ? T{0} : identity_of<T, kOp>();
 
@@ -165,22 +183,25 @@ struct Merge {
   HWY_INLINE void step() {
     const std::uint16_t at_a = a.position(), at_b = b.position();
     const bool from_a = at_a <= at_b, from_b = at_b <= at_a;
-    out.put(choose(from_a, at_a, at_b),
-            merged<T, kOp>(choose(from_a, a.value(), kAbsent<T, kOp>), choose(from_b, b.value(), kAbsent<T, kOp>)));
+    out.put(choose(from_a, at_a, at_b), merged<T, kOp>(choose(from_a, a.value(), kAbsent<T, kOp>),
+                                                       choose(from_b, b.value(), kAbsent<T, kOp>)));
     out.skip(1);
     a.skip(from_a);
     b.skip(from_b);
   }
 };
 
-HWY_INLINE EntryList part_of(const EntryList& list, std::size_t begin, std::size_t end, std::size_t width) {
-  return {reinterpret_cast<const std::uint16_t*>(reinterpret_cast<const std::byte*>(list.positions) + 2 * begin),
+HWY_INLINE EntryList part_of(const EntryList& list, std::size_t begin, std::size_t end,
+                             std::size_t width) {
+  return {reinterpret_cast<const std::uint16_t*>(
+              reinterpret_cast<const std::byte*>(list.positions) + 2 * begin),
           list.accumulators + begin * width, end - begin};
 }
 
 // The lists one entry after the other, from what is left of them on.
 template <class T, ReduceOp kOp>
-std::size_t merge_slowly(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators) {
+std::size_t merge_slowly(const EntryList& a, const EntryList& b, std::uint16_t* positions,
+                         std::byte* accumulators) {
   std::size_t i = 0, j = 0, size = 0;
   for (; i < a.count || j < b.count; ++size) {
     const bool from_a = i < a.count && (j == b.count || position_at(a, i) <= position_at(b, j));
@@ -213,9 +234,12 @@ struct MergeHalf {
   std::uint16_t* positions;
   std::byte* accumulators;
 
-  HWY_INLINE std::size_t sure_steps() const { return a.count < b.count ? a.count : b.count; }  // each takes one of a list at most
+  HWY_INLINE std::size_t sure_steps() const {
+    return a.count < b.count ? a.count : b.count;
+  }  // each takes one of a list at most
   HWY_INLINE Merge<T, kOp> begin() const {
-    return {{a.positions, a.accumulators}, {b.positions, b.accumulators}, {positions, accumulators}};
+    return {
+        {a.positions, a.accumulators}, {b.positions, b.accumulators}, {positions, accumulators}};
   }
   HWY_INLINE void leave(const Merge<T, kOp>& merge) {
     a = part_of(a, merge.a.passed(a.positions), a.count, sizeof(T));
@@ -236,21 +260,27 @@ struct MergeHalf {
   }
 };
 
-// Each step waits for the one before it: the lists' halves are merged side by side, in half the time.
+// Each step waits for the one before it: the lists' halves are merged side by side, in half the
+// time.
 template <class T, ReduceOp kOp>
-std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators) {
+std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t* positions,
+                          std::byte* accumulators) {
   constexpr std::size_t kWorthHalving = 32;
   if constexpr (sizeof(T) == 1) {
     return merge_slowly<T, kOp>(a, b, positions, accumulators);
   } else {
     const std::size_t middle_a = a.count < kWorthHalving ? a.count : a.count / 2;
-    const std::size_t middle_b = a.count < kWorthHalving ? b.count : count_below_position(b, position_at(a, middle_a));
+    const std::size_t middle_b =
+        a.count < kWorthHalving ? b.count : count_below_position(b, position_at(a, middle_a));
     const std::size_t most = middle_a + middle_b;  // of the lower half
-    MergeHalf<T, kOp> lower{part_of(a, 0, middle_a, sizeof(T)), part_of(b, 0, middle_b, sizeof(T)), positions, accumulators};
-    MergeHalf<T, kOp> upper{part_of(a, middle_a, a.count, sizeof(T)), part_of(b, middle_b, b.count, sizeof(T)), positions + most,
+    MergeHalf<T, kOp> lower{part_of(a, 0, middle_a, sizeof(T)), part_of(b, 0, middle_b, sizeof(T)),
+                            positions, accumulators};
+    MergeHalf<T, kOp> upper{part_of(a, middle_a, a.count, sizeof(T)),
+                            part_of(b, middle_b, b.count, sizeof(T)), positions + most,
                             accumulators + most * sizeof(T)};
     for (;;) {
-      std::size_t steps = lower.sure_steps() < upper.sure_steps() ? lower.sure_steps() : upper.sure_steps();
+      std::size_t steps =
+          lower.sure_steps() < upper.sure_steps() ? lower.sure_steps() : upper.sure_steps();
       if (steps == 0) break;
       Merge<T, kOp> first = lower.begin(), second = upper.begin();
       for (; steps > 0; --steps) {
@@ -266,7 +296,8 @@ std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t*
     const auto upper_size = static_cast<std::size_t>(upper.positions - positions) - most;
     if (size < most && upper_size > 0) {
       std::memmove(positions + size, positions + most, upper_size * sizeof(std::uint16_t));
-      std::memmove(accumulators + size * sizeof(T), accumulators + most * sizeof(T), upper_size * sizeof(T));
+      std::memmove(accumulators + size * sizeof(T), accumulators + most * sizeof(T),
+                   upper_size * sizeof(T));
     }
     return size + upper_size;
   }
@@ -281,24 +312,28 @@ HWY_INLINE void for_lanes(std::size_t elements, Visit visit) {
 
 template <class T>
 HWY_INLINE void empty(T* window, std::size_t elements, T identity) {
-  for_lanes<T>(elements, [=](auto d, std::size_t i) HWY_ATTR { hn::Store(hn::Set(d, identity), d, window + i); });
+  for_lanes<T>(elements, [=](auto d, std::size_t i)
+                             HWY_ATTR { hn::Store(hn::Set(d, identity), d, window + i); });
 }
 
 template <class T, ReduceOp kOp>
 void clear_window(Window& window) {
-  empty(reinterpret_cast<T*>(window.accumulators.data()), kWindowElements<T>, identity_of<T, kOp>());
+  empty(reinterpret_cast<T*>(window.accumulators.data()), kWindowElements<T>,
+        identity_of<T, kOp>());
   window.present.fill(0);
 }
 
 template <class T, ReduceOp kOp>
-std::size_t add_entries(const EntryList& entries, std::uint32_t first, std::size_t elements, Window& window) {
+std::size_t add_entries(const EntryList& entries, std::uint32_t first, std::size_t elements,
+                        Window& window) {
   T* const own = reinterpret_cast<T*>(window.accumulators.data());
   const std::size_t end = first + elements;
   std::size_t i = 0;
   for (; i < entries.count; ++i) {
     const std::size_t position = position_at(entries, i);
     if (position >= end) break;
-    const std::size_t at = (position - first) % kWindowElements<T>;  // what comes over a wire may not ascend
+    const std::size_t at =
+        (position - first) % kWindowElements<T>;  // what comes over a wire may not ascend
     const T value = load_one<T>(entries.accumulators + i * sizeof(T));
     if constexpr (kKnowsByValue<T, kOp>) {
       own[at] += value + T{0};
@@ -325,7 +360,8 @@ HWY_INLINE void add_all(const T* from, T* own) {
       hn::Store(hn::Add(hn::Load(d, own + i), value), d, own + i);
     });
   } else {
-    for (std::size_t i = 0; i < kChunk; ++i) add_one<T, kOp>(own[i], load_one<T>(reinterpret_cast<const std::byte*>(from + i)));
+    for (std::size_t i = 0; i < kChunk; ++i)
+      add_one<T, kOp>(own[i], load_one<T>(reinterpret_cast<const std::byte*>(from + i)));
   }
 }
 
@@ -337,9 +373,11 @@ template <class T>
 HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
   const hn::ScalableTag<T> d;
   if constexpr (sizeof(T) == 4) {
-    return hn::BitCast(d, hn::Vec512<std::int32_t>{_mm512_maskz_expandloadu_epi32(static_cast<__mmask16>(lanes), from)});
+    return hn::BitCast(d, hn::Vec512<std::int32_t>{
+                              _mm512_maskz_expandloadu_epi32(static_cast<__mmask16>(lanes), from)});
   } else {
-    return hn::BitCast(d, hn::Vec512<std::int64_t>{_mm512_maskz_expandloadu_epi64(static_cast<__mmask8>(lanes), from)});
+    return hn::BitCast(d, hn::Vec512<std::int64_t>{
+                              _mm512_maskz_expandloadu_epi64(static_cast<__mmask8>(lanes), from)});
   }
 }
 #elif HWY_TARGET == HWY_AVX2
@@ -363,9 +401,12 @@ HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
   const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
   const __m256i counts = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i count = _mm256_set1_epi32(std::popcount(words));
-  const __m256i packed = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), _mm256_cmpgt_epi32(count, counts));
-  const __m256i places = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(kSetBefore[words])), shifts);
-  return hn::BitCast(hn::ScalableTag<T>(), hn::Vec256<std::int32_t>{_mm256_permutevar8x32_epi32(packed, places)});
+  const __m256i packed =
+      _mm256_maskload_epi32(reinterpret_cast<const int*>(from), _mm256_cmpgt_epi32(count, counts));
+  const __m256i places =
+      _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(kSetBefore[words])), shifts);
+  return hn::BitCast(hn::ScalableTag<T>(),
+                     hn::Vec256<std::int32_t>{_mm256_permutevar8x32_epi32(packed, places)});
 }
 #else
 constexpr bool kExpands = false;
@@ -385,7 +426,8 @@ HWY_INLINE void add_chosen(const std::byte* from, std::uint64_t bits, T* own) {
       from += static_cast<std::size_t>(std::popcount(part)) * sizeof(T);
     }
   } else {
-    for (; bits != 0; bits &= bits - 1, from += sizeof(T)) add_one<T, kOp>(own[std::countr_zero(bits)], load_one<T>(from));
+    for (; bits != 0; bits &= bits - 1, from += sizeof(T))
+      add_one<T, kOp>(own[std::countr_zero(bits)], load_one<T>(from));
   }
 }
 
@@ -436,7 +478,8 @@ HWY_INLINE void append_chosen(const T* from, std::uint64_t bits, std::byte* out)
       out += static_cast<std::size_t>(std::popcount(part)) * sizeof(T);
     }
   } else {
-    for (; bits != 0; bits &= bits - 1, out += sizeof(T)) store_one(out, from[std::countr_zero(bits)]);
+    for (; bits != 0; bits &= bits - 1, out += sizeof(T))
+      store_one(out, from[std::countr_zero(bits)]);
   }
 }
 
@@ -448,17 +491,19 @@ HWY_INLINE std::uint64_t take_present(const T* from, std::uint64_t& present) {
     const auto absent = hn::Set(d, static_cast<U>(U{1} << (8 * sizeof(U) - 1)));
     std::uint64_t bits = 0;
     for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d))
-      bits |= bits_of(d, hn::Ne(hn::LoadU(d, reinterpret_cast<const U*>(from) + lane), absent)) << lane;
+      bits |= bits_of(d, hn::Ne(hn::LoadU(d, reinterpret_cast<const U*>(from) + lane), absent))
+              << lane;
     return bits;
   } else {
     return std::exchange(present, 0);
   }
 }
 
-// Where they stand first, then their values: each by itself where they are few, by vectors where they are many.
+// Where they stand first, then their values: each by itself where they are few, by vectors where
+// they are many.
 template <class T, ReduceOp kOp>
-std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions,
-                         std::byte* accumulators) {
+std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elements,
+                         std::uint16_t* positions, std::byte* accumulators) {
   constexpr std::size_t kFew = 8;  // elements an entry
   T* const own = reinterpret_cast<T*>(window.accumulators.data());
   std::uint64_t words[kWindowElements<T> / kChunk];
@@ -485,7 +530,8 @@ std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elemen
 }
 
 template <class T, ReduceOp kOp>
-std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators) {
+std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks,
+                        std::byte* accumulators) {
   T* const own = reinterpret_cast<T*>(window.accumulators.data());
   std::byte* to = accumulators;
   for (std::size_t i = 0; i < elements; i += kChunk) {
@@ -504,20 +550,17 @@ std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks, 
 
 template <class T, ReduceOp kOp>
 constexpr SparseSumKernels sum_kernels() {
-  return {merge_entries<T, kOp>,
-          clear_window<T, kOp>,
-          add_entries<T, kOp>,
-          add_marked<T, kOp>,
-          fold_window<T, kOp>,
-          take_entries<T, kOp>,
-          take_marked<T, kOp>,
-          !kIsFloat<T> || kOp == ReduceOp::kSum};
+  return {merge_entries<T, kOp>, clear_window<T, kOp>,
+          add_entries<T, kOp>,   add_marked<T, kOp>,
+          fold_window<T, kOp>,   take_entries<T, kOp>,
+          take_marked<T, kOp>,   !kIsFloat<T> || kOp == ReduceOp::kSum};
 }
 
 template <class T>
 void take_sums(EntryKernels& kernels, DataType type) {
-  kernels.sums[static_cast<std::size_t>(type)] = {sum_kernels<T, ReduceOp::kSum>(), sum_kernels<T, ReduceOp::kProd>(),
-                                                  sum_kernels<T, ReduceOp::kMax>(), sum_kernels<T, ReduceOp::kMin>()};
+  kernels.sums[static_cast<std::size_t>(type)] = {
+      sum_kernels<T, ReduceOp::kSum>(), sum_kernels<T, ReduceOp::kProd>(),
+      sum_kernels<T, ReduceOp::kMax>(), sum_kernels<T, ReduceOp::kMin>()};
 }
 
 EntryKernels entries() {
@@ -538,9 +581,11 @@ EntryKernels entries() {
   take_sums<std::uint64_t>(kernels, DataType::kUint64);
   take_sums<float>(kernels, DataType::kFloat32);
   take_sums<double>(kernels, DataType::kFloat64);
-  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
+  for (const DataType type :
+       {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
     take_sums<float>(kernels, type);
-    for (SparseSumKernels& sum : kernels.sums[static_cast<std::size_t>(type)]) sum.takes_values = false;
+    for (SparseSumKernels& sum : kernels.sums[static_cast<std::size_t>(type)])
+      sum.takes_values = false;
   }
   return kernels;
 }

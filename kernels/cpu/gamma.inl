@@ -1,11 +1,11 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Some of it is scalar code, but the instructions for shifting by
-// a variable that came with AVX2 make it twice as fast.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Some of it is scalar code, but
+// the instructions for shifting by a variable that came with AVX2 make it twice as fast.
 
 #if HWY_TARGET == HWY_AVX3_DL
 using Numbers8 = hn::FixedTag<std::uint64_t, 8>;
 
-// floor(log2 v) of numbers that are not 0: all bits below the highest are set, and counted. Highway has no names for the
-// instructions that count zeros.
+// floor(log2 v) of numbers that are not 0: all bits below the highest are set, and counted. Highway
+// has no names for the instructions that count zeros.
 HWY_INLINE hn::VFromD<Numbers8> floor_log2(hn::VFromD<Numbers8> v) {
   v = hn::Or(v, hn::ShiftRight<1>(v));
   v = hn::Or(v, hn::ShiftRight<2>(v));
@@ -17,8 +17,10 @@ HWY_INLINE hn::VFromD<Numbers8> floor_log2(hn::VFromD<Numbers8> v) {
 }
 #endif
 
-void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
-  std::uint32_t tables[4][64] = {};  // in turn: most values are alike, and an increment would wait for the one before it
+void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more,
+                  std::uint32_t* widths) {
+  std::uint32_t tables[4][64] =
+      {};  // in turn: most values are alike, and an increment would wait for the one before it
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   const Numbers8 d;
@@ -29,26 +31,31 @@ void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t 
   }
 #endif
   for (; i < count; ++i) ++tables[i % 4][63 - std::countl_zero((values[i] + 1 + more) | 1)];
-  for (std::size_t b = 0; b < 64; ++b) widths[b] = tables[0][b] + tables[1][b] + tables[2][b] + tables[3][b];
+  for (std::size_t b = 0; b < 64; ++b)
+    widths[b] = tables[0][b] + tables[1][b] + tables[2][b] + tables[3][b];
 }
 
-std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
+std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent,
+                            std::uint8_t* lengths) {
   std::uint64_t total = 0;
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   const Numbers8 d;
   auto sums = hn::Zero(d);
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    const auto logs = floor_log2(hn::Add(hn::LoadU(d, values + i), hn::Set(d, std::uint64_t{1} << exponent)));
+    const auto logs =
+        floor_log2(hn::Add(hn::LoadU(d, values + i), hn::Set(d, std::uint64_t{1} << exponent)));
     sums = hn::Add(sums, logs);
-    hn::StoreU(hn::TruncateTo(hn::FixedTag<std::uint8_t, 8>(), logs), hn::FixedTag<std::uint8_t, 8>(), lengths + i);
+    hn::StoreU(hn::TruncateTo(hn::FixedTag<std::uint8_t, 8>(), logs),
+               hn::FixedTag<std::uint8_t, 8>(), lengths + i);
   }
   alignas(64) std::uint64_t parts[hn::MaxLanes(d)];
   hn::Store(sums, d, parts);
   for (const std::uint64_t part : parts) total += part;
 #endif
   for (; i < count; ++i) {
-    const auto length = static_cast<unsigned>(63 - std::countl_zero(values[i] + (std::uint64_t{1} << exponent)));
+    const auto length =
+        static_cast<unsigned>(63 - std::countl_zero(values[i] + (std::uint64_t{1} << exponent)));
     lengths[i] = static_cast<std::uint8_t>(length);
     total += length;
   }
@@ -58,8 +65,8 @@ std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsi
 constexpr std::size_t kCodesAtOnce = 8;
 constexpr std::uint64_t kEachByte = 0x0101010101010101;
 
-// The sum of bits_of(lengths, first) << offsets over kCodesAtOnce codes, one after the other: codes side by side, as putting one
-// waits for the one before. `offsets`: a byte each.
+// The sum of bits_of(lengths, first) << offsets over kCodesAtOnce codes, one after the other: codes
+// side by side, as putting one waits for the one before. `offsets`: a byte each.
 template <class BitsOf>
 HWY_INLINE std::uint64_t join_codes(std::uint64_t offsets, BitsOf bits_of) {
   const hn::CappedTag<std::uint64_t, kCodesAtOnce> d;
@@ -74,10 +81,11 @@ HWY_INLINE std::uint64_t join_codes(std::uint64_t offsets, BitsOf bits_of) {
   return or_lanes(d, bits);
 }
 
-// Appends codes of so many bits, a byte each in counts_of(i); `left` bits in all, with those that are to come after them. The rest,
-// and groups of long ones, by put_one(i, writer).
+// Appends codes of so many bits, a byte each in counts_of(i); `left` bits in all, with those that
+// are to come after them. The rest, and groups of long ones, by put_one(i, writer).
 template <class CountsOf, class Join, class PutOne>
-HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts_of, Join join, PutOne put_one, BitWriter& out) {
+HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts_of, Join join,
+                          PutOne put_one, BitWriter& out) {
   constexpr std::uint64_t kLongCounts = 0xe0 * kEachByte;  // their sums might not fit into a byte
   SteadyBitWriter steady(out, left >= 64);
   std::size_t i = 0;
@@ -85,7 +93,8 @@ HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts
     const std::uint64_t counts = counts_of(i);
     const std::uint64_t ends = counts * kEachByte;
     const auto total = static_cast<unsigned>(ends >> 56);
-    if ((counts & kLongCounts) != 0 || total > SteadyBitWriter::kMostBits || left < total + 64) break;
+    if ((counts & kLongCounts) != 0 || total > SteadyBitWriter::kMostBits || left < total + 64)
+      break;
     steady.put(join(i, ends - counts), total);
     left -= total;
   }
@@ -94,7 +103,8 @@ HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts
   out = writer;
 }
 
-void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out) {
+void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count,
+                  unsigned exponent, BitWriter& out) {
   const auto lengths_of = [=](std::size_t i) HWY_ATTR {
     std::uint64_t eight;
     std::memcpy(&eight, lengths + i, sizeof eight);
@@ -105,7 +115,8 @@ void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std:
   const std::uint64_t unary_bits = suffix_bits + count - count * std::uint64_t{exponent};
   const std::uint64_t zeros_and_one = kEachByte - exponent * kEachByte;
   put_codes(
-      count, unary_bits + suffix_bits, [=](std::size_t i) HWY_ATTR { return lengths_of(i) + zeros_and_one; },
+      count, unary_bits + suffix_bits,
+      [=](std::size_t i) HWY_ATTR { return lengths_of(i) + zeros_and_one; },
       [=](std::size_t i, std::uint64_t offsets) HWY_ATTR {
         const std::uint64_t ones = offsets + lengths_of(i) - exponent * kEachByte;
         return join_codes(ones, [](auto d, std::size_t) HWY_ATTR { return hn::Set(d, 1); });
@@ -123,17 +134,21 @@ void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std:
           const hn::Rebind<std::uint32_t, decltype(d)> d32;
           const hn::Rebind<std::uint8_t, decltype(d)> d8;
           const auto own = hn::PromoteTo(d, hn::PromoteTo(d32, hn::LoadU(d8, lengths + i + k)));
-          const auto less = hn::Sub(hn::Shl(hn::Set(d, 1), own), hn::Set(d, std::uint64_t{1} << exponent));
+          const auto less =
+              hn::Sub(hn::Shl(hn::Set(d, 1), own), hn::Set(d, std::uint64_t{1} << exponent));
           return hn::Sub(hn::LoadU(d, values + i + k), less);
         });
       },
-      [=](std::size_t i, BitWriter& writer)
-          HWY_ATTR { writer.put(values[i] + (std::uint64_t{1} << exponent) - (std::uint64_t{1} << lengths[i]), lengths[i]); },
+      [=](std::size_t i, BitWriter& writer) HWY_ATTR {
+        writer.put(values[i] + (std::uint64_t{1} << exponent) - (std::uint64_t{1} << lengths[i]),
+                   lengths[i]);
+      },
       out);
 }
 
-std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned exponent,
-                          std::uint8_t* lengths, std::uint64_t* values) {
+std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                          std::size_t count, unsigned exponent, std::uint8_t* lengths,
+                          std::uint64_t* values) {
   std::size_t found = 0;
   std::uint64_t end = 0;  // of the unary codes so far
   std::uint64_t total = 0;

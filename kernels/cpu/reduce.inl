@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers turn into vectors, but for what they
-// do not see: halves, and roundings.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers turn
+// into vectors, but for what they do not see: halves, and roundings.
 
 constexpr std::size_t kHalvesAtOnce = 8;
 
@@ -21,8 +21,10 @@ void narrow_native(const std::byte* accumulators, std::size_t count, std::byte* 
   const T* HWY_RESTRICT in = reinterpret_cast<const T*>(accumulators);
   for (std::size_t i = 0; i < count; ++i) {
     T value = in[i];
-    if constexpr (std::is_same_v<T, float>) value = value != value ? std::bit_cast<float>(0x7fc00000U) : value;
-    if constexpr (std::is_same_v<T, double>) value = value != value ? std::bit_cast<double>(0x7ff8000000000000U) : value;
+    if constexpr (std::is_same_v<T, float>)
+      value = value != value ? std::bit_cast<float>(0x7fc00000U) : value;
+    if constexpr (std::is_same_v<T, double>)
+      value = value != value ? std::bit_cast<double>(0x7ff8000000000000U) : value;
     std::memcpy(values + i * sizeof(T), &value, sizeof value);
   }
 }
@@ -30,7 +32,8 @@ void narrow_native(const std::byte* accumulators, std::size_t count, std::byte* 
 void widen_bfloat16(const std::byte* values, std::size_t count, std::byte* accumulators) {
   float* HWY_RESTRICT out = reinterpret_cast<float*>(accumulators);
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = std::bit_cast<float>(std::uint32_t{load_one<std::uint16_t>(values + 2 * i)} << 16) + 0.0F;
+    out[i] =
+        std::bit_cast<float>(std::uint32_t{load_one<std::uint16_t>(values + 2 * i)} << 16) + 0.0F;
   }
 }
 
@@ -53,17 +56,22 @@ void narrow_float8(const std::byte* accumulators, std::size_t count, std::byte* 
   constexpr std::uint32_t kLeastNormal = (127 - kBias + 1) << 23;
   constexpr std::uint32_t kUnits = (127 - kBias + 1 - kMantissaBits + 23) << 23;
   constexpr std::uint32_t kInfinity = ((1U << kExponentBits) - 1) << kMantissaBits;
-  constexpr std::uint32_t kTooLarge = kHasInfinity ? kInfinity : 0x7e;  // without infinity the largest number
+  constexpr std::uint32_t kTooLarge =
+      kHasInfinity ? kInfinity : 0x7e;  // without infinity the largest number
   constexpr std::uint32_t kNan = kHasInfinity ? kInfinity | (1U << (kMantissaBits - 1)) : 0x7f;
   const float* HWY_RESTRICT in = reinterpret_cast<const float*>(accumulators);
   std::uint8_t* HWY_RESTRICT out = reinterpret_cast<std::uint8_t*>(values);
   for (std::size_t i = 0; i < count; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(in[i]);
     const std::uint32_t size = bits & 0x7fffffff;
-    const std::uint32_t normal = (size - kRebias + (1U << (kShift - 1)) - 1 + ((size >> kShift) & 1)) >> kShift;
-    const std::uint32_t small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kUnits)) - kUnits;
+    const std::uint32_t normal =
+        (size - kRebias + (1U << (kShift - 1)) - 1 + ((size >> kShift) & 1)) >> kShift;
+    const std::uint32_t small =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kUnits)) -
+        kUnits;
     const std::uint32_t rounded = size < kLeastNormal ? small : normal;
-    const std::uint32_t number = (rounded > kTooLarge ? kTooLarge : rounded) | ((bits >> 24) & 0x80);
+    const std::uint32_t number =
+        (rounded > kTooLarge ? kTooLarge : rounded) | ((bits >> 24) & 0x80);
     out[i] = static_cast<std::uint8_t>(size > 0x7f800000 ? kNan : number);
   }
 }
@@ -119,7 +127,8 @@ HWY_INLINE T combined(T a, T b) {
   } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     return kOp == ReduceOp::kSum ? a + b : a * b;
   } else {
-    using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;  // unsigned: they wrap around
+    using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t,
+                                    std::uint32_t>;  // unsigned: they wrap around
     return static_cast<T>(kOp == ReduceOp::kSum ? Wide(a) + Wide(b) : Wide(a) * Wide(b));
   }
 }
@@ -133,12 +142,14 @@ void combine(std::byte* into, const std::byte* other, std::size_t count) {
 
 template <class T>
 std::array<CombineKernel*, kReduceOps> combines_of() {
-  return {combine<T, ReduceOp::kSum>, combine<T, ReduceOp::kProd>, combine<T, ReduceOp::kMax>, combine<T, ReduceOp::kMin>};
+  return {combine<T, ReduceOp::kSum>, combine<T, ReduceOp::kProd>, combine<T, ReduceOp::kMax>,
+          combine<T, ReduceOp::kMin>};
 }
 
 template <class T>
 void take_native(ReduceTable& table, DataType type) {
-  ReduceKernels& kernels = table[static_cast<std::size_t>(type)];  // dividing is rare: as the reference has it
+  ReduceKernels& kernels =
+      table[static_cast<std::size_t>(type)];  // dividing is rare: as the reference has it
   kernels.widen = widen_native<T>;
   kernels.narrow = narrow_native<T>;
   kernels.combine = combines_of<T>();
@@ -156,7 +167,8 @@ ReduceTable reduces() {
   take_native<std::uint64_t>(table, DataType::kUint64);
   take_native<float>(table, DataType::kFloat32);
   take_native<double>(table, DataType::kFloat64);
-  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
+  for (const DataType type :
+       {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2}) {
     table[static_cast<std::size_t>(type)].combine = combines_of<float>();
   }
   table[static_cast<std::size_t>(DataType::kBfloat16)].widen = widen_bfloat16;

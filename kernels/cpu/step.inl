@@ -1,15 +1,18 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Lanes are signed here: the same bits, and the sign is at hand.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Lanes are signed here: the same
+// bits, and the sign is at hand.
 
 template <bool kFloat, class D, class V>
 HWY_INLINE V ord(D d, V bits) {
   if constexpr (!kFloat) return bits;
-  return hn::Xor(bits, hn::Or(hn::BroadcastSignBit(bits), hn::Set(d, hwy::LimitsMin<hn::TFromD<D>>())));
+  return hn::Xor(bits,
+                 hn::Or(hn::BroadcastSignBit(bits), hn::Set(d, hwy::LimitsMin<hn::TFromD<D>>())));
 }
 
 template <bool kFloat, class D, class V>
 HWY_INLINE V unord(D d, V order) {
   if constexpr (!kFloat) return order;
-  return hn::Xor(order, hn::Or(hn::BroadcastSignBit(hn::Not(order)), hn::Set(d, hwy::LimitsMin<hn::TFromD<D>>())));
+  return hn::Xor(order, hn::Or(hn::BroadcastSignBit(hn::Not(order)),
+                               hn::Set(d, hwy::LimitsMin<hn::TFromD<D>>())));
 }
 
 // One chunk of kChunk elements. Returns the sign bits.
@@ -18,7 +21,8 @@ HWY_INLINE std::uint64_t split_chunk(const T* old_values, const T* new_values, T
   const hn::ScalableTag<T> d;
   std::uint64_t negative = 0;
   for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
-    const auto step = hn::Sub(ord<kFloat>(d, hn::LoadU(d, new_values + lane)), ord<kFloat>(d, hn::LoadU(d, old_values + lane)));
+    const auto step = hn::Sub(ord<kFloat>(d, hn::LoadU(d, new_values + lane)),
+                              ord<kFloat>(d, hn::LoadU(d, old_values + lane)));
     negative |= bits_of(d, hn::Lt(step, hn::Zero(d))) << lane;
     hn::StoreU(hn::Abs(step), d, magnitudes + lane);
   }
@@ -26,13 +30,14 @@ HWY_INLINE std::uint64_t split_chunk(const T* old_values, const T* new_values, T
 }
 
 template <class T, bool kFloat>
-void split_steps(const std::byte* old_values, const std::byte* new_values, std::size_t count, std::byte* magnitudes,
-                 std::uint64_t* negative) {
+void split_steps(const std::byte* old_values, const std::byte* new_values, std::size_t count,
+                 std::byte* magnitudes, std::uint64_t* negative) {
   const T* olds = reinterpret_cast<const T*>(old_values);
   const T* news = reinterpret_cast<const T*>(new_values);
   const std::size_t whole = count / kChunk * kChunk;
   for (std::size_t i = 0; i < whole; i += kChunk) {
-    negative[i / kChunk] = split_chunk<T, kFloat>(olds + i, news + i, reinterpret_cast<T*>(magnitudes) + i);
+    negative[i / kChunk] =
+        split_chunk<T, kFloat>(olds + i, news + i, reinterpret_cast<T*>(magnitudes) + i);
   }
   negative[whole / kChunk] = 0;
   if (whole == count) return;
@@ -61,10 +66,12 @@ std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::ui
   for (std::size_t i = 0; i < whole; i += kChunk)
     found += append_set_bits(not_one(values + i), static_cast<std::uint32_t>(i), indices + found);
   if (whole == count) return found;
-  // g++ 12 fills it by aligned stores, for which AddressSanitizer does not align its stack unless told to.
+  // g++ 12 fills it by aligned stores, for which AddressSanitizer does not align its stack unless
+  // told to.
   alignas(64) T tail[kChunk] = {};
   std::memcpy(tail, values + whole, (count - whole) * sizeof(T));
-  return found + append_set_bits(low_bits(not_one(tail), count - whole), static_cast<std::uint32_t>(whole), indices + found);
+  return found + append_set_bits(low_bits(not_one(tail), count - whole),
+                                 static_cast<std::uint32_t>(whole), indices + found);
 }
 
 template <class T>
@@ -79,7 +86,8 @@ HWY_INLINE void unit_chunk(std::uint64_t bits, T* steps) {
 template <class T>
 void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std::byte* steps) {
   const std::size_t whole = count / kChunk * kChunk;
-  for (std::size_t i = 0; i < whole; i += kChunk) unit_chunk(load_bits(bits, bit + i), reinterpret_cast<T*>(steps) + i);
+  for (std::size_t i = 0; i < whole; i += kChunk)
+    unit_chunk(load_bits(bits, bit + i), reinterpret_cast<T*>(steps) + i);
   if (whole == count) return;
   T tail[kChunk];
   unit_chunk(load_bits(bits, bit + whole), tail);
@@ -90,17 +98,20 @@ template <class T, bool kFloat>
 HWY_INLINE void add_chunk(const T* old_values, const T* steps, T* new_values) {
   const hn::ScalableTag<T> d;
   for (std::size_t lane = 0; lane < kChunk; lane += hn::Lanes(d)) {
-    const auto order = hn::Add(ord<kFloat>(d, hn::LoadU(d, old_values + lane)), hn::LoadU(d, steps + lane));
+    const auto order =
+        hn::Add(ord<kFloat>(d, hn::LoadU(d, old_values + lane)), hn::LoadU(d, steps + lane));
     hn::StoreU(unord<kFloat>(d, order), d, new_values + lane);
   }
 }
 
 template <class T, bool kFloat>
-void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t count, std::byte* new_values) {
+void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t count,
+               std::byte* new_values) {
   const T* olds = reinterpret_cast<const T*>(old_values);
   const T* added = reinterpret_cast<const T*>(steps);
   const std::size_t whole = count / kChunk * kChunk;
-  for (std::size_t i = 0; i < whole; i += kChunk) add_chunk<T, kFloat>(olds + i, added + i, reinterpret_cast<T*>(new_values) + i);
+  for (std::size_t i = 0; i < whole; i += kChunk)
+    add_chunk<T, kFloat>(olds + i, added + i, reinterpret_cast<T*>(new_values) + i);
   if (whole == count) return;
   T tails[3][kChunk] = {};
   std::memcpy(tails[0], olds + whole, (count - whole) * sizeof(T));

@@ -1,6 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-// The keys once more, as the pass over all words wants them: each half in an array of its own, in the order of the words.
+// The keys once more, as the pass over all words wants them: each half in an array of its own, in
+// the order of the words.
 struct KeyHalves {
   std::uint32_t low[2][kStripeWords];
   std::uint32_t high[2][kStripeWords];
@@ -20,8 +21,8 @@ constexpr KeyHalves make_key_halves() {
 
 alignas(64) constexpr KeyHalves kKeyHalves = make_key_halves();
 
-// word * key = word * low + (word * high << 32), where the second needs no more than its low 32 bits. Even and odd words go by
-// turns, as the product of 32 bits is as wide as two lanes.
+// word * key = word * low + (word * high << 32), where the second needs no more than its low 32
+// bits. Even and odd words go by turns, as the product of 32 bits is as wide as two lanes.
 class WordSums {
  public:
   using D = hn::ScalableTag<std::uint32_t>;
@@ -29,7 +30,8 @@ class WordSums {
   using D64 = hn::Repartition<std::uint64_t, D>;
   using V64 = hn::VFromD<D64>;
 
-  HWY_INLINE WordSums() : low0_(hn::Zero(D64())), low1_(low0_), high0_(hn::Zero(D())), high1_(high0_) {}
+  HWY_INLINE WordSums()
+      : low0_(hn::Zero(D64())), low1_(low0_), high0_(hn::Zero(D())), high1_(high0_) {}
 
   HWY_INLINE void add(V words, std::size_t first) {
     const V odd = odd_lanes(words);
@@ -40,9 +42,12 @@ class WordSums {
   HWY_INLINE Hash128 sums() const { return {total(low0_, high0_), total(low1_, high1_)}; }
 
  private:
-  static HWY_INLINE V odd_lanes(V v) { return hn::BitCast(D(), hn::ShiftRight<32>(hn::BitCast(D64(), v))); }
+  static HWY_INLINE V odd_lanes(V v) {
+    return hn::BitCast(D(), hn::ShiftRight<32>(hn::BitCast(D64(), v)));
+  }
 
-  static HWY_INLINE void add_to(V words, V odd, std::size_t j, std::size_t first, V64& low, V& high) {
+  static HWY_INLINE void add_to(V words, V odd, std::size_t j, std::size_t first, V64& low,
+                                V& high) {
     const V key_low = hn::Load(D(), kKeyHalves.low[j] + first);
     low = hn::Add(low, hn::MulEven(words, key_low));
     low = hn::Add(low, hn::MulEven(odd, odd_lanes(key_low)));
@@ -50,11 +55,14 @@ class WordSums {
   }
 
   static HWY_INLINE std::uint64_t total(V64 low, V high) {
-    const V64 pairs = hn::BitCast(D64(), hn::Add(high, odd_lanes(high)));  // the high halves of these lanes fall away
+    const V64 pairs = hn::BitCast(
+        D64(), hn::Add(high, odd_lanes(high)));  // the high halves of these lanes fall away
     const V64 sums = hn::Add(low, hn::ShiftLeft<32>(pairs));
-    // The halves first: g++'s sum of 512 bits ends with an addition of signed numbers, which sanitizers rightly refuse.
+    // The halves first: g++'s sum of 512 bits ends with an addition of signed numbers, which
+    // sanitizers rightly refuse.
     const hn::Half<D64> half;
-    return hn::GetLane(hn::SumOfLanes(half, hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums))));
+    return hn::GetLane(
+        hn::SumOfLanes(half, hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums))));
   }
 
   V64 low0_, low1_;
@@ -67,7 +75,8 @@ HWY_INLINE void add_stripe(Hash128& sum, const WordSums& stripe, std::size_t ind
   sum.high += sums.high * kHashKeys.stripes[index][1];
 }
 
-// Two whole stripes at once, and the next two on their way: two streams from memory bring 30 GB/s where one brings 22.
+// Two whole stripes at once, and the next two on their way: two streams from memory bring 30 GB/s
+// where one brings 22.
 HWY_INLINE void add_stripe_pair(Hash128& sum, const std::byte* bytes, std::size_t index) {
   const WordSums::D d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(bytes);
@@ -86,7 +95,8 @@ HWY_INLINE void add_stripe_pair(Hash128& sum, const std::byte* bytes, std::size_
 }
 
 // The last ones: a stripe, or less.
-HWY_INLINE void add_last_stripe(Hash128& sum, const std::byte* bytes, std::size_t byte_count, std::size_t index) {
+HWY_INLINE void add_last_stripe(Hash128& sum, const std::byte* bytes, std::size_t byte_count,
+                                std::size_t index) {
   const WordSums::D d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(bytes);
   const std::size_t word_count = byte_count / 4;
@@ -105,9 +115,11 @@ Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
   Hash128 sum;
   std::size_t stripe = 0;
   std::size_t at = 0;
-  for (; byte_count - at >= 2 * kStripeBytes; at += 2 * kStripeBytes, stripe += 2) add_stripe_pair(sum, bytes + at, stripe);
+  for (; byte_count - at >= 2 * kStripeBytes; at += 2 * kStripeBytes, stripe += 2)
+    add_stripe_pair(sum, bytes + at, stripe);
   for (; at < byte_count; at += kStripeBytes, ++stripe) {
-    add_last_stripe(sum, bytes + at, byte_count - at < kStripeBytes ? byte_count - at : kStripeBytes, stripe);
+    add_last_stripe(sum, bytes + at,
+                    byte_count - at < kStripeBytes ? byte_count - at : kStripeBytes, stripe);
   }
   return sum;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What top-k compares and sums: accumulators, as kernels/accumulate.hpp has them. One pattern of bits a number: never -0, one NaN.
+// What top-k compares and sums: accumulators, as kernels/accumulate.hpp has them. One pattern of
+// bits a number: never -0, one NaN.
 
 #include <cstdint>
 #include <type_traits>
@@ -34,11 +35,13 @@ struct Elements {
   static constexpr bool kIsByte = kType == TopKType::kFloat8e4m3 || kType == TopKType::kFloat8e5m2;
   static constexpr bool kIsSigned = kType == TopKType::kInt32 || kType == TopKType::kInt64;
   static constexpr bool kIsWord = kType == TopKType::kInt32 || kType == TopKType::kUint32;
-  using Accumulator =
-      std::conditional_t<kIsHalf || kIsByte || kType == TopKType::kFloat32, float,
-                         std::conditional_t<kType == TopKType::kFloat64, double,  // integers as unsigned ones, which wrap around
-                                            std::conditional_t<kIsWord, std::uint32_t, std::uint64_t>>>;
-  using Stored = std::conditional_t<kIsHalf, std::uint16_t, std::conditional_t<kIsByte, std::uint8_t, Accumulator>>;
+  using Accumulator = std::conditional_t<
+      kIsHalf || kIsByte || kType == TopKType::kFloat32, float,
+      std::conditional_t<kType == TopKType::kFloat64, double,  // integers as unsigned ones, which
+                                                               // wrap around
+                         std::conditional_t<kIsWord, std::uint32_t, std::uint64_t>>>;
+  using Stored = std::conditional_t<kIsHalf, std::uint16_t,
+                                    std::conditional_t<kIsByte, std::uint8_t, Accumulator>>;
 
   __device__ static Accumulator widen(Stored value) {
     if constexpr (kType == TopKType::kBfloat16)
@@ -52,7 +55,9 @@ struct Elements {
     else
       return value;
   }
-  __device__ static Accumulator load(const void* values, std::uint64_t i) { return widen(static_cast<const Stored*>(values)[i]); }
+  __device__ static Accumulator load(const void* values, std::uint64_t i) {
+    return widen(static_cast<const Stored*>(values)[i]);
+  }
 
   // Rounded once, as NarrowKernel does it.
   __device__ static Stored narrow(Accumulator value) {
@@ -72,7 +77,8 @@ struct Elements {
   __device__ static Accumulator divided(Accumulator value, std::uint32_t divisor) {
     if constexpr (kIsSigned) {
       const auto number = static_cast<std::make_signed_t<Accumulator>>(value);
-      return static_cast<Accumulator>(static_cast<std::int64_t>(number) / static_cast<std::int64_t>(divisor));
+      return static_cast<Accumulator>(static_cast<std::int64_t>(number) /
+                                      static_cast<std::int64_t>(divisor));
     } else {
       return value / static_cast<Accumulator>(divisor);
     }
@@ -86,7 +92,9 @@ struct Elements {
     else if constexpr (std::is_same_v<Accumulator, double>)
       return bits_as<std::uint64_t>(value) & 0x7fffffffffffffffU;
     else if constexpr (kIsSigned)
-      return (value >> (8 * sizeof(Accumulator) - 1)) != 0 ? static_cast<Accumulator>(Accumulator{0} - value) : value;
+      return (value >> (8 * sizeof(Accumulator) - 1)) != 0
+                 ? static_cast<Accumulator>(Accumulator{0} - value)
+                 : value;
     else
       return value;
   }
@@ -94,10 +102,14 @@ struct Elements {
   // acc[i], before a pass has left it in the residual and after. residual nullptr: there is none.
   __device__ static Accumulator sum(const void* values, const void* residual, std::uint64_t i) {
     const Accumulator value = load(values, i);
-    return canonical(residual == nullptr ? value : static_cast<Accumulator>(value + static_cast<const Accumulator*>(residual)[i]));
+    return canonical(
+        residual == nullptr
+            ? value
+            : static_cast<Accumulator>(value + static_cast<const Accumulator*>(residual)[i]));
   }
   __device__ static Accumulator left(const void* values, const void* residual, std::uint64_t i) {
-    return residual == nullptr ? canonical(load(values, i)) : static_cast<const Accumulator*>(residual)[i];
+    return residual == nullptr ? canonical(load(values, i))
+                               : static_cast<const Accumulator*>(residual)[i];
   }
 };
 

@@ -1,14 +1,16 @@
 #pragma once
-// A string of bits that a block of threads writes together, part by part: the next bits gather in a window of shared memory, whole
-// words of which go to memory side by side.
+// A string of bits that a block of threads writes together, part by part: the next bits gather in a
+// window of shared memory, whole words of which go to memory side by side.
 
 #include "kernels/cuda/ordered_compaction.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// Bits that one part may have between two calls of need(): all planes, and unary parts, of a block's list have no more.
+// Bits that one part may have between two calls of need(): all planes, and unary parts, of a
+// block's list have no more.
 constexpr std::uint32_t kMostPartBits = 65'536;
-constexpr unsigned kWindowWords = kMostPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
+constexpr unsigned kWindowWords =
+    kMostPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
 
 __device__ inline unsigned floor_log2(std::uint64_t value) {
   return 63 - static_cast<unsigned>(__clzll(static_cast<long long>(value)));
@@ -18,7 +20,8 @@ __device__ inline std::uint64_t lowest(std::uint64_t bits, unsigned count) {
 }
 __device__ inline std::uint32_t lanes_below(unsigned lane) { return (1U << lane) - 1; }
 
-// All threads hold one, with the same numbers. Parts are put between need() and moving `at` on; their order in time is free.
+// All threads hold one, with the same numbers. Parts are put between need() and moving `at` on;
+// their order in time is free.
 struct BitSink {
   std::uint32_t* window;  // of kWindowWords, in shared memory
   std::uint32_t* out;
@@ -45,7 +48,9 @@ struct BitSink {
     if (shift + count > 32) atomicOr(word + 1, static_cast<std::uint32_t>(rest));
     if (shift + count > 64) atomicOr(word + 2, static_cast<std::uint32_t>(rest >> 32));
   }
-  __device__ void put_one(std::uint32_t place) { atomicOr(window + (place / 32 - first), 1U << (place % 32)); }
+  __device__ void put_one(std::uint32_t place) {
+    atomicOr(window + (place / 32 - first), 1U << (place % 32));
+  }
 
   // Bit i of the next `count` is of(i), from all threads; at most kMostPartBits.
   template <class BitOf>
@@ -59,7 +64,8 @@ struct BitSink {
     at += count;
   }
 
-  // `planes` of these, at most 32, which have kMostPartBits together: bit i of plane j is bit j of of(i), which is asked for once.
+  // `planes` of these, at most 32, which have kMostPartBits together: bit i of plane j is bit j of
+  // of(i), which is asked for once.
   template <class ValueOf>
   __device__ void append_planes(unsigned planes, std::uint32_t count, ValueOf of) {
     if (planes == 0) return;
@@ -72,7 +78,8 @@ struct BitSink {
         const std::uint32_t bits = __ballot_sync(kAllLanes, (value >> j & 1) != 0);
         if (lane == j) own = bits;
       }
-      if (lane < planes) put(at + lane * count + group, own, count - group < kWarp ? count - group : kWarp);
+      if (lane < planes)
+        put(at + lane * count + group, own, count - group < kWarp ? count - group : kWarp);
     }
     at += planes * count;
   }
@@ -103,13 +110,15 @@ struct BitSink {
   }
 };
 
-// What the warps of a block do in order with a number of items: each has neighbouring groups of 32 of them.
+// What the warps of a block do in order with a number of items: each has neighbouring groups of 32
+// of them.
 struct WarpShare {
   std::uint32_t begin, end;  // multiples of 32, but for the last end
 };
 __device__ inline WarpShare share_of_warp(std::uint32_t count) {
   constexpr std::uint32_t kWarps = kThreads / kWarp;
-  const std::uint32_t groups = (count + kWarp - 1) / kWarp, each = (groups + kWarps - 1) / kWarps * kWarp;
+  const std::uint32_t groups = (count + kWarp - 1) / kWarp,
+                      each = (groups + kWarps - 1) / kWarps * kWarp;
   const std::uint32_t begin = threadIdx.x / kWarp * each, end = begin + each;
   return {begin < count ? begin : count, end < count ? end : count};
 }
@@ -125,23 +134,27 @@ __device__ inline std::uint32_t sum_of_lanes_before(std::uint32_t own, std::uint
   return sum - own;
 }
 
-// Codes of length_of(i) bits each, one after the other; put(i, place) writes code i. At most `chunk` of them at a time are asked
-// for, so many that these have no more bits than a part may have.
+// Codes of length_of(i) bits each, one after the other; put(i, place) writes code i. At most
+// `chunk` of them at a time are asked for, so many that these have no more bits than a part may
+// have.
 template <class LengthOf, class Put>
-__device__ inline void append_codes(CompactionShared& shared, BitSink& sink, std::uint32_t count, std::uint32_t chunk,
-                                    LengthOf length_of, Put put) {
+__device__ inline void append_codes(CompactionShared& shared, BitSink& sink, std::uint32_t count,
+                                    std::uint32_t chunk, LengthOf length_of, Put put) {
   const unsigned lane = threadIdx.x % kWarp;
   for (std::uint32_t first = 0; first < count; first += chunk) {
     const WarpShare share = share_of_warp(count - first < chunk ? count - first : chunk);
     std::uint32_t own = 0, total = 0;
-    for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp) own += length_of(first + i);
-    const std::uint32_t before = __shfl_sync(kAllLanes, sum_before(shared, own, &total), 0);  // of lane 0: of all warps before
+    for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp)
+      own += length_of(first + i);
+    const std::uint32_t before = __shfl_sync(kAllLanes, sum_before(shared, own, &total),
+                                             0);  // of lane 0: of all warps before
     sink.need(total);
     std::uint32_t place = sink.at + before;
     for (std::uint32_t group = share.begin; group < share.end; group += kWarp) {
       const std::uint32_t i = group + lane;
       std::uint32_t of_group = 0;
-      const std::uint32_t in_group = sum_of_lanes_before(i < share.end ? length_of(first + i) : 0, &of_group);
+      const std::uint32_t in_group =
+          sum_of_lanes_before(i < share.end ? length_of(first + i) : 0, &of_group);
       if (i < share.end) put(first + i, place + in_group);
       place += of_group;
     }

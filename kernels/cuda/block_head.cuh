@@ -22,7 +22,8 @@ __device__ inline SuperPlace superblock_of(const BlockContent* blocks, std::uint
 // Of a superblock, in an array of so many.
 __device__ inline std::uint32_t superblock_elements(std::uint64_t count, std::uint32_t first) {
   const std::uint64_t left = count - first * kBlockElements;
-  return static_cast<std::uint32_t>(left < kSuperBlocks * kBlockElements ? left : kSuperBlocks * kBlockElements);
+  return static_cast<std::uint32_t>(
+      left < kSuperBlocks * kBlockElements ? left : kSuperBlocks * kBlockElements);
 }
 
 constexpr unsigned kHeadBytes = 32;  // three varints of at most ten bytes, and two bytes
@@ -69,28 +70,36 @@ struct HeadReader {
   }
 };
 
-constexpr bool is_on_two_levels(std::uint32_t mode) { return mode == kTwoLevelBlock || mode == kTwoLevelVerbatimBlock; }
-constexpr bool has_steps(std::uint32_t mode) { return mode == kFlatBlock || mode == kTwoLevelBlock; }
+constexpr bool is_on_two_levels(std::uint32_t mode) {
+  return mode == kTwoLevelBlock || mode == kTwoLevelVerbatimBlock;
+}
+constexpr bool has_steps(std::uint32_t mode) {
+  return mode == kFlatBlock || mode == kTwoLevelBlock;
+}
 
 // Of `count` changes. False if they cannot be.
-__device__ inline bool read_levels(HeadReader& reader, std::uint32_t count, std::uint32_t elements, LevelHead& levels) {
+__device__ inline bool read_levels(HeadReader& reader, std::uint32_t count, std::uint32_t elements,
+                                   LevelHead& levels) {
   std::uint32_t shifts = 0;
   std::uint64_t long_count = 0;
-  if (!reader.read_byte(shifts) || !reader.read_varint(long_count) || long_count > count) return false;
+  if (!reader.read_byte(shifts) || !reader.read_varint(long_count) || long_count > count)
+    return false;
   levels = {true, static_cast<std::uint32_t>(long_count), shifts & 0x0f, shifts >> 4};
-  return levels.short_shift <= levels.long_shift && levels.long_count << levels.long_shift <= elements - count;
+  return levels.short_shift <= levels.long_shift &&
+         levels.long_count << levels.long_shift <= elements - count;
 }
 
 // One thread's: the numbers before the bits.
-__device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes, std::uint32_t elements,
-                                      std::uint32_t element_bytes) {
+__device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes,
+                                      std::uint32_t elements, std::uint32_t element_bytes) {
   BlockHead head{BlockError::kNone, 0, elements, 0, 0, false};
   if (mode == kDenseBlock) {
     if (bytes != elements * element_bytes) head.error = BlockError::kLength;
     return head;
   }
   std::uint64_t count = 0;
-  if (!reader.read_varint(count) || count == 0 || count > elements) return {BlockError::kCount, 0, 0, 0, 0, false};
+  if (!reader.read_varint(count) || count == 0 || count > elements)
+    return {BlockError::kCount, 0, 0, 0, 0, false};
   head.count = static_cast<std::uint32_t>(count);
   if (is_on_two_levels(mode) && !read_levels(reader, head.count, elements, head.levels))
     return {BlockError::kHead, 0, 0, 0, 0, false};

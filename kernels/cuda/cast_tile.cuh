@@ -28,7 +28,8 @@ __device__ inline void cast_whole_tile(const Floats4* values, Words8<Word>* out)
   for (unsigned n = 0; n < kCastLoads; ++n) {
     Words8<Word> rounded;
     SPARCL_UNROLL
-    for (unsigned i = 0; i < kCastItems; ++i) rounded.x[i] = static_cast<Word>(Small::narrow(loaded[n][i / 4].x[i % 4]));
+    for (unsigned i = 0; i < kCastItems; ++i)
+      rounded.x[i] = static_cast<Word>(Small::narrow(loaded[n][i / 4].x[i % 4]));
     out[n * kThreads + threadIdx.x] = rounded;
   }
 }
@@ -39,9 +40,11 @@ __device__ inline void cast_tile(const CastWork& work) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kCastTile, left = work.count - first;
   const float* const values = work.values + first;
   Word* const out = static_cast<Word*>(work.out) + first;
-  const bool is_aligned = (reinterpret_cast<std::uintptr_t>(values) | reinterpret_cast<std::uintptr_t>(out)) % 16 == 0;
+  const bool is_aligned =
+      (reinterpret_cast<std::uintptr_t>(values) | reinterpret_cast<std::uintptr_t>(out)) % 16 == 0;
   if (left >= kCastTile && is_aligned)
-    return cast_whole_tile<Small>(reinterpret_cast<const Floats4*>(values), reinterpret_cast<Words8<Word>*>(out));
+    return cast_whole_tile<Small>(reinterpret_cast<const Floats4*>(values),
+                                  reinterpret_cast<Words8<Word>*>(out));
   for (std::uint64_t i = threadIdx.x; i < left && i < kCastTile; i += kThreads)
     out[i] = static_cast<Word>(Small::narrow(values[i]));
 }

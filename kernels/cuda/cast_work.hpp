@@ -14,6 +14,8 @@ struct CastWork {
 constexpr unsigned kCastItems = 8;  // that a thread loads, and writes, as vectors
 constexpr unsigned kCastLoads = 4;  // of these that are under way at once. Not measured
 constexpr std::uint64_t kCastTile = std::uint64_t{kCastItems} * kCastLoads * kThreads;
-constexpr std::uint64_t cast_tiles(std::uint64_t count) { return (count + kCastTile - 1) / kCastTile; }
+constexpr std::uint64_t cast_tiles(std::uint64_t count) {
+  return (count + kCastTile - 1) / kCastTile;
+}
 
 }  // namespace sparcl::kernels::cuda

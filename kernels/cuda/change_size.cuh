@@ -1,5 +1,6 @@
 #pragma once
-// Which changes are larger than a threshold (src/codec/change_rule.hpp): |new - old| of both as float64; what involves a NaN is.
+// Which changes are larger than a threshold (src/codec/change_rule.hpp): |new - old| of both as
+// float64; what involves a NaN is.
 
 #include <type_traits>
 
@@ -10,7 +11,8 @@ namespace sparcl::kernels::cuda {
 template <unsigned kBytes>
 using Bits = std::conditional_t<
     kBytes == 8, std::uint64_t,
-    std::conditional_t<kBytes == 4, std::uint32_t, std::conditional_t<kBytes == 2, std::uint16_t, std::uint8_t>>>;
+    std::conditional_t<kBytes == 4, std::uint32_t,
+                       std::conditional_t<kBytes == 2, std::uint16_t, std::uint8_t>>>;
 
 // Element types: how their bits are read as a number.
 template <class Number>

@@ -1,6 +1,7 @@
 #pragma once
-// Block routine that finds the elements of a block of classes by what is held: it numbers the block's elements within their
-// classes, takes those changes from the superblock's lists that are here, and puts them in the order of their places.
+// Block routine that finds the elements of a block of classes by what is held: it numbers the
+// block's elements within their classes, takes those changes from the superblock's lists that are
+// here, and puts them in the order of their places.
 
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/class_source.cuh"
@@ -16,8 +17,9 @@ struct ClassPlaceShared {
   StripeKeys stripe_keys;
   ClassStrips strips;
   ClassTable table;
-  std::uint32_t base[kMaxClasses];           // elements of each class in the blocks before
-  std::uint32_t first[kMaxClasses];          // of the superblock's changes the first of each class that is here,
+  std::uint32_t base[kMaxClasses];  // elements of each class in the blocks before
+  std::uint32_t
+      first[kMaxClasses];  // of the superblock's changes the first of each class that is here,
   std::uint32_t end[kMaxClasses];            // and the one after the last
   std::uint32_t class_end[kMaxClasses];      // and after the last of the superblock
   std::uint32_t marks[kBlockElements / 32];  // elements that change
@@ -26,8 +28,10 @@ struct ClassPlaceShared {
 
 constexpr unsigned kMarksOfThread = kBlockElements / 32 / kThreads;
 
-// The number of elements of each class, told to the blocks behind; and heard of those before in the superblock.
-__device__ inline void exchange_counts(ClassPlaceShared& shared, TileState* states, std::uint32_t number, std::uint32_t first) {
+// The number of elements of each class, told to the blocks behind; and heard of those before in the
+// superblock.
+__device__ inline void exchange_counts(ClassPlaceShared& shared, TileState* states,
+                                       std::uint32_t number, std::uint32_t first) {
   if (threadIdx.x >= kMaxClasses) return;
   volatile TileState* const seen = states;
   seen[number * kMaxClasses + threadIdx.x] = tile_state(shared.strips.total[threadIdx.x], kOwnSum);
@@ -42,7 +46,8 @@ __device__ inline void exchange_counts(ClassPlaceShared& shared, TileState* stat
 }
 
 // How many of ascending ranks are below one.
-__device__ inline std::uint32_t ranks_below(const std::uint32_t* ranks, std::uint32_t count, std::uint32_t rank) {
+__device__ inline std::uint32_t ranks_below(const std::uint32_t* ranks, std::uint32_t count,
+                                            std::uint32_t rank) {
   std::uint32_t low = 0;
   while (count > 0) {
     const std::uint32_t half = count / 2;
@@ -57,7 +62,8 @@ __device__ inline std::uint32_t ranks_below(const std::uint32_t* ranks, std::uin
 }
 
 // Which of the superblock's changes are in this block: thread c looks at class c.
-__device__ inline void find_share(ClassPlaceShared& shared, const std::uint32_t* found, const std::uint32_t* ranks) {
+__device__ inline void find_share(ClassPlaceShared& shared, const std::uint32_t* found,
+                                  const std::uint32_t* ranks) {
   if (threadIdx.x >= kMaxClasses) return;
   const unsigned c = threadIdx.x;
   std::uint32_t first = 0;
@@ -85,19 +91,22 @@ __device__ inline ClassChange class_change(const ClassPlaceShared& shared, std::
 __device__ inline std::uint32_t marks_below(const ClassPlaceShared& shared, std::uint32_t place) {
   const std::uint32_t word = place / 32, first = word / kMarksOfThread * kMarksOfThread;
   std::uint32_t below = shared.marks_before[word / kMarksOfThread];
-  for (std::uint32_t w = first; w < word; ++w) below += static_cast<std::uint32_t>(__popc(shared.marks[w]));
+  for (std::uint32_t w = first; w < word; ++w)
+    below += static_cast<std::uint32_t>(__popc(shared.marks[w]));
   return below + static_cast<std::uint32_t>(__popc(shared.marks[word] & lanes_below(place % 32)));
 }
 
-// Marks the places of the block's changes, and keeps each at its change's number. How many places there are: fewer than changes
-// where someone has written to the array meanwhile.
-__device__ inline std::uint32_t mark_places(ClassPlaceShared& shared, const StripElements& elements, std::uint32_t count,
-                                            const std::uint32_t* ranks, std::uint32_t* places) {
+// Marks the places of the block's changes, and keeps each at its change's number. How many places
+// there are: fewer than changes where someone has written to the array meanwhile.
+__device__ inline std::uint32_t mark_places(ClassPlaceShared& shared, const StripElements& elements,
+                                            std::uint32_t count, const std::uint32_t* ranks,
+                                            std::uint32_t* places) {
   for (unsigned w = threadIdx.x; w < kBlockElements / 32; w += kThreads) shared.marks[w] = 0;
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
     const ClassChange change = class_change(shared, i);
-    const std::uint32_t place = place_of_rank(shared.strips, elements, change.c, ranks[change.number] - shared.base[change.c]);
+    const std::uint32_t place = place_of_rank(shared.strips, elements, change.c,
+                                              ranks[change.number] - shared.base[change.c]);
     atomicOr(&shared.marks[place / 32], 1U << (place % 32));
     places[change.number] = place;
   }
@@ -115,18 +124,21 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
   const std::uint32_t number = take_tile(shared.scan, work.next_block);
   const SuperPlace super = superblock_of(work.blocks, number);
   if (!super.is_there || work.errors[super.first] != BlockError::kNone) return;
-  const auto* const table = static_cast<const unsigned char*>(work.contents) + work.blocks[super.first].offset;
+  const auto* const table =
+      static_cast<const unsigned char*>(work.contents) + work.blocks[super.first].offset;
   for (unsigned i = threadIdx.x; i < sizeof shared.table; i += kThreads)
     reinterpret_cast<unsigned char*>(&shared.table)[i] = table[i];
   shared.stripe_keys.make();
   __syncthreads();
   const auto* const array = static_cast<const std::uint16_t*>(work.array) + number * kBlockElements;
   const std::uint64_t left = work.count - number * kBlockElements;
-  const StripElements elements{array, static_cast<std::uint32_t>(left < kBlockElements ? left : kBlockElements),
-                               is_aligned16(array)};
+  const StripElements elements{
+      array, static_cast<std::uint32_t>(left < kBlockElements ? left : kBlockElements),
+      is_aligned16(array)};
   number_elements(shared.strips, shared.wide_scan, shared.table.cut, elements);
   exchange_counts(shared, work.states, number, super.first);
-  const std::uint64_t before = work.changes.block_starts[super.first];  // which no block of threads writes
+  const std::uint64_t before =
+      work.changes.block_starts[super.first];  // which no block of threads writes
   std::uint32_t* const ranks = work.ranks + before;
   find_share(shared, work.found + super.first * kMaxClasses, ranks);
   __syncthreads();
@@ -137,17 +149,20 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
     in_blocks_before += shared.first[c] - (c == 0 ? 0 : shared.class_end[c - 1]);
     is_all = is_all && shared.end[c] == shared.class_end[c];
   }
-  const bool has_all_places = mark_places(shared, elements, count, ranks, work.marks + before) == count;
+  const bool has_all_places =
+      mark_places(shared, elements, count, ranks, work.marks + before) == count;
   const std::uint64_t start = before + in_blocks_before;
   auto* const positions = work.changes.positions + start;
   auto* const old_values = static_cast<std::uint16_t*>(work.changes.old_values) + start;
   auto* const new_values = static_cast<std::uint16_t*>(work.changes.new_values) + start;
   ChangeSums sums;
   for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    const std::uint32_t change = class_change(shared, i).number, place = work.marks[before + change];
+    const std::uint32_t change = class_change(shared, i).number,
+                        place = work.marks[before + change];
     const std::uint32_t to = marks_below(shared, place);
     const std::uint16_t old_value = array[place];
-    const auto order = static_cast<std::uint16_t>(ord(old_value, true) + work.listed[before + change]);
+    const auto order =
+        static_cast<std::uint16_t>(ord(old_value, true) + work.listed[before + change]);
     const std::uint16_t new_value = from_ord(order, true);
     positions[to] = static_cast<std::uint16_t>(place);
     old_values[to] = old_value;
@@ -158,10 +173,12 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
   if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;
   if (threadIdx.x != 0) return;
   if (number != super.first) work.changes.block_starts[number] = start;
-  const std::uint64_t whole = std::uint64_t{super.first} + kSuperBlocks, blocks = block_count(work.count);
+  const std::uint64_t whole = std::uint64_t{super.first} + kSuperBlocks,
+                      blocks = block_count(work.count);
   const std::uint64_t last = (whole < blocks ? whole : blocks) - 1;
   if (has_all_places && (is_all || number != last)) return;
-  work.errors[last] = BlockError::kBase;  // the first one's is looked at by blocks of threads that begin later
+  work.errors[last] =
+      BlockError::kBase;  // the first one's is looked at by blocks of threads that begin later
   atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 

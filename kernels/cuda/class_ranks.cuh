@@ -1,6 +1,7 @@
 #pragma once
-// Block routine that looks at a block of which the superblock may be coded in classes: how many elements each class has, the class
-// and the rank of each change, and what the block takes without classes.
+// Block routine that looks at a block of which the superblock may be coded in classes: how many
+// elements each class has, the class and the rank of each change, and what the block takes without
+// classes.
 
 #include "kernels/cuda/class_source.cuh"
 #include "kernels/cuda/class_strips.cuh"
@@ -20,7 +21,9 @@ struct SuperSpan {
   std::uint32_t first, end;
   std::uint64_t first_change, end_change;
 
-  __device__ std::uint32_t changes() const { return static_cast<std::uint32_t>(end_change - first_change); }
+  __device__ std::uint32_t changes() const {
+    return static_cast<std::uint32_t>(end_change - first_change);
+  }
 };
 __device__ inline SuperSpan super_span(const ClassEncodeWork& work, std::uint32_t super) {
   const std::uint32_t first = work.first_block + kSuperBlocks * super, whole = first + kSuperBlocks;
@@ -47,14 +50,18 @@ __device__ inline std::uint32_t section_bytes(std::uint32_t content) {
 __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWork& work) {
   const SuperSpan span = super_span(work, blockIdx.x / kSuperBlocks);
   if (!may_be_in_classes(span, work.capacity)) return;
-  const std::uint32_t number = work.first_block + blockIdx.x, elements = elements_in(work.count, number);
+  const std::uint32_t number = work.first_block + blockIdx.x,
+                      elements = elements_in(work.count, number);
   const auto* const array = static_cast<const std::uint16_t*>(work.base) + number * kBlockElements;
   const StripElements strips{array, elements, is_aligned16(array)};
   number_elements(shared.strips, shared.wide_scan, work.table.cut, strips);
-  if (threadIdx.x < kMaxClasses) work.elements[number * kMaxClasses + threadIdx.x] = shared.strips.total[threadIdx.x];
-  const std::uint64_t first = work.changes.block_starts[number], end = work.changes.block_starts[number + 1];
+  if (threadIdx.x < kMaxClasses)
+    work.elements[number * kMaxClasses + threadIdx.x] = shared.strips.total[threadIdx.x];
+  const std::uint64_t first = work.changes.block_starts[number],
+                      end = work.changes.block_starts[number + 1];
   for (std::uint64_t i = first + threadIdx.x; i < end; i += kThreads) {
-    const unsigned c = class_in(shared.strips, static_cast<const std::uint16_t*>(work.changes.old_values)[i]);
+    const unsigned c =
+        class_in(shared.strips, static_cast<const std::uint16_t*>(work.changes.old_values)[i]);
     work.keys[i] = c | rank_of_place(shared.strips, strips, c, work.changes.positions[i]) << 8;
   }
   if (first == end) {
@@ -64,14 +71,18 @@ __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWo
     return;
   }
   const auto count = static_cast<std::uint32_t>(end - first);
-  const BlockOfChanges<std::uint16_t> changes{{work.changes.positions + first, count, gap_divisor(elements, count)},
-                                              static_cast<const std::uint16_t*>(work.changes.old_values) + first,
-                                              static_cast<const std::uint16_t*>(work.changes.new_values) + first,
-                                              true};
-  auto* const halves = reinterpret_cast<std::uint16_t*>(work.ranks) + first;  // which are not listed yet
-  const BlockContent content = plan_block(shared.encode, changes, elements, {work.listed + first, halves, halves + work.capacity});
+  const BlockOfChanges<std::uint16_t> changes{
+      {work.changes.positions + first, count, gap_divisor(elements, count)},
+      static_cast<const std::uint16_t*>(work.changes.old_values) + first,
+      static_cast<const std::uint16_t*>(work.changes.new_values) + first,
+      true};
+  auto* const halves =
+      reinterpret_cast<std::uint16_t*>(work.ranks) + first;  // which are not listed yet
+  const BlockContent content = plan_block(shared.encode, changes, elements,
+                                          {work.listed + first, halves, halves + work.capacity});
   if (threadIdx.x != 0) return;
-  work.section_bytes[number] = section_bytes(content.bytes + (content.mode == kDenseBlock ? 0 : kOldCheckBytes));
+  work.section_bytes[number] =
+      section_bytes(content.bytes + (content.mode == kDenseBlock ? 0 : kOldCheckBytes));
   work.hashes[number] = shared.encode.hashes;
 }
 

@@ -24,7 +24,8 @@ __device__ inline void sample_classes(ClassSampleShared& shared, const ClassSamp
     const unsigned key = old_value >> 7 & 0xff;
     atomicAdd(&shared.elements[key], 1U);
     if (old_value == new_value) continue;
-    const auto magnitude = static_cast<std::uint32_t>(step_between(old_value, new_value, true).magnitude);
+    const auto magnitude =
+        static_cast<std::uint32_t>(step_between(old_value, new_value, true).magnitude);
     atomicAdd(&counts.all[key][floor_log2(magnitude)], 1U);
     if (magnitude > 1) atomicAdd(&counts.listed[key][floor_log2(magnitude - 1)], 1U);
   }

@@ -1,6 +1,7 @@
 #pragma once
-// Block routine that reads a block of classes from an untrusted sender (docs/wire-format.md: Classes), as far as that does not
-// depend on what is held: the ranks of its changes and their steps, class by class. It refuses what src/codec refuses.
+// Block routine that reads a block of classes from an untrusted sender (docs/wire-format.md:
+// Classes), as far as that does not depend on what is held: the ranks of its changes and their
+// steps, class by class. It refuses what src/codec refuses.
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
@@ -35,8 +36,8 @@ __device__ inline bool read_number(BitSource& bits, unsigned exponent, std::uint
 }
 
 // One thread's: the numbers before the lists.
-__device__ inline void read_class_head(ClassListShared& shared, BitSource bits, const unsigned char* bytes,
-                                       std::uint32_t elements) {
+__device__ inline void read_class_head(ClassListShared& shared, BitSource bits,
+                                       const unsigned char* bytes, std::uint32_t elements) {
   HeadReader reader{bytes, bits.limit / 8};
   std::uint64_t changes = 0;
   shared.is_read = reader.read_varint(changes) && changes > 0 && changes <= elements;
@@ -45,7 +46,8 @@ __device__ inline void read_class_head(ClassListShared& shared, BitSource bits, 
   shared.changes = static_cast<std::uint32_t>(changes);
   shared.is_read = read_class_numbers(
       shared.table, elements, shared.changes,
-      [&](unsigned exponent, std::uint64_t& number) { return read_number(bits, exponent, number); }, shared.counts);
+      [&](unsigned exponent, std::uint64_t& number) { return read_number(bits, exponent, number); },
+      shared.counts);
   shared.bits_at = bits.at;
 }
 
@@ -66,16 +68,18 @@ struct MarkedList {
 
 // emit(i, position) for each, if all are below the span; else false, and none.
 template <class Emit>
-__device__ inline bool join_positions(WideScanShared& shared, const MarkedList& list, const BitSource& bits, std::uint32_t span,
-                                      Emit emit) {
+__device__ inline bool join_positions(WideScanShared& shared, const MarkedList& list,
+                                      const BitSource& bits, std::uint32_t span, Emit emit) {
   if (list.count == 0) return true;
   const unsigned lane = threadIdx.x % kWarp;
   const WarpShare share = share_of_warp(list.count);
   std::uint64_t own = 0, sum = 0;
-  for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp) own += list.remainder(bits, i);
+  for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp)
+    own += list.remainder(bits, i);
   const std::uint64_t before = __shfl_sync(kAllLanes, sum_before(shared, own, &sum), 0);
   const std::uint32_t last = list.count - 1;
-  const std::uint64_t end = (std::uint64_t{list.marks[last] - list.mark_base - last} << list.shift) + sum + last;
+  const std::uint64_t end =
+      (std::uint64_t{list.marks[last] - list.mark_base - last} << list.shift) + sum + last;
   if (end >= span) return false;  // those before it are smaller
   auto so_far = static_cast<std::uint32_t>(before);
   for (std::uint32_t group = share.begin; group < share.end; group += kWarp) {
@@ -97,23 +101,27 @@ struct ClassLists {
   std::uint16_t* steps;
 };
 
-__device__ inline BlockError read_ranks(ClassListShared& shared, BitSource& bits, std::uint32_t elements, std::uint32_t* signs,
+__device__ inline BlockError read_ranks(ClassListShared& shared, BitSource& bits,
+                                        std::uint32_t elements, std::uint32_t* signs,
                                         const ClassLists& lists) {
   const std::uint32_t planes = bits.at;
   std::uint32_t plane_bits = 0;
-  for (unsigned c = 0; c < shared.table.cut.count; ++c) plane_bits += shared.counts[c].shift * shared.counts[c].changes;
+  for (unsigned c = 0; c < shared.table.cut.count; ++c)
+    plane_bits += shared.counts[c].shift * shared.counts[c].changes;
   if (!bits.take(plane_bits)) return BlockError::kLength;
   *signs = bits.at;
   if (!bits.take(shared.changes)) return BlockError::kLength;
-  if (!find_marks(shared.scan, bits, bits.left(), shared.changes, lists.marks)) return BlockError::kLength;
+  if (!find_marks(shared.scan, bits, bits.left(), shared.changes, lists.marks))
+    return BlockError::kLength;
   std::uint32_t first = 0, plane = planes, mark_base = 0;
   for (unsigned c = 0; c < shared.table.cut.count; ++c) {
     const ClassCounts own = shared.counts[c];
-    const bool is_inside = join_positions(shared.wide_scan, {own.changes, own.shift, plane, lists.marks + first, mark_base}, bits,
-                                          elements, [&](std::uint32_t i, std::uint32_t rank) {
-                                            lists.ranks[first + i] = rank;
-                                            lists.steps[first + i] = bits.bit(*signs + first + i) ? 0xffff : 1;
-                                          });
+    const bool is_inside = join_positions(
+        shared.wide_scan, {own.changes, own.shift, plane, lists.marks + first, mark_base}, bits,
+        elements, [&](std::uint32_t i, std::uint32_t rank) {
+          lists.ranks[first + i] = rank;
+          lists.steps[first + i] = bits.bit(*signs + first + i) ? 0xffff : 1;
+        });
     if (!is_inside) return BlockError::kPosition;
     first += own.changes;
     plane += own.shift * own.changes;
@@ -124,12 +132,14 @@ __device__ inline BlockError read_ranks(ClassListShared& shared, BitSource& bits
 }
 
 // The changes whose size is listed, at the place of their size.
-__device__ inline BlockError read_exceptions(ClassListShared& shared, BitSource& bits, const ClassLists& lists) {
+__device__ inline BlockError read_exceptions(ClassListShared& shared, BitSource& bits,
+                                             const ClassLists& lists) {
   const std::uint32_t planes = bits.at;
   std::uint32_t plane_bits = 0, count = 0;
   for (unsigned c = 0; c < shared.table.cut.count; ++c) {
     if (shared.table.rows[c].all) continue;
-    plane_bits += rank_shift(shared.counts[c].changes, shared.counts[c].exceptions) * shared.counts[c].exceptions;
+    plane_bits += rank_shift(shared.counts[c].changes, shared.counts[c].exceptions) *
+                  shared.counts[c].exceptions;
     count += shared.counts[c].exceptions;
   }
   if (!bits.take(plane_bits)) return BlockError::kLength;
@@ -139,8 +149,11 @@ __device__ inline BlockError read_exceptions(ClassListShared& shared, BitSource&
     const ClassCounts own = shared.counts[c];
     if (!shared.table.rows[c].all) {
       const unsigned shift = rank_shift(own.changes, own.exceptions);
-      if (!join_positions(shared.wide_scan, {own.exceptions, shift, plane, lists.marks + number, mark_base}, bits, own.changes,
-                          [&](std::uint32_t i, std::uint32_t change) { lists.listed[size + i] = first + change; })) {
+      if (!join_positions(shared.wide_scan,
+                          {own.exceptions, shift, plane, lists.marks + number, mark_base}, bits,
+                          own.changes, [&](std::uint32_t i, std::uint32_t change) {
+                            lists.listed[size + i] = first + change;
+                          })) {
         return BlockError::kException;
       }
       plane += shift * own.exceptions;
@@ -154,30 +167,36 @@ __device__ inline BlockError read_exceptions(ClassListShared& shared, BitSource&
   return BlockError::kNone;
 }
 
-__device__ inline BlockError read_class_sizes(ClassListShared& shared, BitSource& bits, std::uint32_t signs,
-                                              const ClassLists& lists) {
+__device__ inline BlockError read_class_sizes(ClassListShared& shared, BitSource& bits,
+                                              std::uint32_t signs, const ClassLists& lists) {
   std::uint32_t count = 0, exponent_bits = 0;
   for (unsigned c = 0; c < shared.table.cut.count; ++c) {
     count += shared.counts[c].exceptions;
     exponent_bits += shared.table.rows[c].exponent * shared.counts[c].exceptions;
   }
-  if (!find_marks(shared.scan, bits, bits.left(), count, lists.marks)) return BlockError::kMagnitude;
+  if (!find_marks(shared.scan, bits, bits.left(), count, lists.marks))
+    return BlockError::kMagnitude;
   const std::uint32_t suffixes = bits.at;
   const std::uint32_t zeros = count == 0 ? 0 : lists.marks[count - 1] - (count - 1);
   if (bits.left() < std::uint64_t{zeros} + exponent_bits) return BlockError::kMagnitude;
-  std::uint32_t first = 0, begin = 0, before_class = 0;  // the last: bits of exponents of the classes before
+  std::uint32_t first = 0, begin = 0,
+                before_class = 0;  // the last: bits of exponents of the classes before
   for (unsigned c = 0; c < shared.table.cut.count; ++c) {
     const ClassCounts own = shared.counts[c];
-    const unsigned exponent = shared.table.rows[c].exponent, least = shared.table.rows[c].all ? 1 : 2;
+    const unsigned exponent = shared.table.rows[c].exponent,
+                   least = shared.table.rows[c].all ? 1 : 2;
     for (std::uint32_t i = begin + threadIdx.x; i < begin + own.exceptions; i += kThreads) {
-      const std::uint32_t before = i == 0 ? 0 : lists.marks[i - 1] + 1, own_zeros = lists.marks[i] - before;
+      const std::uint32_t before = i == 0 ? 0 : lists.marks[i - 1] + 1,
+                          own_zeros = lists.marks[i] - before;
       const std::uint32_t change = shared.table.rows[c].all ? first + (i - begin) : lists.listed[i];
       const bool is_negative = bits.bit(signs + change);
       const unsigned length = own_zeros + exponent;
       const std::uint32_t place = suffixes + (before - i) + before_class + (i - begin) * exponent;
-      const std::uint32_t magnitude = own_zeros > kMostSizeZeros ? ~0U
-                                                                 : static_cast<std::uint32_t>(lowest(bits.load32(place), length)) +
-                                                                       (1U << length) - (1U << exponent) + least;
+      const std::uint32_t magnitude =
+          own_zeros > kMostSizeZeros
+              ? ~0U
+              : static_cast<std::uint32_t>(lowest(bits.load32(place), length)) + (1U << length) -
+                    (1U << exponent) + least;
       if (magnitude > 32'768U - (is_negative ? 0 : 1)) {
         atomicOr(&shared.is_wrong, 1U);
       } else {
@@ -193,14 +212,15 @@ __device__ inline BlockError read_class_sizes(ClassListShared& shared, BitSource
   return shared.is_wrong != 0 ? BlockError::kStep : BlockError::kNone;
 }
 
-__device__ inline BlockError read_class_lists(ClassListShared& shared, BitSource bits, std::uint32_t elements,
-                                              const ClassLists& lists) {
+__device__ inline BlockError read_class_lists(ClassListShared& shared, BitSource bits,
+                                              std::uint32_t elements, const ClassLists& lists) {
   std::uint32_t signs = 0;
   BlockError wrong = read_ranks(shared, bits, elements, &signs, lists);
   if (wrong == BlockError::kNone) wrong = read_exceptions(shared, bits, lists);
   if (wrong == BlockError::kNone) wrong = read_class_sizes(shared, bits, signs, lists);
   if (wrong != BlockError::kNone) return wrong;
-  for (std::uint32_t i = threadIdx.x; i < shared.changes; i += kThreads) lists.listed[i] = lists.steps[i];
+  for (std::uint32_t i = threadIdx.x; i < shared.changes; i += kThreads)
+    lists.listed[i] = lists.steps[i];
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 

@@ -1,27 +1,32 @@
 #pragma once
-// The elements of a block, numbered within their classes: counts for each strip of 64 of them, and sums over these. From them
-// follows an element's rank by its place, and its place by its rank, at a look at one strip.
+// The elements of a block, numbered within their classes: counts for each strip of 64 of them, and
+// sums over these. From them follows an element's rank by its place, and its place by its rank, at
+// a look at one strip.
 
 #include "kernels/classes.hpp"
 #include "kernels/cuda/ordered_compaction.cuh"
 
 namespace sparcl::kernels::cuda {
 
-constexpr unsigned kStripElements = 64, kStripVectors = kStripElements / 8, kStrips = kBlockElements / kStripElements,
-                   kStripsOfThread = kStrips / kThreads;
-constexpr unsigned kStripLoads = 4;  // vectors of a thread whose loads are under way at once. Heuristic
+constexpr unsigned kStripElements = 64, kStripVectors = kStripElements / 8,
+                   kStrips = kBlockElements / kStripElements, kStripsOfThread = kStrips / kThreads;
+constexpr unsigned kStripLoads =
+    4;  // vectors of a thread whose loads are under way at once. Heuristic
 
 // A byte for each class: class c's is byte c / 2 of half[c % 2].
 struct StripCounts {
   std::uint64_t half[2];
 
-  __device__ std::uint32_t of(unsigned c) const { return static_cast<std::uint32_t>(half[c % 2] >> (8 * (c / 2))) & 0xff; }
+  __device__ std::uint32_t of(unsigned c) const {
+    return static_cast<std::uint32_t>(half[c % 2] >> (8 * (c / 2))) & 0xff;
+  }
 };
 
 struct ClassStrips {
   std::uint8_t class_of_key[256];
   StripCounts counts[kStrips];
-  std::uint16_t before[kThreads][kMaxClasses];  // elements of the class in the strips before those of a thread
+  std::uint16_t before[kThreads][kMaxClasses];  // elements of the class in the strips before those
+                                                // of a thread
   std::uint32_t total[kMaxClasses];
 };
 
@@ -38,7 +43,8 @@ struct StripElements {
     Vector16 made{};
     SPARCL_UNROLL
     for (std::uint32_t i = 0; i < 8; ++i) {
-      if (first + i < count) made.words[i / 2] |= static_cast<std::uint32_t>(at[first + i]) << (16 * (i % 2));
+      if (first + i < count)
+        made.words[i / 2] |= static_cast<std::uint32_t>(at[first + i]) << (16 * (i % 2));
     }
     return made;
   }
@@ -48,8 +54,10 @@ __device__ inline unsigned class_in(const ClassStrips& strips, std::uint32_t val
   return strips.class_of_key[value >> 7 & 0xff];
 }
 
-// How many of eight elements are in each class, four bits a class. valid: of the eight, the first ones that count.
-__device__ inline std::uint64_t count_classes(const ClassStrips& strips, const Vector16& vector, std::uint32_t valid) {
+// How many of eight elements are in each class, four bits a class. valid: of the eight, the first
+// ones that count.
+__device__ inline std::uint64_t count_classes(const ClassStrips& strips, const Vector16& vector,
+                                              std::uint32_t valid) {
   std::uint64_t counts = 0;
   SPARCL_UNROLL
   for (unsigned i = 0; i < 8; ++i) {
@@ -85,7 +93,8 @@ __device__ inline void count_strips(ClassStrips& strips, const StripElements& el
     SPARCL_UNROLL
     for (unsigned n = 0; n < kStripLoads; ++n) loaded[n] = vectors[first + n * kThreads];
     SPARCL_UNROLL
-    for (unsigned n = 0; n < kStripLoads; ++n) put_counts(strips, first + n * kThreads, count_classes(strips, loaded[n], 8));
+    for (unsigned n = 0; n < kStripLoads; ++n)
+      put_counts(strips, first + n * kThreads, count_classes(strips, loaded[n], 8));
   }
 }
 
@@ -95,20 +104,25 @@ __device__ inline void sum_strips(ClassStrips& strips, Shared& scan) {
   constexpr unsigned kAtOnce = 3, kBits = 21;
   for (unsigned first = 0; first < kMaxClasses; first += kAtOnce) {
     std::uint64_t own = 0, total = 0;
-    for (unsigned strip = kStripsOfThread * threadIdx.x; strip < kStripsOfThread * (threadIdx.x + 1); ++strip) {
-      for (unsigned n = 0; n < kAtOnce; ++n) own += std::uint64_t{strips.counts[strip].of(first + n)} << (kBits * n);
+    for (unsigned strip = kStripsOfThread * threadIdx.x;
+         strip < kStripsOfThread * (threadIdx.x + 1); ++strip) {
+      for (unsigned n = 0; n < kAtOnce; ++n)
+        own += std::uint64_t{strips.counts[strip].of(first + n)} << (kBits * n);
     }
     const std::uint64_t before = sum_before(scan, own, &total);
     for (unsigned n = 0; n < kAtOnce; ++n) {
       strips.before[threadIdx.x][first + n] = static_cast<std::uint16_t>(before >> (kBits * n));
-      if (threadIdx.x == 0) strips.total[first + n] = static_cast<std::uint32_t>(total >> (kBits * n)) & ((1U << kBits) - 1);
+      if (threadIdx.x == 0)
+        strips.total[first + n] =
+            static_cast<std::uint32_t>(total >> (kBits * n)) & ((1U << kBits) - 1);
     }
   }
 }
 
 // A barrier comes before, as cut is read. scan.warp_sums: 64 bits a warp.
 template <class Shared>
-__device__ inline void number_elements(ClassStrips& strips, Shared& scan, const ClassCut& cut, const StripElements& elements) {
+__device__ inline void number_elements(ClassStrips& strips, Shared& scan, const ClassCut& cut,
+                                       const StripElements& elements) {
   unsigned c = 0;
   while (c + 1 < cut.count && threadIdx.x < cut.lowest[c]) ++c;
   strips.class_of_key[threadIdx.x] = static_cast<std::uint8_t>(c);
@@ -120,21 +134,25 @@ __device__ inline void number_elements(ClassStrips& strips, Shared& scan, const 
 }
 static_assert(kThreads == 256, "a thread a key");
 
-// The element of a class that has so many of its class before it in the block; there was one when they were numbered. Of an array
-// that someone has written to since it may be any of the block's.
-__device__ inline std::uint32_t place_of_rank(const ClassStrips& strips, const StripElements& elements, unsigned c,
+// The element of a class that has so many of its class before it in the block; there was one when
+// they were numbered. Of an array that someone has written to since it may be any of the block's.
+__device__ inline std::uint32_t place_of_rank(const ClassStrips& strips,
+                                              const StripElements& elements, unsigned c,
                                               std::uint32_t rank) {
   unsigned thread = 0;  // the last with at most so many before its strips
-  for (unsigned step = kThreads / 2; step > 0; step /= 2) thread += strips.before[thread + step][c] <= rank ? step : 0;
+  for (unsigned step = kThreads / 2; step > 0; step /= 2)
+    thread += strips.before[thread + step][c] <= rank ? step : 0;
   rank -= strips.before[thread][c];
   unsigned strip = kStripsOfThread * thread;
-  for (; strip + 1 < kStrips && rank >= strips.counts[strip].of(c); ++strip) rank -= strips.counts[strip].of(c);
+  for (; strip + 1 < kStrips && rank >= strips.counts[strip].of(c); ++strip)
+    rank -= strips.counts[strip].of(c);
   std::uint32_t place = kStripElements * strip;
   for (unsigned n = 0; n < kStripVectors; ++n) {
     const Vector16 vector = elements.vector(kStripVectors * strip + n);
     SPARCL_UNROLL
     for (unsigned i = 0; i < 8; ++i, ++place) {
-      const bool is_in_class = place < elements.count && class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c;
+      const bool is_in_class =
+          place < elements.count && class_in(strips, vector.words[i / 2] >> (16 * (i % 2))) == c;
       if (is_in_class && rank-- == 0) return place;
     }
   }
@@ -142,7 +160,8 @@ __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips, const S
 }
 
 // How many elements of its class stand before it in the block.
-__device__ inline std::uint32_t rank_of_place(const ClassStrips& strips, const StripElements& elements, unsigned c,
+__device__ inline std::uint32_t rank_of_place(const ClassStrips& strips,
+                                              const StripElements& elements, unsigned c,
                                               std::uint32_t place) {
   const unsigned strip = place / kStripElements, thread = strip / kStripsOfThread;
   std::uint32_t rank = strips.before[thread][c];

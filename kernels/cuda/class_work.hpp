@@ -19,14 +19,16 @@ struct ClassDecodeWork {
   // The workspace.
   std::uint32_t* next_block;  // zero
   TileState* states;          // kMaxClasses words a block, zeros
-  std::uint32_t* found;       // kMaxClasses a block, of which a superblock has those of its first: changes of each class
+  std::uint32_t* found;       // kMaxClasses a block, of which a superblock has those of its first:
+                              // changes of each class
   std::uint32_t* marks;       // these three of capacity
   std::uint32_t* ranks;       // class by class
   std::uint32_t* listed;      // changes that have a size; then the step of each change
 };
 
-// Superblocks with more changes stay what they are without classes: lists of so many, and parts of them, fit the window that bits
-// are written through (bit_window.cuh), and beyond 6 % classes gain little.
+// Superblocks with more changes stay what they are without classes: lists of so many, and parts of
+// them, fit the window that bits are written through (bit_window.cuh), and beyond 6 % classes gain
+// little.
 constexpr std::uint32_t kMostClassChanges = 16'384;
 
 struct ClassEncodeWork {
@@ -47,14 +49,16 @@ struct ClassEncodeWork {
   std::uint32_t* next_super;     // zero
   std::uint32_t* elements;       // kMaxClasses a block: its elements of each class
   std::uint32_t* section_bytes;  // a block: without classes
-  std::uint32_t* keys;           // these of capacity. A change's class, and above it its rank in its block
-  std::uint32_t* ranks;          // class by class, in the superblock
-  std::uint16_t* steps;          // of these
-  std::uint16_t* listed;         // changes of a block, or a superblock, that have a size
+  std::uint32_t* keys;    // these of capacity. A change's class, and above it its rank in its block
+  std::uint32_t* ranks;   // class by class, in the superblock
+  std::uint16_t* steps;   // of these
+  std::uint16_t* listed;  // changes of a block, or a superblock, that have a size
 };
 
 constexpr std::uint64_t super_count(const ClassEncodeWork& work) {
-  return work.end_block <= work.first_block ? 0 : (work.end_block - work.first_block + kSuperBlocks - 1) / kSuperBlocks;
+  return work.end_block <= work.first_block
+             ? 0
+             : (work.end_block - work.first_block + kSuperBlocks - 1) / kSuperBlocks;
 }
 
 struct ClassSampleWork {

@@ -1,5 +1,6 @@
 #pragma once
-// Block routine that combines rows: a thread has columns of its own, and reads each row of them once.
+// Block routine that combines rows: a thread has columns of its own, and reads each row of them
+// once.
 
 #include "kernels/cuda/combine_number.cuh"
 #include "kernels/cuda/combine_work.hpp"
@@ -26,7 +27,9 @@ struct Columns {
   std::uint64_t first;  // of the columns: they are kThreads apart
 
   // Beyond the end the first is loaded once more, so that no branch comes between.
-  __device__ std::uint64_t at(unsigned n) const { return first + n * kThreads < work.rows.count ? first + n * kThreads : first; }
+  __device__ std::uint64_t at(unsigned n) const {
+    return first + n * kThreads < work.rows.count ? first + n * kThreads : first;
+  }
 
   // T of kCombineRows rows, or as many as there are. All are loaded before the first is used.
   __device__ void combine_group(std::uint32_t row, Values& into) const {
@@ -34,8 +37,8 @@ struct Columns {
     SPARCL_UNROLL
     for (unsigned r = 0; r < kCombineRows; ++r) {
       if (row + r >= work.rows.ranks) continue;
-      const auto* const values =
-          reinterpret_cast<const Stored*>(static_cast<const char*>(work.rows.first) + (row + r) * work.rows.stride_bytes);
+      const auto* const values = reinterpret_cast<const Stored*>(
+          static_cast<const char*>(work.rows.first) + (row + r) * work.rows.stride_bytes);
       SPARCL_UNROLL
       for (unsigned n = 0; n < kItems; ++n) loaded[r][n] = values[at(n)];
     }
@@ -56,8 +59,9 @@ struct Columns {
     }
   }
 
-  // Groups as a binary counter has them: level l holds T of 2^l groups where bit l of their number is set. The last one, which may
-  // be of fewer rows, meets what is there from the lowest level on: so T is that of single ranks.
+  // Groups as a binary counter has them: level l holds T of 2^l groups where bit l of their number
+  // is set. The last one, which may be of fewer rows, meets what is there from the lowest level on:
+  // so T is that of single ranks.
   __device__ void combine_all(Values& value) const {
     Values levels[kCombineLevels] = {};
     const std::uint32_t last = (work.rows.ranks - 1) / kCombineRows;

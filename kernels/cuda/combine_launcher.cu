@@ -11,7 +11,8 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(CombineWork work) {
 
 template <DataType kType>
 cudaError_t launch_of(const CombineWork& work, ReduceOp op, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(combine_tiles(work.rows.count, sizeof(typename Combined<kType>::Accumulator)));
+  const auto blocks = static_cast<unsigned>(
+      combine_tiles(work.rows.count, sizeof(typename Combined<kType>::Accumulator)));
   switch (op) {
     case ReduceOp::kSum:
       combine_kernel<kType, ReduceOp::kSum><<<blocks, kThreads, 0, stream>>>(work);
@@ -33,7 +34,8 @@ cudaError_t launch_of(const CombineWork& work, ReduceOp op, cudaStream_t stream)
 
 }  // namespace
 
-cudaError_t launch_combine(const CombineWork& work, DataType type, ReduceOp op, cudaStream_t stream) {
+cudaError_t launch_combine(const CombineWork& work, DataType type, ReduceOp op,
+                           cudaStream_t stream) {
   switch (type) {
     case DataType::kInt8:
       return launch_of<DataType::kInt8>(work, op, stream);

@@ -7,6 +7,7 @@
 
 namespace sparcl::kernels::cuda {
 
-cudaError_t launch_combine(const CombineWork& work, DataType type, ReduceOp op, cudaStream_t stream);
+cudaError_t launch_combine(const CombineWork& work, DataType type, ReduceOp op,
+                           cudaStream_t stream);
 
 }  // namespace sparcl::kernels::cuda

@@ -44,7 +44,9 @@ template <class Small, class Word>
 struct CombinedSmall {
   using Stored = Word;
   using Accumulator = float;
-  __device__ static float widen(Word value) { return CombinedNative<float>::widen(Small::widen(value)); }
+  __device__ static float widen(Word value) {
+    return CombinedNative<float>::widen(Small::widen(value));
+  }
   __device__ static Word finished(float value, std::uint32_t divisor) {
     return static_cast<Word>(Small::narrow(divisor > 1 ? divided_by(value, divisor) : value));
   }
@@ -83,8 +85,10 @@ constexpr ReduceOp kOpOf = kType != DataType::kBool ? kOp
 template <ReduceOp kOp, class T>
 __device__ inline T combined(T a, T b) {
   using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
-  if constexpr (kOp == ReduceOp::kSum) return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
-  if constexpr (kOp == ReduceOp::kProd) return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
+  if constexpr (kOp == ReduceOp::kSum)
+    return static_cast<T>(static_cast<Wide>(a) + static_cast<Wide>(b));
+  if constexpr (kOp == ReduceOp::kProd)
+    return static_cast<T>(static_cast<Wide>(a) * static_cast<Wide>(b));
   if constexpr (kOp == ReduceOp::kMax) return a > b || a != a ? a : b;
   if constexpr (kOp == ReduceOp::kMin) return a < b || a != a ? a : b;
 }

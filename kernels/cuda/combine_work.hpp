@@ -12,12 +12,16 @@ struct CombineWork {
   void* result;
 };
 
-// Rows whose elements are under way at once, and levels of the tree above such groups: for kMostCombinedRows.
+// Rows whose elements are under way at once, and levels of the tree above such groups: for
+// kMostCombinedRows.
 constexpr unsigned kCombineRows = 4, kCombineLevels = 8;
 static_assert(kCombineRows << kCombineLevels == kMostCombinedRows);
 
-// Columns of a thread. Its levels of the tree are in registers: 32 of them, whatever the type. Heuristic.
-constexpr unsigned combine_items(std::size_t accumulator_bytes) { return accumulator_bytes > 4 ? 2 : 4; }
+// Columns of a thread. Its levels of the tree are in registers: 32 of them, whatever the type.
+// Heuristic.
+constexpr unsigned combine_items(std::size_t accumulator_bytes) {
+  return accumulator_bytes > 4 ? 2 : 4;
+}
 constexpr std::uint64_t combine_tiles(std::uint64_t count, std::size_t accumulator_bytes) {
   const std::uint64_t tile = std::uint64_t{combine_items(accumulator_bytes)} * kThreads;
   return (count + tile - 1) / tile;

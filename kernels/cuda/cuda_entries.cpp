@@ -15,58 +15,69 @@ constexpr std::uint64_t kMaxBlocks = 0x7fffffff;  // of a launch
 
 Status check_entries(const char* call, std::uint64_t capacity, std::uint64_t most) {
   if (capacity <= most) return Status();
-  return Status(Code::kInvalidArgument,
-                fmt::format("CUDA: {} of {} entries: at most {} are taken at a time", call, capacity, most));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("CUDA: {} of {} entries: at most {} are taken at a time", call, capacity, most));
 }
 
 Status check_values(const DeviceEntries& a, const DeviceEntries& b, const DeviceEntries& out) {
   const bool has_values = out.values != nullptr;
   if ((a.values != nullptr) == has_values && (b.values != nullptr) == has_values) return Status();
-  return Status(Code::kInvalidArgument, "CUDA: merge: the values of both lists and of the result are all given, or none is");
+  return Status(
+      Code::kInvalidArgument,
+      "CUDA: merge: the values of both lists and of the result are all given, or none is");
 }
 
 }  // namespace
 
 std::size_t merge_workspace_bytes(std::uint64_t capacity_a, std::uint64_t capacity_b) {
   const std::uint64_t tiles = merge_tiles(capacity_a + capacity_b);
-  return (tiles + 1) * sizeof(MergeSplit) + (tiles + 1) * sizeof(TileState);  // and the next tile's number
+  return (tiles + 1) * sizeof(MergeSplit) +
+         (tiles + 1) * sizeof(TileState);  // and the next tile's number
 }
 
-Status merge_entries(const DeviceEntries& a, std::uint64_t capacity_a, const DeviceEntries& b, std::uint64_t capacity_b,
-                     const DeviceEntries& out, DataType type, void* workspace, std::size_t workspace_bytes, void* stream) {
+Status merge_entries(const DeviceEntries& a, std::uint64_t capacity_a, const DeviceEntries& b,
+                     std::uint64_t capacity_b, const DeviceEntries& out, DataType type,
+                     void* workspace, std::size_t workspace_bytes, void* stream) {
   constexpr std::uint64_t kMost = kMaxBlocks * kMergeTile / 2;
   SPARCL_RETURN_IF_ERROR(check_entries("merge", capacity_a, kMost));
   SPARCL_RETURN_IF_ERROR(check_entries("merge", capacity_b, kMost));
-  SPARCL_RETURN_IF_ERROR(check_sizes("merge", 0, 8, merge_workspace_bytes(capacity_a, capacity_b), {workspace, workspace_bytes}));
+  SPARCL_RETURN_IF_ERROR(check_sizes("merge", 0, 8, merge_workspace_bytes(capacity_a, capacity_b),
+                                     {workspace, workspace_bytes}));
   SPARCL_RETURN_IF_ERROR(check_values(a, b, out));
   const Result<TopKType> kind = accumulated_type("merge", type);
   if (!kind.ok()) return kind.status();
   const std::uint64_t tiles = merge_tiles(capacity_a + capacity_b);
   auto* const splits = static_cast<MergeSplit*>(workspace);
   auto* const states = reinterpret_cast<TileState*>(splits + tiles + 1);
-  const MergeWork work{a, b, out, capacity_a, capacity_b, splits, states, reinterpret_cast<std::uint32_t*>(states + tiles)};
+  const MergeWork work{
+      a,          b,      out,    capacity_a,
+      capacity_b, splits, states, reinterpret_cast<std::uint32_t*>(states + tiles)};
   return status_of(launch_merge(work, kind.value(), static_cast<cudaStream_t>(stream)), "merge");
 }
 
-Status scatter_entries(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor, void* array, DataType type,
-                       void* stream) {
+Status scatter_entries(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor,
+                       void* array, DataType type, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_entries("scatter", capacity, kMaxBlocks * kEntryTile));
   if (divisor == 0) return Status(Code::kInvalidArgument, "CUDA: scatter: a mean's divisor is 0");
   const Result<TopKType> kind = accumulated_type("scatter", type);
   if (!kind.ok()) return kind.status();
   if (capacity == 0) return Status();
   const EntryWork work{entries, capacity, array, divisor};
-  return status_of(launch_scatter_entries(work, kind.value(), static_cast<cudaStream_t>(stream)), "scatter");
+  return status_of(launch_scatter_entries(work, kind.value(), static_cast<cudaStream_t>(stream)),
+                   "scatter");
 }
 
-Status gather_entries(const void* array, bool is_accumulated, DataType type, const DeviceEntries& entries, std::uint64_t capacity,
-                      void* stream) {
+Status gather_entries(const void* array, bool is_accumulated, DataType type,
+                      const DeviceEntries& entries, std::uint64_t capacity, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_entries("gather", capacity, kMaxBlocks * kEntryTile));
-  const Result<TopKType> kind = accumulated_type("gather", is_accumulated ? accumulator_type(type) : type);
+  const Result<TopKType> kind =
+      accumulated_type("gather", is_accumulated ? accumulator_type(type) : type);
   if (!kind.ok()) return kind.status();
   if (capacity == 0) return Status();
   const EntryWork work{entries, capacity, const_cast<void*>(array), 1};
-  return status_of(launch_gather_entries(work, kind.value(), static_cast<cudaStream_t>(stream)), "gather");
+  return status_of(launch_gather_entries(work, kind.value(), static_cast<cudaStream_t>(stream)),
+                   "gather");
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -1,6 +1,7 @@
 #pragma once
-// Block routine that decodes a content from an untrusted sender into changes against what is held; it refuses what src/codec
-// refuses. Changes of a block with an error are rubbish; no place in them leads outside of anything.
+// Block routine that decodes a content from an untrusted sender into changes against what is held;
+// it refuses what src/codec refuses. Changes of a block with an error are rubbish; no place in them
+// leads outside of anything.
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
@@ -34,9 +35,12 @@ struct DecodedBlock {
   std::uint16_t* gaps;
   bool is_float;
 
-  __device__ PositionSource source(const BlockHead& head) const { return {elements, head, marks, positions, gaps}; }
+  __device__ PositionSource source(const BlockHead& head) const {
+    return {elements, head, marks, positions, gaps};
+  }
   __device__ void add_step(std::uint32_t change, Word step) const {
-    new_values[change] = from_ord(static_cast<Word>(ord(old_values[change], is_float) + step), is_float);
+    new_values[change] =
+        from_ord(static_cast<Word>(ord(old_values[change], is_float) + step), is_float);
   }
 };
 
@@ -51,35 +55,41 @@ __device__ inline BlockError decode_dense(const BitSource& bits, const DecodedBl
 }
 
 template <class Word>
-__device__ inline BlockError decode_values(DecodeShared& shared, BitSource bits, const BlockHead& head,
-                                           const DecodedBlock<Word>& block) {
+__device__ inline BlockError decode_values(DecodeShared& shared, BitSource bits,
+                                           const BlockHead& head, const DecodedBlock<Word>& block) {
   constexpr std::uint32_t kBits = 8 * sizeof(Word);
   const std::uint32_t values = bits.at;
   if (!bits.take(head.count * kBits)) return BlockError::kLength;
   PositionSource source = block.source(head);
   const BlockError wrong = source.open(shared.scan, shared.sums, bits);
   if (wrong != BlockError::kNone) return wrong;
-  const bool is_inside = source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
-    block.positions[i] = static_cast<std::uint16_t>(position);
-    block.old_values[i] = block.array[position];
-    block.new_values[i] = static_cast<Word>(kBits <= 32 ? bits.load32(values + i * kBits) : bits.load64(values + i * kBits));
-  });
+  const bool is_inside =
+      source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
+        block.positions[i] = static_cast<std::uint16_t>(position);
+        block.old_values[i] = block.array[position];
+        block.new_values[i] = static_cast<Word>(kBits <= 32 ? bits.load32(values + i * kBits)
+                                                            : bits.load64(values + i * kBits));
+      });
   if (!is_inside) return BlockError::kPosition;
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 
 // The sizes of steps, which are +1 or -1 so far: their unary part, then their suffixes.
 template <class Word>
-__device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, const BlockHead& head, std::uint32_t signs,
+__device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits,
+                                        const BlockHead& head, std::uint32_t signs,
                                         const DecodedBlock<Word>& block) {
   const unsigned exponent = head.exponent, least = head.all ? 1 : 2;
-  if (!find_marks(shared.scan, bits, bits.left(), head.sizes, block.marks)) return BlockError::kMagnitude;
+  if (!find_marks(shared.scan, bits, bits.left(), head.sizes, block.marks))
+    return BlockError::kMagnitude;
   const std::uint32_t suffixes = bits.at;
   const std::uint64_t zeros = head.sizes == 0 ? 0 : block.marks[head.sizes - 1] - (head.sizes - 1);
   const std::uint64_t suffix_bits = zeros + std::uint64_t{head.sizes} * exponent;
   if (bits.left() < suffix_bits) return BlockError::kMagnitude;
   constexpr std::uint64_t kMostSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
-  const auto refuse = [&](BlockError error) { atomicOr(&shared.errors, 1U << static_cast<std::uint32_t>(error)); };
+  const auto refuse = [&](BlockError error) {
+    atomicOr(&shared.errors, 1U << static_cast<std::uint32_t>(error));
+  };
   for (std::uint32_t i = threadIdx.x; i < head.sizes; i += kThreads) {
     const std::uint32_t before = i == 0 ? 0 : block.marks[i - 1] + 1;
     const std::uint32_t length = block.marks[i] - before;  // L
@@ -87,7 +97,8 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
       refuse(BlockError::kMagnitude);
       continue;
     }
-    const std::uint64_t suffix = lowest(bits.load64(suffixes + (before - i) + i * exponent), length + exponent);
+    const std::uint64_t suffix =
+        lowest(bits.load64(suffixes + (before - i) + i * exponent), length + exponent);
     const std::uint64_t v = (std::uint64_t{1} << length) + (suffix >> exponent);
     const std::uint64_t size = ((v - 1) << exponent) + lowest(suffix, exponent);
     const std::uint32_t change = head.all ? i : block.listed[i];
@@ -102,12 +113,13 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits, c
   bits.at += static_cast<std::uint32_t>(suffix_bits);
   __syncthreads();
   // Of several the first in the order of src/codec, whichever thread was first.
-  return shared.errors == 0 ? BlockError::kNone : static_cast<BlockError>(__ffs(static_cast<int>(shared.errors)) - 1);
+  return shared.errors == 0 ? BlockError::kNone
+                            : static_cast<BlockError>(__ffs(static_cast<int>(shared.errors)) - 1);
 }
 
 template <class Word>
-__device__ inline BlockError decode_steps(DecodeShared& shared, BitSource bits, const BlockHead& head,
-                                          const DecodedBlock<Word>& block) {
+__device__ inline BlockError decode_steps(DecodeShared& shared, BitSource bits,
+                                          const BlockHead& head, const DecodedBlock<Word>& block) {
   PositionSource source = block.source(head);
   BlockError wrong = source.open(shared.scan, shared.sums, bits);
   if (wrong != BlockError::kNone) return wrong;
@@ -116,14 +128,17 @@ __device__ inline BlockError decode_steps(DecodeShared& shared, BitSource bits, 
   const std::uint32_t listed = head.all ? 0 : head.sizes;
   RiceSource exceptions{head.count, listed, gap_divisor(head.count, listed)};
   if (!exceptions.open(shared.sums, bits)) return BlockError::kLength;
-  const bool is_inside = source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
-    block.positions[i] = static_cast<std::uint16_t>(position);
-    block.old_values[i] = block.array[position];
-    block.add_step(i, bits.bit(signs + i) ? static_cast<Word>(~Word{0}) : Word{1});
-  });
+  const bool is_inside =
+      source.read(shared.scan, bits, [&](std::uint32_t i, std::uint32_t position) {
+        block.positions[i] = static_cast<std::uint16_t>(position);
+        block.old_values[i] = block.array[position];
+        block.add_step(i, bits.bit(signs + i) ? static_cast<Word>(~Word{0}) : Word{1});
+      });
   if (!is_inside) return BlockError::kPosition;
   if (!read_positions(shared.scan, exceptions, bits, block.marks,
-                      [&](std::uint32_t i, std::uint32_t change) { block.listed[i] = static_cast<std::uint16_t>(change); })) {
+                      [&](std::uint32_t i, std::uint32_t change) {
+                        block.listed[i] = static_cast<std::uint16_t>(change);
+                      })) {
     return BlockError::kException;
   }
   wrong = read_sizes(shared, bits, head, signs, block);
@@ -133,7 +148,8 @@ __device__ inline BlockError decode_steps(DecodeShared& shared, BitSource bits, 
 
 // Thread n < 4 has word n of the hashes.
 template <class Word>
-__device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block, std::uint32_t count) {
+__device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const DecodedBlock<Word>& block,
+                                             std::uint32_t count) {
   shared.stripe_keys.make();
   __syncthreads();  // all changes are written
   ChangeSums sums;
@@ -146,11 +162,13 @@ __device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const Decoded
 
 // Is the content inside the buffer, and in a mode that is read here?
 __device__ inline bool is_here(const BlockContent& content, std::uint64_t contents_bytes) {
-  const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock || content.mode == kClassesBlock ||
-                        has_steps(content.mode) || is_on_two_levels(content.mode);
+  const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock ||
+                        content.mode == kClassesBlock || has_steps(content.mode) ||
+                        is_on_two_levels(content.mode);
   const std::uint32_t before = content.mode == kClassesBlock ? kClassTableBytes : 0;
   return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMostContentBytes &&
-         content.offset <= contents_bytes && before + aligned_content(content.bytes) <= contents_bytes - content.offset;
+         content.offset <= contents_bytes &&
+         before + aligned_content(content.bytes) <= contents_bytes - content.offset;
 }
 
 // Of classes: is it a superblock whose other blocks are there?
@@ -164,14 +182,15 @@ __device__ inline bool is_superblock(const DecodeWork& work, std::uint32_t numbe
 }
 
 template <class Word>
-__device__ inline BlockHead begin_block(DecodeShared& shared, std::uint32_t number, const DecodeWork& work,
-                                        std::uint32_t elements) {
+__device__ inline BlockHead begin_block(DecodeShared& shared, std::uint32_t number,
+                                        const DecodeWork& work, std::uint32_t elements) {
   const BlockContent content = work.blocks[number];
   if (threadIdx.x == 0) shared.errors = 0;
   const bool is_rest = content.mode == kClassesRest && superblock_of(work.blocks, number).is_there;
   if (content.mode == kNoBlock || is_rest) return {BlockError::kNone, 0, 0, 0, 0, false};
   const bool is_known = content.mode != kClassesBlock || is_superblock<Word>(work, number);
-  if (!is_known || !is_here(content, work.contents_bytes)) return {BlockError::kNotHere, 0, 0, 0, 0, false};
+  if (!is_known || !is_here(content, work.contents_bytes))
+    return {BlockError::kNotHere, 0, 0, 0, 0, false};
   const auto* bytes = static_cast<const unsigned char*>(work.contents) + content.offset;
   if (content.mode == kClassesBlock) {
     bytes += kClassTableBytes;
@@ -181,7 +200,8 @@ __device__ inline BlockHead begin_block(DecodeShared& shared, std::uint32_t numb
   if (threadIdx.x < head_bytes) shared.head_bytes[threadIdx.x] = bytes[threadIdx.x];
   __syncthreads();
   if (threadIdx.x == 0)
-    shared.head = read_head({shared.head_bytes, head_bytes}, content.mode, content.bytes, elements, sizeof(Word));
+    shared.head = read_head({shared.head_bytes, head_bytes}, content.mode, content.bytes, elements,
+                            sizeof(Word));
   __syncthreads();
   return shared.head;
 }
@@ -190,8 +210,8 @@ template <class Word>
 __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_block);
   const std::uint64_t blocks = block_count(work.count), left = work.count - number * kBlockElements;
-  const std::uint32_t elements =
-      left < kBlockElements ? static_cast<std::uint32_t>(left) : static_cast<std::uint32_t>(kBlockElements);
+  const std::uint32_t elements = left < kBlockElements ? static_cast<std::uint32_t>(left)
+                                                       : static_cast<std::uint32_t>(kBlockElements);
   const BlockContent content = work.blocks[number];
   const BlockHead head = begin_block<Word>(shared, number, work, elements);
   const std::uint32_t count = head.error == BlockError::kNone ? head.count : 0;
@@ -204,9 +224,11 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
   std::uint64_t hash = 0;
   if (count > 0 && before + count > work.capacity) {
     error = BlockError::kNoRoom;
-  } else if (count > 0 && content.mode != kClassesBlock) {  // these are read by class_source.cuh, and counted here
-    const auto* const words =
-        reinterpret_cast<const std::uint32_t*>(static_cast<const unsigned char*>(work.contents) + content.offset);
+  } else if (count > 0 &&
+             content.mode !=
+                 kClassesBlock) {  // these are read by class_source.cuh, and counted here
+    const auto* const words = reinterpret_cast<const std::uint32_t*>(
+        static_cast<const unsigned char*>(work.contents) + content.offset);
     const BitSource bits{words, (content.bytes + 3) / 4, 8 * head.bytes, 8 * content.bytes};
     const DecodedBlock<Word> block{elements,
                                    static_cast<const Word*>(work.array) + number * kBlockElements,
@@ -225,7 +247,8 @@ __device__ inline void decode_block(DecodeShared& shared, const DecodeWork& work
   if (threadIdx.x < 4) words_of(work.hashes[number])[threadIdx.x] = hash;
   if (threadIdx.x != 0) return;
   work.errors[number] = error;
-  if (error != BlockError::kNone) atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
+  if (error != BlockError::kNone)
+    atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -5,7 +5,7 @@
 
 namespace sparcl::kernels::cuda {
 
-Status check_sizes(const char* call, std::uint64_t count, std::size_t element_bytes, std::size_t workspace_bytes,
-                   const Workspace& given);
+Status check_sizes(const char* call, std::uint64_t count, std::size_t element_bytes,
+                   std::size_t workspace_bytes, const Workspace& given);
 
 }  // namespace sparcl::kernels::cuda

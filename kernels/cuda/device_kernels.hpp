@@ -1,7 +1,8 @@
 #pragma once
-// The kernels on arrays in device memory. Each call enqueues on the stream, allocates nothing and waits for nothing; all pointers
-// are device memory of the stream's device, workspaces are aligned to 16 bytes and free again once the stream is through. Arrays
-// are aligned to their elements; full speed takes 16 bytes. Every result is that of kernels/ref, bit for bit.
+// The kernels on arrays in device memory. Each call enqueues on the stream, allocates nothing and
+// waits for nothing; all pointers are device memory of the stream's device, workspaces are aligned
+// to 16 bytes and free again once the stream is through. Arrays are aligned to their elements; full
+// speed takes 16 bytes. Every result is that of kernels/ref, bit for bit.
 
 #include <cuda_runtime_api.h>
 
@@ -18,21 +19,25 @@ struct Workspace {
   std::size_t count = 0;
 };
 
-// Whether kernels run on this thread's GPU: the driver knows this CUDA, and there is code for its kind.
+// Whether kernels run on this thread's GPU: the driver knows this CUDA, and there is code for its
+// kind.
 Status check_device();
 
 std::size_t diff_workspace_bytes(std::uint64_t count);
 
-// Where base and target differ, bit for bit (-0 differs from +0, a NaN equals itself), in one pass over both. The first `capacity`
-// changes are written; block_starts tells how many there are.
-Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes, const DeviceChanges& changes,
-            std::uint64_t capacity, const Workspace& workspace, cudaStream_t stream);
+// Where base and target differ, bit for bit (-0 differs from +0, a NaN equals itself), in one pass
+// over both. The first `capacity` changes are written; block_starts tells how many there are.
+Status diff(const void* base, const void* target, std::uint64_t count, std::size_t element_bytes,
+            const DeviceChanges& changes, std::uint64_t capacity, const Workspace& workspace,
+            cudaStream_t stream);
 
-// Writes the new values, if every change's old value is what the array holds; else none. *refused (device memory): how many are
-// not. hashes: of block_count(count) blocks, what their changed positions held and hold; nullptr: none wanted. Positions are
-// trusted: they come from a decoder, or from diff.
-Status apply(const DeviceChanges& changes, void* array, std::uint64_t count, std::size_t element_bytes, DeviceChangeHashes* hashes,
-             std::uint64_t* refused, cudaStream_t stream);
+// Writes the new values, if every change's old value is what the array holds; else none. *refused
+// (device memory): how many are not. hashes: of block_count(count) blocks, what their changed
+// positions held and hold; nullptr: none wanted. Positions are trusted: they come from a decoder,
+// or from diff.
+Status apply(const DeviceChanges& changes, void* array, std::uint64_t count,
+             std::size_t element_bytes, DeviceChangeHashes* hashes, std::uint64_t* refused,
+             cudaStream_t stream);
 
 using kernels::TopK;
 

@@ -1,5 +1,6 @@
 #pragma once
-// What launches are given: plain structs of device pointers, which host and device code share. No CUDA in here.
+// What launches are given: plain structs of device pointers, which host and device code share. No
+// CUDA in here.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +11,18 @@
 namespace sparcl::kernels::cuda {
 
 constexpr unsigned kThreads = 256;  // of every block
-// Elements of a tile, which one block takes at a time. Heuristic: its marks are 2 KiB of shared memory, and what it has read of two
-// arrays (64 KiB of bf16) is likely still in L2 when the values of what is taken are read again. A quarter of the codec's block.
+// Elements of a tile, which one block takes at a time. Heuristic: its marks are 2 KiB of shared
+// memory, and what it has read of two arrays (64 KiB of bf16) is likely still in L2 when the values
+// of what is taken are read again. A quarter of the codec's block.
 constexpr unsigned kTileElements = 16'384;
 constexpr std::uint64_t kBlockElements = 65'536;  // of the codec
 
-constexpr std::uint64_t tile_count(std::uint64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
-constexpr std::uint64_t block_count(std::uint64_t elements) { return (elements + kBlockElements - 1) / kBlockElements; }
+constexpr std::uint64_t tile_count(std::uint64_t elements) {
+  return (elements + kTileElements - 1) / kTileElements;
+}
+constexpr std::uint64_t block_count(std::uint64_t elements) {
+  return (elements + kBlockElements - 1) / kBlockElements;
+}
 // Grids have fewer than 2^31 blocks.
 constexpr std::uint64_t kMaxElements = std::uint64_t{0x7fffffff} * kTileElements;
 
@@ -26,7 +32,8 @@ using kernels::BlockError;
 using kernels::DeviceChangeHashes;
 using kernels::DeviceChanges;
 
-// What a tile says of itself, in one word that is written at once: a sum times 4, and whose it is (ordered_compaction.cuh).
+// What a tile says of itself, in one word that is written at once: a sum times 4, and whose it is
+// (ordered_compaction.cuh).
 using TileState = std::uint64_t;
 
 struct DiffWork {
@@ -43,8 +50,10 @@ struct ApplyWork {
   DeviceChanges changes;
   std::uint64_t count;  // of the array's elements
   void* array;
-  DeviceChangeHashes* hashes;  // of block_count(), by the old values of the list, which are checked; nullptr: none wanted
-  std::uint64_t* refused;      // changes whose old value is not the array's: of all blocks; where it is not 0 nothing is written
+  DeviceChangeHashes* hashes;  // of block_count(), by the old values of the list, which are
+                               // checked; nullptr: none wanted
+  std::uint64_t* refused;  // changes whose old value is not the array's: of all blocks; where it is
+                           // not 0 nothing is written
 };
 
 struct EncodeWork {
@@ -54,16 +63,20 @@ struct EncodeWork {
   std::uint64_t count;  // of its elements
   bool is_float;
   void* contents;
-  BlockContent* blocks;        // of block_count(), and one more: its offset is where the last content ends
+  BlockContent*
+      blocks;  // of block_count(), and one more: its offset is where the last content ends
   DeviceChangeHashes* hashes;  // of a dense block: of all its elements
-  // Where the contents of blocks end that are coded in classes, and have their place in `blocks`; nullptr: there are none.
+  // Where the contents of blocks end that are coded in classes, and have their place in `blocks`;
+  // nullptr: there are none.
   const std::uint64_t* classes_end;
   // The workspace.
   TileState* states;          // a word a block, zeros
   std::uint32_t* next_block;  // zero
-  std::uint16_t* listed;      // of capacity: the changes of a block that are not of one step, by their number
-  std::uint16_t* places;      // of capacity, on two levels: which changes are behind long gaps, then the list of short gaps
-  std::uint16_t* longs;       // of capacity: the list of long gaps
+  std::uint16_t*
+      listed;  // of capacity: the changes of a block that are not of one step, by their number
+  std::uint16_t* places;  // of capacity, on two levels: which changes are behind long gaps, then
+                          // the list of short gaps
+  std::uint16_t* longs;   // of capacity: the list of long gaps
 };
 
 struct DecodeWork {
@@ -83,7 +96,8 @@ struct DecodeWork {
   std::uint32_t* next_block;  // zero
   std::uint32_t* marks;       // of capacity: where the ones of a unary part are
   std::uint16_t* listed;      // of capacity
-  std::uint16_t* gaps;        // of capacity, on two levels: the list of short gaps, then that of long ones
+  std::uint16_t*
+      gaps;  // of capacity, on two levels: the list of short gaps, then that of long ones
 };
 
 // Gather reads the array and writes what is packed, scatter the other way round.
@@ -111,22 +125,29 @@ enum class TopKType : std::uint8_t {
   kUint64
 };
 
-constexpr std::uint64_t kSamples = 16'384;  // keys from which a threshold is guessed: its count is known to some percent
+constexpr std::uint64_t kSamples =
+    16'384;  // keys from which a threshold is guessed: its count is known to some percent
 
-// What is cut is looked at in tiles of so many, for there are few candidates: a thread has its keys in registers.
+// What is cut is looked at in tiles of so many, for there are few candidates: a thread has its keys
+// in registers.
 constexpr unsigned kCutItems = 8, kCutTile = kCutItems * kThreads;
-constexpr std::uint64_t cut_tiles(std::uint64_t elements) { return (elements + kCutTile - 1) / kCutTile; }
+constexpr std::uint64_t cut_tiles(std::uint64_t elements) {
+  return (elements + kCutTile - 1) / kCutTile;
+}
 // Their numbers, and those that blocks are given after the last one, have 32 bits.
 constexpr std::uint64_t kMaxTopKElements = std::uint64_t{0x7fffffff} * kCutTile;
 // Where all elements are looked at, there is a state for each tile of both kinds.
-constexpr std::uint64_t top_k_states(std::uint64_t elements) { return tile_count(elements) + 2 * cut_tiles(elements); }
+constexpr std::uint64_t top_k_states(std::uint64_t elements) {
+  return tile_count(elements) + 2 * cut_tiles(elements);
+}
 
 struct TopKState {
   std::uint64_t least;       // the guess: candidates have this magnitude key or more
   std::uint64_t candidates;  // how many there are, also where there is room for fewer
   std::uint64_t key;         // of the least one taken: its digits so far
   std::uint64_t rest;        // of the elements with these digits so many are taken
-  std::uint32_t is_whole;    // the guess was wrong: all elements are looked at instead of the candidates
+  std::uint32_t
+      is_whole;  // the guess was wrong: all elements are looked at instead of the candidates
   std::uint32_t next_tile[2];
   std::uint64_t digits[256];
 };
@@ -143,7 +164,8 @@ struct TopKWork {
   // The workspace.
   TopKState* state;
   std::uint64_t* samples;  // kSamples keys
-  TileState* states;       // top_k_states() zeros: of candidates, of what is above the least one taken, of those like it
+  TileState* states;  // top_k_states() zeros: of candidates, of what is above the least one taken,
+                      // of those like it
   std::uint64_t capacity;  // of candidates
   std::uint64_t* candidate_indices;
   std::uint64_t* candidate_keys;

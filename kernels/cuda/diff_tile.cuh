@@ -1,34 +1,40 @@
 #pragma once
-// Block routine of diff: what differs in one tile of both arrays is marked, numbered and written out.
+// Block routine of diff: what differs in one tile of both arrays is marked, numbered and written
+// out.
 
 #include "kernels/cuda/diff_marks.cuh"
 
 namespace sparcl::kernels::cuda {
 
 constexpr unsigned kListItems = 4;
-constexpr unsigned kListed = kListItems * kThreads;  // marks that are listed at a time: 6 % of a tile
+constexpr unsigned kListed =
+    kListItems * kThreads;  // marks that are listed at a time: 6 % of a tile
 
 struct DiffShared : CompactionShared {
   std::uint16_t listed[kListed];
 };
 
-// listed[n - begin] = the element of mark n, of those that there is room for. own_before: marks of the threads before this one.
-__device__ inline void list_marks(DiffShared& shared, std::uint32_t own_before, std::uint32_t begin) {
+// listed[n - begin] = the element of mark n, of those that there is room for. own_before: marks of
+// the threads before this one.
+__device__ inline void list_marks(DiffShared& shared, std::uint32_t own_before,
+                                  std::uint32_t begin) {
   if (own_before >= begin + kListed) return;
   for_each_mark(shared, own_before, [&](std::uint64_t number, unsigned element) {
-    const std::uint32_t place = static_cast<std::uint32_t>(number) - begin;  // wraps around below it
+    const std::uint32_t place =
+        static_cast<std::uint32_t>(number) - begin;  // wraps around below it
     if (place < kListed) shared.listed[place] = static_cast<std::uint16_t>(element);
   });
 }
 
-// What is listed, kListItems a thread, neighbours side by side. All loads are under way before the first store, which might alias
-// them.
+// What is listed, kListItems a thread, neighbours side by side. All loads are under way before the
+// first store, which might alias them.
 template <class Word>
 struct ListedValues {
   std::uint16_t elements[kListItems];
   Word old_values[kListItems], new_values[kListItems];
 
-  __device__ void load(const DiffShared& shared, const Word* base, const Word* target, std::uint32_t count) {
+  __device__ void load(const DiffShared& shared, const Word* base, const Word* target,
+                       std::uint32_t count) {
     SPARCL_UNROLL
     for (unsigned n = 0; n < kListItems; ++n) {
       const unsigned place = n * kThreads + threadIdx.x;
@@ -39,7 +45,8 @@ struct ListedValues {
     }
   }
   // number: of the first. first: of the tile, in its block.
-  __device__ void store(const DiffWork& work, std::uint64_t number, std::uint32_t first, std::uint32_t count) const {
+  __device__ void store(const DiffWork& work, std::uint64_t number, std::uint32_t first,
+                        std::uint32_t count) const {
     SPARCL_UNROLL
     for (unsigned n = 0; n < kListItems; ++n) {
       const unsigned place = n * kThreads + threadIdx.x;
@@ -52,13 +59,16 @@ struct ListedValues {
 };
 
 template <class Word, class IsWanted = IsAny>
-__device__ inline void diff_tile(DiffShared& shared, const DiffWork& work, IsWanted is_wanted = {}) {
+__device__ inline void diff_tile(DiffShared& shared, const DiffWork& work,
+                                 IsWanted is_wanted = {}) {
   const std::uint32_t tile = take_tile(shared, work.next_tile);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements;
   const Word* const base = static_cast<const Word*>(work.base) + first;
   const Word* const target = static_cast<const Word*>(work.target) + first;
   const std::uint64_t left = work.count - first;
-  mark_differing(shared, base, target, left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, is_wanted);
+  mark_differing(shared, base, target,
+                 left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements,
+                 is_wanted);
   __syncthreads();
 
   std::uint32_t total = 0;

@@ -33,7 +33,8 @@ std::optional<TopKType> top_k_type(DataType type) {
 
 Result<TopKType> accumulated_type(const char* call, DataType type) {
   if (const std::optional<TopKType> kind = top_k_type(type)) return *kind;
-  return Status(Code::kUnsupported, fmt::format("CUDA: {} of {}: it has no accumulators", call, info(type).name));
+  return Status(Code::kUnsupported,
+                fmt::format("CUDA: {} of {}: it has no accumulators", call, info(type).name));
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -6,10 +6,12 @@
 
 namespace sparcl::kernels::cuda {
 
-// put(entry, its index, fetch(entry, its index)) for those of tile blockIdx.x, of which there are `count`. Nothing is put before
-// all is fetched: compilers cannot know that arrays do not overlap, and would wait for each.
+// put(entry, its index, fetch(entry, its index)) for those of tile blockIdx.x, of which there are
+// `count`. Nothing is put before all is fetched: compilers cannot know that arrays do not overlap,
+// and would wait for each.
 template <class Fetch, class Put>
-__device__ inline void for_each_entry(const std::uint64_t* indices, std::uint64_t count, Fetch fetch, Put put) {
+__device__ inline void for_each_entry(const std::uint64_t* indices, std::uint64_t count,
+                                      Fetch fetch, Put put) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kEntryTile + threadIdx.x;
   std::uint64_t index[kEntryItems];
   decltype(fetch(first, first)) fetched[kEntryItems];
@@ -37,7 +39,8 @@ __device__ inline void scatter_entries(const EntryWork& work) {
   const auto* const values = static_cast<const Accumulator*>(work.entries.values);
   auto* const array = static_cast<typename E::Stored*>(work.array);
   for_each_entry(
-      work.entries.indices, count_of(work.entries, work.capacity), [=](std::uint64_t i, std::uint64_t) { return values[i]; },
+      work.entries.indices, count_of(work.entries, work.capacity),
+      [=](std::uint64_t i, std::uint64_t) { return values[i]; },
       [=](std::uint64_t, std::uint64_t index, Accumulator value) {
         array[index] = E::narrow(work.divisor > 1 ? E::divided(value, work.divisor) : value);
       });
@@ -50,8 +53,11 @@ __device__ inline void gather_entries(const EntryWork& work) {
   const auto* const array = static_cast<const Stored*>(work.array);
   auto* const values = static_cast<typename E::Accumulator*>(work.entries.values);
   for_each_entry(
-      work.entries.indices, count_of(work.entries, work.capacity), [=](std::uint64_t, std::uint64_t index) { return array[index]; },
-      [=](std::uint64_t i, std::uint64_t, Stored element) { values[i] = E::canonical(E::widen(element)); });
+      work.entries.indices, count_of(work.entries, work.capacity),
+      [=](std::uint64_t, std::uint64_t index) { return array[index]; },
+      [=](std::uint64_t i, std::uint64_t, Stored element) {
+        values[i] = E::canonical(E::widen(element));
+      });
 }
 
 }  // namespace sparcl::kernels::cuda

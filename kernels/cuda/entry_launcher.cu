@@ -27,7 +27,8 @@ cudaError_t launch_scatter_entries(const EntryWork& work, TopKType type, cudaStr
 
 cudaError_t launch_gather_entries(const EntryWork& work, TopKType type, cudaStream_t stream) {
   return with_type(type, [&](auto known) {
-    gather_entries_kernel<decltype(known)::value><<<static_cast<unsigned>(entry_tiles(work.capacity)), kThreads, 0, stream>>>(work);
+    gather_entries_kernel<decltype(known)::value>
+        <<<static_cast<unsigned>(entry_tiles(work.capacity)), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }

@@ -6,13 +6,16 @@
 
 namespace sparcl::kernels::cuda {
 
-// Entries of both lists that a block merges at a time. Heuristic: an odd number a thread, so that threads which read their
-// stretches of shared memory begin in different banks; 9 are 27 KiB with values of 4 bytes, 36 KiB with 8.
+// Entries of both lists that a block merges at a time. Heuristic: an odd number a thread, so that
+// threads which read their stretches of shared memory begin in different banks; 9 are 27 KiB with
+// values of 4 bytes, 36 KiB with 8.
 constexpr unsigned kMergeItems = 9;
 constexpr unsigned kMergeTile = kThreads * kMergeItems;
 
 // One at least: that says how many there are where there is nothing.
-constexpr std::uint64_t merge_tiles(std::uint64_t entries) { return entries == 0 ? 1 : (entries + kMergeTile - 1) / kMergeTile; }
+constexpr std::uint64_t merge_tiles(std::uint64_t entries) {
+  return entries == 0 ? 1 : (entries + kMergeTile - 1) / kMergeTile;
+}
 
 // How many of a's entries, and of b's, come before a tile.
 struct MergeSplit {
@@ -28,10 +31,13 @@ struct MergeWork {
   std::uint32_t* next_tile;
 };
 
-// Entries that a thread, and a block, scatters or gathers. Heuristic: so many loads of a thread are under way at once.
+// Entries that a thread, and a block, scatters or gathers. Heuristic: so many loads of a thread are
+// under way at once.
 constexpr unsigned kEntryItems = 4;
 constexpr unsigned kEntryTile = kThreads * kEntryItems;
-constexpr std::uint64_t entry_tiles(std::uint64_t entries) { return (entries + kEntryTile - 1) / kEntryTile; }
+constexpr std::uint64_t entry_tiles(std::uint64_t entries) {
+  return (entries + kEntryTile - 1) / kEntryTile;
+}
 
 struct EntryWork {
   DeviceEntries entries;

@@ -1,5 +1,6 @@
 #pragma once
-// Block routine that takes all elements above a threshold, in one pass, as top-k does with its guess (top_k_steps.cuh).
+// Block routine that takes all elements above a threshold, in one pass, as top-k does with its
+// guess (top_k_steps.cuh).
 
 #include "kernels/cuda/accumulate_tile.cuh"
 #include "kernels/cuda/threshold_work.hpp"
@@ -13,7 +14,8 @@ __device__ inline void take_large_tile(CompactionShared& shared, const LargeWork
   const std::uint32_t tile = take_tile(shared, work.next_tile);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements, left = work.count - first;
   accumulate_tile<kType>(shared, work.values, work.residual, first,
-                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, work.least);
+                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements,
+                         work.least);
   __syncthreads();
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);
@@ -23,8 +25,10 @@ __device__ inline void take_large_tile(CompactionShared& shared, const LargeWork
     if (number >= work.capacity) return;
     const std::uint64_t index = first + element;
     work.indices[number] = index;
-    if (work.taken != nullptr) static_cast<Accumulator*>(work.taken)[number] = E::left(work.values, work.residual, index);
-    if (work.clear_sent && work.residual != nullptr) static_cast<Accumulator*>(work.residual)[index] = 0;
+    if (work.taken != nullptr)
+      static_cast<Accumulator*>(work.taken)[number] = E::left(work.values, work.residual, index);
+    if (work.clear_sent && work.residual != nullptr)
+      static_cast<Accumulator*>(work.residual)[index] = 0;
   });
 }
 

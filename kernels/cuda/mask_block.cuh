@@ -1,20 +1,22 @@
 #pragma once
-// Block routines for masks: a block of threads takes a part of the positions, or a tile of the packed values where the mask is
-// runs.
+// Block routines for masks: a block of threads takes a part of the positions, or a tile of the
+// packed values where the mask is runs.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/cuda/wide_loads.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// Units of a thread that are under way at once. Heuristic: where a mask has 1 % of a block, these are all that a thread has.
+// Units of a thread that are under way at once. Heuristic: where a mask has 1 % of a block, these
+// are all that a thread has.
 constexpr unsigned kMaskItems = 4;
 
-// packed[i] = array[place_of(i)], or the other way round, for a thread's of the units [begin, end). Nothing is stored before all is
-// loaded: compilers cannot know that arrays do not overlap. Beyond the end the first is loaded once more, so that no branch comes
-// between.
+// packed[i] = array[place_of(i)], or the other way round, for a thread's of the units [begin, end).
+// Nothing is stored before all is loaded: compilers cannot know that arrays do not overlap. Beyond
+// the end the first is loaded once more, so that no branch comes between.
 template <bool kGathers, class Unit, class PlaceOf>
-__device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std::uint64_t end, PlaceOf place_of) {
+__device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std::uint64_t end,
+                                  PlaceOf place_of) {
   Unit* const array = static_cast<Unit*>(work.array);
   Unit* const packed = static_cast<Unit*>(work.packed);
   for (std::uint64_t i = begin + threadIdx.x; i < end; i += kMaskItems * kThreads) {
@@ -24,7 +26,8 @@ __device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std
     SPARCL_UNROLL
     for (unsigned n = 0; n < kMaskItems; ++n) places[n] = place_of(at(n));
     SPARCL_UNROLL
-    for (unsigned n = 0; n < kMaskItems; ++n) moved[n] = kGathers ? array[places[n]] : packed[at(n)];
+    for (unsigned n = 0; n < kMaskItems; ++n)
+      moved[n] = kGathers ? array[places[n]] : packed[at(n)];
     SPARCL_UNROLL
     for (unsigned n = 0; n < kMaskItems; ++n) {
       if (i + n * kThreads < end) (kGathers ? packed[at(n)] : array[places[n]]) = moved[n];
@@ -36,15 +39,19 @@ __device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std
 template <bool kGathers, class Word>
 __device__ inline void move_positions(const MaskWork& work) {
   const MaskPart part = work.places.parts[blockIdx.x];
-  const std::uint64_t end = work.places.parts[blockIdx.x + 1].begin, block = part.block * kBlockElements;
+  const std::uint64_t end = work.places.parts[blockIdx.x + 1].begin,
+                      block = part.block * kBlockElements;
   const std::uint16_t* const positions = work.places.positions;
-  move_units<kGathers, Word>(work, part.begin, end, [=](std::uint64_t i) { return block + positions[i]; });
+  move_units<kGathers, Word>(work, part.begin, end,
+                             [=](std::uint64_t i) { return block + positions[i]; });
 }
 
-// `count` units of runs of `length` units, from packed unit `first` on; at most a tile. One long division a thread: within a tile
-// 32 bits are enough, as runs that are longer than that end at most once in it.
+// `count` units of runs of `length` units, from packed unit `first` on; at most a tile. One long
+// division a thread: within a tile 32 bits are enough, as runs that are longer than that end at
+// most once in it.
 template <bool kGathers, class Unit>
-__device__ inline void move_runs(const MaskWork& work, std::uint64_t first, std::uint32_t count, std::uint64_t length) {
+__device__ inline void move_runs(const MaskWork& work, std::uint64_t first, std::uint32_t count,
+                                 std::uint64_t length) {
   if (count == 0) return;
   const std::uint64_t first_run = first / length, offset = first - first_run * length;
   const std::uint64_t* const runs = work.places.runs + first_run;
@@ -52,21 +59,27 @@ __device__ inline void move_runs(const MaskWork& work, std::uint64_t first, std:
   move_units<kGathers, Unit>(work, first, first + count, [=](std::uint64_t i) {
     const std::uint64_t place = offset + (i - first);
     const std::uint64_t before =
-        is_short ? static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(length) : (place >= length ? 1 : 0);
+        is_short ? static_cast<std::uint32_t>(place) / static_cast<std::uint32_t>(length)
+                 : (place >= length ? 1 : 0);
     return runs[before] * length + (place - before * length);
   });
 }
 
-// Tile blockIdx.x of runs: 16 bytes at a time where runs are a number of these, but for the last run's end, if the array cuts it.
+// Tile blockIdx.x of runs: 16 bytes at a time where runs are a number of these, but for the last
+// run's end, if the array cuts it.
 template <bool kGathers, class Word>
 __device__ inline void move_tile(const MaskWork& work) {
   constexpr std::uint32_t kInVector = sizeof(Vector16) / sizeof(Word);
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * kTileElements, length = work.places.run_elements;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * kTileElements,
+                      length = work.places.run_elements;
   const std::uint64_t left = work.places.count - first;
-  const std::uint32_t count = left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements;
-  const bool has_vectors = length % kInVector == 0 && is_aligned16(work.array) && is_aligned16(work.packed);
+  const std::uint32_t count =
+      left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements;
+  const bool has_vectors =
+      length % kInVector == 0 && is_aligned16(work.array) && is_aligned16(work.packed);
   const std::uint32_t rest = has_vectors ? count % kInVector : count;
-  if (has_vectors) move_runs<kGathers, Vector16>(work, first / kInVector, count / kInVector, length / kInVector);
+  if (has_vectors)
+    move_runs<kGathers, Vector16>(work, first / kInVector, count / kInVector, length / kInVector);
   move_runs<kGathers, Word>(work, first + count - rest, rest, length);
 }
 

@@ -23,7 +23,8 @@ cudaError_t find_kernels() {
   return error;
 }
 
-cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream) {
+cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes,
+                               cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(mask_blocks(work.places));
   switch (element_bytes) {
     case 1:
@@ -44,7 +45,8 @@ cudaError_t launch_gather_mask(const MaskWork& work, std::size_t element_bytes, 
   return cudaGetLastError();
 }
 
-cudaError_t launch_scatter_mask(const MaskWork& work, std::size_t element_bytes, cudaStream_t stream) {
+cudaError_t launch_scatter_mask(const MaskWork& work, std::size_t element_bytes,
+                                cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>(mask_blocks(work.places));
   switch (element_bytes) {
     case 1:

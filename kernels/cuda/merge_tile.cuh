@@ -1,9 +1,10 @@
 #pragma once
-// Block routines that merge two ascending lists of entries. The merge path (Odeh, Green, Mwassi, Shmueli & Birk, "Merge path -
-// parallel merging made simple", IPDPSW 2012) is cut where kMergeTile entries of both lists are behind, by a search in each; a
-// block merges what lies between two cuts in shared memory, each thread a stretch. An index that both lists have comes out once, so
-// the place of a tile's output comes from the tiles before it (ordered_compaction.cuh). Everything is read once, but for the
-// searches.
+// Block routines that merge two ascending lists of entries. The merge path (Odeh, Green, Mwassi,
+// Shmueli & Birk, "Merge path - parallel merging made simple", IPDPSW 2012) is cut where kMergeTile
+// entries of both lists are behind, by a search in each; a block merges what lies between two cuts
+// in shared memory, each thread a stretch. An index that both lists have comes out once, so the
+// place of a tile's output comes from the tiles before it (ordered_compaction.cuh). Everything is
+// read once, but for the searches.
 
 #include "kernels/cuda/accumulator.cuh"
 #include "kernels/cuda/entry_block.cuh"
@@ -15,14 +16,16 @@ struct NoValue {};  // indices alone are merged
 
 template <class Value>
 struct MergeShared : ScanShared {
-  // Both lists' entries, a's first; then the tile's output. One more than a tile: the second of a pair (split_at()).
+  // Both lists' entries, a's first; then the tile's output. One more than a tile: the second of a
+  // pair (split_at()).
   std::uint64_t indices[kMergeTile + 1];
   Value values[std::is_same_v<Value, NoValue> ? 1 : kMergeTile + 1];
 };
 
 // How many of a's entries are among the first `behind` of both lists; of equals a's come first.
 template <class Count>
-__device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std::uint64_t* b, Count count_b, Count behind) {
+__device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std::uint64_t* b,
+                                Count count_b, Count behind) {
   Count low = behind > count_b ? behind - count_b : 0, high = behind < count_a ? behind : count_a;
   while (low < high) {
     const Count middle = low + (high - low) / 2;
@@ -36,11 +39,14 @@ __device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std
 
 // Where tile `tile` begins: no cut goes through a pair of equal indices.
 __device__ inline MergeSplit split_at(const MergeWork& work, std::uint64_t tile) {
-  const std::uint64_t count_a = count_of(work.a, work.capacity_a), count_b = count_of(work.b, work.capacity_b);
-  const std::uint64_t wanted = tile * kMergeTile, behind = wanted < count_a + count_b ? wanted : count_a + count_b;
+  const std::uint64_t count_a = count_of(work.a, work.capacity_a),
+                      count_b = count_of(work.b, work.capacity_b);
+  const std::uint64_t wanted = tile * kMergeTile,
+                      behind = wanted < count_a + count_b ? wanted : count_a + count_b;
   MergeSplit split{path_at(work.a.indices, count_a, work.b.indices, count_b, behind), 0};
   split.b = behind - split.a;
-  if (split.a > 0 && split.b < count_b && work.a.indices[split.a - 1] == work.b.indices[split.b]) ++split.b;
+  if (split.a > 0 && split.b < count_b && work.a.indices[split.a - 1] == work.b.indices[split.b])
+    ++split.b;
   return split;
 }
 
@@ -82,9 +88,10 @@ struct Stretches {
 
 // All loads are under way before the first is stored.
 template <class Value>
-__device__ inline void load_lists(MergeShared<Value>& shared, const MergeWork& work, const MergeSplit& begin, unsigned count_a,
-                                  unsigned count) {
-  Stretches<std::uint64_t> indices{work.a.indices + begin.a, work.b.indices + begin.b, count_a, count, {}, 0};
+__device__ inline void load_lists(MergeShared<Value>& shared, const MergeWork& work,
+                                  const MergeSplit& begin, unsigned count_a, unsigned count) {
+  Stretches<std::uint64_t> indices{
+      work.a.indices + begin.a, work.b.indices + begin.b, count_a, count, {}, 0};
   indices.load();
   if constexpr (!std::is_same_v<Value, NoValue>) {
     const auto* const a = static_cast<const Value*>(work.a.values) + begin.a;
@@ -106,7 +113,8 @@ struct Merged {
 };
 
 template <class Value>
-__device__ inline void merge_stretch(const MergeShared<Value>& shared, unsigned count_a, unsigned count, Merged<Value>& merged) {
+__device__ inline void merge_stretch(const MergeShared<Value>& shared, unsigned count_a,
+                                     unsigned count, Merged<Value>& merged) {
   constexpr bool kHasValues = !std::is_same_v<Value, NoValue>;
   const std::uint64_t* const a = shared.indices;
   const std::uint64_t* const b = a + count_a;
@@ -120,7 +128,8 @@ __device__ inline void merge_stretch(const MergeShared<Value>& shared, unsigned 
     merged.indices[n] = index;
     if constexpr (kHasValues) {
       Value value = shared.values[is_a ? i : count_a + j];
-      if (is_a && j < count_b && b[j] == index) value = static_cast<Value>(value + shared.values[count_a + j]);
+      if (is_a && j < count_b && b[j] == index)
+        value = static_cast<Value>(value + shared.values[count_a + j]);
       merged.values[n] = canonical(value);
     }
     if (is_a || i == 0 || a[i - 1] != index) merged.kept |= 1U << n;
@@ -136,13 +145,15 @@ __device__ inline void merge_tile(MergeShared<Value>& shared, const MergeWork& w
   const MergeSplit begin = work.splits[tile], end = work.splits[tile + 1];
   const std::uint64_t all = count_of(work.a, work.capacity_a) + count_of(work.b, work.capacity_b);
   if (tile >= merge_tiles(all)) return;  // the whole block does
-  const auto count_a = static_cast<unsigned>(end.a - begin.a), count = count_a + static_cast<unsigned>(end.b - begin.b);
+  const auto count_a = static_cast<unsigned>(end.a - begin.a),
+             count = count_a + static_cast<unsigned>(end.b - begin.b);
   load_lists(shared, work, begin, count_a, count);
   Merged<Value> merged;
   merge_stretch(shared, count_a, count, merged);
 
   std::uint32_t total = 0;
-  std::uint32_t place = sum_before(shared, static_cast<std::uint32_t>(__popc(merged.kept)), &total);  // all have read the lists
+  std::uint32_t place = sum_before(shared, static_cast<std::uint32_t>(__popc(merged.kept)),
+                                   &total);  // all have read the lists
   for (unsigned n = 0; n < kMergeItems; ++n) {
     if ((merged.kept >> n & 1) == 0) continue;
     shared.indices[place] = merged.indices[n];

@@ -1,8 +1,9 @@
 #pragma once
-// Ordered stream compaction in one pass over memory: what a tile takes is marked bit by bit in shared memory, and its place in the
-// output comes from the tiles before it by decoupled look-back (Merrill & Garland, "Single-pass parallel prefix scan with decoupled
-// look-back", NVIDIA 2016). Block routines: device code that uses the language alone, so that tests run it on the host as well
-// (tests/cuda/emulated_cuda.hpp).
+// Ordered stream compaction in one pass over memory: what a tile takes is marked bit by bit in
+// shared memory, and its place in the output comes from the tiles before it by decoupled look-back
+// (Merrill & Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA 2016).
+// Block routines: device code that uses the language alone, so that tests run it on the host as
+// well (tests/emulated/emulated_cuda.hpp).
 
 #include "kernels/cuda/thread_sums.cuh"
 
@@ -18,7 +19,11 @@ __device__ inline bool wait_a_little() {
 constexpr unsigned kMarkWords = kTileElements / 32;
 static_assert(kMarkWords == 2 * kThreads, "each thread owns two words of marks");
 
-enum TileFlag : std::uint64_t { kNothing = 0, kOwnSum = 1, kSumSoFar = 2 };  // of the tile alone, or of all up to it
+enum TileFlag : std::uint64_t {
+  kNothing = 0,
+  kOwnSum = 1,
+  kSumSoFar = 2
+};  // of the tile alone, or of all up to it
 __device__ inline TileState tile_state(std::uint64_t sum, TileFlag flag) { return sum << 2 | flag; }
 
 struct ScanShared {
@@ -31,14 +36,16 @@ struct CompactionShared : ScanShared {
   std::uint32_t marks[kMarkWords];
 };
 
-// Tiles are numbered as their blocks begin, not by blockIdx: every tile that one looks back at has begun, so that waiting ends.
+// Tiles are numbered as their blocks begin, not by blockIdx: every tile that one looks back at has
+// begun, so that waiting ends.
 __device__ inline std::uint32_t take_tile(ScanShared& shared, std::uint32_t* next_tile) {
   if (threadIdx.x == 0) shared.tile = atomicAdd(next_tile, 1U);
   __syncthreads();
   return shared.tile;
 }
 
-// The sum over all threads before this one; total: over all. Holds barriers. shared.warp_sums: a Sum a warp.
+// The sum over all threads before this one; total: over all. Holds barriers. shared.warp_sums: a
+// Sum a warp.
 template <class Shared, class Sum>
 __device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -59,8 +66,10 @@ __device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
   return before + sum - own;
 }
 
-// The sum of all tiles before this one. states: a word a tile, zeros before the launch. All threads call it, and get it.
-__device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileState* states, std::uint32_t tile, std::uint32_t own) {
+// The sum of all tiles before this one. states: a word a tile, zeros before the launch. All threads
+// call it, and get it.
+__device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileState* states,
+                                                    std::uint32_t tile, std::uint32_t own) {
   if (threadIdx.x < kWarp) {
     const unsigned lane = threadIdx.x;
     volatile TileState* const seen = states;  // others write while this one waits
@@ -73,9 +82,11 @@ __device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileStat
         while (__builtin_expect((state & 3) == kNothing, 0) && wait_a_little());
       }
       const std::uint32_t whole = __ballot_sync(kAllLanes, (state & 3) == kSumSoFar);
-      const unsigned nearest = whole == 0 ? kWarp : static_cast<unsigned>(__ffs(static_cast<int>(whole)) - 1);
+      const unsigned nearest =
+          whole == 0 ? kWarp : static_cast<unsigned>(__ffs(static_cast<int>(whole)) - 1);
       std::uint64_t sum = lane <= nearest ? state >> 2 : 0;
-      for (unsigned step = kWarp / 2; step > 0; step /= 2) sum += __shfl_down_sync(kAllLanes, sum, step);
+      for (unsigned step = kWarp / 2; step > 0; step /= 2)
+        sum += __shfl_down_sync(kAllLanes, sum, step);
       before += __shfl_sync(kAllLanes, sum, 0);
       if (whole != 0) break;
       end -= kWarp;
@@ -89,9 +100,11 @@ __device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileStat
   return shared.before;
 }
 
-// The marks that a thread owns, as places in the tile, ascending: emit(number, element), where number counts on from `number`.
+// The marks that a thread owns, as places in the tile, ascending: emit(number, element), where
+// number counts on from `number`.
 template <class Emit>
-__device__ inline void for_each_mark(const CompactionShared& shared, std::uint64_t number, Emit emit) {
+__device__ inline void for_each_mark(const CompactionShared& shared, std::uint64_t number,
+                                     Emit emit) {
   for (unsigned w = 2 * threadIdx.x; w < 2 * threadIdx.x + 2; ++w) {
     for (std::uint32_t bits = shared.marks[w]; bits != 0; bits &= bits - 1) {
       emit(number++, w * 32 + static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1));
@@ -99,10 +112,12 @@ __device__ inline void for_each_mark(const CompactionShared& shared, std::uint64
   }
 }
 __device__ inline std::uint32_t own_marks(const CompactionShared& shared) {
-  return static_cast<std::uint32_t>(__popc(shared.marks[2 * threadIdx.x]) + __popc(shared.marks[2 * threadIdx.x + 1]));
+  return static_cast<std::uint32_t>(__popc(shared.marks[2 * threadIdx.x]) +
+                                    __popc(shared.marks[2 * threadIdx.x + 1]));
 }
 
-// Sets the marks of a tile element by element: is_taken(element) for those below `count`. Every lane of a warp takes part.
+// Sets the marks of a tile element by element: is_taken(element) for those below `count`. Every
+// lane of a warp takes part.
 template <class IsTaken>
 __device__ inline void mark_each(CompactionShared& shared, std::uint32_t count, IsTaken is_taken) {
   const unsigned lane = threadIdx.x % kWarp;
@@ -113,16 +128,21 @@ __device__ inline void mark_each(CompactionShared& shared, std::uint32_t count, 
   }
 }
 
-// Sets the marks of `kBits` neighbouring elements that a thread has looked at together; neighbours are lanes side by side.
+// Sets the marks of `kBits` neighbouring elements that a thread has looked at together; neighbours
+// are lanes side by side.
 template <unsigned kBits>
 __device__ inline void set_marks(CompactionShared& shared, unsigned group, std::uint32_t bits) {
   if constexpr (kBits == 16) {
     reinterpret_cast<std::uint16_t*>(shared.marks)[group] = static_cast<std::uint16_t>(bits);
   } else {
-    if constexpr (kBits <= 2) bits |= __shfl_down_sync(kAllLanes, bits, 2) << 4;  // of lanes 4n and 4n + 2, and 4n + 1 and 4n + 3
+    if constexpr (kBits <= 2)
+      bits |= __shfl_down_sync(kAllLanes, bits, 2)
+              << 4;  // of lanes 4n and 4n + 2, and 4n + 1 and 4n + 3
     if constexpr (kBits <= 4) bits |= __shfl_down_sync(kAllLanes, bits, 1) << kBits;
     constexpr unsigned kLanes = 8 / kBits;
-    if (group % kLanes == 0) reinterpret_cast<std::uint8_t*>(shared.marks)[group / kLanes] = static_cast<std::uint8_t>(bits);
+    if (group % kLanes == 0)
+      reinterpret_cast<std::uint8_t*>(shared.marks)[group / kLanes] =
+          static_cast<std::uint8_t>(bits);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Lists of positions as a block of threads writes them: planes of remainders, trits, a unary part (docs/wire-format.md).
+// Lists of positions as a block of threads writes them: planes of remainders, trits, a unary part
+// (docs/wire-format.md).
 
 #include "kernels/bit_list.hpp"
 #include "kernels/cuda/bit_window.cuh"
@@ -14,7 +15,9 @@ struct RiceGaps {
   struct Parts {
     std::uint32_t quotient, low, trit;  // low: the low bits of the remainder
   };
-  __device__ std::uint32_t gap(std::uint32_t i) const { return i == 0 ? positions[0] : positions[i] - positions[i - 1] - 1U; }
+  __device__ std::uint32_t gap(std::uint32_t i) const {
+    return i == 0 ? positions[0] : positions[i] - positions[i - 1] - 1U;
+  }
   __device__ Parts parts(std::uint32_t i) const {
     const std::uint32_t own = gap(i), high = own >> by.shift;
     const std::uint32_t quotient = by.thirds ? high / 3 : high;
@@ -28,8 +31,8 @@ struct ListSize {
   __device__ std::uint32_t bits() const { return plane_bits + unary_bits; }
 };
 
-// What one entry of a list adds to a sum from which its size follows: its quotient, and kOneTrit where its trit is not 0. Up to
-// 65,536 of each, and of what comes from kAboveLists on.
+// What one entry of a list adds to a sum from which its size follows: its quotient, and kOneTrit
+// where its trit is not 0. Up to 65,536 of each, and of what comes from kAboveLists on.
 constexpr std::uint64_t kOneTrit = std::uint64_t{1} << 20, kAboveLists = kOneTrit * kOneTrit;
 __device__ inline std::uint64_t size_of_entry(const RiceGaps::Parts& parts) {
   return parts.quotient + (parts.trit != 0 ? kOneTrit : 0);
@@ -37,21 +40,25 @@ __device__ inline std::uint64_t size_of_entry(const RiceGaps::Parts& parts) {
 __device__ inline ListSize size_of_list(const RiceGaps& list, std::uint64_t sum) {
   const std::uint32_t trits = static_cast<std::uint32_t>(sum / kOneTrit % kOneTrit),
                       quotients = static_cast<std::uint32_t>(sum % kOneTrit);
-  return {list.count * list.by.shift + (list.by.thirds ? list.count + trits : 0), list.count + quotients};
+  return {list.count * list.by.shift + (list.by.thirds ? list.count + trits : 0),
+          list.count + quotients};
 }
 
 __device__ inline ListSize measure_list(BlockSumsShared& shared, const RiceGaps& list) {
   std::uint64_t own = 0;
-  for (std::uint32_t i = threadIdx.x; i < list.count; i += kThreads) own += size_of_entry(list.parts(i));
+  for (std::uint32_t i = threadIdx.x; i < list.count; i += kThreads)
+    own += size_of_entry(list.parts(i));
   return size_of_list(list, sum_of_block(shared, own));
 }
 
-__device__ inline void append_planes(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
+__device__ inline void append_planes(CompactionShared& shared, BitSink& sink,
+                                     const RiceGaps& list) {
   sink.append_planes(list.by.shift, list.count, [&](std::uint32_t i) { return list.parts(i).low; });
   if (!list.by.thirds) return;
   sink.append_plane(list.count, [&](std::uint32_t i) { return list.parts(i).trit != 0; });
   append_codes(
-      shared, sink, list.count, kMostPartBits, [&](std::uint32_t i) { return list.parts(i).trit != 0 ? 1U : 0U; },
+      shared, sink, list.count, kMostPartBits,
+      [&](std::uint32_t i) { return list.parts(i).trit != 0 ? 1U : 0U; },
       [&](std::uint32_t i, std::uint32_t place) {
         if (list.parts(i).trit == 2) sink.put_one(place);
       });
@@ -59,7 +66,8 @@ __device__ inline void append_planes(CompactionShared& shared, BitSink& sink, co
 
 __device__ inline void append_unary(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
   append_codes(
-      shared, sink, list.count, kMostPartBits, [&](std::uint32_t i) { return list.parts(i).quotient + 1; },
+      shared, sink, list.count, kMostPartBits,
+      [&](std::uint32_t i) { return list.parts(i).quotient + 1; },
       [&](std::uint32_t i, std::uint32_t place) { sink.put_one(place + list.parts(i).quotient); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Block routines for values of 8 bits with scales: a warp takes a group, a lane four neighbours of it.
+// Block routines for values of 8 bits with scales: a warp takes a group, a lane four neighbours of
+// it.
 
 #include "kernels/cuda/ordered_compaction.cuh"
 #include "kernels/cuda/scaled_work.hpp"
@@ -9,7 +10,8 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kScaledEach = 4;
 static_assert(kDeviceScaledGroup == kScaledEach * kWarp);
-constexpr int kLeastScale = -149, kMostScale = 121, kScaleBias = 150;  // exponents of float32's least unit, of what 127 times fits
+constexpr int kLeastScale = -149, kMostScale = 121,
+              kScaleBias = 150;  // exponents of float32's least unit, of what 127 times fits
 constexpr double kMostCode = 127;
 
 struct alignas(16) Floats {
@@ -17,9 +19,12 @@ struct alignas(16) Floats {
 };
 
 // 2^exponent, of normal numbers.
-__device__ inline double power_of_two(int exponent) { return bits_as<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
+__device__ inline double power_of_two(int exponent) {
+  return bits_as<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
 
-// The exponent with which `largest` > 0 rounds to 127 at most, or is cut to it where the next would make it infinite.
+// The exponent with which `largest` > 0 rounds to 127 at most, or is cut to it where the next would
+// make it infinite.
 __device__ inline int scale_for(float largest) {
   const auto size = static_cast<double>(largest);  // a normal number, also where it was none
   const int exponent = static_cast<int>(bits_as<std::uint64_t>(size) >> 52) - 1023 - 6;
@@ -37,7 +42,9 @@ struct ScaledPlace {
       : group(std::uint64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp),
         first(group * kDeviceScaledGroup + kScaledEach * (threadIdx.x % kWarp)) {
     const std::uint64_t there = *work.count, all = there < work.capacity ? there : work.capacity;
-    count = first >= all ? 0 : all - first < kScaledEach ? static_cast<unsigned>(all - first) : kScaledEach;
+    count = first >= all                ? 0
+            : all - first < kScaledEach ? static_cast<unsigned>(all - first)
+                                        : kScaledEach;
   }
   // Whether the group has any: the same in all lanes, as the first lane has the first.
   __device__ bool is_any() const { return __shfl_sync(kAllLanes, count, 0) != 0; }
@@ -70,17 +77,23 @@ __device__ inline std::uint32_t largest_of_warp(std::uint32_t own) {
 }
 
 // A group with an infinity or NaN. False where it has no room.
-__device__ inline bool keep_exactly(const ScaledWork& work, const ScaledPlace& place, const Floats& values) {
+__device__ inline bool keep_exactly(const ScaledWork& work, const ScaledPlace& place,
+                                    const Floats& values) {
   const unsigned lane = threadIdx.x % kWarp;
   std::uint64_t slot = 0;
-  if (lane == 0) slot = atomicAdd(reinterpret_cast<unsigned long long*>(work.scaled.exact_count), 1ULL);
+  if (lane == 0)
+    slot = atomicAdd(reinterpret_cast<unsigned long long*>(work.scaled.exact_count), 1ULL);
   slot = __shfl_sync(kAllLanes, slot, 0);
   const bool has_room = slot < work.scaled.exact_capacity;
   if (lane == 0) {
-    work.scaled.exponents[place.group] = has_room ? DeviceScaledValues::kExact : DeviceScaledValues::kLost;
-    reinterpret_cast<std::uint32_t*>(work.scaled.codes)[place.group * kWarp] = static_cast<std::uint32_t>(slot);
+    work.scaled.exponents[place.group] =
+        has_room ? DeviceScaledValues::kExact : DeviceScaledValues::kLost;
+    reinterpret_cast<std::uint32_t*>(work.scaled.codes)[place.group * kWarp] =
+        static_cast<std::uint32_t>(slot);
   }
-  if (has_room) store_floats(values, work.scaled.exact + slot * kDeviceScaledGroup + kScaledEach * lane, kScaledEach);
+  if (has_room)
+    store_floats(values, work.scaled.exact + slot * kDeviceScaledGroup + kScaledEach * lane,
+                 kScaledEach);
   return has_room;
 }
 
@@ -113,7 +126,8 @@ __device__ inline void encode_scaled_group(const ScaledWork& work) {
       values.x[n] = static_cast<float>(static_cast<int>(code) * down);
     }
     reinterpret_cast<std::uint32_t*>(work.scaled.codes)[place.first / kScaledEach] = codes;
-    if (threadIdx.x % kWarp == 0) work.scaled.exponents[place.group] = static_cast<std::uint16_t>(scale + kScaleBias);
+    if (threadIdx.x % kWarp == 0)
+      work.scaled.exponents[place.group] = static_cast<std::uint16_t>(scale + kScaleBias);
   }
   if (work.rounded != nullptr) store_floats(values, work.rounded + place.first, place.count);
 }
@@ -127,7 +141,8 @@ __device__ inline void decode_scaled_group(const ScaledWork& work) {
   if (exponent == DeviceScaledValues::kExact) {
     const std::uint32_t slot = words[place.group * kWarp];
     const bool is_there = slot < work.scaled.exact_capacity;
-    const float* const from = work.scaled.exact + slot * kDeviceScaledGroup + kScaledEach * (threadIdx.x % kWarp);
+    const float* const from =
+        work.scaled.exact + slot * kDeviceScaledGroup + kScaledEach * (threadIdx.x % kWarp);
     values = is_there ? load_floats(from, kScaledEach) : no_numbers();
   } else {
     const std::uint32_t codes = words[place.first / kScaledEach];

@@ -4,18 +4,24 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kThreads) encode_scaled_kernel(ScaledWork work) { encode_scaled_group(work); }
-__global__ void __launch_bounds__(kThreads) decode_scaled_kernel(ScaledWork work) { decode_scaled_group(work); }
+__global__ void __launch_bounds__(kThreads) encode_scaled_kernel(ScaledWork work) {
+  encode_scaled_group(work);
+}
+__global__ void __launch_bounds__(kThreads) decode_scaled_kernel(ScaledWork work) {
+  decode_scaled_group(work);
+}
 
 }  // namespace
 
 cudaError_t launch_encode_scaled(const ScaledWork& work, cudaStream_t stream) {
-  encode_scaled_kernel<<<static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, 0, stream>>>(work);
+  encode_scaled_kernel<<<static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, 0,
+                         stream>>>(work);
   return cudaGetLastError();
 }
 
 cudaError_t launch_decode_scaled(const ScaledWork& work, cudaStream_t stream) {
-  decode_scaled_kernel<<<static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, 0, stream>>>(work);
+  decode_scaled_kernel<<<static_cast<unsigned>(scaled_blocks(work.capacity)), kThreads, 0,
+                         stream>>>(work);
   return cudaGetLastError();
 }
 

@@ -17,7 +17,8 @@ __device__ inline Word ord(Word bits, bool is_float) {
 template <class Word>
 __device__ inline Word from_ord(Word order, bool is_float) {
   if (!is_float) return order;
-  return static_cast<Word>((order & kSignOf<Word>) != 0 ? order & static_cast<Word>(~kSignOf<Word>) : ~order);
+  return static_cast<Word>((order & kSignOf<Word>) != 0 ? order & static_cast<Word>(~kSignOf<Word>)
+                                                        : ~order);
 }
 
 struct Step {
@@ -33,7 +34,8 @@ __device__ inline Step step_between(Word old_value, Word new_value, bool is_floa
 
 // m, from |d|: `less` is 1 where all are coded, else 2.
 __device__ inline std::uint64_t coded_size(std::uint64_t magnitude, unsigned less) {
-  return (magnitude - less) & (~std::uint64_t{0} >> 1);  // below 2^63 by definition, whatever the values were
+  return (magnitude - less) &
+         (~std::uint64_t{0} >> 1);  // below 2^63 by definition, whatever the values were
 }
 
 }  // namespace sparcl::kernels::cuda

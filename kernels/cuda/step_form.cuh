@@ -1,6 +1,6 @@
 #pragma once
-// What coding a block's changes takes, before a bit of it is written: one look at all of them, then the form of their steps' sizes
-// as src/codec chooses it.
+// What coding a block's changes takes, before a bit of it is written: one look at all of them, then
+// the form of their steps' sizes as src/codec chooses it.
 
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/rice_list.cuh"
@@ -17,7 +17,9 @@ struct BlockOfChanges {
   const Word* new_values;
   bool is_float;
 
-  __device__ Step step(std::uint32_t i) const { return step_between(old_values[i], new_values[i], is_float); }
+  __device__ Step step(std::uint32_t i) const {
+    return step_between(old_values[i], new_values[i], is_float);
+  }
 };
 
 // How the sizes of its steps are coded.
@@ -28,15 +30,20 @@ struct StepForm {
   std::uint32_t size_bits;
   ListSize list;  // of the exceptions
 
-  __device__ std::uint32_t sizes(std::uint32_t changes) const { return all ? changes : exceptions.count; }
-  __device__ std::uint32_t change(std::uint32_t size) const { return all ? size : exceptions.positions[size]; }
+  __device__ std::uint32_t sizes(std::uint32_t changes) const {
+    return all ? changes : exceptions.count;
+  }
+  __device__ std::uint32_t change(std::uint32_t size) const {
+    return all ? size : exceptions.positions[size];
+  }
   __device__ unsigned less() const { return all ? 1 : 2; }
 };
 
 struct EncodeShared {
   CompactionShared scan;
   BlockSumsShared sums;
-  std::uint32_t widths[2][64];  // of the exceptions' sizes: as m if they are listed, as m if all are coded
+  std::uint32_t
+      widths[2][64];  // of the exceptions' sizes: as m if they are listed, as m if all are coded
   std::uint64_t estimates[64];
   StripeKeys stripe_keys;
   StepForm form;             // these four are the same for all threads
@@ -52,32 +59,38 @@ struct ExponentChoice {
   std::uint64_t bits = 0;
 };
 
-// The exponent of sizes that have these widths: every thread works out one, and all come to the same.
-__device__ inline ExponentChoice choose_exponent(EncodeShared& shared, const std::uint32_t* widths) {
+// The exponent of sizes that have these widths: every thread works out one, and all come to the
+// same.
+__device__ inline ExponentChoice choose_exponent(EncodeShared& shared,
+                                                 const std::uint32_t* widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < 64; ++b) top = widths[b] > 0 ? b : top;
   const unsigned most = top + 1 < kMostGammaExponent ? top + 1 : kMostGammaExponent;
   __syncthreads();  // the estimates of the call before have been read
-  if (threadIdx.x <= most) shared.estimates[threadIdx.x] = about_gamma_bits(widths, top, threadIdx.x);
+  if (threadIdx.x <= most)
+    shared.estimates[threadIdx.x] = about_gamma_bits(widths, top, threadIdx.x);
   __syncthreads();
   ExponentChoice best{0, shared.estimates[0]};
-  for (unsigned e = 1; e <= most && shared.estimates[e] < best.bits; ++e) best = {e, shared.estimates[e]};
+  for (unsigned e = 1; e <= most && shared.estimates[e] < best.bits; ++e)
+    best = {e, shared.estimates[e]};
   return best;
 }
 
-// One look at all changes: the size of their list, the hashes of their values, which of them are exceptions (marks in the window,
-// which is not in use yet), and these ones' widths.
+// One look at all changes: the size of their list, the hashes of their values, which of them are
+// exceptions (marks in the window, which is not in use yet), and these ones' widths.
 template <class Word>
 __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChanges<Word>& changes) {
   std::uint64_t own = 0;
   ChangeSums sums;
   const unsigned lane = threadIdx.x % kWarp;
-  for (std::uint32_t group = threadIdx.x / kWarp * kWarp; group < changes.list.count; group += kThreads) {
+  for (std::uint32_t group = threadIdx.x / kWarp * kWarp; group < changes.list.count;
+       group += kThreads) {
     const std::uint32_t i = group + lane;
     bool is_exception = false;
     if (i < changes.list.count) {
       own += size_of_entry(changes.list.parts(i));
-      sums.add<Word>(shared.stripe_keys, changes.list.positions[i], changes.old_values[i], changes.new_values[i]);
+      sums.add<Word>(shared.stripe_keys, changes.list.positions[i], changes.old_values[i],
+                     changes.new_values[i]);
       const std::uint64_t magnitude = changes.step(i).magnitude;
       is_exception = magnitude != 1;
       if (is_exception) {
@@ -90,7 +103,8 @@ __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChange
     const std::uint32_t marks = __ballot_sync(kAllLanes, is_exception);
     if (lane == 0) shared.window[group / 32] = marks;
   }
-  const std::uint64_t sum = sums_of_block(shared.sums, {sums.before.low, sums.before.high, sums.after.low, sums.after.high, own});
+  const std::uint64_t sum = sums_of_block(
+      shared.sums, {sums.before.low, sums.before.high, sums.after.low, sums.after.high, own});
   if (threadIdx.x < 4) words_of(shared.hashes)[threadIdx.x] = sum;
   if (threadIdx.x == 4) {
     shared.list = size_of_list(changes.list, sum);
@@ -100,7 +114,8 @@ __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChange
 }
 
 // The marked ones of so many to `listed`, ascending.
-__device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* marks, std::uint32_t count, std::uint16_t* listed) {
+__device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* marks,
+                                   std::uint32_t count, std::uint16_t* listed) {
   const std::uint32_t words = (count + 31) / 32, each = (words + kThreads - 1) / kThreads;
   const std::uint32_t begin = threadIdx.x * each, end = begin + each < words ? begin + each : words;
   std::uint32_t own = 0, total = 0;
@@ -108,16 +123,19 @@ __device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* 
   std::uint32_t number = sum_before(scan, own, &total);
   for (std::uint32_t w = begin; w < end; ++w) {
     for (std::uint32_t bits = marks[w]; bits != 0; bits &= bits - 1)
-      listed[number++] = static_cast<std::uint16_t>(32 * w + static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1));
+      listed[number++] = static_cast<std::uint16_t>(
+          32 * w + static_cast<unsigned>(__ffs(static_cast<int>(bits)) - 1));
   }
   __syncthreads();
 }
 
 // As src/codec chooses: lists the exceptions or codes all, whichever is estimated smaller.
 template <class Word>
-__device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChanges<Word>& changes, std::uint16_t* listed) {
+__device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChanges<Word>& changes,
+                                       std::uint16_t* listed) {
   const std::uint32_t count = changes.list.count;
-  StepForm form{{listed, shared.exceptions, gap_divisor(count, shared.exceptions)}, false, 0, 0, {0, 0}};
+  StepForm form{
+      {listed, shared.exceptions, gap_divisor(count, shared.exceptions)}, false, 0, 0, {0, 0}};
   if (shared.exceptions == 0) return form;
   list_marked(shared.scan, shared.window, count, listed);
   const std::uint32_t others = count - shared.exceptions;

@@ -16,24 +16,28 @@ __device__ inline void for_each_in_tile(std::uint64_t count, Visit visit) {
   }
 }
 
-// A tile of one list. Whoever sees its count after another has cleared it has nothing to look at any more.
+// A tile of one list. Whoever sees its count after another has cleared it has nothing to look at
+// any more.
 __device__ inline void check_lists(const CheckWork& work) {
   const std::uint64_t list = blockIdx.x / work.list_tiles, tile = blockIdx.x % work.list_tiles;
-  auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<char*>(work.lists.bytes) + list * work.lists.stride_bytes);
+  auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<char*>(work.lists.bytes) +
+                                                       list * work.lists.stride_bytes);
   volatile std::uint64_t* const count = words;
   const std::uint64_t* const indices = words + 2;
   const std::uint64_t entries = *count;
   bool is_list = entries <= work.lists.capacity;
   for (unsigned n = 0; n < kEntryItems && is_list; ++n) {
     const std::uint64_t i = tile * kEntryTile + n * kThreads + threadIdx.x;
-    if (i < entries) is_list = indices[i] < work.elements && (i == 0 || indices[i - 1] < indices[i]);
+    if (i < entries)
+      is_list = indices[i] < work.elements && (i == 0 || indices[i - 1] < indices[i]);
   }
   if (!is_list) *count = 0;
 }
 
 // What receivers see of it.
 template <TopKType kSent>
-__device__ inline typename Elements<kSent>::Accumulator seen_of(typename Elements<kSent>::Accumulator value) {
+__device__ inline typename Elements<kSent>::Accumulator seen_of(
+    typename Elements<kSent>::Accumulator value) {
   using E = Elements<kSent>;
   return E::canonical(E::widen(E::narrow(value)));
 }
@@ -46,7 +50,8 @@ __device__ inline void round_values(const RoundWork& work) {
   for_each_in_tile(work.count, [=](std::uint64_t i) { rounded[i] = seen_of<kSent>(values[i]); });
 }
 
-// Level by level: T(a, b) is in row a once its two halves are in rows a and m. A thread has columns of its own.
+// Level by level: T(a, b) is in row a once its two halves are in rows a and m. A thread has columns
+// of its own.
 template <class Value>
 __device__ inline void sum_rows(const RowsWork& work) {
   auto* const rows = static_cast<Value*>(work.rows);
@@ -60,7 +65,8 @@ __device__ inline void sum_rows(const RowsWork& work) {
   });
 }
 
-__device__ inline bool has_index(const DeviceEntries& entries, std::uint64_t count, std::uint64_t index) {
+__device__ inline bool has_index(const DeviceEntries& entries, std::uint64_t count,
+                                 std::uint64_t index) {
   std::uint64_t low = 0, high = count;
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
@@ -95,7 +101,8 @@ __device__ inline void leave_mean(const MeanWork& work) {
   const auto* const values = static_cast<const Accumulator*>(work.entries.values);
   auto* const residual = static_cast<Accumulator*>(work.residual);
   for_each_in_tile(count_of(work.entries, work.capacity), [=](std::uint64_t i) {
-    Accumulator mean = seen_of<kType>(work.divisor > 1 ? E::divided(values[i], work.divisor) : values[i]);
+    Accumulator mean =
+        seen_of<kType>(work.divisor > 1 ? E::divided(values[i], work.divisor) : values[i]);
     if (work.ranks > 1) mean = E::divided(mean, work.ranks);
     Accumulator& acc = residual[work.entries.indices[i]];
     const Accumulator rest = static_cast<Accumulator>(acc - mean);
@@ -108,7 +115,8 @@ __device__ inline void key_entries(const KeepWork& work) {
   using E = Elements<kType>;
   const auto* const values = static_cast<const typename E::Accumulator*>(work.list.values);
   const std::uint64_t count = count_of(work.list, work.capacity);
-  for_each_in_tile(work.capacity, [=](std::uint64_t i) { work.keys[i] = i < count ? E::key(values[i]) + 1 : 0; });
+  for_each_in_tile(work.capacity,
+                   [=](std::uint64_t i) { work.keys[i] = i < count ? E::key(values[i]) + 1 : 0; });
 }
 
 template <class Value>

@@ -5,7 +5,9 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kThreads) check_lists_kernel(CheckWork work) { check_lists(work); }
+__global__ void __launch_bounds__(kThreads) check_lists_kernel(CheckWork work) {
+  check_lists(work);
+}
 
 template <TopKType kSent>
 __global__ void __launch_bounds__(kThreads) round_values_kernel(RoundWork work) {
@@ -42,13 +44,15 @@ unsigned blocks_of(std::uint64_t entries) { return static_cast<unsigned>(entry_t
 }  // namespace
 
 cudaError_t launch_check_lists(const CheckWork& work, cudaStream_t stream) {
-  check_lists_kernel<<<static_cast<unsigned>(work.lists.lists * work.list_tiles), kThreads, 0, stream>>>(work);
+  check_lists_kernel<<<static_cast<unsigned>(work.lists.lists * work.list_tiles), kThreads, 0,
+                       stream>>>(work);
   return cudaGetLastError();
 }
 
 cudaError_t launch_round_values(const RoundWork& work, TopKType sent, cudaStream_t stream) {
   return with_type(sent, [&](auto known) {
-    round_values_kernel<decltype(known)::value><<<blocks_of(work.count), kThreads, 0, stream>>>(work);
+    round_values_kernel<decltype(known)::value>
+        <<<blocks_of(work.count), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }
@@ -71,14 +75,16 @@ cudaError_t launch_leave_rest(const RestWork& work, TopKType type, cudaStream_t 
 
 cudaError_t launch_leave_mean(const MeanWork& work, TopKType type, cudaStream_t stream) {
   return with_type(type, [&](auto known) {
-    leave_mean_kernel<decltype(known)::value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
+    leave_mean_kernel<decltype(known)::value>
+        <<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }
 
 cudaError_t launch_key_entries(const KeepWork& work, TopKType type, cudaStream_t stream) {
   return with_type(type, [&](auto known) {
-    key_entries_kernel<decltype(known)::value><<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
+    key_entries_kernel<decltype(known)::value>
+        <<<blocks_of(work.capacity), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }

@@ -15,13 +15,16 @@ struct BlockSumsShared {
 };
 
 __device__ inline std::uint64_t sum_of_warp(std::uint64_t own) {
-  for (unsigned step = kWarp / 2; step > 0; step /= 2) own += __shfl_down_sync(kAllLanes, own, step);
+  for (unsigned step = kWarp / 2; step > 0; step /= 2)
+    own += __shfl_down_sync(kAllLanes, own, step);
   return own;  // in lane 0
 }
 
-// Several sums over all threads, at the barriers of one: thread n has that of own[n], the threads after those nothing.
+// Several sums over all threads, at the barriers of one: thread n has that of own[n], the threads
+// after those nothing.
 template <unsigned kCount>
-__device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared, const std::uint64_t (&own)[kCount]) {
+__device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared,
+                                              const std::uint64_t (&own)[kCount]) {
   static_assert(kCount <= kMostSums);
   __syncthreads();  // those of the call before have been read
   SPARCL_UNROLL
@@ -32,7 +35,8 @@ __device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared, const std
   __syncthreads();
   std::uint64_t sum = 0;
   if (threadIdx.x >= kCount) return sum;
-  for (unsigned warp = 0; warp < kThreads / kWarp; ++warp) sum += shared.of_warps[warp][threadIdx.x];
+  for (unsigned warp = 0; warp < kThreads / kWarp; ++warp)
+    sum += shared.of_warps[warp][threadIdx.x];
   return sum;
 }
 

@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kThreads, kResident) large_diff_kernel(LargeDi
 
 template <class Element>
 cudaError_t launch(const LargeDiffWork& work, cudaStream_t stream) {
-  large_diff_kernel<Element><<<static_cast<unsigned>(tile_count(work.diff.count)), kThreads, 0, stream>>>(work);
+  large_diff_kernel<Element>
+      <<<static_cast<unsigned>(tile_count(work.diff.count)), kThreads, 0, stream>>>(work);
   return cudaGetLastError();
 }
 
@@ -29,7 +30,8 @@ cudaError_t launch(const LargeDiffWork& work, cudaStream_t stream) {
 
 cudaError_t launch_take_large(const LargeWork& work, TopKType type, cudaStream_t stream) {
   return with_type(type, [&](auto known) {
-    large_kernel<decltype(known)::value><<<static_cast<unsigned>(tile_count(work.count)), kThreads, 0, stream>>>(work);
+    large_kernel<decltype(known)::value>
+        <<<static_cast<unsigned>(tile_count(work.count)), kThreads, 0, stream>>>(work);
     return cudaGetLastError();
   });
 }

@@ -1,28 +1,35 @@
 #pragma once
-// The last step of top-k: of what is looked at, those above the k-th key, and the first of those like it, in order.
+// The last step of top-k: of what is looked at, those above the k-th key, and the first of those
+// like it, in order.
 
 #include "kernels/cuda/top_k_steps.cuh"
 
 namespace sparcl::kernels::cuda {
 
 struct CutShared : ScanShared {
-  // Of each 32 keys how many are above, and 2^16 times how many are like it; then of all of the tile before them.
+  // Of each 32 keys how many are above, and 2^16 times how many are like it; then of all of the
+  // tile before them.
   std::uint32_t words[kCutTile / kWarp];
 };
 __device__ inline std::uint32_t& word_of(CutShared& shared, unsigned item) {
   return shared.words[item * (kThreads / kWarp) + threadIdx.x / kWarp];
 }
 
-// Of a thread's items, and its neighbours' in the warp: bit l of item n is key n * kThreads of lane l.
+// Of a thread's items, and its neighbours' in the warp: bit l of item n is key n * kThreads of lane
+// l.
 struct CutMarks {
   std::uint32_t above[kCutItems], like[kCutItems];
 };
 
-// first: this thread's first key. All are loaded before one is compared; beyond the end it is the last one again.
+// first: this thread's first key. All are loaded before one is compared; beyond the end it is the
+// last one again.
 template <TopKType kType>
-__device__ inline CutMarks mark_keys(CutShared& shared, const Looked<kType>& looked, std::uint64_t first, std::uint64_t least) {
+__device__ inline CutMarks mark_keys(CutShared& shared, const Looked<kType>& looked,
+                                     std::uint64_t first, std::uint64_t least) {
   std::uint64_t keys[kCutItems];
-  const auto place = [&](unsigned n) { return first + n * kThreads < looked.count ? first + n * kThreads : looked.count - 1; };
+  const auto place = [&](unsigned n) {
+    return first + n * kThreads < looked.count ? first + n * kThreads : looked.count - 1;
+  };
   if (looked.is_whole) {
     SPARCL_UNROLL
     for (unsigned n = 0; n < kCutItems; ++n) keys[n] = looked.key_of_all(place(n));
@@ -36,7 +43,8 @@ __device__ inline CutMarks mark_keys(CutShared& shared, const Looked<kType>& loo
     const bool is_there = first + n * kThreads < looked.count;
     marks.above[n] = __ballot_sync(kAllLanes, is_there && keys[n] > least);
     marks.like[n] = __ballot_sync(kAllLanes, is_there && keys[n] == least);
-    const auto above = static_cast<std::uint32_t>(__popc(marks.above[n])), like = static_cast<std::uint32_t>(__popc(marks.like[n]));
+    const auto above = static_cast<std::uint32_t>(__popc(marks.above[n])),
+               like = static_cast<std::uint32_t>(__popc(marks.like[n]));
     if (threadIdx.x % kWarp == 0) word_of(shared, n) = above | like << 16;
   }
   return marks;
@@ -48,7 +56,8 @@ struct CutPlace {
   std::uint32_t rest;
 };
 
-__device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, std::uint32_t tile, bool is_last) {
+__device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, std::uint32_t tile,
+                                      bool is_last) {
   __syncthreads();  // all words are there
   std::uint32_t total = 0;
   std::uint32_t* const word = threadIdx.x < kCutTile / kWarp ? shared.words + threadIdx.x : nullptr;
@@ -58,7 +67,8 @@ __device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, s
   const std::uint32_t above_here = total & 0xffff, like_here = total >> 16;
   const std::uint64_t above = sum_of_tiles_before(shared, above_states, tile, above_here);
   __syncthreads();  // all have it
-  const std::uint64_t like = sum_of_tiles_before(shared, above_states + cut_tiles(work.count), tile, like_here);
+  const std::uint64_t like =
+      sum_of_tiles_before(shared, above_states + cut_tiles(work.count), tile, like_here);
   const std::uint64_t all = work.state->rest, rest = like < all ? all - like : 0;
   const std::uint32_t rest_here = rest < like_here ? static_cast<std::uint32_t>(rest) : like_here;
   const std::uint64_t number = above + (like < all ? like : all);
@@ -68,8 +78,9 @@ __device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, s
 
 // Writes what is taken of kItems of a thread's, from item `begin` on.
 template <unsigned kItems, TopKType kType>
-__device__ inline void write_taken(CutShared& shared, const TopKWork& work, const Looked<kType>& looked, std::uint64_t first,
-                                   unsigned begin, const CutMarks& marks, const CutPlace& place) {
+__device__ inline void write_taken(CutShared& shared, const TopKWork& work,
+                                   const Looked<kType>& looked, std::uint64_t first, unsigned begin,
+                                   const CutMarks& marks, const CutPlace& place) {
   using E = Elements<kType>;
   using Accumulator = typename E::Accumulator;
   constexpr std::uint32_t kNotTaken = ~std::uint32_t{0};
@@ -80,10 +91,12 @@ __device__ inline void write_taken(CutShared& shared, const TopKWork& work, cons
   SPARCL_UNROLL
   for (unsigned n = 0; n < kItems; ++n) {
     const std::uint32_t word = word_of(shared, begin + n), below = (1U << lane) - 1;
-    const std::uint32_t like = (word >> 16) + static_cast<std::uint32_t>(__popc(marks.like[begin + n] & below));
-    const std::uint32_t above = (word & 0xffff) + static_cast<std::uint32_t>(__popc(marks.above[begin + n] & below));
-    const bool is_taken =
-        (marks.above[begin + n] >> lane & 1) != 0 || ((marks.like[begin + n] >> lane & 1) != 0 && like < place.rest);
+    const std::uint32_t like =
+        (word >> 16) + static_cast<std::uint32_t>(__popc(marks.like[begin + n] & below));
+    const std::uint32_t above =
+        (word & 0xffff) + static_cast<std::uint32_t>(__popc(marks.above[begin + n] & below));
+    const bool is_taken = (marks.above[begin + n] >> lane & 1) != 0 ||
+                          ((marks.like[begin + n] >> lane & 1) != 0 && like < place.rest);
     numbers[n] = is_taken ? above + (like < place.rest ? like : place.rest) : kNotTaken;
     if (is_taken) indices[n] = looked.index(first + (begin + n) * kThreads);
   }
@@ -95,8 +108,10 @@ __device__ inline void write_taken(CutShared& shared, const TopKWork& work, cons
   for (unsigned n = 0; n < kItems; ++n) {
     if (numbers[n] == kNotTaken) continue;
     work.indices[place.number + numbers[n]] = indices[n];
-    if (work.taken != nullptr) static_cast<Accumulator*>(work.taken)[place.number + numbers[n]] = taken[n];
-    if (work.clear_sent && work.residual != nullptr) static_cast<Accumulator*>(work.residual)[indices[n]] = 0;
+    if (work.taken != nullptr)
+      static_cast<Accumulator*>(work.taken)[place.number + numbers[n]] = taken[n];
+    if (work.clear_sent && work.residual != nullptr)
+      static_cast<Accumulator*>(work.residual)[indices[n]] = 0;
   }
 }
 

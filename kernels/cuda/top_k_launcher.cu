@@ -41,8 +41,11 @@ __global__ void __launch_bounds__(kThreads, kResident) cut_kernel(TopKWork work)
   cut<kType>(shared, work);
 }
 
-// Heuristic: enough blocks to fill a device, each with work of some size where all elements are looked at.
-unsigned blocks_for(std::uint64_t tiles) { return static_cast<unsigned>(tiles < 1024 ? tiles : 1024); }
+// Heuristic: enough blocks to fill a device, each with work of some size where all elements are
+// looked at.
+unsigned blocks_for(std::uint64_t tiles) {
+  return static_cast<unsigned>(tiles < 1024 ? tiles : 1024);
+}
 
 template <TopKType kType>
 cudaError_t launch(const TopKWork& work, cudaStream_t stream) {
@@ -51,7 +54,8 @@ cudaError_t launch(const TopKWork& work, cudaStream_t stream) {
   guess_kernel<kType><<<1, kThreads, 0, stream>>>(work);
   candidates_kernel<kType><<<tiles, kThreads, 0, stream>>>(work);
   begin_kernel<<<1, kThreads, 0, stream>>>(work);
-  for (int shift = 8 * static_cast<int>(sizeof(typename Elements<kType>::Accumulator)) - 8; shift >= 0; shift -= 8) {
+  for (int shift = 8 * static_cast<int>(sizeof(typename Elements<kType>::Accumulator)) - 8;
+       shift >= 0; shift -= 8) {
     count_kernel<kType><<<blocks_for(tiles), kThreads, 0, stream>>>(work, shift);
     choose_kernel<<<1, kThreads, 0, stream>>>(work, shift);
   }

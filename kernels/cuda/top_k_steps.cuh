@@ -1,7 +1,8 @@
 #pragma once
-// Block routines of exact top-k with error feedback, in the order of their launches: a threshold is guessed from a sample; one pass
-// adds, writes the residual and keeps what reaches the guess; the k-th largest key is found digit by digit among those (radix
-// select), and they are cut there (top_k_cut.cuh). Where the guess was wrong, all elements take the candidates' place: the host
+// Block routines of exact top-k with error feedback, in the order of their launches: a threshold is
+// guessed from a sample; one pass adds, writes the residual and keeps what reaches the guess; the
+// k-th largest key is found digit by digit among those (radix select), and they are cut there
+// (top_k_cut.cuh). Where the guess was wrong, all elements take the candidates' place: the host
 // need not know.
 
 #include "kernels/cuda/accumulate_tile.cuh"
@@ -13,8 +14,9 @@ struct DigitShared {
 };
 static_assert(kThreads == 256, "a thread a digit");
 
-// `own` of some keys have digit 255 - threadIdx.x: whether the rest-th largest is among them. Where there are fewer in all, it is
-// the lowest that there is. True for one thread at most. above: how many have larger digits.
+// `own` of some keys have digit 255 - threadIdx.x: whether the rest-th largest is among them. Where
+// there are fewer in all, it is the lowest that there is. True for one thread at most. above: how
+// many have larger digits.
 template <class Shared, class Count>
 __device__ inline bool has_chosen_digit(Shared& shared, Count own, Count rest, Count* above) {
   Count total = 0;
@@ -23,7 +25,9 @@ __device__ inline bool has_chosen_digit(Shared& shared, Count own, Count rest, C
   return own != 0 && *above < rest && (so_far >= rest || so_far == total);
 }
 
-__device__ inline std::uint64_t thread_of_grid() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
+__device__ inline std::uint64_t thread_of_grid() {
+  return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+}
 
 // The keys of kSamples elements, one of each kSamples-th part of the array.
 template <TopKType kType>
@@ -31,10 +35,14 @@ __device__ inline void sample_keys(const TopKWork& work) {
   using E = Elements<kType>;
   for (std::uint64_t i = thread_of_grid(); i < kSamples; i += std::uint64_t{gridDim.x} * kThreads) {
     const std::uint64_t first = work.count / kSamples * i + work.count % kSamples * i / kSamples;
-    const std::uint64_t next = work.count / kSamples * (i + 1) + work.count % kSamples * (i + 1) / kSamples;
+    const std::uint64_t next =
+        work.count / kSamples * (i + 1) + work.count % kSamples * (i + 1) / kSamples;
     std::uint64_t place = i * 0x9e3779b97f4a7c15U;
     place = (place ^ (place >> 30)) * 0xbf58476d1ce4e5b9U;
-    work.samples[i] = next == first ? 0 : E::key(E::sum(work.values, work.residual, first + (place >> 32) % (next - first)));
+    work.samples[i] =
+        next == first
+            ? 0
+            : E::key(E::sum(work.values, work.residual, first + (place >> 32) % (next - first)));
   }
 }
 
@@ -43,15 +51,19 @@ struct GuessShared : DigitShared {
   std::uint32_t digit, rest;
 };
 
-// The key that `wanted` of the samples have or more, one block. Samples stay in registers: they are looked at once a digit.
+// The key that `wanted` of the samples have or more, one block. Samples stay in registers: they are
+// looked at once a digit.
 template <TopKType kType>
-__device__ inline std::uint64_t guessed_key(GuessShared& shared, const TopKWork& work, std::uint32_t wanted) {
-  using Key = std::conditional_t<sizeof(typename Elements<kType>::Accumulator) == 8, std::uint64_t, std::uint32_t>;
+__device__ inline std::uint64_t guessed_key(GuessShared& shared, const TopKWork& work,
+                                            std::uint32_t wanted) {
+  using Key = std::conditional_t<sizeof(typename Elements<kType>::Accumulator) == 8, std::uint64_t,
+                                 std::uint32_t>;
   constexpr int kKeyBits = 8 * sizeof(Key);
   constexpr unsigned kOwnSamples = kSamples / kThreads;
   Key samples[kOwnSamples], key = 0;
   SPARCL_UNROLL
-  for (unsigned n = 0; n < kOwnSamples; ++n) samples[n] = static_cast<Key>(work.samples[n * kThreads + threadIdx.x]);
+  for (unsigned n = 0; n < kOwnSamples; ++n)
+    samples[n] = static_cast<Key>(work.samples[n * kThreads + threadIdx.x]);
   std::uint32_t rest = wanted, above = 0;
   for (int shift = kKeyBits - 8; shift >= 0; shift -= 8) {
     shared.counts[threadIdx.x] = 0;
@@ -76,8 +88,10 @@ __device__ inline std::uint64_t guessed_key(GuessShared& shared, const TopKWork&
 
 template <TopKType kType>
 __device__ inline void guess_threshold(GuessShared& shared, const TopKWork& work) {
-  const double expected = static_cast<double>(kSamples) * static_cast<double>(work.k) / static_cast<double>(work.count);
-  const double wanted = expected + 4 * sqrt(expected) + 8;  // four standard deviations: it falls short once in 30,000 calls
+  const double expected =
+      static_cast<double>(kSamples) * static_cast<double>(work.k) / static_cast<double>(work.count);
+  const double wanted = expected + 4 * sqrt(expected) +
+                        8;  // four standard deviations: it falls short once in 30,000 calls
   std::uint64_t key = 0;
   if (wanted < static_cast<double>(kSamples) && work.count > kSamples)
     key = guessed_key<kType>(shared, work, static_cast<std::uint32_t>(wanted));
@@ -91,7 +105,8 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
   const std::uint32_t tile = take_tile(shared, &work.state->next_tile[0]);
   const std::uint64_t first = std::uint64_t{tile} * kTileElements, left = work.count - first;
   accumulate_tile<kType>(shared, work.values, work.residual, first,
-                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements, work.state->least);
+                         left < kTileElements ? static_cast<std::uint32_t>(left) : kTileElements,
+                         work.state->least);
   __syncthreads();
   std::uint32_t total = 0;
   const std::uint32_t own_before = sum_before(shared, own_marks(shared), &total);
@@ -109,7 +124,8 @@ __device__ inline void begin_select(const TopKWork& work) {
   TopKState& state = *work.state;
   state.digits[threadIdx.x] = 0;
   if (threadIdx.x != 0) return;
-  state.is_whole = state.candidates > work.capacity || (state.candidates < work.k && state.least > 1) ? 1 : 0;
+  state.is_whole =
+      state.candidates > work.capacity || (state.candidates < work.k && state.least > 1) ? 1 : 0;
   state.key = 0;
   state.rest = work.k;
 }
@@ -122,15 +138,22 @@ struct Looked {
   std::uint64_t count;
 
   __device__ explicit Looked(const TopKWork& of)
-      : work(of), is_whole(of.state->is_whole != 0), count(is_whole ? of.count : of.state->candidates) {}
+      : work(of),
+        is_whole(of.state->is_whole != 0),
+        count(is_whole ? of.count : of.state->candidates) {}
   __device__ std::uint64_t key_of_all(std::uint64_t i) const {
     return Elements<kType>::key(Elements<kType>::left(work.values, work.residual, i));
   }
-  __device__ std::uint64_t key(std::uint64_t i) const { return is_whole ? key_of_all(i) : work.candidate_keys[i]; }
-  __device__ std::uint64_t index(std::uint64_t i) const { return is_whole ? i : work.candidate_indices[i]; }
+  __device__ std::uint64_t key(std::uint64_t i) const {
+    return is_whole ? key_of_all(i) : work.candidate_keys[i];
+  }
+  __device__ std::uint64_t index(std::uint64_t i) const {
+    return is_whole ? i : work.candidate_indices[i];
+  }
 };
 
-// Counts the digit at `shift` of the keys that have the digits so far. Zeros are never taken, nor counted.
+// Counts the digit at `shift` of the keys that have the digits so far. Zeros are never taken, nor
+// counted.
 template <TopKType kType>
 __device__ inline void count_digits(DigitShared& shared, const TopKWork& work, int shift) {
   constexpr int kKeyBits = 8 * sizeof(typename Elements<kType>::Accumulator);
@@ -138,11 +161,14 @@ __device__ inline void count_digits(DigitShared& shared, const TopKWork& work, i
   const std::uint64_t digits_so_far = work.state->key;
   shared.counts[threadIdx.x] = 0;
   __syncthreads();
-  for (std::uint64_t i = thread_of_grid(); i < looked.count; i += std::uint64_t{gridDim.x} * kThreads) {
+  for (std::uint64_t i = thread_of_grid(); i < looked.count;
+       i += std::uint64_t{gridDim.x} * kThreads) {
     const std::uint64_t key = looked.key(i);
-    const bool has_them = shift + 8 >= kKeyBits || key >> (shift + 8) == digits_so_far >> (shift + 8);
+    const bool has_them =
+        shift + 8 >= kKeyBits || key >> (shift + 8) == digits_so_far >> (shift + 8);
     if (key != 0 && has_them)
-      atomicAdd(&shared.counts[key >> shift & 255], 1U);  // fewer than 2^32: a block has a part of the array
+      atomicAdd(&shared.counts[key >> shift & 255],
+                1U);  // fewer than 2^32: a block has a part of the array
   }
   __syncthreads();
   if (shared.counts[threadIdx.x] != 0) {
@@ -155,7 +181,8 @@ struct ChooseShared {
   std::uint64_t warp_sums[kThreads / kWarp];
 };
 
-// One block: the digit of the least one taken; where there are fewer than k in all, the lowest that there is.
+// One block: the digit of the least one taken; where there are fewer than k in all, the lowest that
+// there is.
 __device__ inline void choose_digit(ChooseShared& shared, const TopKWork& work, int shift) {
   TopKState& state = *work.state;
   const unsigned digit = 255 - threadIdx.x;

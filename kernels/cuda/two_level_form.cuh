@@ -1,6 +1,7 @@
 #pragma once
-// Positions on two levels as a block of threads lists and writes them (docs/wire-format.md), where that is likely to take fewer
-// bits: decided as src/codec decides (two_level_list.cpp), from a sample of the gaps first.
+// Positions on two levels as a block of threads lists and writes them (docs/wire-format.md), where
+// that is likely to take fewer bits: decided as src/codec decides (two_level_list.cpp), from a
+// sample of the gaps first.
 
 #include "kernels/cuda/rice_list.cuh"
 #include "kernels/list_estimate.hpp"
@@ -16,7 +17,8 @@ struct TwoLevelForm {
   std::uint32_t bits;   // of all three
 };
 
-constexpr unsigned kGapWidths = 17;  // of gaps in a block: those of 0, which have none, are not counted
+constexpr unsigned kGapWidths =
+    17;  // of gaps in a block: those of 0, which have none, are not counted
 
 struct TwoLevelShared {
   // Gaps that have been looked at, by how many bits they have: how many there are, and their sum.
@@ -40,8 +42,8 @@ struct LongShift {
   std::uint64_t bits;  // about
   unsigned shift;
 };
-// By all lanes of a warp, each of which works out one size from which gaps may be long: the one with the fewest bits, of equals the
-// smallest.
+// By all lanes of a warp, each of which works out one size from which gaps may be long: the one
+// with the fewest bits, of equals the smallest.
 __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, const GapsSeen& seen) {
   const unsigned lane = threadIdx.x % kWarp, shift = lane < kMostLongShift ? lane : kMostLongShift;
   std::uint32_t longs_seen = 0, short_sum = 0;
@@ -51,10 +53,13 @@ __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, cons
     else
       short_sum += shared.sums[width];
   }
-  const std::uint64_t longs = seen.longs(longs_seen), longs_before = __shfl_up_sync(kAllLanes, longs, 1);
+  const std::uint64_t longs = seen.longs(longs_seen),
+                      longs_before = __shfl_up_sync(kAllLanes, longs, 1);
   const std::uint64_t bits = seen.bits(shift, longs, short_sum);
-  const bool is_one = lane == 0 || (lane <= kMostLongShift && longs_before != 0);  // none are long: nor are any from more on
-  std::uint64_t best = is_one && bits != ~std::uint64_t{0} ? bits * kWarp + lane : ~std::uint64_t{0};
+  const bool is_one = lane == 0 || (lane <= kMostLongShift &&
+                                    longs_before != 0);  // none are long: nor are any from more on
+  std::uint64_t best =
+      is_one && bits != ~std::uint64_t{0} ? bits * kWarp + lane : ~std::uint64_t{0};
   for (unsigned step = kWarp / 2; step > 0; step /= 2) {
     const std::uint64_t other = __shfl_down_sync(kAllLanes, best, step);
     best = other < best ? other : best;
@@ -66,14 +71,16 @@ __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, cons
 // A few gaps, to shared.counts, which are clear. Holds no barrier.
 __device__ inline void sample_gaps(TwoLevelShared& shared, const RiceGaps& list) {
   const GapSample sample = gap_sample(list.count);
-  const auto taken = static_cast<std::uint32_t>(sample.taken()), each = static_cast<std::uint32_t>(sample.each);
+  const auto taken = static_cast<std::uint32_t>(sample.taken()),
+             each = static_cast<std::uint32_t>(sample.each);
   for (std::uint32_t i = threadIdx.x; i < taken; i += kThreads)
     shared.add(list.gap(static_cast<std::uint32_t>(sample.first(i / each)) + i % each + 1));
 }
 
-// One warp's, a barrier after all have sampled: sets shared.is_there if the changes look as if they came in clusters. flat_bits: of
-// the list on one level.
-__device__ inline void judge_sample(TwoLevelShared& shared, const RiceGaps& list, std::uint32_t elements, std::uint32_t flat_bits) {
+// One warp's, a barrier after all have sampled: sets shared.is_there if the changes look as if they
+// came in clusters. flat_bits: of the list on one level.
+__device__ inline void judge_sample(TwoLevelShared& shared, const RiceGaps& list,
+                                    std::uint32_t elements, std::uint32_t flat_bits) {
   const auto taken = static_cast<std::uint32_t>(gap_sample(list.count).taken());
   bool is_likely = taken != 0 && enough_two_level_bits(flat_bits) != 0;
   if (is_likely) {
@@ -84,14 +91,18 @@ __device__ inline void judge_sample(TwoLevelShared& shared, const RiceGaps& list
 }
 
 // Sets the lists of shared.form, for its long_shift. places: room for all changes, and so longs.
-__device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan, const RiceGaps& list, std::uint32_t elements,
+__device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
+                                 const RiceGaps& list, std::uint32_t elements,
                                  std::uint16_t* places, std::uint16_t* longs) {
   const unsigned shift = shared.form.long_shift, lane = threadIdx.x % kWarp;
   const WarpShare share = share_of_warp(list.count);
-  // Of a long gap: its length, above a count of 1. Gaps have a sum below 65,536, and at most 32,768 of them are not 0.
+  // Of a long gap: its length, above a count of 1. Gaps have a sum below 65,536, and at most 32,768
+  // of them are not 0.
   constexpr unsigned kCountBits = 16;
   constexpr std::uint32_t kCountMask = (1U << kCountBits) - 1;
-  const auto of_long = [&](std::uint32_t gap) { return gap >> shift != 0 ? gap << kCountBits | 1 : 0; };
+  const auto of_long = [&](std::uint32_t gap) {
+    return gap >> shift != 0 ? gap << kCountBits | 1 : 0;
+  };
   std::uint32_t own = 0, total = 0;
   for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp) own += of_long(list.gap(i));
   std::uint32_t before = __shfl_sync(kAllLanes, sum_before(scan, own, &total), 0);
@@ -102,7 +113,8 @@ __device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
     const std::uint32_t gap = i < share.end ? list.gap(i) : 0, mine = of_long(gap);
     std::uint32_t of_group = 0;
     const std::uint32_t so_far = before + sum_of_lanes_before(mine, &of_group);
-    const std::uint32_t m = so_far & kCountMask, sum = so_far >> kCountBits;  // of the long gaps before this one
+    const std::uint32_t m = so_far & kCountMask,
+                        sum = so_far >> kCountBits;  // of the long gaps before this one
     if (mine != 0) {
       places[m] = static_cast<std::uint16_t>(i);
       longs[m] = static_cast<std::uint16_t>(sum + gap + m - ((m + 1) << shift));
@@ -113,18 +125,22 @@ __device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    const std::uint32_t gaps = list.positions[list.count - 1] + 1U - list.count, short_sum = gaps - (total >> kCountBits);
+    const std::uint32_t gaps = list.positions[list.count - 1] + 1U - list.count,
+                        short_sum = gaps - (total >> kCountBits);
     const std::uint32_t long_span = elements - list.count - (long_count << shift) + long_count;
     shared.form.places = {places, long_count, gap_divisor(list.count, long_count)};
     shared.form.longs = {longs, long_count, gap_divisor(long_span, long_count)};
-    shared.form.shorts = {shorts, shift == 0 ? 0 : short_count, {short_shift(shift, short_count, short_sum), false}};
+    shared.form.shorts = {
+        shorts, shift == 0 ? 0 : short_count, {short_shift(shift, short_count, short_sum), false}};
   }
   __syncthreads();
 }
 
-// Where the sample promises enough, all gaps are looked at: shared.is_there then, if they do, too, with the form.
-__device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShared& scan, BlockSumsShared& sums,
-                                          const RiceGaps& list, std::uint32_t elements, std::uint32_t flat_bits,
+// Where the sample promises enough, all gaps are looked at: shared.is_there then, if they do, too,
+// with the form.
+__device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShared& scan,
+                                          BlockSumsShared& sums, const RiceGaps& list,
+                                          std::uint32_t elements, std::uint32_t flat_bits,
                                           std::uint16_t* places, std::uint16_t* longs) {
   shared.clear();
   __syncthreads();
@@ -142,7 +158,9 @@ __device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShar
   list_gaps(shared, scan, list, elements, places, longs);
   std::uint32_t bits = 0;
   for (unsigned part = 0; part < 3; ++part) {
-    const RiceGaps& gaps = part == 0 ? shared.form.places : part == 1 ? shared.form.longs : shared.form.shorts;
+    const RiceGaps& gaps = part == 0   ? shared.form.places
+                           : part == 1 ? shared.form.longs
+                                       : shared.form.shorts;
     bits += measure_list(sums, gaps).bits();
   }
   if (threadIdx.x == 0) shared.form.bits = bits;
@@ -150,7 +168,8 @@ __device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShar
 }
 
 // What comes before the list of short gaps.
-__device__ inline void append_long_gaps(CompactionShared& scan, BitSink& sink, const TwoLevelForm& form) {
+__device__ inline void append_long_gaps(CompactionShared& scan, BitSink& sink,
+                                        const TwoLevelForm& form) {
   append_planes(scan, sink, form.places);
   append_unary(scan, sink, form.places);
   append_planes(scan, sink, form.longs);

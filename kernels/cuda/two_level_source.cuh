@@ -1,13 +1,14 @@
 #pragma once
-// Positions on two levels as a block of threads reads them from an untrusted sender (docs/wire-format.md). It refuses what
-// src/codec refuses (two_level_list.cpp).
+// Positions on two levels as a block of threads reads them from an untrusted sender
+// (docs/wire-format.md). It refuses what src/codec refuses (two_level_list.cpp).
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// The positions of a block's changes, on one level or on two: first open(), then read(), with whatever lies between.
+// The positions of a block's changes, on one level or on two: first open(), then read(), with
+// whatever lies between.
 struct PositionSource {
   std::uint32_t elements, count;
   LevelHead levels;
@@ -17,8 +18,9 @@ struct PositionSource {
   std::uint16_t* positions;  // until they are read: 1 where the gap before a change is long
   std::uint16_t* gaps;       // the lists of the short gaps, and behind it that of the long ones
 
-  __device__ PositionSource(std::uint32_t block_elements, const BlockHead& head, std::uint32_t* mark_room,
-                            std::uint16_t* position_room, std::uint16_t* gap_room)
+  __device__ PositionSource(std::uint32_t block_elements, const BlockHead& head,
+                            std::uint32_t* mark_room, std::uint16_t* position_room,
+                            std::uint16_t* gap_room)
       : elements(block_elements),
         count(head.count),
         levels(head.levels),
@@ -47,7 +49,9 @@ struct PositionSource {
   __device__ bool read(CompactionShared& scan, BitSource& bits, Emit emit) {
     if (!levels.are_two) return read_positions(scan, list, bits, marks, emit);
     std::uint16_t* const shorts = gaps;
-    const auto keep = [=](std::uint32_t i, std::uint32_t position) { shorts[i] = static_cast<std::uint16_t>(position); };
+    const auto keep = [=](std::uint32_t i, std::uint32_t position) {
+      shorts[i] = static_cast<std::uint16_t>(position);
+    };
     if (!read_positions(scan, list, bits, marks, keep)) return false;
     const std::uint32_t after_shorts = short_count() == 0 ? 0 : short_at(short_count() - 1) + 1;
     if (std::uint64_t{after_shorts} + long_at(levels.long_count) > elements) return false;
@@ -57,30 +61,39 @@ struct PositionSource {
 
  private:
   // In the list of short gaps; if long ones begin at 1 element there is none, for all are 0.
-  __device__ std::uint32_t short_at(std::uint32_t i) const { return levels.long_shift == 0 ? i : gaps[i]; }
-  // What the first m long gaps, and the changes behind them, add to a position: at most 2^17, for the head has been checked.
+  __device__ std::uint32_t short_at(std::uint32_t i) const {
+    return levels.long_shift == 0 ? i : gaps[i];
+  }
+  // What the first m long gaps, and the changes behind them, add to a position: at most 2^17, for
+  // the head has been checked.
   __device__ std::uint32_t long_at(std::uint32_t m) const {
     return m == 0 ? 0 : gaps[short_count() + m - 1] + 1U + (m << levels.long_shift);
   }
 
-  __device__ BlockError read_long_gaps(CompactionShared& scan, BlockSumsShared& sums, BitSource& bits) {
+  __device__ BlockError read_long_gaps(CompactionShared& scan, BlockSumsShared& sums,
+                                       BitSource& bits) {
     const std::uint32_t long_count = levels.long_count;
     std::uint16_t* const is_long = positions;
     for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) is_long[i] = 0;
     __syncthreads();
     RiceSource places{count, long_count, gap_divisor(count, long_count)};
     if (!places.open(sums, bits)) return BlockError::kLength;
-    if (!read_positions(scan, places, bits, marks, [=](std::uint32_t, std::uint32_t place) { is_long[place] = 1; }))
+    if (!read_positions(scan, places, bits, marks,
+                        [=](std::uint32_t, std::uint32_t place) { is_long[place] = 1; }))
       return BlockError::kPosition;
     const std::uint32_t span = elements - count - (long_count << levels.long_shift) + long_count;
     RiceSource long_list{span, long_count, gap_divisor(span, long_count)};
     if (!long_list.open(sums, bits)) return BlockError::kLength;
     std::uint16_t* const longs = gaps + short_count();
-    const auto keep = [=](std::uint32_t i, std::uint32_t position) { longs[i] = static_cast<std::uint16_t>(position); };
-    return read_positions(scan, long_list, bits, marks, keep) ? BlockError::kNone : BlockError::kPosition;
+    const auto keep = [=](std::uint32_t i, std::uint32_t position) {
+      longs[i] = static_cast<std::uint16_t>(position);
+    };
+    return read_positions(scan, long_list, bits, marks, keep) ? BlockError::kNone
+                                                              : BlockError::kPosition;
   }
 
-  // A change has the sum of both kinds of gaps before it. They ascend, and the last is inside, so all are.
+  // A change has the sum of both kinds of gaps before it. They ascend, and the last is inside, so
+  // all are.
   template <class Emit>
   __device__ void join(CompactionShared& scan, Emit emit) const {
     const unsigned lane = threadIdx.x % kWarp;
@@ -92,8 +105,10 @@ struct PositionSource {
       const std::uint32_t i = group + lane;
       const bool is_long = i < share.end && positions[i] != 0;
       const std::uint32_t of_group = __ballot_sync(kAllLanes, is_long);
-      const std::uint32_t m = longs + static_cast<std::uint32_t>(__popc(of_group & lanes_below(lane)));  // long ones before it
-      const std::uint32_t n = i - m;                                                                     // short ones
+      const std::uint32_t m =
+          longs +
+          static_cast<std::uint32_t>(__popc(of_group & lanes_below(lane)));  // long ones before it
+      const std::uint32_t n = i - m;                                         // short ones
       if (is_long) {
         const std::uint32_t after_shorts = n == 0 ? 0 : short_at(n - 1) + 1;
         emit(i, after_shorts + long_at(m + 1) - 1);

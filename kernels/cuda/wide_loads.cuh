@@ -1,7 +1,8 @@
 #pragma once
-// What keeps many loads under way at once: what is loaded stays in registers, and its first use comes after the last load. ptxas
-// keeps to that order only where it may take the registers: kernels that read whole arrays say kResident in their launch bounds,
-// and tests/cuda/loads_check.py looks at what came of it.
+// What keeps many loads under way at once: what is loaded stays in registers, and its first use
+// comes after the last load. ptxas keeps to that order only where it may take the registers:
+// kernels that read whole arrays say kResident in their launch bounds, and
+// tests/emulated/loads_check.py looks at what came of it.
 
 #include <cstdint>
 
@@ -14,8 +15,8 @@ namespace sparcl::kernels::cuda {
 #define SPARCL_UNROLL
 #endif
 
-// Blocks that a multiprocessor has at least: 64 registers a thread. With none said, or more of them, there are fewer registers:
-// loads wait for each other, or values are spilt.
+// Blocks that a multiprocessor has at least: 64 registers a thread. With none said, or more of
+// them, there are fewer registers: loads wait for each other, or values are spilt.
 constexpr unsigned kResident = 4;
 
 struct alignas(16) Vector16 {

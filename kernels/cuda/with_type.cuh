@@ -1,5 +1,6 @@
 #pragma once
-// From a type that is known when a program runs to one that is known when it is compiled: for launchers.
+// From a type that is known when a program runs to one that is known when it is compiled: for
+// launchers.
 
 #include <cuda_runtime_api.h>
 

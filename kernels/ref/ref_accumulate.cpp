@@ -16,7 +16,8 @@ using ref::store;
 
 // Integers as unsigned ones, which wrap around.
 template <class T>
-using Accumulator = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Accumulator = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                                std::type_identity<T>>::type;
 
 template <class T>
 Accumulator<T> canonical(Accumulator<T> value) {
@@ -48,12 +49,14 @@ Accumulator<T> load_as(const std::byte* values, std::size_t i) {
 }
 
 template <DataType kType, class T>
-std::size_t pass(const std::byte* values, std::size_t count, std::byte* residual, std::uint32_t first, std::uint64_t least,
-                 std::uint16_t* positions, std::byte* taken) {
+std::size_t pass(const std::byte* values, std::size_t count, std::byte* residual,
+                 std::uint32_t first, std::uint64_t least, std::uint16_t* positions,
+                 std::byte* taken) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     auto acc = load_as<kType, T>(values, i);
-    if (residual != nullptr) acc = static_cast<Accumulator<T>>(acc + load<Accumulator<T>>(residual, i));
+    if (residual != nullptr)
+      acc = static_cast<Accumulator<T>>(acc + load<Accumulator<T>>(residual, i));
     acc = canonical<T>(acc);
     if (residual != nullptr) store(residual, i, acc);
     if (key_of<T>(acc) < least) continue;
@@ -64,8 +67,8 @@ std::size_t pass(const std::byte* values, std::size_t count, std::byte* residual
 }
 
 template <DataType kType, class T>
-std::size_t take_large(const std::byte* values, std::size_t count, std::uint32_t first, std::uint64_t least,
-                       std::uint16_t* positions, std::byte* taken) {
+std::size_t take_large(const std::byte* values, std::size_t count, std::uint32_t first,
+                       std::uint64_t least, std::uint16_t* positions, std::byte* taken) {
   return pass<kType, T>(values, count, nullptr, first, least, positions, taken);
 }
 

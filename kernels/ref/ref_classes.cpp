@@ -15,7 +15,9 @@ std::uint16_t load(const std::byte* array, std::size_t i) {
   return value;
 }
 
-void store(std::byte* array, std::size_t i, std::uint16_t value) { std::memcpy(array + i * sizeof value, &value, sizeof value); }
+void store(std::byte* array, std::size_t i, std::uint16_t value) {
+  std::memcpy(array + i * sizeof value, &value, sizeof value);
+}
 
 std::array<std::uint8_t, 256> classes_of_keys(const ClassCut& cut) {
   std::array<std::uint8_t, 256> classes{};
@@ -25,15 +27,22 @@ std::array<std::uint8_t, 256> classes_of_keys(const ClassCut& cut) {
   return classes;
 }
 
-std::uint8_t key_of(std::uint16_t value) { return static_cast<std::uint8_t>(static_cast<std::uint16_t>(value + value) >> 8); }
+std::uint8_t key_of(std::uint16_t value) {
+  return static_cast<std::uint8_t>(static_cast<std::uint16_t>(value + value) >> 8);
+}
 
-int ord(std::uint16_t bits) { return (bits & 0x8000) ? static_cast<std::uint16_t>(~bits) : bits | 0x8000; }
+int ord(std::uint16_t bits) {
+  return (bits & 0x8000) ? static_cast<std::uint16_t>(~bits) : bits | 0x8000;
+}
 
-std::uint16_t unord(std::uint16_t order) { return static_cast<std::uint16_t>((order & 0x8000) ? order & 0x7fff : ~order); }
+std::uint16_t unord(std::uint16_t order) {
+  return static_cast<std::uint16_t>((order & 0x8000) ? order & 0x7fff : ~order);
+}
 
-std::size_t diff_classes(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                         const ClassCut& cut, ClassRanks& ranks, std::int8_t* steps, std::uint16_t* positions,
-                         std::byte* old_values, std::byte* new_values) {
+std::size_t diff_classes(const std::byte* base, const std::byte* target, std::size_t count,
+                         std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
+                         std::int8_t* steps, std::uint16_t* positions, std::byte* old_values,
+                         std::byte* new_values) {
   const auto classes = classes_of_keys(cut);
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -51,8 +60,9 @@ std::size_t diff_classes(const std::byte* base, const std::byte* target, std::si
   return found;
 }
 
-std::size_t find_steps(const std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                       const std::int8_t* steps, std::uint16_t* positions, std::int8_t* found_steps) {
+std::size_t find_steps(const std::byte* held, std::size_t count, std::uint32_t first,
+                       const ClassCut& cut, ClassRanks& ranks, const std::int8_t* steps,
+                       std::uint16_t* positions, std::int8_t* found_steps) {
   const auto classes = classes_of_keys(cut);
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -65,8 +75,8 @@ std::size_t find_steps(const std::byte* held, std::size_t count, std::uint32_t f
   return found;
 }
 
-AddedSteps add_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut, ClassRanks& ranks,
-                     const std::int8_t* steps, std::uint16_t* far_places) {
+AddedSteps add_steps(std::byte* held, std::size_t count, std::uint32_t first, const ClassCut& cut,
+                     ClassRanks& ranks, const std::int8_t* steps, std::uint16_t* far_places) {
   const auto classes = classes_of_keys(cut);
   AddedSteps added;
   for (std::size_t i = 0; i < count; ++i) {
@@ -84,7 +94,8 @@ AddedSteps add_steps(std::byte* held, std::size_t count, std::uint32_t first, co
   return added;
 }
 
-std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places, std::int8_t* values) {
+std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
+                         std::int8_t* values) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (bytes[i] == 0) continue;
@@ -95,7 +106,8 @@ std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* p
   return found;
 }
 
-void split_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyond, std::uint64_t* negative) {
+void split_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyond,
+                 std::uint64_t* negative) {
   for (std::size_t word = 0; word < count / 64 + 1; ++word) negative[word] = 0;
   for (std::size_t i = 0; i < count; ++i) {
     beyond[i] = static_cast<std::int8_t>(std::abs(int{steps[i]}) - 1);
@@ -103,8 +115,9 @@ void split_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyon
   }
 }
 
-std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift, std::uint32_t mark_base,
-                          std::uint16_t* remainders, std::uint32_t* marks) {
+std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift,
+                          std::uint32_t mark_base, std::uint16_t* remainders,
+                          std::uint32_t* marks) {
   std::uint32_t next = 0;  // the least rank that the next entry can have
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = ranks[i] - next;
@@ -116,8 +129,9 @@ std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigne
   return mark_base;
 }
 
-std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* marks, std::size_t count, unsigned shift,
-                         std::uint32_t mark_base, std::uint32_t* ranks) {
+std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* marks,
+                         std::size_t count, unsigned shift, std::uint32_t mark_base,
+                         std::uint32_t* ranks) {
   std::uint64_t rank = 0;
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -137,7 +151,8 @@ void write_marks(const std::uint32_t* marks, std::size_t count, BitWriter& out) 
   }
 }
 
-std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint32_t* marks) {
+std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                       std::size_t count, std::uint32_t* marks) {
   std::size_t found = 0;
   for (std::uint64_t i = 0; i < limit && found < count; ++i) {
     if ((load_bits(bits, bit + i) & 1) != 0) marks[found++] = static_cast<std::uint32_t>(i);
@@ -145,8 +160,9 @@ std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t l
   return found;
 }
 
-bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks, std::size_t count, std::uint32_t mark_base,
-                unsigned exponent, std::uint32_t* sizes) {
+bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
+                std::size_t count, std::uint32_t mark_base, unsigned exponent,
+                std::uint32_t* sizes) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t zeros = marks[i] - mark_base;
     mark_base = marks[i] + 1;
@@ -161,7 +177,8 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
 
 }  // namespace
 
-const ClassKernels kReferenceClassKernels{diff_classes, find_steps, add_steps,   take_nonzero, split_steps,
-                                          split_ranks,  join_ranks, write_marks, find_marks,   read_sizes};
+const ClassKernels kReferenceClassKernels{diff_classes, find_steps,  add_steps,  take_nonzero,
+                                          split_steps,  split_ranks, join_ranks, write_marks,
+                                          find_marks,   read_sizes};
 
 }  // namespace sparcl::kernels

@@ -25,7 +25,8 @@ void lower_indices(const std::uint64_t* indices, std::size_t count, std::uint16_
   for (std::size_t i = 0; i < count; ++i) positions[i] = static_cast<std::uint16_t>(indices[i]);
 }
 
-void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements, std::byte* marks) {
+void mark_indices(const std::uint64_t* indices, std::size_t count, std::size_t elements,
+                  std::byte* marks) {
   std::memset(marks, 0, elements / 8);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = indices[i] % elements;
@@ -40,8 +41,10 @@ std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
   return count;
 }
 
-void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output, std::uint64_t* indices) {
-  for (std::size_t i = 0; i < count; ++i) indices[i] = base + load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i);
+void raise_positions(const std::uint16_t* positions, std::size_t count, std::uint64_t base, Output,
+                     std::uint64_t* indices) {
+  for (std::size_t i = 0; i < count; ++i)
+    indices[i] = base + load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i);
 }
 
 void copy_bytes(const std::byte* from, std::size_t bytes, Output, std::byte* to) {
@@ -53,14 +56,16 @@ std::uint16_t position(const EntryList& list, std::size_t i) {
 }
 
 template <class T, ReduceOp kOp>
-std::size_t merge(const EntryList& a, const EntryList& b, std::uint16_t* positions, std::byte* accumulators) {
+std::size_t merge(const EntryList& a, const EntryList& b, std::uint16_t* positions,
+                  std::byte* accumulators) {
   std::size_t i = 0, j = 0, size = 0;
   while (i < a.count || j < b.count) {
     const bool from_a = i < a.count && (j == b.count || position(a, i) <= position(b, j));
     const bool from_b = j < b.count && (i == a.count || position(b, j) <= position(a, i));
     positions[size] = from_a ? position(a, i) : position(b, j);
     if (from_a && from_b) {
-      store(accumulators, size, combined<T, kOp>(load<T>(a.accumulators, i), load<T>(b.accumulators, j)));
+      store(accumulators, size,
+            combined<T, kOp>(load<T>(a.accumulators, i), load<T>(b.accumulators, j)));
     } else {
       store(accumulators, size, from_a ? load<T>(a.accumulators, i) : load<T>(b.accumulators, j));
     }
@@ -71,7 +76,9 @@ std::size_t merge(const EntryList& a, const EntryList& b, std::uint16_t* positio
   return size;
 }
 
-bool holds(const Window& window, std::size_t i) { return (window.present[i / 64] >> (i % 64) & 1) != 0; }
+bool holds(const Window& window, std::size_t i) {
+  return (window.present[i / 64] >> (i % 64) & 1) != 0;
+}
 
 void clear(Window& window) { window.present.fill(0); }
 
@@ -83,15 +90,19 @@ void put(Window& window, std::size_t i, T value) {
 }
 
 template <class T, ReduceOp kOp>
-std::size_t add(const EntryList& entries, std::uint32_t first, std::size_t elements, Window& window) {
+std::size_t add(const EntryList& entries, std::uint32_t first, std::size_t elements,
+                Window& window) {
   std::size_t i = 0;
   for (; i < entries.count && position(entries, i) < first + elements; ++i) {
-    put<T, kOp>(window, (position(entries, i) - first) % (kWindowBytes / sizeof(T)), load<T>(entries.accumulators, i));
+    put<T, kOp>(window, (position(entries, i) - first) % (kWindowBytes / sizeof(T)),
+                load<T>(entries.accumulators, i));
   }
   return i;
 }
 
-bool is_marked(const std::byte* marks, std::size_t i) { return (marks[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0}; }
+bool is_marked(const std::byte* marks, std::size_t i) {
+  return (marks[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0};
+}
 
 template <class T, ReduceOp kOp>
 std::size_t add_marked(const EntryList& entries, std::size_t elements, Window& window) {
@@ -111,7 +122,8 @@ void fold(Window& into, Window& other, std::size_t elements) {
 }
 
 template <class T>
-std::size_t take(Window& window, std::uint32_t first, std::size_t elements, std::uint16_t* positions, std::byte* accumulators) {
+std::size_t take(Window& window, std::uint32_t first, std::size_t elements,
+                 std::uint16_t* positions, std::byte* accumulators) {
   std::size_t size = 0;
   for (std::size_t i = 0; i < elements; ++i) {
     if (!holds(window, i)) continue;
@@ -123,7 +135,8 @@ std::size_t take(Window& window, std::uint32_t first, std::size_t elements, std:
 }
 
 template <class T>
-std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks, std::byte* accumulators) {
+std::size_t take_marked(Window& window, std::size_t elements, std::byte* marks,
+                        std::byte* accumulators) {
   std::size_t size = 0;
   std::memcpy(marks, window.present.data(), elements / 8);
   for (std::size_t i = 0; i < elements; ++i) {
@@ -138,14 +151,18 @@ constexpr SparseSumKernels kSum{merge<T, kOp>, clear,   add<T, kOp>,    add_mark
                                 fold<T, kOp>,  take<T>, take_marked<T>, false};
 
 template <class T>
-constexpr std::array<SparseSumKernels, kReduceOps> kSums{kSum<T, ReduceOp::kSum>, kSum<T, ReduceOp::kProd>, kSum<T, ReduceOp::kMax>,
-                                                         kSum<T, ReduceOp::kMin>};
+constexpr std::array<SparseSumKernels, kReduceOps> kSums{
+    kSum<T, ReduceOp::kSum>, kSum<T, ReduceOp::kProd>, kSum<T, ReduceOp::kMax>,
+    kSum<T, ReduceOp::kMin>};
 
 }  // namespace
 
 EntryKernels reference_entries() {
-  EntryKernels kernels{ascend, lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
-  const auto set = [&](DataType type, const auto& sums) { kernels.sums[static_cast<std::size_t>(type)] = sums; };
+  EntryKernels kernels{
+      ascend, lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
+  const auto set = [&](DataType type, const auto& sums) {
+    kernels.sums[static_cast<std::size_t>(type)] = sums;
+  };
   set(DataType::kInt8, kSums<std::int8_t>);
   set(DataType::kUint8, kSums<std::uint8_t>);
   set(DataType::kInt16, kSums<std::int16_t>);
@@ -154,13 +171,13 @@ EntryKernels reference_entries() {
   set(DataType::kUint32, kSums<std::uint32_t>);
   set(DataType::kInt64, kSums<std::int64_t>);
   set(DataType::kUint64, kSums<std::uint64_t>);
-  for (const DataType type :
-       {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2})
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
+                              DataType::kFloat8e4m3, DataType::kFloat8e5m2})
     set(type, kSums<float>);
   set(DataType::kFloat64, kSums<double>);
   using Truth = std::uint8_t;  // sum and max are "or", prod and min are "and"
-  set(DataType::kBool, std::array{kSum<Truth, ReduceOp::kMax>, kSum<Truth, ReduceOp::kMin>, kSum<Truth, ReduceOp::kMax>,
-                                  kSum<Truth, ReduceOp::kMin>});
+  set(DataType::kBool, std::array{kSum<Truth, ReduceOp::kMax>, kSum<Truth, ReduceOp::kMin>,
+                                  kSum<Truth, ReduceOp::kMax>, kSum<Truth, ReduceOp::kMin>});
   return kernels;
 }
 

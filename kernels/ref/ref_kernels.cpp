@@ -7,9 +7,9 @@
 #include "kernels/ref/ref_access.hpp"
 #include "kernels/ref/ref_accumulate.hpp"
 #include "kernels/ref/ref_classes.hpp"
+#include "kernels/ref/ref_entry_sum.hpp"
 #include "kernels/ref/ref_rans.hpp"
 #include "kernels/ref/ref_reduce.hpp"
-#include "kernels/ref/ref_entry_sum.hpp"
 
 namespace sparcl::kernels {
 namespace {
@@ -18,17 +18,20 @@ using ref::load;
 using ref::store;
 
 template <class T>
-std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first, std::uint16_t* positions) {
+std::size_t diff(const std::byte* base, const std::byte* target, std::size_t count,
+                 std::uint32_t first, std::uint16_t* positions) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (load<T>(base, i) != load<T>(target, i)) positions[found++] = static_cast<std::uint16_t>(first + i);
+    if (load<T>(base, i) != load<T>(target, i))
+      positions[found++] = static_cast<std::uint16_t>(first + i);
   }
   return found;
 }
 
 template <class T>
-std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count, std::uint32_t first,
-                        std::uint16_t* positions, std::byte* old_values, std::byte* new_values) {
+std::size_t diff_values(const std::byte* base, const std::byte* target, std::size_t count,
+                        std::uint32_t first, std::uint16_t* positions, std::byte* old_values,
+                        std::byte* new_values) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     if (load<T>(base, i) == load<T>(target, i)) continue;
@@ -40,20 +43,20 @@ std::size_t diff_values(const std::byte* base, const std::byte* target, std::siz
 }
 
 template <class T>
-void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
-            const Upcoming&) {
+void gather(const std::byte* array, const std::uint16_t* positions, std::size_t count,
+            std::uint32_t first, std::byte* values, const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) store(values, i, load<T>(array, positions[i] - first));
 }
 
 template <class T>
-void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* values,
-             const Upcoming&) {
+void scatter(std::byte* array, const std::uint16_t* positions, std::size_t count,
+             std::uint32_t first, const std::byte* values, const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) store(array, positions[i] - first, load<T>(values, i));
 }
 
 template <class T>
-void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* values,
-              const Upcoming&) {
+void exchange(std::byte* array, const std::uint16_t* positions, std::size_t count,
+              std::uint32_t first, std::byte* values, const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) {
     const T held = load<T>(array, positions[i] - first);
     store(array, positions[i] - first, load<T>(values, i));
@@ -77,11 +80,12 @@ T unord(T order) {
 }
 
 template <class T, bool kFloat>
-void split_steps(const std::byte* old_values, const std::byte* new_values, std::size_t count, std::byte* magnitudes,
-                 std::uint64_t* negative) {
+void split_steps(const std::byte* old_values, const std::byte* new_values, std::size_t count,
+                 std::byte* magnitudes, std::uint64_t* negative) {
   for (std::size_t word = 0; word < count / 64 + 1; ++word) negative[word] = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const T step = static_cast<T>(ord<T, kFloat>(load<T>(new_values, i)) - ord<T, kFloat>(load<T>(old_values, i)));
+    const T step = static_cast<T>(ord<T, kFloat>(load<T>(new_values, i)) -
+                                  ord<T, kFloat>(load<T>(old_values, i)));
     const bool is_negative = (step & kSignBit<T>) != 0;
     store(magnitudes, i, static_cast<T>(is_negative ? T{0} - step : step));
     negative[i / 64] |= std::uint64_t{is_negative} << (i % 64);
@@ -89,7 +93,8 @@ void split_steps(const std::byte* old_values, const std::byte* new_values, std::
 }
 
 template <class T, bool kFloat>
-void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t count, std::byte* new_values) {
+void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t count,
+               std::byte* new_values) {
   for (std::size_t i = 0; i < count; ++i) {
     const T order = static_cast<T>(ord<T, kFloat>(load<T>(old_values, i)) + load<T>(steps, i));
     store(new_values, i, unord<T, kFloat>(order));
@@ -97,8 +102,8 @@ void add_steps(const std::byte* old_values, const std::byte* steps, std::size_t 
 }
 
 template <class T, bool kFloat>
-void add_steps_at(std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first, const std::byte* steps,
-                  const Upcoming&) {
+void add_steps_at(std::byte* array, const std::uint16_t* positions, std::size_t count,
+                  std::uint32_t first, const std::byte* steps, const Upcoming&) {
   for (std::size_t i = 0; i < count; ++i) {
     std::byte* at = array + (positions[i] - first) * sizeof(T);
     add_steps<T, kFloat>(at, steps + i * sizeof(T), 1, at);
@@ -114,16 +119,19 @@ std::size_t find_not_one(const std::byte* magnitudes, std::size_t count, std::ui
   return found;
 }
 
-bool bit_at(const std::byte* bits, std::uint64_t bit) { return ((static_cast<unsigned>(bits[bit / 8]) >> (bit % 8)) & 1) != 0; }
+bool bit_at(const std::byte* bits, std::uint64_t bit) {
+  return ((static_cast<unsigned>(bits[bit / 8]) >> (bit % 8)) & 1) != 0;
+}
 
 template <class T>
 void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std::byte* steps) {
-  for (std::size_t i = 0; i < count; ++i) store(steps, i, static_cast<T>(bit_at(bits, bit + i) ? -1 : 1));
+  for (std::size_t i = 0; i < count; ++i)
+    store(steps, i, static_cast<T>(bit_at(bits, bit + i) ? -1 : 1));
 }
 
 template <class Position>
-std::size_t split_gaps(const Position* positions, std::size_t count, GapDivisor divisor, std::uint16_t* remainders,
-                       std::uint16_t* marks) {
+std::size_t split_gaps(const Position* positions, std::size_t count, GapDivisor divisor,
+                       std::uint16_t* remainders, std::uint16_t* marks) {
   std::uint32_t next = 0;       // the least position that the next entry can have
   std::uint32_t quotients = 0;  // the sum of all so far
   std::size_t trits = 0;
@@ -140,8 +148,8 @@ std::size_t split_gaps(const Position* positions, std::size_t count, GapDivisor 
 }
 
 template <class Position>
-std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks, std::size_t count, GapDivisor divisor,
-                        Position* positions) {
+std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* marks,
+                        std::size_t count, GapDivisor divisor, Position* positions) {
   std::uint64_t position = 0;
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -158,7 +166,8 @@ void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes
   }
 }
 
-void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes, std::uint16_t* values) {
+void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, unsigned planes,
+                   std::uint16_t* values) {
   for (std::size_t i = 0; i < count; ++i) {
     unsigned value = 0;
     for (unsigned j = 0; j < planes; ++j) value |= unsigned{bit_at(bits, bit + j * count + i)} << j;
@@ -173,15 +182,17 @@ void pack_trits(const std::uint16_t* values, std::size_t count, unsigned shift, 
   }
 }
 
-std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned shift,
-                           std::uint16_t* values) {
+std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                           std::size_t count, unsigned shift, std::uint16_t* values) {
   if (limit < count) return kNoTrits;
   std::uint64_t used = count;
   for (std::size_t i = 0; i < count; ++i) used += bit_at(bits, bit + i);
   if (limit < used) return kNoTrits;
   std::uint64_t next = bit + count;  // where the next trit that is not 0 has its second bit
   for (std::size_t i = 0; i < count; ++i) {
-    if (bit_at(bits, bit + i)) values[i] = static_cast<std::uint16_t>(values[i] + ((bit_at(bits, next++) ? 2u : 1u) << shift));
+    if (bit_at(bits, bit + i))
+      values[i] =
+          static_cast<std::uint16_t>(values[i] + ((bit_at(bits, next++) ? 2u : 1u) << shift));
   }
   return used;
 }
@@ -195,7 +206,8 @@ void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) 
   }
 }
 
-std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, std::uint16_t* marks) {
+std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                       std::size_t count, std::uint16_t* marks) {
   std::size_t found = 0;
   for (std::uint64_t i = 0; i < limit && found < count; ++i) {
     if (bit_at(bits, bit + i)) marks[found++] = static_cast<std::uint16_t>(i);
@@ -203,14 +215,18 @@ std::size_t find_marks(const std::byte* bits, std::uint64_t bit, std::uint64_t l
   return found;
 }
 
-unsigned floor_log2(std::uint64_t value) { return static_cast<unsigned>(std::bit_width(value)) - 1; }
+unsigned floor_log2(std::uint64_t value) {
+  return static_cast<unsigned>(std::bit_width(value)) - 1;
+}
 
-void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more, std::uint32_t* widths) {
+void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more,
+                  std::uint32_t* widths) {
   for (std::size_t b = 0; b < 64; ++b) widths[b] = 0;
   for (std::size_t i = 0; i < count; ++i) ++widths[floor_log2(values[i] + 1 + more)];
 }
 
-std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent, std::uint8_t* lengths) {
+std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsigned exponent,
+                            std::uint8_t* lengths) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const unsigned zeros = floor_log2((values[i] >> exponent) + 1);
@@ -220,7 +236,8 @@ std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsi
   return bits;
 }
 
-void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count, unsigned exponent, BitWriter& out) {
+void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std::size_t count,
+                  unsigned exponent, BitWriter& out) {
   for (std::size_t i = 0; i < count; ++i) {
     for (unsigned zeros = lengths[i] - exponent; zeros > 0; --zeros) out.put(0, 1);
     out.put(1, 1);
@@ -232,8 +249,9 @@ void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std:
   }
 }
 
-std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit, std::size_t count, unsigned exponent,
-                          std::uint8_t* lengths, std::uint64_t* values) {
+std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_t limit,
+                          std::size_t count, unsigned exponent, std::uint8_t* lengths,
+                          std::uint64_t* values) {
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
     unsigned zeros = 0;
@@ -245,7 +263,8 @@ std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_
   for (std::size_t i = 0; i < count; ++i) {
     if (limit - at < lengths[i]) return kNoGammas;
     std::uint64_t suffix = 0;
-    for (unsigned j = 0; j < lengths[i]; ++j, ++at) suffix |= std::uint64_t{bit_at(bits, bit + at)} << j;
+    for (unsigned j = 0; j < lengths[i]; ++j, ++at)
+      suffix |= std::uint64_t{bit_at(bits, bit + at)} << j;
     const std::uint64_t v = (std::uint64_t{1} << (lengths[i] - exponent)) + (suffix >> exponent);
     values[i] = ((v - 1) << exponent) + low_bits(suffix, exponent);
   }
@@ -260,20 +279,22 @@ T magnitude(T bits) {
 }
 
 template <class T, Numbers kNumbers>
-std::size_t find_at_least(const std::byte* array, std::size_t count, std::uint32_t first, std::uint64_t least,
-                          std::uint16_t* positions) {
+std::size_t find_at_least(const std::byte* array, std::size_t count, std::uint32_t first,
+                          std::uint64_t least, std::uint16_t* positions) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (magnitude<T, kNumbers>(load<T>(array, i)) >= least) positions[found++] = static_cast<std::uint16_t>(first + i);
+    if (magnitude<T, kNumbers>(load<T>(array, i)) >= least)
+      positions[found++] = static_cast<std::uint16_t>(first + i);
   }
   return found;
 }
 
 template <class T, Numbers kNumbers>
-void magnitude_keys(const std::byte* array, const std::uint16_t* positions, std::size_t count, std::uint32_t first,
-                    std::uint64_t cap, std::uint64_t* keys) {
+void magnitude_keys(const std::byte* array, const std::uint16_t* positions, std::size_t count,
+                    std::uint32_t first, std::uint64_t cap, std::uint64_t* keys) {
   for (std::size_t i = 0; i < count; ++i) {
-    keys[i] = std::min<std::uint64_t>(cap, magnitude<T, kNumbers>(load<T>(array, positions[i] - first)));
+    keys[i] =
+        std::min<std::uint64_t>(cap, magnitude<T, kNumbers>(load<T>(array, positions[i] - first)));
   }
 }
 
@@ -312,8 +333,8 @@ void add_element(Hash128& sum, std::size_t position, T value) {
 }
 
 template <class T>
-ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count, const std::byte* old_values,
-                          const std::byte* new_values) {
+ChangeHashes hash_changes(const std::uint16_t* positions, std::size_t count,
+                          const std::byte* old_values, const std::byte* new_values) {
   ChangeHashes sums;
   for (std::size_t i = 0; i < count; ++i) {
     add_element(sums.old_values, positions[i], load<T>(old_values, i));
@@ -334,25 +355,27 @@ constexpr ElementKernels elements_of() {
           hash_changes<T>,
           {split_steps<T, false>, add_steps<T, false>, add_steps_at<T, false>},
           {split_steps<T, true>, add_steps<T, true>, add_steps_at<T, true>},
-          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(), select_of<T, Numbers::kFloat>()}};
+          {select_of<T, Numbers::kUnsigned>(), select_of<T, Numbers::kSigned>(),
+           select_of<T, Numbers::kFloat>()}};
 }
 
 }  // namespace
 
 const KernelSet& reference_kernels() {
-  static const KernelSet set{
-      "ref",
-      MemorySpace::kHost,
-      {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(), elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
-      {split_gaps<std::uint16_t>, join_gaps<std::uint16_t>, split_gaps<std::uint32_t>, join_gaps<std::uint32_t>, pack_planes,
-       unpack_planes, pack_trits, unpack_trits, write_marks, find_marks},
-      {gamma_widths, gamma_lengths, write_gammas, read_gammas},
-      kReferenceClassKernels,
-      {ref::rans_encode, ref::rans_decode},
-      hash_words,
-      reference_reduces(),
-      reference_accumulates(),
-      reference_entries()};
+  static const KernelSet set{"ref",
+                             MemorySpace::kHost,
+                             {elements_of<std::uint8_t>(), elements_of<std::uint16_t>(),
+                              elements_of<std::uint32_t>(), elements_of<std::uint64_t>()},
+                             {split_gaps<std::uint16_t>, join_gaps<std::uint16_t>,
+                              split_gaps<std::uint32_t>, join_gaps<std::uint32_t>, pack_planes,
+                              unpack_planes, pack_trits, unpack_trits, write_marks, find_marks},
+                             {gamma_widths, gamma_lengths, write_gammas, read_gammas},
+                             kReferenceClassKernels,
+                             {ref::rans_encode, ref::rans_decode},
+                             hash_words,
+                             reference_reduces(),
+                             reference_accumulates(),
+                             reference_entries()};
   return set;
 }
 

@@ -1,11 +1,12 @@
-// The sparse all-reduces behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
+// The sparse all-reduces behind the C interface. Bad arguments do not return early: the rank takes
+// part with its refusal.
 #include <fmt/format.h>
 
 #include <memory>
 #include <utility>
 
-#include "collectives/masked/masked.hpp"
 #include "collectives/masked/canonical_sum.hpp"
+#include "collectives/masked/masked.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -20,7 +21,8 @@ namespace {
 class MaskedCall final : public Call {
  public:
   // feedback: may be of no object.
-  MaskedCall(collectives::masked::MaskedCall call, std::uint64_t count, Held<sparclMask> mask, Held<sparclFeedback> feedback)
+  MaskedCall(collectives::masked::MaskedCall call, std::uint64_t count, Held<sparclMask> mask,
+             Held<sparclFeedback> feedback)
       : call_(std::move(call)), count_(count) {
     if (!call_.refusal.ok()) return;
     mask_ = std::move(mask);
@@ -32,19 +34,25 @@ class MaskedCall final : public Call {
     ++feedback_->calls_in_flight;
   }
   ~MaskedCall() override { let_go(); }
-  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
-    if (call_.device_masks == nullptr) return collectives::masked::all_reduce_masked(context, number, call_, report);
-    return call_.scratch != nullptr ? collectives::masked::all_reduce_masked_packed(context, number, call_, report)
-                                    : collectives::masked::all_reduce_masked_on_device(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                 comm::CallReport& report) override {
+    if (call_.device_masks == nullptr)
+      return collectives::masked::all_reduce_masked(context, number, call_, report);
+    return call_.scratch != nullptr
+               ? collectives::masked::all_reduce_masked_packed(context, number, call_, report)
+               : collectives::masked::all_reduce_masked_on_device(context, number, call_, report);
   }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceMasked", .count = count_, .datatype = static_cast<int>(call_.datatype)};
+    return {.operation = "AllReduceMasked",
+            .count = count_,
+            .datatype = static_cast<int>(call_.datatype)};
   }
   CallWork work() const override {
     const bool is_named = mask_.get() != nullptr;
-    return {.operation = call_.feedback != nullptr ? "AllReduceMasked, feedback" : "AllReduceMasked",
-            .elements = call_.feedback != nullptr ? count_ : 0,
-            .entries = is_named ? call_.mask->size() : 0};
+    return {
+        .operation = call_.feedback != nullptr ? "AllReduceMasked, feedback" : "AllReduceMasked",
+        .elements = call_.feedback != nullptr ? count_ : 0,
+        .entries = is_named ? call_.mask->size() : 0};
   }
   void complete(const Status&) override { let_go(); }
 
@@ -63,49 +71,62 @@ class MaskedCall final : public Call {
   Held<sparclFeedback> feedback_;
 };
 
-Status check_masked_feedback(const Held<sparclFeedback>& feedback, const void* send, std::uint64_t count, int datatype, int op) {
+Status check_masked_feedback(const Held<sparclFeedback>& feedback, const void* send,
+                             std::uint64_t count, int datatype, int op) {
   if (feedback.get() == nullptr) return feedback.status().with_prefix("options.");
   if (count > 0 && send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (op != sparclSum && op != sparclAvg)
-    return Status(Code::kInvalidArgument, fmt::format("op: with a feedback sparclSum or sparclAvg, not {}", static_cast<int>(op)));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("op: with a feedback sparclSum or sparclAvg, not {}", static_cast<int>(op)));
   return check_feedback(*feedback, count, static_cast<DataType>(datatype));
 }
 
-Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype, int op, const Held<sparclMask>& mask) {
+Status check_masked(const void* send, const void* receive, std::uint64_t count, int datatype,
+                    int op, const Held<sparclMask>& mask) {
   SPARCL_RETURN_IF_ERROR(first_error({check_type(datatype), check_reduction(op, datatype)}));
-  SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
+  SPARCL_RETURN_IF_ERROR(
+      check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   SPARCL_RETURN_IF_ERROR(mask.status());
   if (mask->mask.count() != count) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("count is {}, but the mask is of arrays of {} elements", count, mask->mask.count()));
+                  fmt::format("count is {}, but the mask is of arrays of {} elements", count,
+                              mask->mask.count()));
   }
   if (mask->mask.size() > 0 && (send == nullptr || receive == nullptr)) {
-    return Status(Code::kInvalidArgument, send == nullptr ? "sendbuff is NULL" : "recvbuff is NULL");
+    return Status(Code::kInvalidArgument,
+                  send == nullptr ? "sendbuff is NULL" : "recvbuff is NULL");
   }
   return Status();
 }
 
 // Whether it was said that bits must be those of the host's.
 bool must_be_canonical(const sparclComm& comm) {
-  if (comm.config.determinism != sparclDeterminismDefault) return comm.config.determinism == sparclDeterminismCanonical;
+  if (comm.config.determinism != sparclDeterminismDefault)
+    return comm.config.determinism == sparclDeterminismCanonical;
   const SettingValue given = setting("DETERMINISM");
   return given.source == "environment" && given.text == "canonical";
 }
 
-bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type, const sparclMask& mask,
-                    bool is_canonical) {
-  if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0 || !are_aligned(send, receive, type)) return false;
-  return is_canonical ? collectives::masked::takes_canonical(comm.transport->size()) : comm.device->engine().reduces(type);
+bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receive, DataType type,
+                    const sparclMask& mask, bool is_canonical) {
+  if (!are_on_gpus(comm, send, receive) || mask.mask.size() == 0 ||
+      !are_aligned(send, receive, type))
+    return false;
+  return is_canonical ? collectives::masked::takes_canonical(comm.transport->size())
+                      : comm.device->engine().reduces(type);
 }
 
-sparclResult_t start_masked(const char* function, const void* send, void* receive, std::uint64_t count, int datatype, int op,
-                            sparclMask_t given_mask, const sparclMaskedOptions_t* given, sparclComm* comm, sparclStream_t stream,
-                            sparclRequest_t* request) {
+sparclResult_t start_masked(const char* function, const void* send, void* receive,
+                            std::uint64_t count, int datatype, int op, sparclMask_t given_mask,
+                            const sparclMaskedOptions_t* given, sparclComm* comm,
+                            sparclStream_t stream, sparclRequest_t* request) {
   sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given, "options", options);
   const Held<sparclMask> mask(given_mask, "mask");
   const Held<sparclFeedback> feedback = hold_if_given(options.feedback, "feedback");
-  const Status wrong = first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
+  const Status wrong =
+      first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
   collectives::masked::MaskedCall call;
   call.refusal = (wrong.ok() ? check_masked_feedback(feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
@@ -116,26 +137,31 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     const std::size_t bytes = count * element_bytes(call.datatype);
     const bool may_stay = request == nullptr && feedback.get() == nullptr;
     call.is_canonical = must_be_canonical(*comm);
-    const bool is_between_gpus = may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask, call.is_canonical);
+    const bool is_between_gpus =
+        may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask, call.is_canonical);
     const bool is_part = mask->mask.size() > 0 && mask->mask.size() < count;
     if (may_stay && is_part && !is_between_gpus)
-      call.scratch =
-          scratch_for_masked(*comm, send, receive, call.datatype, mask->mask.size() * element_bytes(call.datatype), stream);
+      call.scratch = scratch_for_masked(*comm, send, receive, call.datatype,
+                                        mask->mask.size() * element_bytes(call.datatype), stream);
     if (is_between_gpus || call.scratch != nullptr) {
       call.send = static_cast<const std::byte*>(send);
       call.receive = static_cast<std::byte*>(receive);
       call.device_masks = &mask->on_devices;
       call.stream = stream;
-      const Status ready = is_between_gpus ? check_gpu(*comm, send, receive) : await_stream(*comm, send, stream);
+      const Status ready =
+          is_between_gpus ? check_gpu(*comm, send, receive) : await_stream(*comm, send, stream);
       call.refusal = ready.with_prefix(std::string(function) + ": ");
-      return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, Held<sparclFeedback>()), nullptr);
+      return launch(
+          comm, std::make_unique<MaskedCall>(std::move(call), count, mask, Held<sparclFeedback>()),
+          nullptr);
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
     const Status placed = feedback.get() != nullptr ? feedback->feedback.use_on_host() : Status();
     call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, feedback), request, std::move(arrays));
+  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, feedback), request,
+                std::move(arrays));
 }
 
 }  // namespace
@@ -145,33 +171,42 @@ using namespace sparcl::api;
 
 extern "C" {
 
-sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
-                                     sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclStream_t stream) {
+sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count,
+                                     sparclDataType_t datatype, sparclRedOp_t op, sparclMask_t mask,
+                                     sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, own, stream, nullptr);
+    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask,
+                        nullptr, own, stream, nullptr);
   });
 }
 
-sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
-                                       sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options, sparclComm_t comm,
-                                       sparclStream_t stream) {
+sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count,
+                                       sparclDataType_t datatype, sparclRedOp_t op,
+                                       sparclMask_t mask, const sparclMaskedOptions_t* options,
+                                       sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, own, stream, nullptr);
+    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask,
+                        options, own, stream, nullptr);
   });
 }
 
-sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
-                                      sparclRedOp_t op, sparclMask_t mask, sparclComm_t comm, sparclRequest_t* request) {
+sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count,
+                                      sparclDataType_t datatype, sparclRedOp_t op,
+                                      sparclMask_t mask, sparclComm_t comm,
+                                      sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask, nullptr, own, nullptr, request);
+    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask,
+                        nullptr, own, nullptr, request);
   });
 }
 
-sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count, sparclDataType_t datatype,
-                                        sparclRedOp_t op, sparclMask_t mask, const sparclMaskedOptions_t* options,
+sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count,
+                                        sparclDataType_t datatype, sparclRedOp_t op,
+                                        sparclMask_t mask, const sparclMaskedOptions_t* options,
                                         sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask, options, own, nullptr, request);
+    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask,
+                        options, own, nullptr, request);
   });
 }
 

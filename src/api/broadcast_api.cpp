@@ -1,5 +1,5 @@
-// The sparse broadcasts of arrays behind the C interface. Bad arguments do not return early: the rank takes part with its refusal,
-// so that nobody waits for it.
+// The sparse broadcasts of arrays behind the C interface. Bad arguments do not return early: the
+// rank takes part with its refusal, so that nobody waits for it.
 #include <fmt/format.h>
 
 #include <string>
@@ -18,8 +18,8 @@ namespace {
 // sparclBroadcastDelta: one array without a name.
 class DeltaCall final : public Call {
  public:
-  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype, int root,
-            const sparclComm& comm, bool is_blocking)
+  DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype,
+            int root, const sparclComm& comm, bool is_blocking)
       : is_root_(comm.transport->rank() == root),
         held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
@@ -42,16 +42,21 @@ class DeltaCall final : public Call {
     update_.device = &device_;
   }
 
-  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+  comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                 comm::CallReport& report) override {
     return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
-    return {
-        .operation = "BroadcastDelta", .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
+    return {.operation = "BroadcastDelta",
+            .count = array_.count,
+            .root = update_.root,
+            .datatype = static_cast<int>(array_.datatype)};
   }
   CallWork work() const override {
     const bool sends_all = is_root_ && base_ == nullptr;
-    return {.operation = sends_all ? "BroadcastDelta, all" : "BroadcastDelta", .elements = array_.bytes() / 4, .is_root = is_root_};
+    return {.operation = sends_all ? "BroadcastDelta, all" : "BroadcastDelta",
+            .elements = array_.bytes() / 4,
+            .is_root = is_root_};
   }
   void complete(const Status&) override {}
 
@@ -65,16 +70,20 @@ class DeltaCall final : public Call {
   collectives::broadcast::UpdateCall update_;
 };
 
-Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype, int root) {
+Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t count, int datatype,
+                   int root) {
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype)}));
-  SPARCL_RETURN_IF_ERROR(check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
+  SPARCL_RETURN_IF_ERROR(
+      check_array("count", count, element_bytes(static_cast<DataType>(datatype))));
   if (count > 0 && weights == nullptr) return Status(Code::kInvalidArgument, "weights is NULL");
   return Status();
 }
 
-sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count, sparclDataType_t datatype, int root,
-                           sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
-  const char* const name = request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
+sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
+                           sparclDataType_t datatype, int root, sparclComm* comm,
+                           sparclStream_t stream, sparclRequest_t* request) {
+  const char* const name =
+      request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
   Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
   DeviceArrays arrays(comm, stream);
   device::DeviceScratch* scratch = nullptr;
@@ -82,32 +91,39 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
     const codec::ArraySpec array{static_cast<DataType>(datatype), count};
     const std::size_t bytes = count * element_bytes(array.datatype);
     const bool is_root = comm->transport->rank() == root;
-    if (request == nullptr) scratch = scratch_for_delta(*comm, weights, base, array, is_root, stream);
+    if (request == nullptr)
+      scratch = scratch_for_delta(*comm, weights, base, array, is_root, stream);
     if (scratch == nullptr) {
       if (is_root) base = arrays.read("base", base, bytes);
-      weights = is_root ? const_cast<void*>(arrays.read("weights", static_cast<const void*>(weights), bytes))
-                        : arrays.update("weights", weights, bytes);
+      weights =
+          is_root
+              ? const_cast<void*>(arrays.read("weights", static_cast<const void*>(weights), bytes))
+              : arrays.update("weights", weights, bytes);
       refusal = arrays.status().with_prefix(name);
     }
   }
-  auto call = std::make_unique<DeltaCall>(std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root, *comm,
-                                          request == nullptr);
+  auto call =
+      std::make_unique<DeltaCall>(std::move(refusal), weights, base, count,
+                                  static_cast<DataType>(datatype), root, *comm, request == nullptr);
   if (scratch != nullptr) call->stay_on({scratch, stream});
   return launch(comm, std::move(call), request, std::move(arrays));
 }
 
 // sparclCommRefuse: a call without an array.
 sparclResult_t start_refusal(const char* why, sparclComm* comm) {
-  return launch(
-      comm, std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0, DataType::kUint8, 0, *comm, true),
-      nullptr);
+  return launch(comm,
+                std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr,
+                                            0, DataType::kUint8, 0, *comm, true),
+                nullptr);
 }
 
 class SparseCall final : public Call {
  public:
-  SparseCall(collectives::broadcast::SparseCall call, size_t* nnz, bool is_root) : call_(std::move(call)), nnz_(nnz), is_root_(is_root) {}
+  SparseCall(collectives::broadcast::SparseCall call, size_t* nnz, bool is_root)
+      : call_(std::move(call)), nnz_(nnz), is_root_(is_root) {}
 
-  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+  comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                 comm::CallReport& report) override {
     return collectives::broadcast::broadcast_sparse(context, number, call_, report);
   }
   flight::CallNote note() const override {
@@ -117,9 +133,12 @@ class SparseCall final : public Call {
             .datatype = static_cast<int>(call_.datatype),
             .detail = is_root_ ? "entries" : "capacity"};
   }
-  CallWork work() const override { return {.operation = "BroadcastSparse", .entries = call_.nnz, .is_root = is_root_}; }
+  CallWork work() const override {
+    return {.operation = "BroadcastSparse", .entries = call_.nnz, .is_root = is_root_};
+  }
   void complete(const Status& status) override {
-    if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated)) *nnz_ = call_.nnz;
+    if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated))
+      *nnz_ = call_.nnz;
   }
   void note_written(DeviceArrays& arrays) const override {
     if (is_root_) return;
@@ -133,8 +152,8 @@ class SparseCall final : public Call {
   bool is_root_;
 };
 
-Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices, const size_t* nnz, size_t capacity,
-                    int datatype, int root) {
+Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* indices,
+                    const size_t* nnz, size_t capacity, int datatype, int root) {
   SPARCL_RETURN_IF_ERROR(first_error({check_root(comm, root), check_type(datatype)}));
   if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
   const size_t entries = comm.transport->rank() == root ? *nnz : capacity;
@@ -143,23 +162,33 @@ Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* 
   return Status();
 }
 
-sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype, int root,
-                            sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
+sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
+                            sparclDataType_t datatype, int root, sparclComm* comm,
+                            sparclStream_t stream, sparclRequest_t* request) {
   collectives::broadcast::SparseCall call;
-  const char* const name = request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
+  const char* const name =
+      request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
   const bool is_root = comm->transport->rank() == root;
   DeviceArrays arrays(comm, stream);
-  nnz = is_root ? const_cast<size_t*>(arrays.read("nnz", static_cast<const size_t*>(nnz), sizeof(size_t)))
-                : arrays.write("nnz", nnz, sizeof(size_t));
+  nnz =
+      is_root
+          ? const_cast<size_t*>(arrays.read("nnz", static_cast<const size_t*>(nnz), sizeof(size_t)))
+          : arrays.write("nnz", nnz, sizeof(size_t));
   call.refusal = arrays.status_so_far().with_prefix(name);
-  if (call.refusal.ok()) call.refusal = check_sparse(*comm, values, indices, nnz, capacity, datatype, root).with_prefix(name);
+  if (call.refusal.ok())
+    call.refusal =
+        check_sparse(*comm, values, indices, nnz, capacity, datatype, root).with_prefix(name);
   if (call.refusal.ok()) {
-    const std::size_t entries = is_root ? *nnz : capacity, width = element_bytes(static_cast<DataType>(datatype));
-    const std::size_t room = std::min(entries, static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(uint64_t));
-    values = is_root ? const_cast<void*>(arrays.read("values", static_cast<const void*>(values), room * width))
+    const std::size_t entries = is_root ? *nnz : capacity,
+                      width = element_bytes(static_cast<DataType>(datatype));
+    const std::size_t room =
+        std::min(entries, static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(uint64_t));
+    values = is_root ? const_cast<void*>(
+                           arrays.read("values", static_cast<const void*>(values), room * width))
                      : arrays.write("values", values, room * width);
     indices = is_root
-                  ? const_cast<uint64_t*>(arrays.read("indices", static_cast<const uint64_t*>(indices), room * sizeof(uint64_t)))
+                  ? const_cast<uint64_t*>(arrays.read(
+                        "indices", static_cast<const uint64_t*>(indices), room * sizeof(uint64_t)))
                   : arrays.write("indices", indices, room * sizeof(uint64_t));
     call.refusal = arrays.status().with_prefix(name);
   }
@@ -170,7 +199,8 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   call.indices = indices;
   if (is_root && call.refusal.ok()) call.nnz = *nnz;
   call.capacity = capacity;
-  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request, std::move(arrays));
+  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request,
+                std::move(arrays));
 }
 
 }  // namespace
@@ -181,30 +211,41 @@ using namespace sparcl::api;
 extern "C" {
 
 sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_refusal(why != nullptr ? why : "it gave no reason", own); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_refusal(why != nullptr ? why : "it gave no reason", own);
+  });
 }
 
-sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
-                                    sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_delta(weights, base, count, datatype, root, own, stream, nullptr); });
+sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count,
+                                    sparclDataType_t datatype, int root, sparclComm_t comm,
+                                    sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_delta(weights, base, count, datatype, root, own, stream, nullptr);
+  });
 }
 
-sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count, sparclDataType_t datatype, int root,
-                                     sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&](sparclComm* own) { return start_delta(weights, base, count, datatype, root, own, nullptr, request); });
+sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count,
+                                     sparclDataType_t datatype, int root, sparclComm_t comm,
+                                     sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_delta(weights, base, count, datatype, root, own, nullptr, request);
+  });
 }
 
-sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
-                                     int root, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true,
-                    [&](sparclComm* own) { return start_sparse(values, indices, nnz, capacity, datatype, root, own, stream, nullptr); });
+sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
+                                     sparclDataType_t datatype, int root, sparclComm_t comm,
+                                     sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_sparse(values, indices, nnz, capacity, datatype, root, own, stream, nullptr);
+  });
 }
 
-sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity, sparclDataType_t datatype,
-                                      int root, sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&](sparclComm* own) { return start_sparse(values, indices, nnz, capacity, datatype, root, own, nullptr, request); });
+sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
+                                      sparclDataType_t datatype, int root, sparclComm_t comm,
+                                      sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_sparse(values, indices, nnz, capacity, datatype, root, own, nullptr, request);
+  });
 }
 
 }  // extern "C"

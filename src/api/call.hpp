@@ -19,7 +19,8 @@ class Call {
   virtual ~Call() = default;
   virtual flight::CallNote note() const = 0;  // for the flight record
   virtual CallWork work() const = 0;          // before it begins
-  virtual comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) = 0;
+  virtual comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                         comm::CallReport& report) = 0;
   // Once, when the call is over: writes outputs that only a success (or Truncated) may write.
   virtual void complete(const Status& status) = 0;
   // After a success: why its outputs are not where they belong all the same.
@@ -59,11 +60,13 @@ struct sparclRequest {
 
 namespace sparcl::api {
 
-// Starts `call` on comm. With request nullptr it runs to its end and its result is returned; else it is left in flight. arrays:
-// what it works on, given back when it is over.
-sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays = {});
+// Starts `call` on comm. With request nullptr it runs to its end and its result is returned; else
+// it is left in flight. arrays: what it works on, given back when it is over.
+sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request,
+                      DeviceArrays arrays = {});
 
-// Of a communicator that is about to go, once the task of the call is done: the request keeps the call's outcome.
+// Of a communicator that is about to go, once the task of the call is done: the request keeps the
+// call's outcome.
 void settle_without_comm(sparclRequest& request);
 
 }  // namespace sparcl::api

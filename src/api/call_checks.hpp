@@ -6,10 +6,10 @@
 #include <initializer_list>
 #include <string>
 
-#include "src/sparse/parts/rank_tree.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/base/caught_error.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 
 namespace sparcl::api {
 
@@ -28,13 +28,15 @@ inline Status first_error(std::initializer_list<Status> checks) {
   return Status();
 }
 
-// Runs start(comm) on a communicator. A call that fails before its coroutine exists has taken no part: the peers must not wait for
-// it.
+// Runs start(comm) on a communicator. A call that fails before its coroutine exists has taken no
+// part: the peers must not wait for it.
 template <class Start>
-sparclResult_t start_call(const char* function, sparclComm_t handle, bool has_request, Start&& start) {
+sparclResult_t start_call(const char* function, sparclComm_t handle, bool has_request,
+                          Start&& start) {
   return guarded_in(function, handle, [&](sparclComm& comm) -> sparclResult_t {
     if (!has_request)
-      return report_error(&comm, Status(Code::kInvalidArgument, std::string(function) + ": request is NULL"));
+      return report_error(
+          &comm, Status(Code::kInvalidArgument, std::string(function) + ": request is NULL"));
     try {
       return start(&comm);
     } catch (const std::exception&) {

@@ -1,6 +1,6 @@
 #pragma once
-// How long a call will take, by how long calls like it took on this communicator. Each rank has its own: nothing that ranks must
-// choose alike may hang on it.
+// How long a call will take, by how long calls like it took on this communicator. Each rank has its
+// own: nothing that ranks must choose alike may hang on it.
 
 #include <array>
 #include <compare>

@@ -10,15 +10,15 @@
 #include <sstream>
 #include <thread>
 
-#include "src/comm/start/link_measurement.hpp"
-#include "src/comm/start/node_discovery.hpp"
-#include "src/comm/start/shared_windows.hpp"
 #include "collectives/table/collective_table.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
 #include "src/base/flight/flight_recorder.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
+#include "src/comm/start/link_measurement.hpp"
+#include "src/comm/start/node_discovery.hpp"
+#include "src/comm/start/shared_windows.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 
 using sparcl::Code;
@@ -42,9 +42,15 @@ std::uint64_t next_comm_id() {
 
 }  // namespace
 
-sparclComm::sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s, sparcl::flight::CommTrail began)
-    : pid(::getpid()), id(next_comm_id()), transport(std::move(body)), trail(std::move(began)), engine(*transport, timeout_s) {
-  const sparcl::flight::CommNote note = {id, transport->rank(), transport->size(), transport->name()};
+sparclComm::sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s,
+                       sparcl::flight::CommTrail began)
+    : pid(::getpid()),
+      id(next_comm_id()),
+      transport(std::move(body)),
+      trail(std::move(began)),
+      engine(*transport, timeout_s) {
+  const sparcl::flight::CommNote note = {id, transport->rank(), transport->size(),
+                                         transport->name()};
   if (trail.trail() != nullptr) {
     trail.met(note);
   } else {
@@ -63,7 +69,8 @@ sparclComm::~sparclComm() {
   if (!engine.health().ok() && context.window != nullptr) context.window->give_memory_up();
   if (pending.empty()) return;
   abort_pending("the communicator was destroyed with requests in flight");
-  for (sparclRequest* request : std::exchange(pending, {})) sparcl::api::settle_without_comm(*request);
+  for (sparclRequest* request : std::exchange(pending, {}))
+    sparcl::api::settle_without_comm(*request);
 }
 
 void sparclComm::abort_pending(const char* reason) noexcept {
@@ -81,10 +88,12 @@ namespace {
 Result<double> timeout_of(const sparclConfig_t& config) {
   if (config.timeout_s > 0 && config.timeout_s <= kMostSeconds) return config.timeout_s;
   if (config.timeout_s != 0) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("config.timeout_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
-                              "SPARCL_TIMEOUT_S",
-                              config.timeout_s, kMostSeconds));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "config.timeout_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
+            "SPARCL_TIMEOUT_S",
+            config.timeout_s, kMostSeconds));
   }
   return setting_number("TIMEOUT_S");
 }
@@ -100,11 +109,13 @@ Result<codec::Verify> verify_of(const sparclConfig_t& config) {
     case sparclVerifyFull:
       return codec::Verify::kFull;
     default:
-      return Status(Code::kInvalidArgument, fmt::format("config.verify = {} is no sparclVerify value", config.verify));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("config.verify = {} is no sparclVerify value", config.verify));
   }
-  const Result<std::string> choice = setting_choice("VERIFY");
-  if (!choice.ok()) return choice.status();
-  return *choice == "off" ? codec::Verify::kOff : *choice == "full" ? codec::Verify::kFull : codec::Verify::kTouched;
+  SPARCL_ASSIGN_OR_RETURN(const std::string choice, setting_choice("VERIFY"));
+  return choice == "off"    ? codec::Verify::kOff
+         : choice == "full" ? codec::Verify::kFull
+                            : codec::Verify::kTouched;
 }
 
 Result<Determinism> determinism_of(const sparclConfig_t& config) {
@@ -117,38 +128,38 @@ Result<Determinism> determinism_of(const sparclConfig_t& config) {
     case sparclDeterminismFast:
       return Determinism::kRuns;
     default:
-      return Status(Code::kInvalidArgument,
-                    fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("config.determinism = {} is no sparclDeterminism value", config.determinism));
   }
-  const Result<std::string> choice = setting_choice("DETERMINISM");
-  if (!choice.ok()) return choice.status();
-  return *choice == "canonical" ? Determinism::kCanonical : Determinism::kRuns;
+  SPARCL_ASSIGN_OR_RETURN(const std::string choice, setting_choice("DETERMINISM"));
+  return choice == "canonical" ? Determinism::kCanonical : Determinism::kRuns;
 }
 
 Result<std::uint32_t> fragment_bytes_setting() {
-  const Result<std::string> choice = setting_choice("FRAGMENT_BYTES");
-  if (!choice.ok()) return choice.status();
-  if (*choice == "auto") return std::uint32_t{0};
+  SPARCL_ASSIGN_OR_RETURN(const std::string choice, setting_choice("FRAGMENT_BYTES"));
+  if (choice == "auto") return std::uint32_t{0};
   const Result<double> bytes = setting_number("FRAGMENT_BYTES");
   return bytes.ok() ? Result<std::uint32_t>(static_cast<std::uint32_t>(*bytes)) : bytes.status();
 }
 
 Result<unsigned> threads_of(const sparclConfig_t& config) {
   if (config.threads < 0 || config.threads > kMostThreads) {
-    return Status(Code::kInvalidArgument, fmt::format("config.threads = {}: expected 0 to {}", config.threads, kMostThreads));
+    return Status(Code::kInvalidArgument, fmt::format("config.threads = {}: expected 0 to {}",
+                                                      config.threads, kMostThreads));
   }
   if (config.threads > 0) return static_cast<unsigned>(config.threads);
   const Result<unsigned> threads = threads_setting();
   return threads.ok() && *threads == 0 ? Result<unsigned>(1u) : threads;
 }
 
-// auto: on links on which the bytes that classes save take longer than what both ends' GPUs read for them. Heuristic, by numbers:
-// 2.6 bits of each change, 0.3 to 1 % of 16-bit elements, and some 3.5 ps an element; bench_cuda's row of classes measures it.
+// auto: on links on which the bytes that classes save take longer than what both ends' GPUs read
+// for them. Heuristic, by numbers: 2.6 bits of each change, 0.3 to 1 % of 16-bit elements, and
+// some 3.5 ps an element; bench_cuda's row of classes measures it.
 Result<bool> device_classes_setting(double link_gbit) {
   constexpr double kSlowLinkGbit = 2;
-  const Result<std::string> choice = setting_choice("DEVICE_CLASSES");
-  if (!choice.ok()) return choice.status();
-  return *choice == "on" || (*choice == "auto" && link_gbit > 0 && link_gbit <= kSlowLinkGbit);
+  SPARCL_ASSIGN_OR_RETURN(const std::string choice, setting_choice("DEVICE_CLASSES"));
+  return choice == "on" || (choice == "auto" && link_gbit > 0 && link_gbit <= kSlowLinkGbit);
 }
 
 struct Configuration {
@@ -168,86 +179,72 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   Configuration made;
   comm::CommContext& context = made.context;
   if (const Result<std::string> level = setting_choice("DEBUG"); !level.ok()) return level.status();
-  const Result<double> timeout = timeout_of(config);
-  if (!timeout.ok()) return timeout.status();
-  made.timeout_s = *timeout;
-  const Result<unsigned> threads = threads_of(config);
-  if (!threads.ok()) return threads.status();
-  made.threads = *threads;
-  const Result<codec::Verify> verify = verify_of(config);
-  if (!verify.ok()) return verify.status();
-  const Result<std::string> algorithm = setting_choice("ALGO_BROADCAST");
-  if (!algorithm.ok()) return algorithm.status();
-  const Result<std::string> all_reduce = setting_choice("ALGO_ALLREDUCE");
-  if (!all_reduce.ok()) return all_reduce.status();
-  const Result<std::string> sparse_sum = setting_choice("ALGO_ALLREDUCE_SPARSE");
-  if (!sparse_sum.ok()) return sparse_sum.status();
-  const Result<Determinism> determinism = determinism_of(config);
-  if (!determinism.ok()) return determinism.status();
-  const Result<std::uint32_t> fragment = fragment_bytes_setting();
-  if (!fragment.ok()) return fragment.status();
-  const Result<double> link_gbit = setting_number("LINK_GBIT");
-  if (!link_gbit.ok()) return link_gbit.status();
-  const Result<double> scratch = setting_number("SCRATCH_MIB");
-  if (!scratch.ok()) return scratch.status();
-  const Result<std::string> coding = setting_choice("ENTRY_CODING");
-  if (!coding.ok()) return coding.status();
-  const Result<std::string> bodies = setting_choice("KERNELS");
-  if (!bodies.ok()) return bodies.status();
-  if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok()) return window.status();
+  SPARCL_ASSIGN_OR_RETURN(const double timeout, timeout_of(config));
+  made.timeout_s = timeout;
+  SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_of(config));
+  made.threads = threads;
+  SPARCL_ASSIGN_OR_RETURN(const codec::Verify verify, verify_of(config));
+  SPARCL_ASSIGN_OR_RETURN(const std::string algorithm, setting_choice("ALGO_BROADCAST"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string all_reduce, setting_choice("ALGO_ALLREDUCE"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string sparse_sum, setting_choice("ALGO_ALLREDUCE_SPARSE"));
+  SPARCL_ASSIGN_OR_RETURN(const Determinism determinism, determinism_of(config));
+  SPARCL_ASSIGN_OR_RETURN(const std::uint32_t fragment, fragment_bytes_setting());
+  SPARCL_ASSIGN_OR_RETURN(const double link_gbit, setting_number("LINK_GBIT"));
+  SPARCL_ASSIGN_OR_RETURN(const double scratch, setting_number("SCRATCH_MIB"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string coding, setting_choice("ENTRY_CODING"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string bodies, setting_choice("KERNELS"));
+  if (const Result<std::string> window = setting_choice("NODE_WINDOW"); !window.ok())
+    return window.status();
   if (const std::string cost = setting("LINK_COST").text; cost != "measure" && cost != "guess")
     SPARCL_RETURN_IF_ERROR(comm::read_link_cost(cost).status());
-  const Result<std::string> commit = setting_choice("COMMIT");
-  if (!commit.ok()) return commit.status();
-  made.early_blocking = *commit != "staged";
-  made.early_nonblocking = *commit == "early";
-  const Result<std::string> device_kernels = setting_choice("DEVICE_KERNELS");
-  if (!device_kernels.ok()) return device_kernels.status();
-  made.uses_device_kernels = *device_kernels == "on";
-  const Result<std::string> device_snapshot = setting_choice("DEVICE_SNAPSHOT");
-  if (!device_snapshot.ok()) return device_snapshot.status();
-  made.keeps_device_snapshot = *device_snapshot == "on";
-  const Result<bool> device_classes = device_classes_setting(*link_gbit);
-  if (!device_classes.ok()) return device_classes.status();
-  context.device_classes = *device_classes;
-  context.verify = *verify;
-  context.broadcast_algorithm = *algorithm;
-  context.all_reduce_algorithm = *all_reduce;
-  context.sparse_sum_algorithm = *sparse_sum;
-  context.determinism = *determinism;
-  context.fragment_bytes = *fragment;
-  context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(*scratch, UINT32_MAX));
-  context.link_gbit = *link_gbit;
-  context.entry_coding = *coding == "on"    ? comm::EntryCoding::kOn
-                         : *coding == "off" ? comm::EntryCoding::kOff
-                                            : comm::EntryCoding::kAuto;
-  context.kernels = *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+  SPARCL_ASSIGN_OR_RETURN(const std::string commit, setting_choice("COMMIT"));
+  made.early_blocking = commit != "staged";
+  made.early_nonblocking = commit == "early";
+  SPARCL_ASSIGN_OR_RETURN(const std::string device_kernels, setting_choice("DEVICE_KERNELS"));
+  made.uses_device_kernels = device_kernels == "on";
+  SPARCL_ASSIGN_OR_RETURN(const std::string device_snapshot, setting_choice("DEVICE_SNAPSHOT"));
+  made.keeps_device_snapshot = device_snapshot == "on";
+  SPARCL_ASSIGN_OR_RETURN(const bool device_classes, device_classes_setting(link_gbit));
+  context.device_classes = device_classes;
+  context.verify = verify;
+  context.broadcast_algorithm = algorithm;
+  context.all_reduce_algorithm = all_reduce;
+  context.sparse_sum_algorithm = sparse_sum;
+  context.determinism = determinism;
+  context.fragment_bytes = fragment;
+  context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(scratch, UINT32_MAX));
+  context.link_gbit = link_gbit;
+  context.entry_coding = coding == "on"    ? comm::EntryCoding::kOn
+                         : coding == "off" ? comm::EntryCoding::kOff
+                                           : comm::EntryCoding::kAuto;
+  context.kernels = bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
   return made;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport, const sparclConfig_t* config,
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport,
+                                              const sparclConfig_t* config,
                                               flight::CommTrail began) {
   warn_of_unknown_settings();
-  const Result<Configuration> configuration = configure(config);
-  if (!configuration.ok()) return configuration.status();
-  auto comm = std::make_unique<sparclComm>(std::move(transport), configuration->timeout_s, std::move(began));
-  comm->context = configuration->context;
+  SPARCL_ASSIGN_OR_RETURN(const Configuration configuration, configure(config));
+  auto comm =
+      std::make_unique<sparclComm>(std::move(transport), configuration.timeout_s, std::move(began));
+  comm->context = configuration.context;
   comm->context.engine = &comm->engine;
   comm->context.buffers = BufferPool::of_process();
-  if (configuration->threads > 1) {
-    comm->workers = std::make_unique<WorkerPool>(configuration->threads);
+  if (configuration.threads > 1) {
+    comm->workers = std::make_unique<WorkerPool>(configuration.threads);
     comm->context.workers = comm->workers.get();
   }
   SPARCL_RETURN_IF_ERROR(read_sized(config, "config", comm->config));
   comm->config.transport = nullptr;  // the caller's text need not live on
-  comm->early_blocking = configuration->early_blocking;
-  comm->early_nonblocking = configuration->early_nonblocking;
-  comm->uses_device_kernels = configuration->uses_device_kernels;
-  comm->keeps_device_snapshot = configuration->keeps_device_snapshot;
-  log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(), comm->transport->size(), comm->id,
-           comm->transport->name(), comm->context.kernels->name);
+  comm->early_blocking = configuration.early_blocking;
+  comm->early_nonblocking = configuration.early_nonblocking;
+  comm->uses_device_kernels = configuration.uses_device_kernels;
+  comm->keeps_device_snapshot = configuration.keeps_device_snapshot;
+  log_info("rank {} of {}: comm {} over {}, kernels {}", comm->transport->rank(),
+           comm->transport->size(), comm->id, comm->transport->name(), comm->context.kernels->name);
   return comm;
 }
 
@@ -260,11 +257,10 @@ void log_link_cost(const comm::LinkCost& cost) {
 }
 
 Status share_and_measure(sparclComm& comm) {
-  const Result<std::string> window = setting_choice("NODE_WINDOW");
-  if (!window.ok()) return window.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::string& window, setting_choice("NODE_WINDOW"));
   const transport::Channel channel{comm.next_call, 0};
   comm.next_call = api::next_call_number(comm.next_call);
-  comm::Task meeting = comm::share_windows(comm.context, channel, *window == "on");
+  comm::Task meeting = comm::share_windows(comm.context, channel, window == "on");
   comm.engine.run(meeting);
   SPARCL_RETURN_IF_ERROR(meeting.result());
   comm::Task discovery = comm::find_nodes(comm.context, channel);
@@ -275,14 +271,15 @@ Status share_and_measure(sparclComm& comm) {
     source = comm::LinkSource::kGuess;
   } else if (cost != "measure") {
     source = comm::LinkSource::kStored;
-    const Result<comm::LinkCost> stored = comm::read_link_cost(cost);
-    if (!stored.ok()) return stored.status();
-    comm.context.measured_link = *stored;
+    SPARCL_ASSIGN_OR_RETURN(const comm::LinkCost stored, comm::read_link_cost(cost));
+    comm.context.measured_link = stored;
   }
-  comm::Task measurement = comm::find_link_cost(comm.context, channel, source, comm.context.measured_link);
+  comm::Task measurement =
+      comm::find_link_cost(comm.context, channel, source, comm.context.measured_link);
   comm.engine.run(measurement);
   SPARCL_RETURN_IF_ERROR(measurement.result());
-  if (comm.context.measured_link && comm.transport->rank() == 0) log_link_cost(*comm.context.measured_link);
+  if (comm.context.measured_link && comm.transport->rank() == 0)
+    log_link_cost(*comm.context.measured_link);
   comm.transport->close(channel);
   if (comm.context.window != nullptr) comm.context.window->end_measurement();
   return Status();
@@ -290,7 +287,8 @@ Status share_and_measure(sparclComm& comm) {
 
 }  // namespace
 
-// Some ranks may be through before another dies: it is the first call's failure for all, and each has a communicator to shrink.
+// Some ranks may be through before another dies: it is the first call's failure for all, and each
+// has a communicator to shrink.
 Status start_comm(sparclComm& comm) {
   Status started = share_and_measure(comm);
   return comm.engine.health().ok() ? started : Status();
@@ -344,8 +342,10 @@ constexpr int kMostAbortNaps = 100;  // milliseconds
 std::string told_text(const sparclComm& comm, Code told) {
   const int culprit = comm.engine.told_culprit();
   const std::string by = culprit >= 0 ? fmt::format(" because of rank {}", culprit) : std::string();
-  return fmt::format("rank {}: the communicator ended with {}{}: the call that another thread is in returns the whole text",
-                     comm.transport->rank(), sparcl::code_name(told), by);
+  return fmt::format(
+      "rank {}: the communicator ended with {}{}: the call that another thread is in returns the "
+      "whole text",
+      comm.transport->rank(), sparcl::code_name(told), by);
 }
 
 Status abort(sparclComm& comm) {
@@ -366,15 +366,18 @@ sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config) {
 double sparclInternalTimeout(const sparclConfig_t* config) {
   double seconds = 600;
   guarded([&]() -> Status {
-    if (const Result<double> timeout = sparcl::api::timeout_of(config); timeout.ok()) seconds = *timeout;
+    if (const Result<double> timeout = sparcl::api::timeout_of(config); timeout.ok())
+      seconds = *timeout;
     return Status();
   });
   return seconds;
 }
 
-sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport, const sparclConfig_t* config) {
+sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport,
+                                               const sparclConfig_t* config) {
   return guarded([&]() -> Status {
-    std::unique_ptr<sparcl::transport::Transport> body(static_cast<sparcl::transport::Transport*>(transport));
+    std::unique_ptr<sparcl::transport::Transport> body(
+        static_cast<sparcl::transport::Transport*>(transport));
     Result<std::unique_ptr<sparclComm>> made = sparcl::api::make_comm(std::move(body), config);
     if (!made.ok()) return made.status();
     SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**made));
@@ -387,19 +390,22 @@ sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
   return guarded([&]() -> Status {
     if (nranks < 1 || nranks > kMostThreadRanks) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("sparclCommInitLocal: nranks is {}, must be 1 to {}", nranks, kMostThreadRanks));
+                    fmt::format("sparclCommInitLocal: nranks is {}, must be 1 to {}", nranks,
+                                kMostThreadRanks));
     }
-    if (comms == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
-    const Result<sparcl::api::TransportChoice> choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr);
-    if (!choice.ok()) return choice.status();
+    if (comms == nullptr)
+      return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
+    SPARCL_RETURN_IF_ERROR(
+        sparcl::api::choose_transport(sparcl::api::StartedBy::kThreads, nullptr).status());
     std::vector<std::unique_ptr<sparclComm>> made;
     sparcl::transport::LoopbackWorld world(nranks);  // its bodies outlive it
     for (int rank = 0; rank < nranks; ++rank) {
-      Result<std::unique_ptr<sparclComm>> comm = sparcl::api::make_comm(world.make_transport(rank), nullptr);
-      if (!comm.ok()) return comm.status();
-      made.push_back(std::move(*comm));
+      SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<sparclComm> comm,
+                              sparcl::api::make_comm(world.make_transport(rank), nullptr));
+      made.push_back(std::move(comm));
     }
-    for (std::size_t rank = 0; rank < made.size(); ++rank) comms[rank] = made[rank].release()->handle.get();
+    for (std::size_t rank = 0; rank < made.size(); ++rank)
+      comms[rank] = made[rank].release()->handle.get();
     return Status();
   });
 }
@@ -425,7 +431,8 @@ sparclResult_t sparclCommGetAsyncError(sparclComm_t comm, sparclResult_t* error)
     if (error == nullptr) return Status(Code::kInvalidArgument, "error is NULL");
     if (entry.is_taken()) {
       const Code told = own.engine.told_health();
-      *error = report_error(nullptr, told == Code::kSuccess ? Status() : Status(told, told_text(own, told)));
+      *error = report_error(nullptr,
+                            told == Code::kSuccess ? Status() : Status(told, told_text(own, told)));
       return Status();
     }
     SPARCL_RETURN_IF_ERROR(entry.refusal());
@@ -457,12 +464,13 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
       if (entry.is_open()) return abort(own);
       if (!entry.is_taken()) return entry.refusal();
     }
-    // Another thread's: the call that it is in sees this, or, where it is in none, the call is made here. But not over MPI, of
-    // which threads other than that one may know nothing.
+    // Another thread's: the call that it is in sees this, or, where it is in none, the call is made
+    // here. But not over MPI, of which threads other than that one may know nothing.
     own.engine.ask_to_end();
     if (own.transport->name() == "mpi") {
       const Entry entry(&own, Entry::Purpose::kEnd);
-      if (entry.is_open() && own.device != nullptr) (void)own.device->engine().abort();  // it may wait for a stream
+      if (entry.is_open() && own.device != nullptr)
+        (void)own.device->engine().abort();  // it may wait for a stream
       return Status();
     }
     for (int i = 0; i < kMostAbortNaps; ++i) {
@@ -480,7 +488,8 @@ sparclResult_t sparclCommDestroy(sparclComm_t comm) {
   return guarded([&]() -> Status {
     sparcl::api::Held<sparclComm> own(comm, "comm");
     if (!own.status().ok()) return own.status().with_prefix("sparclCommDestroy: ");
-    // In a child of fork() its connections, and what lies in shared memory, are the parent's: they are left alone.
+    // In a child of fork() its connections, and what lies in shared memory, are the parent's: they
+    // are left alone.
     if (own->pid != ::getpid()) return Status();
     Entry entry(own.get(), Entry::Purpose::kDestroy);
     SPARCL_RETURN_IF_ERROR(entry.refusal().with_prefix("sparclCommDestroy: "));

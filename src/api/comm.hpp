@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "collectives/broadcast/broadcast.hpp"
-#include "src/comm/device/device_calls.hpp"
-#include "src/device/device_scratch.hpp"
-#include "src/comm/engine/engine.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/call_predictor.hpp"
 #include "src/api/handles.hpp"
 #include "src/base/flight/comm_trail.hpp"
-#include "src/gpu/pinned_copies.hpp"
 #include "src/base/status.hpp"
 #include "src/base/worker_pool.hpp"
+#include "src/comm/device/device_calls.hpp"
+#include "src/comm/engine/engine.hpp"
+#include "src/device/device_scratch.hpp"
+#include "src/gpu/pinned_copies.hpp"
 #include "src/net/heartbeat/heartbeat.hpp"
 #include "src/transport/peer_card.hpp"
 #include "src/transport/transport.hpp"
@@ -35,37 +35,43 @@ struct ErrorText {
 }  // namespace sparcl::api
 
 struct sparclComm {
-  sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s, sparcl::flight::CommTrail began);
+  sparclComm(std::unique_ptr<sparcl::transport::Transport> body, double timeout_s,
+             sparcl::flight::CommTrail began);
   ~sparclComm();
 
   sparcl::api::OwnHandle<sparclComm> handle{this};
   int pid;                                   // whose it is: a child of fork() has a copy
   std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
   std::atomic<const void*> caller{nullptr};  // that of the last call; nullptr: there was none
-  std::uint64_t id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
+  std::uint64_t
+      id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::transport::Transport> transport;
   std::unique_ptr<sparcl::WorkerPool> workers;  // where there is more than one thread
   sparcl::flight::CommTrail trail;
   sparcl::comm::Engine engine;
   sparcl::comm::CommContext context;
-  sparcl::gpu::PinnedCopies pinned_copies;                                  // of arrays that go by way of the host
-  std::unique_ptr<sparcl::device::DeviceScratch> device_scratch;  // after a call that selected on a GPU
-  std::unique_ptr<sparcl::comm::DeviceCalls> device;  // after sparclCommUseNccl; goes first: it ends what streams wait for
-  std::mutex reporting;                // guards last_error, which any thread may ask for
+  sparcl::gpu::PinnedCopies pinned_copies;  // of arrays that go by way of the host
+  std::unique_ptr<sparcl::device::DeviceScratch>
+      device_scratch;  // after a call that selected on a GPU
+  std::unique_ptr<sparcl::comm::DeviceCalls>
+      device;            // after sparclCommUseNccl; goes first: it ends what streams wait for
+  std::mutex reporting;  // guards last_error, which any thread may ask for
   sparcl::api::ErrorText last_error;  // of calls of this comm
   sparcl::comm::CallReport last_report;
   sparcl::api::CallPredictor predictor;
   std::vector<sparclRequest*> pending;
   bool early_blocking = true;  // how blocking and non-blocking calls write: SPARCL_COMMIT
   bool early_nonblocking = false;
-  bool uses_device_kernels = true;                    // SPARCL_DEVICE_KERNELS
-  bool keeps_device_snapshot = true;                  // SPARCL_DEVICE_SNAPSHOT
-  std::uint32_t next_call = 0;                        // calls are numbered as they are made: all ranks make them in one order
+  bool uses_device_kernels = true;    // SPARCL_DEVICE_KERNELS
+  bool keeps_device_snapshot = true;  // SPARCL_DEVICE_SNAPSHOT
+  std::uint32_t next_call =
+      0;  // calls are numbered as they are made: all ranks make them in one order
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
-  sparcl::Status shrunk;                              // not ok: sparclCommShrink has been called, and what later calls get
+  sparcl::Status shrunk;  // not ok: sparclCommShrink has been called, and what later calls get
 
   sparcl::codec::Writing writing(bool is_blocking) const {
-    return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly : sparcl::codec::Writing::kStaged;
+    return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly
+                                                              : sparcl::codec::Writing::kStaged;
   }
 
   // Ends all pending calls with an error and runs their tasks to the end.
@@ -80,16 +86,19 @@ struct sparclComm {
 
 namespace sparcl::api {
 
-// Calls are numbered anew after so many. The numbers above are those of what is no call (sparclCommShrink, the flight record).
+// Calls are numbered anew after so many. The numbers above are those of what is no call
+// (sparclCommShrink, the flight record).
 constexpr std::uint32_t kCallNumbers = UINT32_MAX - (1U << 16);
 constexpr std::uint32_t next_call_number(std::uint32_t call) { return (call + 1) % kCallNumbers; }
 
 Status check_config(const sparclConfig_t* config);
-// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of its ranks' meeting, if it has
-// one.
-Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport, const sparclConfig_t* config,
+// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of
+// its ranks' meeting, if it has one.
+Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport,
+                                              const sparclConfig_t* config,
                                               flight::CommTrail began = {});
-// Collective, on all ranks of a new communicator, each in its own thread or process: what is done once before the first call.
+// Collective, on all ranks of a new communicator, each in its own thread or process: what is done
+// once before the first call.
 Status start_comm(sparclComm& comm);
 
 // Before anything moves: is a report that the user gave (or nullptr) one to write to?
@@ -107,28 +116,35 @@ struct TransportChoice {
   TransportKind kind;
   const char* why;
 };
-// By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for so many ranks is checked.
+// By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for
+// so many ranks is checked.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks = 1);
 // Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
-Result<std::unique_ptr<transport::Transport>> make_ucx_transport(int rank, int ranks, const transport::OutOfBandGather& gather,
-                                                      const sparclConfig_t* config);
+Result<std::unique_ptr<transport::Transport>> make_ucx_transport(
+    int rank, int ranks, const transport::OutOfBandGather& gather, const sparclConfig_t* config);
 // By the config, else by the environment; nothing where it is off.
 Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
 
 }  // namespace sparcl::api
 
-// The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a sparcl::Transport*, also if it fails.
-extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transport,
+// The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a
+// sparcl::Transport*, also if it fails.
+extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm,
+                                                                     void* transport,
                                                                      const sparclConfig_t* config);
 // Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
-extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx);
+extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config,
+                                                                int* uses_ucx);
 // Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.
-extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather,
+extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks,
+                                                           const void* gather,
                                                            const sparclConfig_t* config);
 // Into a std::optional<sparcl::HeartbeatOptions>.
-extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config, void* options);
+extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config,
+                                                             void* options);
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
 // Seconds, by this config and the environment; where they are wrong: the default.
 extern "C" SPARCL_API double sparclInternalTimeout(const sparclConfig_t* config);
-extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text);
+extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result,
+                                                               const char* text);

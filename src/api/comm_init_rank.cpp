@@ -25,30 +25,33 @@ static_assert(sizeof(sparclUniqueId) == sparcl::net::kUniqueIdBytes);
 constexpr double kDeclineSeconds = 2;
 
 Status check_arguments(int nranks, int rank, const sparclConfig_t* config) {
-  if (nranks < 1) return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
+  if (nranks < 1)
+    return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at least 1", nranks));
   if (nranks > sparcl::net::kMaxRanks) {
-    return Status(Code::kInvalidArgument, fmt::format("nranks is {}, must be at most {}", nranks, sparcl::net::kMaxRanks));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("nranks is {}, must be at most {}", nranks, sparcl::net::kMaxRanks));
   }
   if (rank < 0 || rank >= nranks) {
-    return Status(Code::kInvalidArgument, fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("rank {} of {}: ranks are 0 to nranks - 1", rank, nranks));
   }
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_config(config));
   SPARCL_RETURN_IF_ERROR(sparcl::api::heartbeat_of(config).status());
   return sparcl::api::choose_transport(sparcl::api::StartedBy::kUniqueId, config, nranks).status();
 }
 
-Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank, const sparclConfig_t* config) {
+Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& bytes, int rank,
+                                              const sparclConfig_t* config) {
   std::array<std::byte, sparcl::net::kUniqueIdBytes> copy;
   std::memcpy(copy.data(), bytes.internal, copy.size());
-  const Result<sparcl::net::UniqueId> id = sparcl::net::decode_unique_id(copy);
-  if (!id.ok()) return id.status();
+  SPARCL_ASSIGN_OR_RETURN(const sparcl::net::UniqueId id, sparcl::net::decode_unique_id(copy));
   if (Status bad = check_arguments(nranks, rank, config); !bad.ok()) {
-    sparcl::net::decline(*id, rank, bad, kDeclineSeconds);
+    sparcl::net::decline(id, rank, bad, kDeclineSeconds);
     return bad;
   }
-  const Result<double> timeout = sparcl::api::timeout_of(config);
-  if (!timeout.ok()) return timeout.status();
-  CommTrail trail = CommTrail::meeting({0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id->addresses.front())));
+  SPARCL_ASSIGN_OR_RETURN(const double timeout, sparcl::api::timeout_of(config));
+  CommTrail trail = CommTrail::meeting(
+      {0, rank, nranks, "ucx"}, fmt::format("ranks meet at {}", to_text(id.addresses.front())));
   const sparcl::transport::OutOfBandGather gather = [&](std::span<const std::byte> own) {
     SPARCL_FAILPOINT("init.before_meeting");
     sparcl::net::GatherOptions options;
@@ -57,19 +60,23 @@ Result<std::unique_ptr<sparclComm>> init_rank(int nranks, const sparclUniqueId& 
     options.on_note = [&](const sparcl::net::Note& note) {
       trail.meets(note.text());
       if (const double lasted = sparcl::net::monotonic_seconds() - begin; warning.is_due(lasted)) {
-        sparcl::log_warn("rank {} has waited {:.3g} s in sparclCommInitRank: {}; the wait ends after {:g} s (SPARCL_TIMEOUT_S)", rank,
-                         lasted, note.text(), *timeout);
+        sparcl::log_warn(
+            "rank {} has waited {:.3g} s in sparclCommInitRank: {}; the wait ends after {:g} s "
+            "(SPARCL_TIMEOUT_S)",
+            rank, lasted, note.text(), timeout);
       }
     };
-    return sparcl::net::all_gather(*id, nranks, rank, own, *timeout, options);
+    return sparcl::net::all_gather(id, nranks, rank, own, timeout, options);
   };
-  Result<std::unique_ptr<sparcl::transport::Transport>> transport = sparcl::api::make_ucx_transport(rank, nranks, gather, config);
+  Result<std::unique_ptr<sparcl::transport::Transport>> transport =
+      sparcl::api::make_ucx_transport(rank, nranks, gather, config);
   if (!transport.ok()) {
     trail.not_met(transport.status().code());
     return transport.status();
   }
   SPARCL_FAILPOINT("init.met");
-  Result<std::unique_ptr<sparclComm>> comm = sparcl::api::make_comm(std::move(*transport), config, std::move(trail));
+  Result<std::unique_ptr<sparclComm>> comm =
+      sparcl::api::make_comm(std::move(*transport), config, std::move(trail));
   if (comm.ok()) SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**comm));
   return comm;
 }
@@ -88,7 +95,8 @@ sparclResult_t sparclGetUniqueId(sparclUniqueId* id) {
   });
 }
 
-sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId id, int rank, const sparclConfig_t* config) {
+sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId id, int rank,
+                                  const sparclConfig_t* config) {
   return guarded([&]() -> Status {
     if (comm == nullptr) return Status(Code::kInvalidArgument, "sparclCommInitRank: comm is NULL");
     Result<std::unique_ptr<sparclComm>> made = init_rank(nranks, id, rank, config);

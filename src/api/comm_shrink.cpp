@@ -34,15 +34,20 @@ Status check_shrink(const sparclComm& comm) {
   if (!comm.shrunk.ok()) return comm.shrunk;
   if (!comm.transport->capabilities().has_successors) {
     const bool is_ucx = comm.transport->name() == "ucx";
-    return Status(Code::kUnsupported,
-                  is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or config.heartbeat) on all ranks"
-                         : fmt::format("transport {} cannot go on with the survivors: ucx can, with SPARCL_HEARTBEAT=on "
-                                       "(sparclCommInitMpi with SPARCL_TRANSPORT=ucx, "
-                                       "or sparclCommInitRank, also from threads)",
-                                       comm.transport->name()));
+    return Status(
+        Code::kUnsupported,
+        is_ucx
+            ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or "
+              "config.heartbeat) on all ranks"
+            : fmt::format(
+                  "transport {} cannot go on with the survivors: ucx can, with SPARCL_HEARTBEAT=on "
+                  "(sparclCommInitMpi with SPARCL_TRANSPORT=ucx, "
+                  "or sparclCommInitRank, also from threads)",
+                  comm.transport->name()));
   }
   if (comm.engine.health().ok() && !comm.pending.empty()) {
-    return Status(Code::kInvalidUsage, "requests are in flight: wait for them, or give them up with sparclCommAbort");
+    return Status(Code::kInvalidUsage,
+                  "requests are in flight: wait for them, or give them up with sparclCommAbort");
   }
   return {};
 }
@@ -55,7 +60,8 @@ std::vector<int> living(const Verdict& verdict) {
   return ranks;
 }
 
-// A stage whose exception is its error: the rank takes part in the agreement that follows, by its refusal.
+// A stage whose exception is its error: the rank takes part in the agreement that follows, by its
+// refusal.
 template <class Stage>
 Status without_exceptions(Stage&& stage) {
   try {
@@ -65,12 +71,14 @@ Status without_exceptions(Stage&& stage) {
   }
 }
 
-// Each stage ends with an agreement, so that no survivor goes on with a communicator that another one does not have. A death in
-// between begins a new attempt with those that are left.
+// Each stage ends with an agreement, so that no survivor goes on with a communicator that another
+// one does not have. A death in between begins a new attempt with those that are left.
 class Shrink {
  public:
   explicit Shrink(sparclComm& comm)
-      : old_(*comm.transport), timeout_s_(comm.engine.timeout_s()), agreement_(old_, {kAgreementCall, 0}) {}
+      : old_(*comm.transport),
+        timeout_s_(comm.engine.timeout_s()),
+        agreement_(old_, {kAgreementCall, 0}) {}
 
   Result<std::unique_ptr<Transport>> run() {
     Result<Verdict> verdict = agree(true);
@@ -85,18 +93,22 @@ class Shrink {
           return connected;
         });
         verdict = agree(own.ok());
-        if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead) return std::move(successor_);
+        if (verdict.ok() && verdict->all_said_yes && verdict->dead == begun.dead)
+          return std::move(successor_);
       }
       successor_.reset();
       if (verdict.ok() && verdict->dead == begun.dead) {  // trying again would not help
-        return own.ok() ? Status(Code::kRemoteError, "another survivor could not connect: its own error says why") : own;
+        return own.ok() ? Status(Code::kRemoteError,
+                                 "another survivor could not connect: its own error says why")
+                        : own;
       }
     }
     return verdict.status();
   }
 
  private:
-  // Who is left out and lives hears of it from each: it must never take this rank's end for that of all who go on.
+  // Who is left out and lives hears of it from each: it must never take this rank's end for that of
+  // all who go on.
   Result<Verdict> agree(bool yes) {
     Result<Verdict> verdict = agreement_.agree(yes, timeout_s_);
     for (int rank = 0; verdict.ok() && rank < old_.size(); ++rank) {
@@ -110,22 +122,26 @@ class Shrink {
     bool has_told = false;
     const sparcl::transport::OutOfBandGather gather = [&](std::span<const std::byte> own) {
       has_told = true;
-      return sparcl::transport::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own, timeout_s_);
+      return sparcl::transport::survivor_gather(old_, {kFirstGatherCall - attempt, 0}, ranks, own,
+                                                timeout_s_);
     };
     const auto rank = std::find(ranks.begin(), ranks.end(), old_.rank()) - ranks.begin();
     const Status own = without_exceptions([&]() -> Status {
       SPARCL_RETURN_IF_ERROR(check_others(verdict, ranks));
       SPARCL_FAILPOINT("shrink.meeting");
-      Result<std::unique_ptr<Transport>> made = old_.make_successor(static_cast<int>(rank), static_cast<int>(ranks.size()), gather);
+      Result<std::unique_ptr<Transport>> made =
+          old_.make_successor(static_cast<int>(rank), static_cast<int>(ranks.size()), gather);
       SPARCL_FAILPOINT("shrink.met");
       if (made.ok()) successor_ = std::move(*made);
       return made.status();
     });
-    if (!own.ok() && !has_told) (void)gather({});  // nothing where the others expect a card is a refusal
+    if (!own.ok() && !has_told)
+      (void)gather({});  // nothing where the others expect a card is a refusal
     return own;
   }
 
-  // Who does not answer may live, and go on with others: never both. The larger part may; of two alike that of the lowest rank.
+  // Who does not answer may live, and go on with others: never both. The larger part may; of two
+  // alike that of the lowest rank.
   Status check_others(const Verdict& verdict, std::span<const int> ranks) const {
     constexpr double kSeconds = 5;  // in which the end of a process becomes known
     // Who knows already waits for the others in the gather.
@@ -140,12 +156,15 @@ class Shrink {
         if (end != Transport::PeerEnd::kSure) may_go_on.push_back(rank);
         is_known &= end != Transport::PeerEnd::kUnknown;
       }
-      if (ranks.size() > may_go_on.size() || (ranks.size() == may_go_on.size() && ranks.front() < may_go_on.front())) return {};
+      if (ranks.size() > may_go_on.size() ||
+          (ranks.size() == may_go_on.size() && ranks.front() < may_go_on.front()))
+        return {};
       if (is_known || old_.now() >= until) {
-        return Status(Code::kRemoteError,
-                      fmt::format("rank {} cannot be reached, but may live and go on without this one: of two parts only "
-                                  "the larger goes on, of two alike that with the lowest rank. End here, or start anew",
-                                  fmt::join(may_go_on, ", rank ")));
+        return Status(Code::kRemoteError, fmt::format("rank {} cannot be reached, but may live and "
+                                                      "go on without this one: of two parts only "
+                                                      "the larger goes on, of two alike that with "
+                                                      "the lowest rank. End here, or start anew",
+                                                      fmt::join(may_go_on, ", rank ")));
       }
       (void)old_.progress(completed);
       old_.idle(turns, until);
@@ -161,17 +180,21 @@ class Shrink {
 Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
   SPARCL_RETURN_IF_ERROR(check_shrink(comm));
   if (comm.engine.health().ok()) {
-    comm.engine.fail(Status(Code::kRemoteError, fmt::format("rank {} called sparclCommShrink", comm.transport->rank())), -1);
+    comm.engine.fail(Status(Code::kRemoteError,
+                            fmt::format("rank {} called sparclCommShrink", comm.transport->rank())),
+                     -1);
   }
   comm.finish_pending();
   if (comm.context.window != nullptr) comm.context.window->give_memory_up();
-  comm.shrunk = Status(Code::kInvalidUsage, "sparclCommShrink was called on this communicator before");
+  comm.shrunk =
+      Status(Code::kInvalidUsage, "sparclCommShrink was called on this communicator before");
   Result<std::unique_ptr<Transport>> transport = Shrink(comm).run();
   comm.trail.event("CommShrink", transport.status().code());
   if (!transport.ok()) return transport.status();
-  sparcl::log_info("rank {} of {} is rank {} of {} survivors", comm.transport->rank(), comm.transport->size(), (*transport)->rank(),
-                   (*transport)->size());
-  Result<std::unique_ptr<sparclComm>> survivors = sparcl::api::make_comm(std::move(*transport), &comm.config);
+  sparcl::log_info("rank {} of {} is rank {} of {} survivors", comm.transport->rank(),
+                   comm.transport->size(), (*transport)->rank(), (*transport)->size());
+  Result<std::unique_ptr<sparclComm>> survivors =
+      sparcl::api::make_comm(std::move(*transport), &comm.config);
   if (survivors.ok()) SPARCL_RETURN_IF_ERROR(sparcl::api::start_comm(**survivors));
   return survivors;
 }
@@ -181,9 +204,8 @@ Result<std::unique_ptr<sparclComm>> shrink(sparclComm& comm) {
 extern "C" sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors) {
   return sparcl::api::guarded_in(__func__, comm, [&](sparclComm& own) -> Status {
     if (survivors == nullptr) return Status(Code::kInvalidArgument, "survivors is NULL");
-    Result<std::unique_ptr<sparclComm>> made = shrink(own);
-    if (!made.ok()) return made.status();
-    *survivors = made->release()->handle.get();
+    SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<sparclComm> made, shrink(own));
+    *survivors = made.release()->handle.get();
     return Status();
   });
 }

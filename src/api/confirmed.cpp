@@ -16,24 +16,26 @@ Status Confirmed::move_to_host(std::uint64_t comm, const codec::BlockMap& map, v
   return {};
 }
 
-Status Confirmed::move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context, void* stream) {
+Status Confirmed::move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context,
+                                 void* stream) {
   if (on_device_ != nullptr && on_device_->context() == context) {
     if (!is_by(comm)) comm_ = 0;  // the memory is as good as any
     return {};
   }
   SPARCL_RETURN_IF_ERROR(move_to_host(comm, map, stream));
-  Result<std::shared_ptr<const model::DeviceSnapshot>> made = model::DeviceSnapshot::make(map, context);
-  if (!made.ok()) return made.status();
+  SPARCL_ASSIGN_OR_RETURN(std::shared_ptr<const model::DeviceSnapshot> made,
+                          model::DeviceSnapshot::make(map, context));
   if (comm_ != 0) {
     const StageRange range("copy to the device");
-    SPARCL_RETURN_IF_ERROR((*made)->write(map, on_host_, stream));
+    SPARCL_RETURN_IF_ERROR((made)->write(map, on_host_, stream));
   }
-  on_device_ = std::move(*made);
+  on_device_ = std::move(made);
   on_host_.clear();
   return {};
 }
 
-void Confirmed::take(std::uint64_t comm, const codec::BlockMap& map, std::span<std::byte* const> held) {
+void Confirmed::take(std::uint64_t comm, const codec::BlockMap& map,
+                     std::span<std::byte* const> held) {
   const bool is_taken = on_host_.take(map, held).ok();
   if (!is_taken) on_host_.clear();
   comm_ = is_taken ? comm : 0;

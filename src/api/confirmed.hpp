@@ -1,5 +1,6 @@
 #pragma once
-// What the ranks of a communicator have confirmed to hold of a root's state: a copy of it, on the host or on the tensors' GPU.
+// What the ranks of a communicator have confirmed to hold of a root's state: a copy of it, on the
+// host or on the tensors' GPU.
 
 #include <cstdint>
 #include <memory>
@@ -13,16 +14,22 @@ class Confirmed {
  public:
   bool is_by(std::uint64_t comm) const { return comm_ == comm; }
   // Its arrays, or room for them.
-  std::span<std::byte* const> arrays() const { return on_device_ != nullptr ? on_device_->arrays() : on_host_.arrays(); }
+  std::span<std::byte* const> arrays() const {
+    return on_device_ != nullptr ? on_device_->arrays() : on_host_.arrays();
+  }
   // nullptr: it is on the host.
   const std::shared_ptr<const model::DeviceSnapshot>& on_device() const { return on_device_; }
 
-  // Where the next update is made, of this communicator: what its ranks have confirmed comes along, behind what the stream holds,
-  // which is waited for. What another's have is of no use, and gone. An error: it stays.
+  // Where the next update is made, of this communicator: what its ranks have confirmed comes along,
+  // behind what the stream holds, which is waited for. What another's have is of no use, and gone.
+  // An error: it stays.
   Status move_to_host(std::uint64_t comm, const codec::BlockMap& map, void* stream);
-  Status move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context, void* stream);
+  Status move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context,
+                        void* stream);
 
-  bool moves_to(void* context) const { return comm_ != 0 && (on_device_ == nullptr || on_device_->context() != context); }
+  bool moves_to(void* context) const {
+    return comm_ != 0 && (on_device_ == nullptr || on_device_->context() != context);
+  }
 
   // The ranks hold what arrays() does.
   void confirm(std::uint64_t comm) { comm_ = comm; }

@@ -1,6 +1,6 @@
 #pragma once
-// The arrays of a call, where the host can reach them: those in device memory as copies, taken when the call starts and given back
-// when it is over, in the order of its stream.
+// The arrays of a call, where the host can reach them: those in device memory as copies, taken when
+// the call starts and given back when it is over, in the order of its stream.
 
 #include <cstddef>
 #include <memory>
@@ -16,11 +16,13 @@ class DeviceArrays {
   DeviceArrays() = default;
   DeviceArrays(sparclComm* comm, sparclStream_t stream) : comm_(comm), stream_(stream) {}
 
-  // What the call reads, writes after reading, and only writes. name: the parameter. Where it cannot be done the pointer comes back
-  // as it is, and status() says why. An array that is given twice is copied once.
+  // What the call reads, writes after reading, and only writes. name: the parameter. Where it
+  // cannot be done the pointer comes back as it is, and status() says why. An array that is given
+  // twice is copied once.
   template <class T>
   const T* read(const char* name, const T* array, std::size_t bytes) {
-    return static_cast<const T*>(take(name, const_cast<void*>(static_cast<const void*>(array)), bytes, Use::kRead));
+    return static_cast<const T*>(
+        take(name, const_cast<void*>(static_cast<const void*>(array)), bytes, Use::kRead));
   }
   template <class T>
   T* update(const char* name, T* array, std::size_t bytes) {
@@ -37,7 +39,8 @@ class DeviceArrays {
 
   // How many bytes the call has written of what write() gave, where they are fewer than its room.
   void written(const void* copy, std::size_t bytes);
-  // What was written goes where it belongs, unless the call failed: its outcome, or that of the copies.
+  // What was written goes where it belongs, unless the call failed: its outcome, or that of the
+  // copies.
   Status give_back(Status outcome);
 
  private:

@@ -10,7 +10,8 @@ Result<const kernels::DeviceKernelSet*> device_kernels() {
 #if SPARCL_WITH_CUDA
   return &kernels::cuda::cuda_kernels();
 #else
-  return Status(Code::kUnsupported, "CUDA's kernels are not in this build: SPARCL_CUDA=OFF, or no nvcc was found");
+  return Status(Code::kUnsupported,
+                "CUDA's kernels are not in this build: SPARCL_CUDA=OFF, or no nvcc was found");
 #endif
 }
 

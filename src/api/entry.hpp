@@ -1,5 +1,6 @@
 #pragma once
-// A thread's way into a communicator: one at a time, and never from a child of fork(), whose copy is its parent's.
+// A thread's way into a communicator: one at a time, and never from a child of fork(), whose copy
+// is its parent's.
 
 #include "sparcl/sparcl.h"
 #include "src/base/status.hpp"
@@ -8,9 +9,10 @@ namespace sparcl::api {
 
 class Entry {
  public:
-  // kCall: of those that one thread at a time makes. kQuestion: of those that any thread may make at any time: it gets in where it
-  // is the thread of the last call, and no other one is in. kEnd: of sparclCommAbort, by any thread where no other one is in.
-  // kDestroy, kLook: as kCall, also where the transport is over (Transport::why_over).
+  // kCall: of those that one thread at a time makes. kQuestion: of those that any thread may make
+  // at any time: it gets in where it is the thread of the last call, and no other one is in. kEnd:
+  // of sparclCommAbort, by any thread where no other one is in. kDestroy, kLook: as kCall, also
+  // where the transport is over (Transport::why_over).
   enum class Purpose : unsigned char { kCall, kQuestion, kEnd, kDestroy, kLook };
 
   // comm may be nullptr: then there is nothing to enter. A thread that is in already goes in again.

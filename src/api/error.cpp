@@ -51,19 +51,22 @@ const char* next_step(const sparclComm& comm, const Status& status) {
   const Status& health = comm.engine.health();
   if (health.ok() || !status.message().ends_with(health.message())) return "";
   return comm.transport->capabilities().has_successors
-             ? "; this communicator is over: sparclCommShrink makes one of the ranks that live, sparclCommDestroy ends it"
+             ? "; this communicator is over: sparclCommShrink makes one of the ranks that live, "
+               "sparclCommDestroy ends it"
              : "; this communicator is over: end it by sparclCommDestroy";
 }
 
 }  // namespace
 
 std::string error_text(const sparclComm* comm, const Status& status) {
-  return comm != nullptr ? fmt::format("rank {}: {}{}", comm->transport->rank(), status.message(), next_step(*comm, status))
+  return comm != nullptr ? fmt::format("rank {}: {}{}", comm->transport->rank(), status.message(),
+                                       next_step(*comm, status))
                          : status.message();
 }
 
 sparclResult_t report_error(sparclComm* comm, const Status& status) {
-  return report_text(comm, static_cast<sparclResult_t>(status.code()), status.ok() ? std::string() : error_text(comm, status));
+  return report_text(comm, static_cast<sparclResult_t>(status.code()),
+                     status.ok() ? std::string() : error_text(comm, status));
 }
 
 sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text) {
@@ -82,22 +85,27 @@ sparclResult_t report_exception(sparclComm* comm) noexcept {
 }
 
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected) {
-  return fmt::format("{} is {}: expected {}, to which its INITIALIZER macro sets it", name, found, expected);
+  return fmt::format("{} is {}: expected {}, to which its INITIALIZER macro sets it", name, found,
+                     expected);
 }
 
 Status check_size(const std::string& name, std::size_t found, std::size_t expected) {
   constexpr std::size_t kMost = 4096;
-  if (found < sizeof(std::size_t) || found > kMost) return Status(Code::kInvalidArgument, wrong_size(name, found, expected));
+  if (found < sizeof(std::size_t) || found > kMost)
+    return Status(Code::kInvalidArgument, wrong_size(name, found, expected));
   if (found % kFieldBytes == 0) return Status();
-  return Status(Code::kInvalidArgument, wrong_size(name, found, expected) + "; no version of this struct ends there");
+  return Status(Code::kInvalidArgument,
+                wrong_size(name, found, expected) + "; no version of this struct ends there");
 }
 
 Status check_unknown(const std::string& name, const std::byte* extra, std::size_t bytes) {
-  const std::byte* set = std::find_if(extra, extra + bytes, [](std::byte each) { return each != std::byte{0}; });
+  const std::byte* set =
+      std::find_if(extra, extra + bytes, [](std::byte each) { return each != std::byte{0}; });
   if (set == extra + bytes) return Status();
   return Status(
       Code::kInvalidArgument,
-      fmt::format("{}: the program was compiled against a newer sparcl.h and sets an option that this library, {}.{}.{}, does "
+      fmt::format("{}: the program was compiled against a newer sparcl.h and sets an option that "
+                  "this library, {}.{}.{}, does "
                   "not have: run it with a newer library, or leave the option at 0",
                   name, SPARCL_VERSION_MAJOR, SPARCL_VERSION_MINOR, SPARCL_VERSION_PATCH));
 }
@@ -107,18 +115,22 @@ Status check_unknown(const std::string& name, const std::byte* extra, std::size_
 extern "C" {
 
 sparclResult_t sparclInternalReportError(sparclResult_t result, const char* text) {
-  return sparcl::api::guarded([&] { return sparcl::Status(static_cast<sparcl::Code>(result), text); });
+  return sparcl::api::guarded(
+      [&] { return sparcl::Status(static_cast<sparcl::Code>(result), text); });
 }
 
 sparclResult_t sparclGetVersion(int* version) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    if (version == nullptr) return sparcl::Status(sparcl::Code::kInvalidArgument, "sparclGetVersion: version is NULL");
+    if (version == nullptr)
+      return sparcl::Status(sparcl::Code::kInvalidArgument, "sparclGetVersion: version is NULL");
     *version = 10000 * SPARCL_VERSION_MAJOR + 100 * SPARCL_VERSION_MINOR + SPARCL_VERSION_PATCH;
     return sparcl::Status();
   });
 }
 
-const char* sparclGetErrorString(sparclResult_t result) { return sparcl::code_text(static_cast<sparcl::Code>(result)); }
+const char* sparclGetErrorString(sparclResult_t result) {
+  return sparcl::code_text(static_cast<sparcl::Code>(result));
+}
 
 const char* sparclGetLastError(sparclComm_t handle) {
   constexpr const char* kNoMemory = "no memory left";

@@ -14,8 +14,9 @@
 
 namespace sparcl::api {
 
-// Keeps the text of an error for sparclGetLastError on this thread, and, where comm is not nullptr, for other threads that ask with
-// this comm; the rank first. A success leaves the texts as they are.
+// Keeps the text of an error for sparclGetLastError on this thread, and, where comm is not nullptr,
+// for other threads that ask with this comm; the rank first. A success leaves the texts as they
+// are.
 sparclResult_t report_error(sparclComm* comm, const Status& status);
 
 // The text that report_error() keeps.
@@ -23,10 +24,12 @@ std::string error_text(const sparclComm* comm, const Status& status);
 // Keeps a text that was made before.
 sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text);
 
-// The same for the exception that is being handled. Its text is short where there is no memory for a longer one.
+// The same for the exception that is being handled. Its text is short where there is no memory for
+// a longer one.
 sparclResult_t report_exception(sparclComm* comm) noexcept;
 
-// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface. comm: as above.
+// Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface.
+// comm: as above.
 template <class Function>
 sparclResult_t without_exceptions(sparclComm* comm, Function&& function) noexcept {
   try {
@@ -40,8 +43,8 @@ sparclResult_t without_exceptions(sparclComm* comm, Function&& function) noexcep
   }
 }
 
-// An error with the C function's name before it. A success needs no memory: a call of a process that has none left still takes part,
-// and still ends what it is to end.
+// An error with the C function's name before it. A success needs no memory: a call of a process
+// that has none left still takes part, and still ends what it is to end.
 inline Status in_call(const char* name, Status status) {
   return status.ok() ? status : status.with_prefix(std::string(name) + ": ");
 }
@@ -52,9 +55,11 @@ sparclResult_t guarded(Function&& function) noexcept {
   return without_exceptions(nullptr, std::forward<Function>(function));
 }
 
-// A call with another handle: function(object) returns a Status. name: the C function's; its errors begin with it.
+// A call with another handle: function(object) returns a Status. name: the C function's; its errors
+// begin with it.
 template <class Object, class Function>
-sparclResult_t guarded_with(const char* name, Object* handle, const char* parameter, Function&& function) noexcept {
+sparclResult_t guarded_with(const char* name, Object* handle, const char* parameter,
+                            Function&& function) noexcept {
   return guarded([&]() -> Status {
     const Held<Object> held(handle, parameter);
     return in_call(name, held.status().ok() ? Status(function(*held)) : held.status());
@@ -63,7 +68,8 @@ sparclResult_t guarded_with(const char* name, Object* handle, const char* parame
 
 // A destroy function. check(object): whether it may go now.
 template <class Object, class Check>
-sparclResult_t destroy_handle(const char* name, Object* handle, const char* parameter, Check&& check) noexcept {
+sparclResult_t destroy_handle(const char* name, Object* handle, const char* parameter,
+                              Check&& check) noexcept {
   if (handle == nullptr) return sparclSuccess;
   return guarded([&]() -> Status {
     Held<Object> held(handle, parameter);
@@ -74,9 +80,11 @@ sparclResult_t destroy_handle(const char* name, Object* handle, const char* para
   });
 }
 
-// The same of what is a process's own: in a child of fork() it stays the parent's, and nothing is done.
+// The same of what is a process's own: in a child of fork() it stays the parent's, and nothing is
+// done.
 template <class Object, class IsOwn>
-sparclResult_t destroy_own(const char* name, Object* handle, const char* parameter, IsOwn&& is_own) noexcept {
+sparclResult_t destroy_own(const char* name, Object* handle, const char* parameter,
+                           IsOwn&& is_own) noexcept {
   if (handle == nullptr) return sparclSuccess;
   return guarded([&]() -> Status {
     Held<Object> held(handle, parameter);
@@ -86,7 +94,8 @@ sparclResult_t destroy_own(const char* name, Object* handle, const char* paramet
   });
 }
 
-// A call of a communicator, by one thread at a time (Entry): function(comm) returns a Status or a sparclResult_t.
+// A call of a communicator, by one thread at a time (Entry): function(comm) returns a Status or a
+// sparclResult_t.
 template <class Function>
 sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& function,
                           Entry::Purpose purpose = Entry::Purpose::kCall) noexcept {
@@ -105,27 +114,30 @@ sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& func
   });
 }
 
-// The same for a function(comm, entry) that any thread may call at any time (Entry::kQuestion): where comm is another one's its
-// text is this thread's alone.
+// The same for a function(comm, entry) that any thread may call at any time (Entry::kQuestion):
+// where comm is another one's its text is this thread's alone.
 template <class Function>
 sparclResult_t guarded_about(const char* name, sparclComm_t handle, Function&& function) noexcept {
   return without_exceptions(nullptr, [&]() -> sparclResult_t {
     const Held<sparclComm> comm(handle, "comm");
     if (!comm.status().ok()) return report_error(nullptr, in_call(name, comm.status()));
     const Entry entry(comm.get(), Entry::Purpose::kQuestion);
-    return report_error(entry.is_open() ? comm.get() : nullptr, in_call(name, function(*comm, entry)));
+    return report_error(entry.is_open() ? comm.get() : nullptr,
+                        in_call(name, function(*comm, entry)));
   });
 }
 
 // "config.size is 0: ..." of a struct that is `expected` bytes.
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected);
 
-// What a caller says of its struct's bytes. A caller of another time has more or fewer fields, but whole ones: each version of a
-// struct ends at a multiple of its alignment, which no field lies across.
+// What a caller says of its struct's bytes. A caller of another time has more or fewer fields, but
+// whole ones: each version of a struct ends at a multiple of its alignment, which no field lies
+// across.
 constexpr std::size_t kFieldBytes = 8;
 Status check_size(const std::string& name, std::size_t found, std::size_t expected);
 
-// `extra` bytes after the `known` ones of an input: an option that this library does not have is not one to ignore.
+// `extra` bytes after the `known` ones of an input: an option that this library does not have is
+// not one to ignore.
 Status check_unknown(const std::string& name, const std::byte* extra, std::size_t bytes);
 
 // Copies the part of a sized C struct that both sides know.
@@ -134,9 +146,10 @@ Status read_sized(const Struct* from, const char* name, Struct& into) {
   static_assert(alignof(Struct) == kFieldBytes);
   if (from == nullptr) return Status();
   const std::size_t size = from->size;
-  if (Status bad = check_size(std::string(name) + ".size", size, sizeof(Struct)); !bad.ok()) return bad;
+  SPARCL_RETURN_IF_ERROR(check_size(std::string(name) + ".size", size, sizeof(Struct)));
   const std::size_t known = size < sizeof(Struct) ? size : sizeof(Struct);
-  if (Status bad = check_unknown(name, reinterpret_cast<const std::byte*>(from) + known, size - known); !bad.ok()) return bad;
+  SPARCL_RETURN_IF_ERROR(
+      check_unknown(name, reinterpret_cast<const std::byte*>(from) + known, size - known));
   __builtin_memcpy(&into, from, known);
   into.size = sizeof(Struct);
   return Status();

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "src/sparse/selection/feedback_file.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/api/feedback_handle.hpp"
+#include "src/sparse/selection/feedback_file.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -18,13 +18,17 @@ using sparcl::api::guarded;
 using sparcl::api::guarded_with;
 using sparcl::sparse::Feedback;
 
-Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t count, DataType datatype) {
+Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t count,
+                                   DataType datatype) {
   const Feedback& feedback = given.feedback;
   if (feedback.count() != count || feedback.type() != datatype) {
-    return Status(Code::kInvalidArgument, fmt::format("the feedback is of {} elements of {}, the call of {} of {}",
-                                                      feedback.count(), info(feedback.type()).name, count, info(datatype).name));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("the feedback is of {} elements of {}, the call of {} of {}", feedback.count(),
+                    info(feedback.type()).name, count, info(datatype).name));
   }
-  if (given.calls_in_flight > 0) return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
+  if (given.calls_in_flight > 0)
+    return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
   return Status();
 }
 
@@ -32,7 +36,9 @@ namespace {
 
 Status check_idle_feedback(const sparclFeedback& feedback) {
   if (feedback.calls_in_flight == 0) return Status();
-  return Status(Code::kInvalidUsage, "a call with this feedback is in flight: wait for it, or destroy its communicator, first");
+  return Status(
+      Code::kInvalidUsage,
+      "a call with this feedback is in flight: wait for it, or destroy its communicator, first");
 }
 
 // Runs `use` on a feedback that no call is using.
@@ -74,7 +80,8 @@ sparclFeedbackStats_t stats_of(const Feedback& feedback) {
 
 extern "C" {
 
-sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_t count, sparclDataType_t datatype) {
+sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_t count,
+                                    sparclDataType_t datatype) {
   return create(__func__, feedback, [&]() -> Result<Feedback> {
     SPARCL_RETURN_IF_ERROR(sparcl::api::check_type(datatype));
     return Feedback::create(count, static_cast<sparcl::DataType>(datatype));
@@ -112,8 +119,8 @@ sparclResult_t sparclFeedbackStats(sparclFeedback_t feedback, sparclFeedbackStat
   });
 }
 
-sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void** residual, size_t* count,
-                                         sparclDataType_t* datatype) {
+sparclResult_t sparclFeedbackGetResidual(sparclFeedback_t feedback, const void** residual,
+                                         size_t* count, sparclDataType_t* datatype) {
   return with_idle(__func__, feedback, [&](Feedback& idle) -> Status {
     if (residual == nullptr) return Status(Code::kInvalidArgument, "residual is NULL");
     SPARCL_RETURN_IF_ERROR(idle.fetch());

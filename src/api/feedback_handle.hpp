@@ -4,15 +4,16 @@
 #include <atomic>
 #include <utility>
 
-#include "src/sparse/selection/feedback.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
+#include "src/sparse/selection/feedback.hpp"
 
 struct sparclFeedback {
   explicit sparclFeedback(sparcl::sparse::Feedback made) : feedback(std::move(made)) {}
   sparcl::api::OwnHandle<sparclFeedback> handle{this};
   sparcl::sparse::Feedback feedback;
-  std::atomic<int> calls_in_flight{0};  // at most one: a residual is one rank's, one call after the other
+  std::atomic<int> calls_in_flight{
+      0};  // at most one: a residual is one rank's, one call after the other
 };
 
 namespace sparcl::api {

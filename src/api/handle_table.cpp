@@ -12,8 +12,9 @@
 namespace sparcl::api {
 namespace {
 
-// A handle, from its low bits on: 0xA5, 4 bits of kind, 24 of slot, 28 of use. No address in user memory of x86-64 and AArch64 is
-// that odd and that high, but for its first uses: those begin at 2^27, so that the highest bit is set.
+// A handle, from its low bits on: 0xA5, 4 bits of kind, 24 of slot, 28 of use. No address in user
+// memory of x86-64 and AArch64 is that odd and that high, but for its first uses: those begin at
+// 2^27, so that the highest bit is set.
 constexpr unsigned kKindShift = 8, kSlotShift = 12, kUseShift = 36;
 constexpr std::uint64_t kMark = 0xA5, kKindMask = 0xF, kSlotMask = (1U << 24) - 1;
 constexpr std::uint32_t kFirstUse = 1U << 27, kLastUse = (1U << 28) - 1;
@@ -32,7 +33,8 @@ struct Slot {
   std::atomic<std::uint32_t> next_free{0};
 };
 
-// Blocks of slots are made as they are needed, and stay. Without locks: a child of fork() finds it usable at any time.
+// Blocks of slots are made as they are needed, and stay. Without locks: a child of fork() finds it
+// usable at any time.
 constexpr std::uint32_t kBlockSlots = 1024, kBlocks = (1U << 24) / kBlockSlots;
 using Block = std::array<Slot, kBlockSlots>;
 
@@ -50,16 +52,19 @@ struct Table {
     if (block.load(std::memory_order_acquire) == nullptr) {
       auto made = std::make_unique<Block>();
       Block* none = nullptr;
-      if (block.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) (void)made.release();
+      if (block.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel))
+        (void)made.release();
     }
     return *find(slot);
   }
   std::uint32_t take() {
     std::uint64_t first = free.load(std::memory_order_acquire);
     while (static_cast<std::uint32_t>(first) != 0) {
-      const std::uint32_t next = find(static_cast<std::uint32_t>(first))->next_free.load(std::memory_order_relaxed);
+      const std::uint32_t next =
+          find(static_cast<std::uint32_t>(first))->next_free.load(std::memory_order_relaxed);
       const std::uint64_t changed = (((first >> 32) + 1) << 32) | next;
-      if (free.compare_exchange_weak(first, changed, std::memory_order_acq_rel, std::memory_order_acquire))
+      if (free.compare_exchange_weak(first, changed, std::memory_order_acq_rel,
+                                     std::memory_order_acquire))
         return static_cast<std::uint32_t>(first);
     }
     const std::uint32_t slot = used.fetch_add(1, std::memory_order_relaxed);
@@ -71,7 +76,8 @@ struct Table {
     std::uint64_t first = free.load(std::memory_order_relaxed);
     do {
       find(slot)->next_free.store(static_cast<std::uint32_t>(first), std::memory_order_relaxed);
-    } while (!free.compare_exchange_weak(first, (((first >> 32) + 1) << 32) | slot, std::memory_order_acq_rel));
+    } while (!free.compare_exchange_weak(first, (((first >> 32) + 1) << 32) | slot,
+                                         std::memory_order_acq_rel));
   }
 };
 
@@ -81,7 +87,9 @@ Table& handle_table() {
   return *table;
 }
 
-std::uint32_t slot_of(HandleNumber handle) { return static_cast<std::uint32_t>((handle >> kSlotShift) & kSlotMask); }
+std::uint32_t slot_of(HandleNumber handle) {
+  return static_cast<std::uint32_t>((handle >> kSlotShift) & kSlotMask);
+}
 std::uint64_t use_of(HandleNumber handle) { return handle >> kUseShift; }
 
 struct KindWords {
@@ -90,10 +98,14 @@ struct KindWords {
   const char* ended_by;
 };
 constexpr std::array<KindWords, 7> kKindWords{{
-    {"sparclComm_t", "sparclCommInitMpi, sparclCommInitRank, sparclCommInitLocal or sparclCommShrink", "sparclCommDestroy"},
-    {"sparclRequest_t", "a non-blocking call", "sparclWait or sparclTest, which returned its result"},
+    {"sparclComm_t",
+     "sparclCommInitMpi, sparclCommInitRank, sparclCommInitLocal or sparclCommShrink",
+     "sparclCommDestroy"},
+    {"sparclRequest_t", "a non-blocking call",
+     "sparclWait or sparclTest, which returned its result"},
     {"sparclState_t", "sparclStateCreate", "sparclStateDestroy"},
-    {"sparclMask_t", "sparclMaskCreateIndices, sparclMaskCreateRandom or sparclMaskCreateBlocks", "sparclMaskDestroy"},
+    {"sparclMask_t", "sparclMaskCreateIndices, sparclMaskCreateRandom or sparclMaskCreateBlocks",
+     "sparclMaskDestroy"},
     {"sparclFeedback_t", "sparclFeedbackCreate or sparclFeedbackLoad", "sparclFeedbackDestroy"},
     {"sparclPublisher_t", "sparclPublisherCreate", "sparclPublisherDestroy"},
     {"sparclSubscriber_t", "sparclSubscriberCreate", "sparclSubscriberDestroy"},
@@ -102,15 +114,19 @@ constexpr std::array<KindWords, 7> kKindWords{{
 const KindWords& words_of(HandleKind kind) { return kKindWords[static_cast<std::size_t>(kind)]; }
 
 Status no_handle(HandleNumber handle, HandleKind kind, const char* parameter) {
-  return Status(Code::kInvalidArgument,
-                fmt::format("{} is {:#x}, which is no handle: give a {} as {} made it (is the variable set?)", parameter, handle,
-                            words_of(kind).type, words_of(kind).made_by));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{} is {:#x}, which is no handle: give a {} as {} made it (is the variable set?)",
+                  parameter, handle, words_of(kind).type, words_of(kind).made_by));
 }
 
 Status ended_handle(HandleKind kind, const char* parameter) {
-  return Status(Code::kInvalidUsage, fmt::format("{} has ended already, by {}: make a new {}, and set every copy of an ended handle "
-                                                 "to NULL",
-                                                 parameter, words_of(kind).ended_by, words_of(kind).type));
+  return Status(
+      Code::kInvalidUsage,
+      fmt::format(
+          "{} has ended already, by {}: make a new {}, and set every copy of an ended handle "
+          "to NULL",
+          parameter, words_of(kind).ended_by, words_of(kind).type));
 }
 
 constexpr int kClosingNaps = 2000;  // milliseconds
@@ -126,15 +142,17 @@ HandleNumber open_handle(HandleKind kind, void* object) {
   slot.object.store(object, std::memory_order_relaxed);
   const std::uint64_t use = use_in(slot.state.load(std::memory_order_relaxed));
   slot.state.store((use << kStateUseShift) | kIsOpen, std::memory_order_release);
-  return (use << kUseShift) | (std::uint64_t{number} << kSlotShift) | (static_cast<std::uint64_t>(kind) << kKindShift) | kMark;
+  return (use << kUseShift) | (std::uint64_t{number} << kSlotShift) |
+         (static_cast<std::uint64_t>(kind) << kKindShift) | kMark;
 }
 
 Result<void*> hold_handle(HandleNumber handle, HandleKind kind, const char* parameter) {
   if (handle == 0) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", parameter));
   const std::uint64_t found_kind = (handle >> kKindShift) & kKindMask;
-  Slot* const slot = (handle & 0xFF) == kMark && found_kind < kKindWords.size() && use_of(handle) >= kFirstUse
-                         ? handle_table().find(slot_of(handle))
-                         : nullptr;
+  Slot* const slot =
+      (handle & 0xFF) == kMark && found_kind < kKindWords.size() && use_of(handle) >= kFirstUse
+          ? handle_table().find(slot_of(handle))
+          : nullptr;
   if (slot == nullptr) return no_handle(handle, kind, parameter);
   std::uint64_t state = slot->state.load(std::memory_order_acquire);
   for (int naps = 0;;) {
@@ -142,20 +160,26 @@ Result<void*> hold_handle(HandleNumber handle, HandleKind kind, const char* para
     if (found_kind != static_cast<std::uint64_t>(kind)) {
       return Status(Code::kInvalidArgument,
                     fmt::format("{} is a {}: expected a {}, as {} made it", parameter,
-                                words_of(static_cast<HandleKind>(found_kind)).type, words_of(kind).type, words_of(kind).made_by));
+                                words_of(static_cast<HandleKind>(found_kind)).type,
+                                words_of(kind).type, words_of(kind).made_by));
     }
-    if (use_in(state) > use_of(handle) || (state & (kIsOpen | kIsClosing)) == 0) return ended_handle(kind, parameter);
+    if (use_in(state) > use_of(handle) || (state & (kIsOpen | kIsClosing)) == 0)
+      return ended_handle(kind, parameter);
     if ((state & kIsClosing) != 0) {
-      if (++naps > kClosingNaps) return Status(Code::kInvalidUsage, fmt::format("another thread destroys {}", parameter));
+      if (++naps > kClosingNaps)
+        return Status(Code::kInvalidUsage, fmt::format("another thread destroys {}", parameter));
       nap();
       state = slot->state.load(std::memory_order_acquire);
-    } else if (slot->state.compare_exchange_weak(state, state + kHolder, std::memory_order_acq_rel, std::memory_order_acquire)) {
+    } else if (slot->state.compare_exchange_weak(state, state + kHolder, std::memory_order_acq_rel,
+                                                 std::memory_order_acquire)) {
       return slot->object.load(std::memory_order_relaxed);
     }
   }
 }
 
-void hold_again(HandleNumber held) { handle_table().find(slot_of(held))->state.fetch_add(kHolder, std::memory_order_relaxed); }
+void hold_again(HandleNumber held) {
+  handle_table().find(slot_of(held))->state.fetch_add(kHolder, std::memory_order_relaxed);
+}
 
 void let_go(HandleNumber held) noexcept {
   handle_table().find(slot_of(held))->state.fetch_sub(kHolder, std::memory_order_release);

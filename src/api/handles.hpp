@@ -1,6 +1,7 @@
 #pragma once
-// From a caller's handles to the objects behind them, and back. A sparclX_t that a caller gave is no address (handle_table.hpp):
-// a Held looks it up, and keeps its object from being destroyed meanwhile.
+// From a caller's handles to the objects behind them, and back. A sparclX_t that a caller gave is
+// no address (handle_table.hpp): a Held looks it up, and keeps its object from being destroyed
+// meanwhile.
 
 #include <string>
 #include <utility>
@@ -19,7 +20,8 @@ constexpr HandleKind kind_of(const sparclFeedback*) { return HandleKind::kFeedba
 constexpr HandleKind kind_of(const sparclPublisher*) { return HandleKind::kPublisher; }
 constexpr HandleKind kind_of(const sparclSubscriber*) { return HandleKind::kSubscriber; }
 
-// The first member of an object that has handles: it has one while it lives, its destructor included.
+// The first member of an object that has handles: it has one while it lives, its destructor
+// included.
 template <class Object>
 class OwnHandle {
  public:
@@ -52,7 +54,9 @@ class Held {
     if (number_ != 0) hold_again(number_);
   }
   Held(Held&& other) noexcept
-      : number_(std::exchange(other.number_, 0)), object_(std::exchange(other.object_, nullptr)), status_(std::move(other.status_)) {}
+      : number_(std::exchange(other.number_, 0)),
+        object_(std::exchange(other.object_, nullptr)),
+        status_(std::move(other.status_)) {}
   Held& operator=(Held other) noexcept {
     std::swap(number_, other.number_);
     std::swap(object_, other.object_);
@@ -71,7 +75,8 @@ class Held {
   // InvalidUsage where another thread, or a call in flight, holds it, too.
   Status destroy(const char* parameter) {
     if (!close_handle(number_)) {
-      return Status(Code::kInvalidUsage, std::string("another thread is in a call with this ") + parameter + ": wait for its end");
+      return Status(Code::kInvalidUsage, std::string("another thread is in a call with this ") +
+                                             parameter + ": wait for its end");
     }
     number_ = 0;
     delete std::exchange(object_, nullptr);

@@ -1,5 +1,6 @@
 #pragma once
-// A wait of the replication service that may last: it is made in pieces, and between two of them a warning says what is missing.
+// A wait of the replication service that may last: it is made in pieces, and between two of them a
+// warning says what is missing.
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,8 @@
 
 namespace sparcl::api {
 
-// attempt(seconds) returns a Status or a Result: Timeout with the reason, if nothing came within so many seconds.
+// attempt(seconds) returns a Status or a Result: Timeout with the reason, if nothing came within so
+// many seconds.
 template <class Attempt>
 auto wait_long(const char* name, double seconds, Attempt&& attempt) {
   using Clock = std::chrono::steady_clock;

@@ -33,14 +33,17 @@ sparclResult_t create(const char* function, sparclMask_t* mask, Make&& make) {
 
 Status check_idle_mask(const sparclMask& mask) {
   if (mask.calls_in_flight == 0) return Status();
-  return Status(Code::kInvalidUsage, "a call with this mask is in flight: wait for it, or destroy its communicator, first");
+  return Status(
+      Code::kInvalidUsage,
+      "a call with this mask is in flight: wait for it, or destroy its communicator, first");
 }
 
 }  // namespace
 
 extern "C" {
 
-sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz, size_t count) {
+sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indices, size_t nnz,
+                                       size_t count) {
   return create(__func__, mask, [&]() -> Result<Mask> {
     SPARCL_RETURN_IF_ERROR(sparcl::api::check_array("nnz", nnz, sizeof(uint64_t)));
     if (nnz > 0 && indices == nullptr) return Status(Code::kInvalidArgument, "indices is NULL");
@@ -48,11 +51,13 @@ sparclResult_t sparclMaskCreateIndices(sparclMask_t* mask, const uint64_t* indic
   });
 }
 
-sparclResult_t sparclMaskCreateRandom(sparclMask_t* mask, size_t count, double density, uint64_t seed) {
+sparclResult_t sparclMaskCreateRandom(sparclMask_t* mask, size_t count, double density,
+                                      uint64_t seed) {
   return create(__func__, mask, [&] { return Mask::random(count, density, seed); });
 }
 
-sparclResult_t sparclMaskCreateBlocks(sparclMask_t* mask, size_t count, size_t block, double density, uint64_t seed) {
+sparclResult_t sparclMaskCreateBlocks(sparclMask_t* mask, size_t count, size_t block,
+                                      double density, uint64_t seed) {
   return create(__func__, mask, [&] { return Mask::random_blocks(count, block, density, seed); });
 }
 
@@ -65,12 +70,15 @@ sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step) {
   });
 }
 
-sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices, size_t capacity, size_t* nnz) {
+sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices, size_t capacity,
+                                    size_t* nnz) {
   return guarded_with(__func__, mask, "mask", [&](const sparclMask& own) -> Status {
     if (nnz == nullptr) return Status(Code::kInvalidArgument, "nnz is NULL");
     *nnz = own.mask.size();
     if (indices == nullptr) return Status();
-    if (*nnz > capacity) return Status(Code::kTruncated, fmt::format("{} indices do not fit a capacity of {}", *nnz, capacity));
+    if (*nnz > capacity)
+      return Status(Code::kTruncated,
+                    fmt::format("{} indices do not fit a capacity of {}", *nnz, capacity));
     own.mask.write_indices(indices);
     return Status();
   });

@@ -4,15 +4,16 @@
 #include <atomic>
 #include <utility>
 
-#include "src/sparse/mask/device_masks.hpp"
-#include "src/sparse/mask/mask.hpp"
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
+#include "src/sparse/mask/device_masks.hpp"
+#include "src/sparse/mask/mask.hpp"
 
 struct sparclMask {
   sparcl::api::OwnHandle<sparclMask> handle{this};
   explicit sparclMask(sparcl::sparse::Mask made) : mask(std::move(made)) {}
   sparcl::sparse::Mask mask;
   sparcl::sparse::DeviceMasks on_devices;
-  std::atomic<int> calls_in_flight{0};  // of all communicators: ranks that are threads may share a mask
+  std::atomic<int> calls_in_flight{
+      0};  // of all communicators: ranks that are threads may share a mask
 };

@@ -22,9 +22,9 @@ Status write_what_differs(model::DeviceTensors& mirror, sparclStream_t stream) {
 
 Status read_mirror(sparclState& state, sparclStream_t stream) {
   if (state.mirror == nullptr) {
-    Result<std::unique_ptr<model::DeviceTensors>> made = state.make_mirror(kernels::cpu_kernels());
-    if (!made.ok()) return made.status();
-    state.mirror = std::move(*made);
+    SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceTensors> made,
+                            state.make_mirror(kernels::cpu_kernels()));
+    state.mirror = std::move(made);
   }
   const StageRange range("copy from the device");
   if (!state.is_mirror_ahead) return state.mirror->read(stream);
@@ -42,7 +42,8 @@ Status write_mirror(sparclState& state, bool is_root, sparclStream_t stream) {
   if (status.ok()) return status;
   state.is_mirror_ahead = !is_root || state.mirror->is_torn();
   if (is_root) return status.with_prefix("the update was made, but not adopted: ");
-  return status.with_prefix("the update was made, and this rank's next one gives the tensors what they lack of it: ");
+  return status.with_prefix(
+      "the update was made, and this rank's next one gives the tensors what they lack of it: ");
 }
 
 }  // namespace sparcl::api

@@ -1,14 +1,17 @@
 #pragma once
-// Updates of states with tensors in device memory by way of the host: the call works on their mirror.
+// Updates of states with tensors in device memory by way of the host: the call works on their
+// mirror.
 
 #include "src/api/state.hpp"
 
 namespace sparcl::api {
 
-// The mirror becomes what the tensors hold; those that could not be given what the last update brought get it now. (A root's
-// would be sent as they are, and, should that fail, be a base that they are not: check_complete().)
+// The mirror becomes what the tensors hold; those that could not be given what the last update
+// brought get it now. (A root's would be sent as they are, and, should that fail, be a base that
+// they are not: check_complete().)
 Status read_mirror(sparclState& state, sparclStream_t stream);
-// After an update that was made: the tensors become what the mirror holds. An error says what they lack.
+// After an update that was made: the tensors become what the mirror holds. An error says what they
+// lack.
 Status write_mirror(sparclState& state, bool is_root, sparclStream_t stream);
 
 }  // namespace sparcl::api

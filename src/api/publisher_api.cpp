@@ -30,11 +30,15 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   if (all.queue < 0 || all.queue > kMostQueued) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64", all.queue, kMostQueued));
+                  fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64",
+                              all.queue, kMostQueued));
   }
-  if (all.reserved != 0) return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: must be 0", all.reserved));
+  if (all.reserved != 0)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.reserved = {}: must be 0", all.reserved));
   if (all.key_path != nullptr && *all.key_path == '\0')
-    return Status(Code::kInvalidArgument, "options.key_path is empty: give the key's file, or NULL to sign nothing");
+    return Status(Code::kInvalidArgument,
+                  "options.key_path is empty: give the key's file, or NULL to sign nothing");
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);
@@ -46,43 +50,47 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   return options;
 }
 
-// Runs `use` on a publisher of this process. In a child of fork() a lock of the parent's may be held by a thread that is not there.
+// Runs `use` on a publisher of this process. In a child of fork() a lock of the parent's may be
+// held by a thread that is not there.
 template <class Use>
 sparclResult_t with_publisher(const char* name, sparclPublisher_t publisher, Use&& use) {
-  return sparcl::api::guarded_with(name, publisher, "publisher", [&](sparclPublisher& own) -> Status {
-    if (own.publisher->is_own_process()) return use(own);
-    return Status(Code::kInvalidUsage,
-                  "this publisher belongs to the parent process: a child of fork() cannot use it: make another one in the child");
-  });
+  return sparcl::api::guarded_with(
+      name, publisher, "publisher", [&](sparclPublisher& own) -> Status {
+        if (own.publisher->is_own_process()) return use(own);
+        return Status(Code::kInvalidUsage,
+                      "this publisher belongs to the parent process: a child of fork() cannot use "
+                      "it: make another one in the child");
+      });
 }
 
-Status create(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* given) {
+Status create(sparclPublisher_t* publisher, sparclState_t state,
+              const sparclPublisherOptions_t* given) {
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
-  const Result<PublisherOptions> options = read_publisher_options(given);
-  if (!options.ok()) return options.status();
-  Result<std::unique_ptr<AttachedState>> attached =
-      AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead);
-  if (!attached.ok()) return attached.status();
+  SPARCL_ASSIGN_OR_RETURN(const PublisherOptions options, read_publisher_options(given));
+  SPARCL_ASSIGN_OR_RETURN(
+      std::unique_ptr<AttachedState> attached,
+      AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead));
   auto made = std::make_unique<sparclPublisher>();
-  made->attached = std::move(*attached);
-  Result<std::unique_ptr<Publisher>> opened = Publisher::create(made->attached->view(), *options);
-  if (!opened.ok()) return opened.status();
-  made->publisher = std::move(*opened);
+  made->attached = std::move(attached);
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<Publisher> opened,
+                          Publisher::create(made->attached->view(), options));
+  made->publisher = std::move(opened);
   *publisher = made.release()->handle.get();
   return {};
 }
 
 Status publish(sparclPublisher& publisher, std::uint64_t version) {
   sparclState& state = publisher.attached->state();
-  if (version == 0) return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
+  if (version == 0)
+    return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
   SPARCL_RETURN_IF_ERROR(state.check_complete());
   const AttachedState::Reading reading(*publisher.attached);
-  const Result<Publisher::PublishReport> report = publisher.publisher->publish(version, state.hints());
-  if (!report.ok()) return report.status();
+  SPARCL_ASSIGN_OR_RETURN(const Publisher::PublishReport report,
+                          publisher.publisher->publish(version, state.hints()));
   state.marks.clear();
   state.version = version;
   const std::lock_guard lock(publisher.reporting);
-  publisher.last_report = *report;
+  publisher.last_report = report;
   return {};
 }
 
@@ -102,15 +110,17 @@ Status report_last(sparclPublisher& publisher, sparclReport_t* report) {
 Status wait(const sparclPublisher& publisher, std::uint64_t version, int acks, double seconds) {
   if (acks < 0) return Status(Code::kInvalidArgument, fmt::format("acks is {}", acks));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  return sparcl::api::wait_long("sparclPublisherWait", seconds,
-                                [&](double piece) { return publisher.publisher->wait(version, acks, piece); });
+  return sparcl::api::wait_long("sparclPublisherWait", seconds, [&](double piece) {
+    return publisher.publisher->wait(version, acks, piece);
+  });
 }
 
 // As much as fits, and how much there is.
 Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name) {
   if (into == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name));
   if (capacity <= text.size()) {
-    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name, capacity, text.size() + 1));
+    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name,
+                                                capacity, text.size() + 1));
   }
   std::memcpy(into, text.c_str(), text.size() + 1);
   return {};
@@ -120,8 +130,10 @@ Status copy_text(const std::string& text, char* into, std::size_t capacity, cons
 
 extern "C" {
 
-sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state, const sparclPublisherOptions_t* options) {
-  return guarded([&] { return create(publisher, state, options).with_prefix("sparclPublisherCreate: "); });
+sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
+                                     const sparclPublisherOptions_t* options) {
+  return guarded(
+      [&] { return create(publisher, state, options).with_prefix("sparclPublisherCreate: "); });
 }
 
 sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity) {
@@ -131,14 +143,19 @@ sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address
 }
 
 sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version) {
-  return with_publisher(__func__, publisher, [&](sparclPublisher& own) { return publish(own, version); });
+  return with_publisher(__func__, publisher,
+                        [&](sparclPublisher& own) { return publish(own, version); });
 }
 
-sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks, double seconds) {
-  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) { return wait(own, version, acks, seconds); });
+sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version, int acks,
+                                   double seconds) {
+  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) {
+    return wait(own, version, acks, seconds);
+  });
 }
 
-sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected, int* holding) {
+sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version, int* connected,
+                                    int* holding) {
   return with_publisher(__func__, publisher, [&](const sparclPublisher& own) -> Status {
     const Publisher::Count count = own.publisher->count(version);
     if (connected != nullptr) *connected = count.connected;
@@ -148,12 +165,14 @@ sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t versio
 }
 
 sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report) {
-  return with_publisher(__func__, publisher, [&](sparclPublisher& own) { return report_last(own, report); });
+  return with_publisher(__func__, publisher,
+                        [&](sparclPublisher& own) { return report_last(own, report); });
 }
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {
-  return sparcl::api::destroy_own(__func__, publisher, "publisher",
-                                  [](const sparclPublisher& own) { return own.publisher->is_own_process(); });
+  return sparcl::api::destroy_own(__func__, publisher, "publisher", [](const sparclPublisher& own) {
+    return own.publisher->is_own_process();
+  });
 }
 
 }  // extern "C"

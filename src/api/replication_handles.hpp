@@ -19,14 +19,17 @@
 
 namespace sparcl::api {
 
-// A state while it is published or kept: it must not be destroyed, nor changed by another part of the library.
+// A state while it is published or kept: it must not be destroyed, nor changed by another part of
+// the library.
 class AttachedState {
  public:
-  // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device memory it works on their mirror.
+  // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device
+  // memory it works on their mirror.
   enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
   static Result<std::unique_ptr<AttachedState>> attach(const Held<sparclState>& state, Use use);
-  // A subscriber is there, and writes the tensors from now on: what updates of a communicator have left is past.
+  // A subscriber is there, and writes the tensors from now on: what updates of a communicator have
+  // left is past.
   void begin_writing();
   // The mirror's, nullptr where no tensor is in device memory.
   model::DeviceTensors* mirrored() const { return mirrored_.get(); }
@@ -37,7 +40,8 @@ class AttachedState {
   sparclState& state() const { return state_; }
   const replication::ReplicatedState& view() const { return view_; }
 
-  // Around what reads the tensors. What is in device memory is read behind what its default stream holds when this is made.
+  // Around what reads the tensors. What is in device memory is read behind what its default stream
+  // holds when this is made.
   class Reading {
    public:
     explicit Reading(AttachedState& attached) : attached_(attached) {
@@ -62,8 +66,9 @@ class AttachedState {
   sparclState& state_;
   std::vector<std::byte*> arrays_;  // of the tensors that the host reaches
   std::vector<std::byte> schema_;
-  std::unique_ptr<WorkerPool> workers_;                // where there is more than one thread
-  std::optional<codec::BlockMap> lying_;               // the tensors as they lie in device memory: masters are float32
+  std::unique_ptr<WorkerPool> workers_;  // where there is more than one thread
+  std::optional<codec::BlockMap>
+      lying_;  // the tensors as they lie in device memory: masters are float32
   std::unique_ptr<model::DeviceTensorSource> device_;  // of these
   std::unique_ptr<codec::CastSource> masters_;         // here and there
   std::unique_ptr<codec::RoutedSource> sources_;       // both of these

@@ -19,17 +19,20 @@ constexpr int kStepsPerTest = 32;
 Status complete(sparclRequest& request) {
   sparclComm& comm = *request.comm;
   Status status = request.task.result();
-  // An exception inside the call: the peers know nothing of it. What it leaves is a communicator that is of no use, and says so.
+  // An exception inside the call: the peers know nothing of it. What it leaves is a communicator
+  // that is of no use, and says so.
   if (!status.ok() && status.scope() == Scope::kComm) {
     comm.engine.fail(status, comm.transport->rank());
     status = comm.engine.health();
   }
   if (!comm.engine.health().ok()) comm.join_healths();  // what streams hold of it ends, too
   request.call->complete(status);
-  comm.trail.end(request.number, status.code(), request.report.traffic.bytes_sent, request.report.traffic.bytes_received);
+  comm.trail.end(request.number, status.code(), request.report.traffic.bytes_sent,
+                 request.report.traffic.bytes_received);
   if (!request.call->loss().ok()) request.report.applied = false;
   // That of the exchange was made before it, too.
-  request.report.seconds_predicted = request.expected_s.value_or(first_guess(request.work, request.report.seconds_predicted));
+  request.report.seconds_predicted =
+      request.expected_s.value_or(first_guess(request.work, request.report.seconds_predicted));
   if (status.ok()) comm.predictor.learn(request.work, request.report.seconds);
   comm.last_report = request.report;
   if (status.ok()) {
@@ -39,7 +42,8 @@ Status complete(sparclRequest& request) {
   return request.arrays.give_back(std::move(status));
 }
 
-// The same; then the request keeps nothing of the comm. If an exception leaves this rank's end of the call undone the comm ends.
+// The same; then the request keeps nothing of the comm. If an exception leaves this rank's end of
+// the call undone the comm ends.
 Status settle(sparclRequest& request) {
   std::erase(request.comm->pending, &request);
   Status status;
@@ -75,8 +79,8 @@ sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   return report_error(comm, settle(*request));
 }
 
-// An exception outside the call's own coroutine: the call ends with the communicator. If that is interrupted, too, the request
-// stays with the communicator, whose end ends it.
+// An exception outside the call's own coroutine: the call ends with the communicator. If that is
+// interrupted, too, the request stays with the communicator, whose end ends it.
 sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const Status& why) {
   sparclRequest* const kept = request.release();
   kept->handle.reset();  // no caller has it
@@ -87,7 +91,8 @@ sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const Status& w
 }
 
 // The request ends: its caller gets the result.
-sparclResult_t hand_over(Held<sparclRequest> held, sparclComm* comm, sparclRequest_t* request, sparclReport_t* report) {
+sparclResult_t hand_over(Held<sparclRequest> held, sparclComm* comm, sparclRequest_t* request,
+                         sparclReport_t* report) {
   Outcome outcome = held->outcome;
   if (const Status gone = held.destroy("request"); !gone.ok()) return report_error(comm, gone);
   *request = nullptr;
@@ -95,24 +100,28 @@ sparclResult_t hand_over(Held<sparclRequest> held, sparclComm* comm, sparclReque
   return report_text(comm, outcome.result, std::move(outcome.text));
 }
 
-// Runs use(comm, request) in the request's communicator, which says whether the call's task is done. A request that has outlived
-// its communicator has its outcome already.
+// Runs use(comm, request) in the request's communicator, which says whether the call's task is
+// done. A request that has outlived its communicator has its outcome already.
 template <class Use>
-sparclResult_t with_request(const char* name, sparclRequest_t* request, const Status& arguments, sparclReport_t* report, Use&& use) {
+sparclResult_t with_request(const char* name, sparclRequest_t* request, const Status& arguments,
+                            sparclReport_t* report, Use&& use) {
   return guarded([&]() -> sparclResult_t {
     const auto answer = [&](sparclComm* comm, const Status& status) {
       return report_error(comm, status.with_prefix(std::string(name) + ": "));
     };
-    if (request == nullptr) return answer(nullptr, Status(Code::kInvalidArgument, "request is NULL"));
+    if (request == nullptr)
+      return answer(nullptr, Status(Code::kInvalidArgument, "request is NULL"));
     if (*request == nullptr) return answer(nullptr, arguments);
     Held<sparclRequest> held(*request, "request");
     if (!held.status().ok()) return answer(nullptr, held.status());
     const Held<sparclComm> comm(held->comm_handle, "the request's communicator");
     const Entry entry(comm.get());
     if (held->is_settled.load(std::memory_order_acquire)) {
-      return arguments.ok() ? hand_over(std::move(held), nullptr, request, report) : answer(nullptr, arguments);
+      return arguments.ok() ? hand_over(std::move(held), nullptr, request, report)
+                            : answer(nullptr, arguments);
     }
-    if (!comm.status().ok() || !entry.is_open()) return answer(nullptr, comm.status().ok() ? entry.refusal() : comm.status());
+    if (!comm.status().ok() || !entry.is_open())
+      return answer(nullptr, comm.status().ok() ? entry.refusal() : comm.status());
     return without_exceptions(comm.get(), [&]() -> sparclResult_t {
       if (!arguments.ok()) return answer(comm.get(), arguments);
       if (!use(*comm, *held)) return sparclSuccess;
@@ -125,7 +134,8 @@ sparclResult_t with_request(const char* name, sparclRequest_t* request, const St
 
 }  // namespace
 
-sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request, DeviceArrays arrays) {
+sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request,
+                      DeviceArrays arrays) {
   auto made = std::make_unique<sparclRequest>();
   if (request != nullptr) made->handle.emplace(made.get());
   made->comm = comm;
@@ -179,7 +189,8 @@ using sparcl::Status;
 extern "C" {
 
 sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* report) {
-  const Status arguments = done == nullptr ? Status(Code::kInvalidArgument, "done is NULL") : sparcl::api::check_report(report);
+  const Status arguments = done == nullptr ? Status(Code::kInvalidArgument, "done is NULL")
+                                           : sparcl::api::check_report(report);
   const auto move_on = [](sparclComm& comm, const sparclRequest& pending) {
     for (int i = 0; i < sparcl::api::kStepsPerTest && !pending.task.done(); ++i) {
       if (!comm.engine.step()) break;
@@ -187,7 +198,8 @@ sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparclReport_t* r
     if (!pending.task.done()) comm.transport->leave_waiting();
     return pending.task.done();
   };
-  const sparclResult_t result = sparcl::api::with_request(__func__, request, arguments, report, move_on);
+  const sparclResult_t result =
+      sparcl::api::with_request(__func__, request, arguments, report, move_on);
   if (done != nullptr && request != nullptr) *done = *request == nullptr ? 1 : 0;
   return result;
 }

@@ -12,10 +12,10 @@
 #include "sparcl/sparcl.h"
 #include "src/api/confirmed.hpp"
 #include "src/api/handles.hpp"
-#include "src/gpu/device_stream.hpp"
 #include "src/base/memory_space.hpp"
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/model/device_tensors.hpp"
 #include "src/model/schema.hpp"
 
@@ -44,7 +44,8 @@ struct sparclState {
   sparcl::model::Schema schema;
   std::vector<std::byte*> data;
   std::vector<sparcl::MemorySpace> spaces;  // of `data`, or of a master
-  std::vector<const float*> masters;        // empty, or one a tensor: what it is rounded from where `data` is nullptr
+  std::vector<const float*>
+      masters;  // empty, or one a tensor: what it is rounded from where `data` is nullptr
   std::vector<sparcl::api::Marks> marks;
   std::vector<sparcl::api::TensorRole> roles;  // empty, or one a tensor
 
@@ -54,30 +55,35 @@ struct sparclState {
   sparcl::collectives::broadcast::PartList parts;
 
   std::uint64_t version = 0;
-  std::uint64_t received_from = 0;  // the communicator of the last update that this rank received (sparclComm::id)
+  std::uint64_t received_from =
+      0;  // the communicator of the last update that this rank received (sparclComm::id)
   std::uint64_t updated_to = 0;  // the version of the last update that this rank sent or received
-  // Of the state that the last update led to, from one update to the next in O(changed). A root's next update is named by it, and
-  // the others check that the update leads where it says. What the caller writes by himself is not in it: it proves nothing of the
-  // bytes, as sparclStateHash does, and where it does not fit an update's base it is left out.
+  // Of the state that the last update led to, from one update to the next in O(changed). A root's
+  // next update is named by it, and the others check that the update leads where it says. What the
+  // caller writes by himself is not in it: it proves nothing of the bytes, as sparclStateHash does,
+  // and where it does not fit an update's base it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
-  // Of tensors in device memory, from the first update on; and whether they lack what the last one brought it.
+  // Of tensors in device memory, from the first update on; and whether they lack what the last one
+  // brought it.
   std::unique_ptr<sparcl::model::DeviceTensors> mirror;
   bool is_mirror_ahead = false;
-  // An update failed while it was written to them, and nobody knows what they lack: they are no version until one has come that
-  // writes all.
+  // An update failed while it was written to them, and nobody knows what they lack: they are no
+  // version until one has come that writes all.
   bool is_torn = false;
-  std::shared_ptr<const sparcl::gpu::DeviceEvent> written_until;  // a stream that is stuck may still write them until then
+  std::shared_ptr<const sparcl::gpu::DeviceEvent>
+      written_until;  // a stream that is stuck may still write them until then
   std::atomic<bool> in_flight{false};
   std::atomic<bool> is_attached{false};  // it has a publisher or a subscriber
   bool is_subscribed = false;            // a subscriber, which writes the tensors
-  sparcl::api::Confirmed confirmed;  // root only
+  sparcl::api::Confirmed confirmed;      // root only
 
   void freeze();
   bool has_device_memory() const;
   // One a tensor: where it lies in memory of that kind, else nullptr.
   std::vector<std::byte*> data_in(sparcl::MemorySpace space) const;
   // Once it is frozen.
-  sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(const sparcl::kernels::KernelSet& kernels) const;
+  sparcl::Result<std::unique_ptr<sparcl::model::DeviceTensors>> make_mirror(
+      const sparcl::kernels::KernelSet& kernels) const;
   // InvalidUsage while a broadcast reads or writes it.
   sparcl::Status check_idle() const;
   // InvalidUsage while a stream that is stuck may still write the tensors.
@@ -86,8 +92,8 @@ struct sparclState {
   sparcl::Status check_complete() const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
-  // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr where all is to be compared; empty
-  // if that is so of all. Valid until the state changes.
+  // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr
+  // where all is to be compared; empty if that is so of all. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
   sparcl::api::TensorRole& role(std::size_t tensor);
   sparcl::Result<std::size_t> find(const char* name) const;  // the first of this name

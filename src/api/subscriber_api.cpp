@@ -26,46 +26,54 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   SubscriberOptions options;
   options.double_buffer = all.double_buffer != 0;
   if (all.model_id != nullptr) options.model_id = all.model_id;
-  if (all.trust_path != nullptr && *all.trust_path == '\0')  // an unset variable must not turn signatures off
+  if (all.trust_path != nullptr &&
+      *all.trust_path == '\0')  // an unset variable must not turn signatures off
     return Status(Code::kInvalidArgument,
-                  "options.trust_path is empty: give the file of trusted keys, or NULL to ask for no signatures");
+                  "options.trust_path is empty: give the file of trusted keys, or NULL to ask for "
+                  "no signatures");
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
   if (all.record_path != nullptr) options.record_path = all.record_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
-  if (all.on_swap != nullptr) options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) { swap(version, arg); };
+  if (all.on_swap != nullptr)
+    options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) {
+      swap(version, arg);
+    };
   return options;
 }
 
-// Runs `use` on a subscriber of this process. In a child of fork() a lock of the parent's may be held by a thread that is not
-// there.
+// Runs `use` on a subscriber of this process. In a child of fork() a lock of the parent's may be
+// held by a thread that is not there.
 template <class Use>
 sparclResult_t with_subscriber(const char* name, sparclSubscriber_t subscriber, Use&& use) {
-  return sparcl::api::guarded_with(name, subscriber, "subscriber", [&](sparclSubscriber& own) -> Status {
-    if (own.subscriber->is_own_process()) return use(own);
-    return Status(Code::kInvalidUsage,
-                  "this subscriber belongs to the parent process: a child of fork() cannot use it: make another one in the child");
-  });
+  return sparcl::api::guarded_with(
+      name, subscriber, "subscriber", [&](sparclSubscriber& own) -> Status {
+        if (own.subscriber->is_own_process()) return use(own);
+        return Status(Code::kInvalidUsage,
+                      "this subscriber belongs to the parent process: a child of fork() cannot use "
+                      "it: make another one in the child");
+      });
 }
 
-Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address, const sparclSubscriberOptions_t* given) {
+Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address,
+              const sparclSubscriberOptions_t* given) {
   if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
   if (address == nullptr) return Status(Code::kInvalidArgument, "address is NULL");
-  Result<SubscriberOptions> options = read_subscriber_options(given);
-  if (!options.ok()) return options.status();
+  SPARCL_ASSIGN_OR_RETURN(SubscriberOptions options, read_subscriber_options(given));
   const Held<sparclState> held(state, "state");
   SPARCL_RETURN_IF_ERROR(held.status());
   SPARCL_RETURN_IF_ERROR(held->check_in_memory());
-  Result<std::unique_ptr<AttachedState>> attached = AttachedState::attach(held, AttachedState::Use::kWrite);
-  if (!attached.ok()) return attached.status();
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<AttachedState> attached,
+                          AttachedState::attach(held, AttachedState::Use::kWrite));
   auto made = std::make_unique<sparclSubscriber>();
-  made->attached = std::move(*attached);
-  made->has_buffers = options->double_buffer;
-  if (made->attached->mirrored() != nullptr && std::exchange(options->double_buffer, false)) {  // the mirror has none
+  made->attached = std::move(attached);
+  made->has_buffers = options.double_buffer;
+  if (made->attached->mirrored() != nullptr &&
+      std::exchange(options.double_buffer, false)) {  // the mirror has none
     SPARCL_RETURN_IF_ERROR(made->attached->mirrored()->make_second_set());
   }
-  Result<std::unique_ptr<Subscriber>> opened = Subscriber::create(made->attached->view(), address, *options);
-  if (!opened.ok()) return opened.status();
-  made->subscriber = std::move(*opened);
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<Subscriber> opened,
+                          Subscriber::create(made->attached->view(), address, options));
+  made->subscriber = std::move(opened);
   made->attached->begin_writing();
   *subscriber = made.release()->handle.get();
   return {};
@@ -74,7 +82,8 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
 Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<Subscriber::Swap> swap =
-      sparcl::api::wait_long("sparclSubscriberNext", seconds, [&](double piece) { return subscriber.subscriber->next(piece); });
+      sparcl::api::wait_long("sparclSubscriberNext", seconds,
+                             [&](double piece) { return subscriber.subscriber->next(piece); });
   sparclState& state = subscriber.attached->state();
   const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   if (!swap.ok()) {
@@ -93,10 +102,11 @@ Status tensor(const sparclSubscriber& subscriber, std::size_t i, const void** da
   if (data == nullptr) return Status(Code::kInvalidArgument, "data is NULL");
   const std::size_t tensors = subscriber.attached->state().data.size();
   if (i >= tensors) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in the order "
-                              "in which they were added",
-                              i, tensors));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in the order "
+                    "in which they were added",
+                    i, tensors));
   }
   const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   *data = mirrored != nullptr ? mirrored->shown(i) : subscriber.subscriber->array(i);
@@ -107,16 +117,22 @@ Status tensor(const sparclSubscriber& subscriber, std::size_t i, const void** da
 
 extern "C" {
 
-sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclState_t state, const char* address,
+sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclState_t state,
+                                      const char* address,
                                       const sparclSubscriberOptions_t* options) {
-  return guarded([&] { return create(subscriber, state, address, options).with_prefix("sparclSubscriberCreate: "); });
+  return guarded([&] {
+    return create(subscriber, state, address, options).with_prefix("sparclSubscriberCreate: ");
+  });
 }
 
-sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds, uint64_t* version) {
-  return with_subscriber(__func__, subscriber, [&](sparclSubscriber& own) { return next(own, seconds, version); });
+sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,
+                                    uint64_t* version) {
+  return with_subscriber(__func__, subscriber,
+                         [&](sparclSubscriber& own) { return next(own, seconds, version); });
 }
 
-sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held, uint64_t* newest) {
+sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held,
+                                       uint64_t* newest) {
   return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) -> Status {
     const Subscriber::Versions versions = own.subscriber->versions();
     if (held != nullptr) *held = versions.held;
@@ -126,16 +142,19 @@ sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* 
 }
 
 sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, const void** data) {
-  return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) { return tensor(own, i, data); });
+  return with_subscriber(__func__, subscriber,
+                         [&](const sparclSubscriber& own) { return tensor(own, i, data); });
 }
 
 sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {
-  return with_subscriber(__func__, subscriber, [&](const sparclSubscriber& own) { return own.subscriber->pin(version); });
+  return with_subscriber(__func__, subscriber,
+                         [&](const sparclSubscriber& own) { return own.subscriber->pin(version); });
 }
 
 sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {
-  return sparcl::api::destroy_own(__func__, subscriber, "subscriber",
-                                  [](const sparclSubscriber& own) { return own.subscriber->is_own_process(); });
+  return sparcl::api::destroy_own(
+      __func__, subscriber, "subscriber",
+      [](const sparclSubscriber& own) { return own.subscriber->is_own_process(); });
 }
 
 }  // extern "C"

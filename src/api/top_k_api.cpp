@@ -1,4 +1,5 @@
-// The top-k all-reduce behind the C interface. Bad arguments do not return early: the rank takes part with its refusal.
+// The top-k all-reduce behind the C interface. Bad arguments do not return early: the rank takes
+// part with its refusal.
 #include <fmt/format.h>
 
 #include <array>
@@ -22,23 +23,31 @@ namespace {
 class TopKRequest final : public Call {
  public:
   // feedback: may be of no object.
-  TopKRequest(collectives::top_k::TopKCall call, Held<sparclFeedback> feedback) : call_(std::move(call)) {
+  TopKRequest(collectives::top_k::TopKCall call, Held<sparclFeedback> feedback)
+      : call_(std::move(call)) {
     if (!call_.refusal.ok() || feedback.get() == nullptr) return;
     feedback_ = std::move(feedback);
     call_.feedback = &feedback_->feedback;
     ++feedback_->calls_in_flight;
   }
   ~TopKRequest() override { let_go(); }
-  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
-    return call_.is_between_gpus ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
-                                 : collectives::top_k::all_reduce_top_k(context, number, call_, report);
+  comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                 comm::CallReport& report) override {
+    return call_.is_between_gpus
+               ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
+               : collectives::top_k::all_reduce_top_k(context, number, call_, report);
   }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceTopK", .count = call_.count, .datatype = static_cast<int>(call_.datatype)};
+    return {.operation = "AllReduceTopK",
+            .count = call_.count,
+            .datatype = static_cast<int>(call_.datatype)};
   }
   CallWork work() const override {
-    constexpr std::array kModes{"AllReduceTopK, union", "AllReduceTopK, selected", "AllReduceTopK, global"};
-    return {.operation = kModes[static_cast<std::size_t>(call_.mode)], .elements = call_.count * element_bytes(call_.datatype) / 4, .entries = call_.k};
+    constexpr std::array kModes{"AllReduceTopK, union", "AllReduceTopK, selected",
+                                "AllReduceTopK, global"};
+    return {.operation = kModes[static_cast<std::size_t>(call_.mode)],
+            .elements = call_.count * element_bytes(call_.datatype) / 4,
+            .entries = call_.k};
   }
   void complete(const Status&) override { let_go(); }
 
@@ -61,48 +70,67 @@ struct TopKArguments {
   const sparclTopKOptions_t* options;
 };
 
-bool is_sum_algorithm(std::string_view name) { return name == "auto" || collectives::sparse_sum::forced_row(name) != 0; }
+bool is_sum_algorithm(std::string_view name) {
+  return name == "auto" || collectives::sparse_sum::forced_row(name) != 0;
+}
 
-bool takes_means(int datatype) { return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float; }
+bool takes_means(int datatype) {
+  return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float;
+}
 
 Status check_options(const sparclTopKOptions_t& options, int datatype) {
   if (options.mode < sparclTopKUnion || options.mode > sparclTopKGlobal) {
-    return Status(Code::kInvalidArgument, fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
   }
   if (options.wire < 0 || options.wire > 2) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.wire = {}: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)", options.wire));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.wire = {}: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)",
+                    options.wire));
   }
   if (options.residual < sparclResidualSent || options.residual > sparclResidualMean)
-    return Status(Code::kInvalidArgument, fmt::format("options.residual = {} is no sparclResidual_t", options.residual));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.residual = {} is no sparclResidual_t", options.residual));
   if (options.residual == sparclResidualMean && !takes_means(datatype)) {
     return Status(Code::kInvalidArgument,
-                  "options.residual = sparclResidualMean is for floats: an integer's mean is rounded, and the rest would be lost");
+                  "options.residual = sparclResidualMean is for floats: an integer's mean is "
+                  "rounded, and the rest would be lost");
   }
-  if (options.determinism < sparclDeterminismDefault || options.determinism > sparclDeterminismFast) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
+  if (options.determinism < sparclDeterminismDefault ||
+      options.determinism > sparclDeterminismFast) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
   }
   if (options.reuse_threshold != 0 && options.reuse_threshold != 1)
-    return Status(Code::kInvalidArgument, fmt::format("options.reuse_threshold = {}: 0 or 1", options.reuse_threshold));
-  if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level", options.algorithm));
+                  fmt::format("options.reuse_threshold = {}: 0 or 1", options.reuse_threshold));
+  if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level",
+                    options.algorithm));
   }
   if (options.reserved != 0)
-    return Status(Code::kInvalidArgument, fmt::format("options.reserved = {}: must be 0", options.reserved));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.reserved = {}: must be 0", options.reserved));
   if (options.reserved2 != 0)
-    return Status(Code::kInvalidArgument, fmt::format("options.reserved2 = {}: must be 0", options.reserved2));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.reserved2 = {}: must be 0", options.reserved2));
   return Status();
 }
 
 Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
   if (options.tensors == nullptr) {
     if (options.tensor_count == 0) return Status();
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.tensor_count = {}, but options.tensors is NULL: their lengths", options.tensor_count));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.tensor_count = {}, but options.tensors is NULL: their lengths",
+                    options.tensor_count));
   }
-  SPARCL_RETURN_IF_ERROR(check_array("options.tensor_count", options.tensor_count, sizeof(std::uint64_t)));
+  SPARCL_RETURN_IF_ERROR(
+      check_array("options.tensor_count", options.tensor_count, sizeof(std::uint64_t)));
   std::uint64_t all = 0;
   for (std::size_t i = 0; i < options.tensor_count; ++i) {
     if (options.tensors[i] > count - all) {
@@ -113,11 +141,13 @@ Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
   }
   if (all == count) return Status();
   return Status(Code::kInvalidArgument,
-                fmt::format("options.tensors: {} lengths that are not {} in sum", options.tensor_count, count));
+                fmt::format("options.tensors: {} lengths that are not {} in sum",
+                            options.tensor_count, count));
 }
 
 // To each its share of k, by rounding where tensors end, so that all shares are k.
-std::vector<sparse::Selection::Part> parts_of(const sparclTopKOptions_t& options, std::uint64_t count, std::uint64_t k) {
+std::vector<sparse::Selection::Part> parts_of(const sparclTopKOptions_t& options,
+                                              std::uint64_t count, std::uint64_t k) {
   __extension__ using Wide = unsigned __int128;
   std::vector<sparse::Selection::Part> parts;
   std::uint64_t end = 0, given = 0;
@@ -131,38 +161,50 @@ std::vector<sparse::Selection::Part> parts_of(const sparclTopKOptions_t& options
 }
 
 Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
-  SPARCL_RETURN_IF_ERROR(first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
+  SPARCL_RETURN_IF_ERROR(
+      first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
   if (given.op != sparclSum && given.op != sparclAvg)
-    return Status(Code::kInvalidArgument, fmt::format("op: sparclSum or sparclAvg, not {}", static_cast<int>(given.op)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("op: sparclSum or sparclAvg, not {}", static_cast<int>(given.op)));
   const auto type = static_cast<DataType>(given.datatype);
   if (!sparse::Selection::supports(type, *comm.context.kernels)) {
     return Status(Code::kUnsupported,
-                  fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits", info(type).name));
+                  fmt::format("top-k of {} is not there: floats, and integers of 32 and 64 bits",
+                              info(type).name));
   }
   SPARCL_RETURN_IF_ERROR(check_array("count", given.count, element_bytes(type)));
   if (given.k > given.count) {
-    return Status(Code::kInvalidArgument, fmt::format("k is {}, but the array has {} elements: give at most as many (0: none is "
-                                                      "selected, and all stays in the feedback)",
-                                                      given.k, given.count));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("k is {}, but the array has {} elements: give at most as many (0: none is "
+                    "selected, and all stays in the feedback)",
+                    given.k, given.count));
   }
-  if (given.count > 0 && given.send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
-  if (given.count > 0 && given.receive == nullptr) return Status(Code::kInvalidArgument, "recvbuff is NULL");
-  return given.feedback.get() == nullptr ? given.feedback.status() : check_feedback(*given.feedback, given.count, type);
+  if (given.count > 0 && given.send == nullptr)
+    return Status(Code::kInvalidArgument, "sendbuff is NULL");
+  if (given.count > 0 && given.receive == nullptr)
+    return Status(Code::kInvalidArgument, "recvbuff is NULL");
+  return given.feedback.get() == nullptr ? given.feedback.status()
+                                         : check_feedback(*given.feedback, given.count, type);
 }
 
 // On the device, as they are; else where the host reaches them.
-Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking, sparclStream_t stream,
-                    collectives::top_k::TopKCall& call, DeviceArrays& arrays) {
-  const bool may_stay = is_blocking && given.count > 0 && are_aligned(given.send, given.receive, call.datatype);
+Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking,
+                    sparclStream_t stream, collectives::top_k::TopKCall& call,
+                    DeviceArrays& arrays) {
+  const bool may_stay =
+      is_blocking && given.count > 0 && are_aligned(given.send, given.receive, call.datatype);
   call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
                          comm.device->kernels().top_k.supports(call.datatype) &&
                          collectives::top_k::takes_gpus(call, comm.transport->size());
-  if (may_stay && !call.is_between_gpus) call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream);
+  if (may_stay && !call.is_between_gpus)
+    call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream);
   if (call.is_between_gpus || call.device != nullptr) {
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);
     call.stream = stream;
-    return call.is_between_gpus ? check_gpu(comm, given.send, given.receive) : await_stream(comm, given.send, stream);
+    return call.is_between_gpus ? check_gpu(comm, given.send, given.receive)
+                                : await_stream(comm, given.send, stream);
   }
   const std::size_t bytes = given.count * element_bytes(call.datatype);
   call.send = static_cast<const std::byte*>(arrays.read("sendbuff", given.send, bytes));
@@ -171,14 +213,16 @@ Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocki
   return given.feedback.get() != nullptr ? given.feedback->feedback.use_on_host() : Status();
 }
 
-sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm* comm, sparclStream_t stream,
-                           sparclRequest_t* request) {
+sparclResult_t start_top_k(const char* function, const TopKArguments& given, sparclComm* comm,
+                           sparclStream_t stream, sparclRequest_t* request) {
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   const Status readable = read_sized(given.options, "options", options);
   collectives::top_k::TopKCall call;
-  call.refusal = first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
-                              readable.ok() ? check_tensors(options, given.count) : readable, check_top_k(given, *comm)})
-                     .with_prefix(std::string(function) + ": ");
+  call.refusal =
+      first_error({readable, readable.ok() ? check_options(options, given.datatype) : readable,
+                   readable.ok() ? check_tensors(options, given.count) : readable,
+                   check_top_k(given, *comm)})
+          .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);
   if (call.refusal.ok()) {
     call.count = given.count;
@@ -190,13 +234,16 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.reuses_threshold = options.reuse_threshold != 0;
     call.wire = static_cast<collectives::top_k::TopKWire>(options.wire);
     call.kept = static_cast<collectives::top_k::TopKResidual>(options.residual);
-    call.determinism = options.determinism == sparclDeterminismDefault     ? comm->context.determinism
+    call.determinism = options.determinism == sparclDeterminismDefault ? comm->context.determinism
                        : options.determinism == sparclDeterminismCanonical ? Determinism::kCanonical
                                                                            : Determinism::kRuns;
-    call.algorithm = options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
-    call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays).with_prefix(std::string(function) + ": ");
+    call.algorithm =
+        options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
+    call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays)
+                       .with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request, std::move(arrays));
+  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request,
+                std::move(arrays));
 }
 
 }  // namespace
@@ -206,37 +253,51 @@ using namespace sparcl::api;
 
 extern "C" {
 
-sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
-                                     sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k,
+                                     sparclDataType_t datatype, sparclRedOp_t op,
+                                     sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                      sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_top_k("sparclAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options}, own, stream,
-                       nullptr);
+    return start_top_k(
+        "sparclAllReduceTopKEx",
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
+        own, stream, nullptr);
   });
 }
 
-sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
-                                      sparclRedOp_t op, sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k,
+                                      sparclDataType_t datatype, sparclRedOp_t op,
+                                      sparclFeedback_t feedback, const sparclTopKOptions_t* options,
                                       sparclComm_t comm, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_top_k("sparclIAllReduceTopKEx", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options}, own, nullptr,
-                       request);
+    return start_top_k(
+        "sparclIAllReduceTopKEx",
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
+        own, nullptr, request);
   });
 }
 
-sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
-                                   sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclStream_t stream) {
+sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k,
+                                   sparclDataType_t datatype, sparclRedOp_t op,
+                                   sparclFeedback_t feedback, sparclComm_t comm,
+                                   sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_top_k("sparclAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr}, own, stream,
-                       nullptr);
+    return start_top_k(
+        "sparclAllReduceTopK",
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr},
+        own, stream, nullptr);
   });
 }
 
-sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k, sparclDataType_t datatype,
-                                    sparclRedOp_t op, sparclFeedback_t feedback, sparclComm_t comm, sparclRequest_t* request) {
+sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k,
+                                    sparclDataType_t datatype, sparclRedOp_t op,
+                                    sparclFeedback_t feedback, sparclComm_t comm,
+                                    sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_top_k("sparclIAllReduceTopK", {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr}, own, nullptr,
-                       request);
+    return start_top_k(
+        "sparclIAllReduceTopK",
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr},
+        own, nullptr, request);
   });
 }
 

@@ -27,24 +27,31 @@ Result<std::string> wanted(const sparclConfig_t* given) {
   for (const std::string_view known : {"auto", "mpi", "ucx", "loopback"}) {
     if (name == known) return std::string(name);
   }
-  return Status(Code::kInvalidArgument, fmt::format("config.transport = \"{}\": expected auto, mpi, ucx or loopback", name));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("config.transport = \"{}\": expected auto, mpi, ucx or loopback", name));
 }
 
 Status refuse(const std::string& name, const char* started, const char* instead) {
   return Status(
       Code::kInvalidUsage,
-      fmt::format("transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)", name, started, instead));
+      fmt::format(
+          "transport {} cannot carry ranks that {}: use {} (SPARCL_TRANSPORT, config.transport)",
+          name, started, instead));
 }
 
-// It is checked and loaded here, before the ranks meet: a rank that lacks something can still refuse.
+// It is checked and loaded here, before the ranks meet: a rank that lacks something can still
+// refuse.
 Result<TransportChoice> ucx(const char* why, int ranks) {
   if constexpr (!kHasUcx) {
     return Status(Code::kUnsupported,
-                  "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found (Debian: apt-get install libucx-dev)");
+                  "transport ucx is not in this build: SPARCL_UCX=OFF, or no UCX was found "
+                  "(Debian: apt-get install libucx-dev)");
   }
   const transport::UcxPlugin* const loaded = transport::loaded_ucx_plugin();
   if (loaded == nullptr || !loaded->is_open()) {
-    SPARCL_RETURN_IF_ERROR(status_of(transport::check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
+    SPARCL_RETURN_IF_ERROR(
+        status_of(transport::check_ucx_needs(ranks)).with_prefix("transport ucx cannot start: "));
   }
   SPARCL_RETURN_IF_ERROR(transport::load_ucx_plugin().status());
   return TransportChoice{TransportKind::kUcx, why};
@@ -54,7 +61,8 @@ Result<TransportChoice> choose(StartedBy by, const std::string& name, int ranks)
   const bool is_auto = name == "auto";
   switch (by) {
     case StartedBy::kThreads:
-      if (is_auto || name == "loopback") return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
+      if (is_auto || name == "loopback")
+        return TransportChoice{TransportKind::kLoopback, "the ranks are threads of one process"};
       return refuse(name, "are threads of one process", "loopback");
     case StartedBy::kUniqueId:
       if (is_auto) return ucx("the ranks met by a unique id", ranks);
@@ -76,10 +84,10 @@ const char* name_of(TransportKind kind) {
 }  // namespace
 
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks) {
-  const Result<std::string> name = wanted(config);
-  if (!name.ok()) return name.status();
-  Result<TransportChoice> choice = choose(by, *name, ranks);
-  if (choice.ok()) log_info("SPARCL_TRANSPORT={}: {}, as {}", *name, name_of(choice->kind), choice->why);
+  SPARCL_ASSIGN_OR_RETURN(const std::string name, wanted(config));
+  Result<TransportChoice> choice = choose(by, name, ranks);
+  if (choice.ok())
+    log_info("SPARCL_TRANSPORT={}: {}, as {}", name, name_of(choice->kind), choice->why);
   return choice;
 }
 
@@ -87,17 +95,21 @@ Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* 
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
   if (config.heartbeat < 0 || config.heartbeat > 2) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)", config.heartbeat));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)",
+                    config.heartbeat));
   }
   if (config.liveness_s != 0 && !(config.liveness_s > 0 && config.liveness_s <= kMostSeconds)) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("config.liveness_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
-                              "SPARCL_LIVENESS_S",
-                              config.liveness_s, kMostSeconds));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "config.liveness_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
+            "SPARCL_LIVENESS_S",
+            config.liveness_s, kMostSeconds));
   }
-  Result<std::optional<net::HeartbeatOptions>> options =
-      net::heartbeat_options(config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
+  Result<std::optional<net::HeartbeatOptions>> options = net::heartbeat_options(
+      config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
   if (!options.ok()) return options.status();
   if (*options && config.liveness_s > 0) {
     SPARCL_RETURN_IF_ERROR((*options)->check_silence(config.liveness_s, "config.liveness_s"));
@@ -106,17 +118,15 @@ Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* 
   return options;
 }
 
-Result<std::unique_ptr<transport::Transport>> make_ucx_transport(int rank, int ranks, const transport::OutOfBandGather& gather,
-                                                      const sparclConfig_t* config) {
+Result<std::unique_ptr<transport::Transport>> make_ucx_transport(
+    int rank, int ranks, const transport::OutOfBandGather& gather, const sparclConfig_t* config) {
   transport::UcxOptions options;
-  const Result<std::optional<net::HeartbeatOptions>> heartbeat = heartbeat_of(config);
-  if (!heartbeat.ok()) return heartbeat.status();
-  options.heartbeat = *heartbeat;
-  const Result<double> timeout = timeout_of(config);
-  if (!timeout.ok()) return timeout.status();
-  const Result<const transport::UcxPlugin*> plugin = transport::load_ucx_plugin();
-  if (!plugin.ok()) return plugin.status();
-  return (*plugin)->make(rank, ranks, gather, options, *timeout);
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<net::HeartbeatOptions> heartbeat,
+                          heartbeat_of(config));
+  options.heartbeat = heartbeat;
+  SPARCL_ASSIGN_OR_RETURN(const double timeout, timeout_of(config));
+  SPARCL_ASSIGN_OR_RETURN(const transport::UcxPlugin* const plugin, transport::load_ucx_plugin());
+  return (plugin)->make(rank, ranks, gather, options, timeout);
 }
 
 }  // namespace sparcl::api
@@ -125,18 +135,21 @@ extern "C" {
 
 sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config, int* uses_ucx) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    const auto choice = sparcl::api::choose_transport(sparcl::api::StartedBy::kMpi, config);
-    if (!choice.ok()) return choice.status();
-    *uses_ucx = choice->kind == sparcl::api::TransportKind::kUcx ? 1 : 0;
+    SPARCL_ASSIGN_OR_RETURN(const auto choice,
+                            sparcl::api::choose_transport(sparcl::api::StartedBy::kMpi, config));
+    *uses_ucx = choice.kind == sparcl::api::TransportKind::kUcx ? 1 : 0;
     return {};
   });
 }
 
-sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather, const sparclConfig_t* config) {
+sparclResult_t sparclInternalMakeUcx(void** transport, int rank, int ranks, const void* gather,
+                                     const sparclConfig_t* config) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
-    auto made = sparcl::api::make_ucx_transport(rank, ranks, *static_cast<const sparcl::transport::OutOfBandGather*>(gather), config);
-    if (!made.ok()) return made.status();
-    *transport = made->release();
+    SPARCL_ASSIGN_OR_RETURN(
+        auto made,
+        sparcl::api::make_ucx_transport(
+            rank, ranks, *static_cast<const sparcl::transport::OutOfBandGather*>(gather), config));
+    *transport = made.release();
     return {};
   });
 }

@@ -1,5 +1,6 @@
-// sparclBroadcastUpdate: the broadcast of a state. Bad arguments do not return early: the rank takes part with its refusal, so that
-// nobody waits for it. Tensors in device memory are coded, checked and written there, or by way of their mirror on the host.
+// sparclBroadcastUpdate: the broadcast of a state. Bad arguments do not return early: the rank
+// takes part with its refusal, so that nobody waits for it. Tensors in device memory are coded,
+// checked and written there, or by way of their mirror on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,9 @@ namespace {
 // The tensors of a state; on the root with what the ranks have confirmed.
 class StateCall final : public Call {
  public:
-  StateCall(Status refusal, const Held<sparclState>& state, std::uint64_t version, int root, sparclComm& comm, bool is_blocking,
-            const sparclUpdateOptions_t& options, sparclStream_t stream)
+  StateCall(Status refusal, const Held<sparclState>& state, std::uint64_t version, int root,
+            sparclComm& comm, bool is_blocking, const sparclUpdateOptions_t& options,
+            sparclStream_t stream)
       : comm_id_(comm.id), options_(options), stream_(stream) {
     update_.kind = comm::CallKind::kBroadcastUpdate;
     update_.root = root;
@@ -39,7 +41,8 @@ class StateCall final : public Call {
       held_ = state;
       state_ = state.get();
       refusal = prepare(comm);
-      if (refusal.ok() && state_->in_flight.exchange(true))  // by another thread's call since check_update()
+      if (refusal.ok() &&
+          state_->in_flight.exchange(true))  // by another thread's call since check_update()
         refusal = Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
       if (!refusal.ok()) let_go();
     }
@@ -47,12 +50,14 @@ class StateCall final : public Call {
   }
 
   ~StateCall() override {
-    if (state_ == nullptr || is_over_) return;  // else an exception came before its end, or before it began
+    if (state_ == nullptr || is_over_)
+      return;  // else an exception came before its end, or before it began
     note_what_was_written();
     state_->in_flight = false;
   }
 
-  comm::Task run(const comm::CommContext& context, std::uint32_t number, comm::CallReport& report) override {
+  comm::Task run(const comm::CommContext& context, std::uint32_t number,
+                 comm::CallReport& report) override {
     return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
   flight::CallNote note() const override {
@@ -91,7 +96,8 @@ class StateCall final : public Call {
     if (is_root_) {
       confirm();
     } else {
-      state_->confirmed.clear();  // another rank's changes are in: what this rank's own broadcasts confirmed is past
+      state_->confirmed.clear();  // another rank's changes are in: what this rank's own broadcasts
+                                  // confirmed is past
       state_->received_from = comm_id_;
       state_->is_torn = false;
     }
@@ -107,10 +113,13 @@ class StateCall final : public Call {
     update_.schema_hash = state_->schema_hash;
     update_.parts = &state_->parts;
     has_base_ = is_root_ ? has_base() : state_->received_from == comm_id_;
-    update_.array_name = [this](std::uint32_t array) { return model::in_quotes(state_->schema[array].name); };
+    update_.array_name = [this](std::uint32_t array) {
+      return model::in_quotes(state_->schema[array].name);
+    };
     if (is_root_) {
       SPARCL_RETURN_IF_ERROR(state_->check_complete());
-      SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map).with_prefix("options.values: "));
+      SPARCL_RETURN_IF_ERROR(codec::check_values(value_coding(options_), *state_->map)
+                                 .with_prefix("options.values: "));
     }
     if (!stay_on_device(comm)) SPARCL_RETURN_IF_ERROR(reach_from_host(comm));
     update_.held = arrays();
@@ -133,12 +142,19 @@ class StateCall final : public Call {
   // All tensors are on one GPU, which codes, or checks and writes: nothing else crosses.
   bool stay_on_device(sparclComm& comm) {
     using collectives::broadcast::UpdateRole;
-    if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead) return false;
-    if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints()))) return false;
-    if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() || options_.adopt != 0)) return false;
+    if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead)
+      return false;
+    if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints())))
+      return false;
+    if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() ||
+                     options_.adopt != 0))
+      return false;
     // The base's hash would be made of what is held of the tensors of which nothing is sent.
     if (is_root_ && has_base() && !state_->tracked_hash && !state_->hints().empty()) return false;
-    const collectives::broadcast::UpdateRole role = !is_root_ ? collectives::broadcast::UpdateRole::kReceives : has_base() ? collectives::broadcast::UpdateRole::kSendsChanges : collectives::broadcast::UpdateRole::kSendsAll;
+    const collectives::broadcast::UpdateRole role =
+        !is_root_    ? collectives::broadcast::UpdateRole::kReceives
+        : has_base() ? collectives::broadcast::UpdateRole::kSendsChanges
+                     : collectives::broadcast::UpdateRole::kSendsAll;
     device::DeviceScratch* const scratch = scratch_for_update(comm, *state_, role, stream_);
     if (scratch == nullptr) return false;
     if (is_root_ && !bring_confirmed(comm, scratch->context()).ok()) return false;
@@ -156,25 +172,29 @@ class StateCall final : public Call {
   Status await_tensors(sparclComm& comm) const {
     const auto on_device = std::ranges::find(state_->spaces, MemorySpace::kDevice);
     if (on_device == state_->spaces.end()) return Status();
-    return await_stream(comm, state_->data[static_cast<std::size_t>(on_device - state_->spaces.begin())], stream_);
+    return await_stream(
+        comm, state_->data[static_cast<std::size_t>(on_device - state_->spaces.begin())], stream_);
   }
 
   Status reach_from_host(sparclComm& comm) {
     SPARCL_RETURN_IF_ERROR(await_tensors(comm));
-    if (is_root_) SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(comm_id_, *state_->map, stream_));
+    if (is_root_)
+      SPARCL_RETURN_IF_ERROR(state_->confirmed.move_to_host(comm_id_, *state_->map, stream_));
     return state_->has_device_memory() ? read_mirror(*state_, stream_) : Status();
   }
 
   Status prepare_base(const sparclComm& comm) {
     update_.base_version = state_->version;
-    if (update_.device != nullptr) update_.snapshot = state_->confirmed.arrays();  // it is filled with the first update
+    if (update_.device != nullptr)
+      update_.snapshot = state_->confirmed.arrays();  // it is filled with the first update
     if (!has_base()) {
       base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
       update_.known_hash.reset();
       update_.base = base_;
       return Status();
     }
-    update_.snapshot = state_->confirmed.arrays();  // known_hash is its: both came of the same update
+    update_.snapshot =
+        state_->confirmed.arrays();  // known_hash is its: both came of the same update
     base_.assign(update_.snapshot.begin(), update_.snapshot.end());
     update_.base = base_;
     hints_ = state_->hints();
@@ -197,10 +217,10 @@ class StateCall final : public Call {
     options.with_state_hash = update_.with_state_hash;
     options.base_hash = update_.known_hash;
     options.hints = update_.hints;
-    Result<std::unique_ptr<codec::ChangeRule>> rule =
-        make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels});
-    if (!rule.ok()) return rule.status();
-    rule_ = std::move(*rule);
+    SPARCL_ASSIGN_OR_RETURN(
+        std::unique_ptr<codec::ChangeRule> rule,
+        make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels}));
+    rule_ = std::move(rule);
     update_.rule = rule_.get();
     return Status();
   }
@@ -217,16 +237,19 @@ class StateCall final : public Call {
     state_->is_torn = state_->is_torn || update_.is_torn;
     if (update_.written_until != nullptr) state_->written_until = update_.written_until;
     if (update_.has_written_snapshot) state_->confirmed.clear();
-    if (is_root_ || !update_.is_committed || has_mirror()) return;  // of a mirror the tensors are as they were
+    if (is_root_ || !update_.is_committed || has_mirror())
+      return;  // of a mirror the tensors are as they were
     state_->version = state_->updated_to = update_.new_version;
     state_->tracked_hash = update_.new_hash;
     state_->is_torn = false;
     state_->confirmed.clear();
   }
 
-  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next update.
+  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next
+  // update.
   void confirm() {
-    if (rule_ == nullptr && !update_.values.is_lossy()) state_->marks.clear();  // else what they name has not all been sent
+    if (rule_ == nullptr && !update_.values.is_lossy())
+      state_->marks.clear();  // else what they name has not all been sent
     if (update_.is_snapshot_lost) return state_->confirmed.clear();
     if (!update_.snapshot.empty()) {  // it was brought forward with the commit
       state_->confirmed.confirm(comm_id_);
@@ -234,7 +257,8 @@ class StateCall final : public Call {
       if (is_adopted_) adopt();
       return;
     }
-    state_->confirmed.take(comm_id_, *state_->map, arrays());  // without memory for it each update sends all
+    state_->confirmed.take(comm_id_, *state_->map,
+                           arrays());  // without memory for it each update sends all
   }
 
   void adopt() const {
@@ -265,58 +289,72 @@ class StateCall final : public Call {
 Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   for (std::size_t i = 0; stream != nullptr && i < state.data.size(); ++i) {
     if (state.spaces[i] != MemorySpace::kDevice) continue;
-    const Result<void*> own = gpu::context_of(state.data[i]), streams = gpu::context_for(state.data[i], stream);
+    const Result<void*> own = gpu::context_of(state.data[i]),
+                        streams = gpu::context_for(state.data[i], stream);
     if (!own.ok() || !streams.ok()) return own.ok() ? streams.status() : own.status();
     if (*own == *streams) continue;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("stream is another GPU's than {} is on: pass one of that, or, where the state has "
-                              "tensors on several, NULL",
-                              model::in_quotes(state.schema[i].name)));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "stream is another GPU's than {} is on: pass one of that, or, where the state has "
+            "tensors on several, NULL",
+            model::in_quotes(state.schema[i].name)));
   }
   return {};
 }
 
-// Versions ascend. The last one may be sent again until this communicator has confirmed it: so ranks are brought together after a
-// failure. On other ranks than the root 0 is any.
-Status check_version(const sparclComm& comm, const sparclState& state, std::uint64_t version, bool is_root) {
+// Versions ascend. The last one may be sent again until this communicator has confirmed it: so
+// ranks are brought together after a failure. On other ranks than the root 0 is any.
+Status check_version(const sparclComm& comm, const sparclState& state, std::uint64_t version,
+                     bool is_root) {
   if (version == 0) {
-    return is_root ? Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1") : Status();
+    return is_root ? Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1")
+                   : Status();
   }
-  const bool is_repeat = version == state.updated_to && !(is_root && state.confirmed.is_by(comm.id));
+  const bool is_repeat =
+      version == state.updated_to && !(is_root && state.confirmed.is_by(comm.id));
   if (version > state.updated_to || is_repeat) return Status();
   return Status(Code::kInvalidArgument,
-                fmt::format("version {} does not come after version {}, which this rank's state holds: give a larger one (to go back, "
+                fmt::format("version {} does not come after version {}, which this rank's state "
+                            "holds: give a larger one (to go back, "
                             "make another state of the tensors)",
                             version, state.updated_to));
 }
 
-Status check_update(const sparclComm& comm, const Held<sparclState>& state, std::uint64_t version, int root, sparclStream_t stream) {
+Status check_update(const sparclComm& comm, const Held<sparclState>& state, std::uint64_t version,
+                    int root, sparclStream_t stream) {
   SPARCL_RETURN_IF_ERROR(check_root(comm, root));
-  if (state.get() == nullptr || !state->has_device_memory()) SPARCL_RETURN_IF_ERROR(check_stream(stream));
+  if (state.get() == nullptr || !state->has_device_memory())
+    SPARCL_RETURN_IF_ERROR(check_stream(stream));
   SPARCL_RETURN_IF_ERROR(state.status());
-  if (state->in_flight) return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
+  if (state->in_flight)
+    return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
   SPARCL_RETURN_IF_ERROR(check_version(comm, *state, version, comm.transport->rank() == root));
   SPARCL_RETURN_IF_ERROR(state->check_still());
   // On the host its next look at the tensors would find it out.
   if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
     return Status(Code::kInvalidUsage,
-                  "a subscriber writes these tensors in device memory: receive updates in another state, or destroy it first");
+                  "a subscriber writes these tensors in device memory: receive updates in another "
+                  "state, or destroy it first");
   }
   SPARCL_RETURN_IF_ERROR(state->check_in_memory());
   return check_gpu_of(stream, *state);
 }
 
-sparclResult_t start_update(sparclState_t given_state, std::uint64_t version, int root, sparclComm* comm, sparclStream_t stream,
+sparclResult_t start_update(sparclState_t given_state, std::uint64_t version, int root,
+                            sparclComm* comm, sparclStream_t stream,
                             const sparclUpdateOptions_t* given, sparclRequest_t* request) {
   const Held<sparclState> state(given_state, "state");
   const Result<sparclUpdateOptions_t> options = read_options(given);
-  Status refusal = first_error({check_update(*comm, state, version, root, stream), options.status()})
-                       .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
+  Status refusal =
+      first_error({check_update(*comm, state, version, root, stream), options.status()})
+          .with_prefix(request != nullptr ? "sparclIBroadcastUpdate: " : "sparclBroadcastUpdate: ");
   const sparclUpdateOptions_t none = SPARCL_UPDATE_OPTIONS_INITIALIZER;
-  return launch(comm,
-                std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm, request == nullptr,
-                                            options.ok() ? *options : none, stream),
-                request);
+  return launch(
+      comm,
+      std::make_unique<StateCall>(std::move(refusal), state, version, root, *comm,
+                                  request == nullptr, options.ok() ? *options : none, stream),
+      request);
 }
 
 }  // namespace
@@ -326,25 +364,34 @@ using namespace sparcl::api;
 
 extern "C" {
 
-sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_update(state, version, root, own, stream, nullptr, nullptr); });
+sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root,
+                                     sparclComm_t comm, sparclStream_t stream) {
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_update(state, version, root, own, stream, nullptr, nullptr);
+  });
 }
 
-sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, sparclComm_t comm, sparclStream_t stream,
+sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
+                                       sparclComm_t comm, sparclStream_t stream,
                                        const sparclUpdateOptions_t* options) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) { return start_update(state, version, root, own, stream, options, nullptr); });
+  return start_call(__func__, comm, true, [&](sparclComm* own) {
+    return start_update(state, version, root, own, stream, options, nullptr);
+  });
 }
 
-sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root, sparclComm_t comm,
-                                      sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&](sparclComm* own) { return start_update(state, version, root, own, nullptr, nullptr, request); });
+sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root,
+                                      sparclComm_t comm, sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_update(state, version, root, own, nullptr, nullptr, request);
+  });
 }
 
-sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root, const sparclUpdateOptions_t* options,
-                                        sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr,
-                    [&](sparclComm* own) { return start_update(state, version, root, own, nullptr, options, request); });
+sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
+                                        const sparclUpdateOptions_t* options, sparclComm_t comm,
+                                        sparclRequest_t* request) {
+  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
+    return start_update(state, version, root, own, nullptr, options, request);
+  });
 }
 
 }  // extern "C"

@@ -16,6 +16,7 @@ Result<sparclUpdateOptions_t> read_options(const sparclUpdateOptions_t* given);
 codec::ValueCoding value_coding(const sparclUpdateOptions_t& options);
 
 // The rule for this update, nullptr if all changes are sent. May read both states, and encode.
-Result<std::unique_ptr<codec::ChangeRule>> make_rule(const sparclUpdateOptions_t& options, const codec::EncodeInput& input);
+Result<std::unique_ptr<codec::ChangeRule>> make_rule(const sparclUpdateOptions_t& options,
+                                                     const codec::EncodeInput& input);
 
 }  // namespace sparcl::api

@@ -1,5 +1,6 @@
 #pragma once
-// Shared bytes that the network may see: a send in flight keeps its buffer alive, whatever becomes of the call.
+// Shared bytes that the network may see: a send in flight keeps its buffer alive, whatever becomes
+// of the call.
 
 #include <cstddef>
 #include <memory>
@@ -15,7 +16,10 @@ class Buffer {
   Buffer() = default;
   Buffer(std::shared_ptr<std::byte[]> storage, std::size_t offset_bytes, std::size_t size_bytes,
          MemorySpace space = MemorySpace::kHost)
-      : storage_(std::move(storage)), offset_bytes_(offset_bytes), size_bytes_(size_bytes), space_(space) {}
+      : storage_(std::move(storage)),
+        offset_bytes_(offset_bytes),
+        size_bytes_(size_bytes),
+        space_(space) {}
 
   // Uninitialised host bytes.
   static Buffer allocate(std::size_t size_bytes) {

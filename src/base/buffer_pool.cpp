@@ -56,15 +56,18 @@ BufferPool::BufferPool(std::size_t most_bytes) : shelves_(std::make_shared<Shelv
 
 std::shared_ptr<BufferPool> BufferPool::of_process() {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
-  return *shared_by_process<BufferPool>([=] { return Result(std::make_shared<BufferPool>(kBytes)); });
+  return *shared_by_process<BufferPool>(
+      [=] { return Result(std::make_shared<BufferPool>(kBytes)); });
 }
 
 Buffer BufferPool::take(std::size_t bytes) {
-  if (bytes <= kLeastPieceBytes || bytes > kSegmentBytes) return Buffer::allocate(bytes);  // the allocator keeps small ones
+  if (bytes <= kLeastPieceBytes || bytes > kSegmentBytes)
+    return Buffer::allocate(bytes);  // the allocator keeps small ones
   const SizeClass size = size_class(bytes);
   std::byte* const storage = shelves_->take(size);
   if (storage == nullptr) return Buffer::allocate(bytes);
-  std::shared_ptr<std::byte[]> shared(storage, [shelves = shelves_, size](std::byte* at) { shelves->give_back(at, size); });
+  std::shared_ptr<std::byte[]> shared(
+      storage, [shelves = shelves_, size](std::byte* at) { shelves->give_back(at, size); });
   return Buffer(std::move(shared), 0, bytes);
 }
 

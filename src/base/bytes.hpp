@@ -11,7 +11,8 @@
 
 namespace sparcl {
 
-static_assert(std::endian::native == std::endian::little, "the wire is little endian; a big-endian port needs byte swaps here");
+static_assert(std::endian::native == std::endian::little,
+              "the wire is little endian; a big-endian port needs byte swaps here");
 
 template <std::integral T>
 T load_le(const std::byte* at) {
@@ -41,7 +42,8 @@ class ByteReader {
     return true;
   }
 
-  // LEB128: seven bits a byte, low bits first, at most ten bytes. Overlong forms are refused, so a value has one encoding.
+  // LEB128: seven bits a byte, low bits first, at most ten bytes. Overlong forms are refused, so a
+  // value has one encoding.
   [[nodiscard]] bool read_varint(std::uint64_t& value);
 
   [[nodiscard]] bool read_bytes(std::size_t count, std::span<const std::byte>& out) {
@@ -76,7 +78,9 @@ class ByteWriter {
     bytes_.resize(at + store_varint(bytes_.data() + at, value));
   }
 
-  void write_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void write_bytes(std::span<const std::byte> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
 
   std::span<const std::byte> bytes() const { return bytes_; }
   std::vector<std::byte> take() { return std::move(bytes_); }

@@ -13,18 +13,26 @@ Status describe_exception(const char* what, Scope scope) {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, fmt::format("out of memory: {}: free memory on this host, or raise the process's limit", what),
-                  scope);
+    return Status(
+        Code::kOutOfMemory,
+        fmt::format("out of memory: {}: free memory on this host, or raise the process's limit",
+                    what),
+        scope);
   } catch (const std::system_error& error) {
     return Status(Code::kSystemError, fmt::format("{}: {}", what, error.what()), scope);
   } catch (const std::exception& error) {
-    return Status(Code::kInternalError, fmt::format("{}: unexpected exception: {}: please report it", what, error.what()), scope);
+    return Status(Code::kInternalError,
+                  fmt::format("{}: unexpected exception: {}: please report it", what, error.what()),
+                  scope);
   } catch (...) {
-    return Status(Code::kInternalError, fmt::format("{}: unexpected exception: please report it", what), scope);
+    return Status(Code::kInternalError,
+                  fmt::format("{}: unexpected exception: please report it", what), scope);
   }
 }
 
-Status no_memory_in(Scope scope) { return Status(Code::kOutOfMemory, no_memory().message(), scope); }
+Status no_memory_in(Scope scope) {
+  return Status(Code::kOutOfMemory, no_memory().message(), scope);
+}
 
 }  // namespace
 

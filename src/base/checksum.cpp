@@ -1,7 +1,8 @@
 #include "src/base/checksum.hpp"
 
 #include <isa-l/crc.h>
-#if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time, where xxhash.h takes what all x86-64 have
+#if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time, where xxhash.h
+                          // takes what all x86-64 have
 #include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>
@@ -48,7 +49,9 @@ Xxh3::Xxh3() : state_(std::make_unique<State>()) {
 
 Xxh3::~Xxh3() = default;
 
-void Xxh3::update(std::span<const std::byte> bytes) { XXH3_128bits_update(state_->of_library, bytes.data(), bytes.size()); }
+void Xxh3::update(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(state_->of_library, bytes.data(), bytes.size());
+}
 
 Hash128 Xxh3::finish() const {
   const XXH128_hash_t hash = XXH3_128bits_digest(state_->of_library);

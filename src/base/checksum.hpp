@@ -1,5 +1,6 @@
 #pragma once
-// Checksums by libraries: CRC32C (RFC 3720, by ISA-L) for bytes on a wire, XXH3 (by xxHash) for states.
+// Checksums by libraries: CRC32C (RFC 3720, by ISA-L) for bytes on a wire, XXH3 (by xxHash) for
+// states.
 
 #include <array>
 #include <cstddef>
@@ -38,7 +39,8 @@ class Xxh3 {
   std::unique_ptr<State> state_;
 };
 
-// Of the two words, modulo 2^64 each: sums of the hashes of parts do not depend on the order in which parts are visited.
+// Of the two words, modulo 2^64 each: sums of the hashes of parts do not depend on the order in
+// which parts are visited.
 constexpr Hash128 operator+(Hash128 a, Hash128 b) { return {a.low + b.low, a.high + b.high}; }
 constexpr Hash128 operator-(Hash128 a, Hash128 b) { return {a.low - b.low, a.high - b.high}; }
 

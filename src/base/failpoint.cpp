@@ -61,7 +61,10 @@ const std::optional<Failpoint>& armed() {
     const char* text = std::getenv("SPARCL_TEST_FAILPOINT");
     if (text == nullptr || *text == '\0') return std::nullopt;
     std::optional<Failpoint> read = parse(text);
-    if (!read) log_error("SPARCL_TEST_FAILPOINT={}: expected name:count:kill, stop, throw or delay=milliseconds", text);
+    if (!read)
+      log_error(
+          "SPARCL_TEST_FAILPOINT={}: expected name:count:kill, stop, throw or delay=milliseconds",
+          text);
     return read;
   }();
   return point;
@@ -74,7 +77,9 @@ const bool kFailpointsArmed = std::getenv("SPARCL_TEST_FAILPOINT") != nullptr;
 void pass_failpoint(std::string_view name) {
   static std::atomic<std::uint64_t> passed{0};
   const std::optional<Failpoint>& point = armed();
-  if (!point || point->name != name || passed.fetch_add(1, std::memory_order_relaxed) + 1 != point->count) return;
+  if (!point || point->name != name ||
+      passed.fetch_add(1, std::memory_order_relaxed) + 1 != point->count)
+    return;
   if (point->throws) throw std::bad_alloc();
   if (point->signal != 0) {
     ::raise(point->signal);

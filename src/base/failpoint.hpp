@@ -1,10 +1,12 @@
 #pragma once
 // Places where a test lets this process die, stop, dawdle or run out of memory:
-// SPARCL_TEST_FAILPOINT="name:count:kill|stop|throw|delay=ms" acts when the place is passed for the count-th time.
+// SPARCL_TEST_FAILPOINT="name:count:kill|stop|throw|delay=ms" acts when the place is passed for the
+// count-th time.
 //
-// They are in every build that is not configured with SPARCL_FAILPOINTS=OFF, the installed one included: what the tests kill is
-// then the very library that users run, and there is no second build to keep in step. Without the variable a place costs one load
-// of a constant and a branch that is always taken the same way; places are passed once a block or a fragment, never once an
+// They are in every build that is not configured with SPARCL_FAILPOINTS=OFF, the installed one
+// included: what the tests kill is then the very library that users run, and there is no second
+// build to keep in step. Without the variable a place costs one load of a constant and a branch
+// that is always taken the same way; places are passed once a block or a fragment, never once an
 // element.
 
 #include <string_view>

@@ -1,6 +1,7 @@
 #pragma once
-// A mutex that is given to those who ask in the order in which they asked. A thread that lets go of it and takes it again at once, as
-// a service's thread does in each turn, cannot keep others waiting for more than a turn: with std::mutex it can.
+// A mutex that is given to those who ask in the order in which they asked. A thread that lets go of
+// it and takes it again at once, as a service's thread does in each turn, cannot keep others
+// waiting for more than a turn: with std::mutex it can.
 
 #include <condition_variable>
 #include <cstdint>

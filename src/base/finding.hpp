@@ -1,5 +1,6 @@
 #pragma once
-// What a check of this machine found: a list of findings is what `sparcl info` shows, and what refuses a start with a reason.
+// What a check of this machine found: a list of findings is what `sparcl info` shows, and what
+// refuses a start with a reason.
 
 #include <fmt/format.h>
 
@@ -20,7 +21,8 @@ struct Finding {
 
 // "found, but need: cure".
 inline std::string text_of(const Finding& finding) {
-  return finding.ok ? finding.found : fmt::format("{}, but {}: {}", finding.found, finding.need, finding.cure);
+  return finding.ok ? finding.found
+                    : fmt::format("{}, but {}: {}", finding.found, finding.need, finding.cure);
 }
 
 // All that is not ok, in one error.

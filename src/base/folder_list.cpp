@@ -14,7 +14,8 @@ namespace sparcl {
 
 Result<std::vector<std::string>> names_in_folder(const std::string& folder) {
   const auto failed = [&] {
-    return Status(Code::kSystemError, fmt::format("{}: cannot be listed: {}", folder, error_text(errno)));
+    return Status(Code::kSystemError,
+                  fmt::format("{}: cannot be listed: {}", folder, error_text(errno)));
   };
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
   if (entries == nullptr) return failed();
@@ -24,7 +25,8 @@ Result<std::vector<std::string>> names_in_folder(const std::string& folder) {
     const dirent* const entry = ::readdir(entries.get());
     if (entry == nullptr && errno != 0) return failed();
     if (entry == nullptr) break;
-    if (const std::string_view name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+    if (const std::string_view name = entry->d_name; name != "." && name != "..")
+      names.emplace_back(name);
   }
   std::ranges::sort(names);
   return names;

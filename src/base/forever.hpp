@@ -5,8 +5,8 @@
 
 namespace sparcl {
 
-// An object in static memory that is never destroyed: other threads may use it while the process ends, and its first use takes no
-// memory. Object's constructor takes none either.
+// An object in static memory that is never destroyed: other threads may use it while the process
+// ends, and its first use takes no memory. Object's constructor takes none either.
 template <class Object>
 class Forever {
  public:

@@ -20,12 +20,14 @@ spdlog::level::level_enum level_from_environment() {
   const char* text = std::getenv("SPARCL_DEBUG");
   if (text == nullptr || *text == '\0') return spdlog::level::warn;
   std::string name(text);
-  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // in every locale
+  for (char& c : name)
+    c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // in every locale
   const spdlog::level::level_enum level = spdlog::level::from_str(name);
   return level == spdlog::level::off && name != "off" ? spdlog::level::info : level;
 }
 
-// Standard error may be full, closed, or a pipe that nobody reads: the process whose library this is goes on.
+// Standard error may be full, closed, or a pipe that nobody reads: the process whose library this
+// is goes on.
 class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -41,7 +43,8 @@ spdlog::logger& logger() {
   static spdlog::logger& instance = [&]() -> spdlog::logger& {
     auto* const made = new spdlog::logger("sparcl", std::make_shared<StandardErrorSink>());
     made->set_level(level_from_environment());
-    made->set_error_handler([](const std::string&) {});  // spdlog's own writes to standard error as well
+    made->set_error_handler(
+        [](const std::string&) {});  // spdlog's own writes to standard error as well
     made->set_pattern("sparcl %H:%M:%S.%e %P %l: %v");
     return *made;
   }();

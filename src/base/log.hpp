@@ -1,17 +1,19 @@
 #pragma once
-// Logging to standard error; the level is SPARCL_DEBUG. Errors are logged once, where they are first known.
+// Logging to standard error; the level is SPARCL_DEBUG. Errors are logged once, where they are
+// first known.
+
+#include <fmt/format.h>
 
 #include <exception>
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace sparcl {
 
 enum class LogLevel : int { kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kError = 4, kOff = 6 };
 
-// Messages are best effort: none of these functions throws. A message for which there is no memory is left out.
+// Messages are best effort: none of these functions throws. A message for which there is no memory
+// is left out.
 bool log_enabled(LogLevel level) noexcept;
 void log_text(LogLevel level, std::string_view text) noexcept;
 

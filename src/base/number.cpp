@@ -11,13 +11,16 @@ namespace {
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
-  bool has_infinity;  // else only the all-ones pattern is a NaN (OCP 8-bit floating point specification, E4M3)
+  bool has_infinity;  // else only the all-ones pattern is a NaN (OCP 8-bit floating point
+                      // specification, E4M3)
 
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   std::uint32_t top_exponent() const { return (1u << exponent_bits) - 1; }
   std::uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
   std::uint32_t infinity() const { return top_exponent() << mantissa_bits; }
-  std::uint32_t nan() const { return has_infinity ? infinity() | 1u << (mantissa_bits - 1) : sign() - 1; }
+  std::uint32_t nan() const {
+    return has_infinity ? infinity() | 1u << (mantissa_bits - 1) : sign() - 1;
+  }
   std::uint32_t largest() const { return has_infinity ? infinity() - 1 : sign() - 2; }
 };
 
@@ -33,10 +36,14 @@ double decode(std::uint32_t bits, const FloatFormat& format) {
   const std::uint32_t mantissa = size & ((1u << format.mantissa_bits) - 1);
   if (size > format.largest()) {
     const bool infinite = format.has_infinity && mantissa == 0;
-    return std::copysign(infinite ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN(), sign);
+    return std::copysign(infinite ? std::numeric_limits<double>::infinity()
+                                  : std::numeric_limits<double>::quiet_NaN(),
+                         sign);
   }
-  const int scale = (exponent == 0 ? 1 : static_cast<int>(exponent)) - format.bias() - format.mantissa_bits;
-  const std::uint32_t significand = exponent == 0 ? mantissa : mantissa | 1u << format.mantissa_bits;
+  const int scale =
+      (exponent == 0 ? 1 : static_cast<int>(exponent)) - format.bias() - format.mantissa_bits;
+  const std::uint32_t significand =
+      exponent == 0 ? mantissa : mantissa | 1u << format.mantissa_bits;
   return std::ldexp(sign * significand, scale);
 }
 
@@ -49,12 +56,15 @@ std::uint32_t encode(double value, const FloatFormat& format) {
   int exponent = 0;
   std::frexp(size, &exponent);  // size < 2^exponent
   const int unit = std::max(exponent - 1, 1 - format.bias()) - format.mantissa_bits;
-  const double significand = std::nearbyint(std::ldexp(size, -unit));  // ties to even, in the default rounding mode
+  const double significand =
+      std::nearbyint(std::ldexp(size, -unit));  // ties to even, in the default rounding mode
   if (significand == 0) return sign;
-  // A significand that was rounded up to the next power of two, or from a subnormal to a normal number, carries into the exponent.
+  // A significand that was rounded up to the next power of two, or from a subnormal to a normal
+  // number, carries into the exponent.
   const int biased = unit + format.mantissa_bits + format.bias() - 1;
   if (biased > static_cast<int>(format.top_exponent())) return sign | too_large;
-  const std::uint32_t bits = (static_cast<std::uint32_t>(biased) << format.mantissa_bits) + static_cast<std::uint32_t>(significand);
+  const std::uint32_t bits = (static_cast<std::uint32_t>(biased) << format.mantissa_bits) +
+                             static_cast<std::uint32_t>(significand);
   return sign | (bits > format.largest() ? too_large : bits);
 }
 
@@ -113,7 +123,8 @@ const FloatFormat* small_format(DataType type) {
   }
 }
 
-// Calls visit with a zero of the C++ type that holds the elements: all but the small floats have one.
+// Calls visit with a zero of the C++ type that holds the elements: all but the small floats have
+// one.
 template <class Visit>
 auto with_native(DataType type, Visit visit) {
   switch (type) {
@@ -143,7 +154,8 @@ auto with_native(DataType type, Visit visit) {
 }  // namespace
 
 double load_number(DataType type, const std::byte* at) {
-  if (const FloatFormat* format = small_format(type)) return decode(load_small(element_bytes(type), at), *format);
+  if (const FloatFormat* format = small_format(type))
+    return decode(load_small(element_bytes(type), at), *format);
   return with_native(type, [&](auto zero) { return load<decltype(zero)>(at); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Elements as numbers, one at a time: for rules about few elements, never for diffs, which compare bits.
+// Elements as numbers, one at a time: for rules about few elements, never for diffs, which compare
+// bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +12,14 @@ namespace sparcl {
 // The value of the element at `at` (any alignment). Integers beyond 2^53 are rounded.
 double load_number(DataType type, const std::byte* at);
 
-// Rounds to the type's nearest value, ties to even, and writes it. Where that is too large: infinity, or the largest value of a
-// type without infinity. NaN becomes the type's quiet NaN, of an integer 0.
+// Rounds to the type's nearest value, ties to even, and writes it. Where that is too large:
+// infinity, or the largest value of a type without infinity. NaN becomes the type's quiet NaN, of
+// an integer 0.
 void store_number(DataType type, double value, std::byte* at);
 
 // Integers that a double cannot hold are not numbers for these rules.
-inline bool holds_exactly(DataType type) { return type != DataType::kInt64 && type != DataType::kUint64; }
+inline bool holds_exactly(DataType type) {
+  return type != DataType::kInt64 && type != DataType::kUint64;
+}
 
 }  // namespace sparcl

@@ -35,14 +35,16 @@ std::string_view field_of_stat(std::string_view after_name, int number) {
 std::uint64_t ns_of(clockid_t clock) noexcept {
   timespec time{};
   ::clock_gettime(clock, &time);
-  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(time.tv_nsec);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 }  // namespace
 
 bool ProcessInfo::may_have_changed(const struct stat& file) const {
   constexpr double kTolerance = 2;  // seconds; ticks, and a clock that is set; heuristic
-  const double file_age = static_cast<double>(wall_ns()) * 1e-9 - static_cast<double>(file.st_ctim.tv_sec);
+  const double file_age =
+      static_cast<double>(wall_ns()) * 1e-9 - static_cast<double>(file.st_ctim.tv_sec);
   const double age = static_cast<double>(ns_of(CLOCK_BOOTTIME)) * 1e-9 -
                      static_cast<double>(start_ticks) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return file_age <= age + kTolerance;
@@ -52,10 +54,13 @@ ProcessInfo process_info(pid_t pid) {
   ProcessInfo info;
   const std::string stat = read_small_file(fmt::format("/proc/{}/stat", pid));
   const std::size_t open = stat.find('('), close = stat.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open || close + 2 >= stat.size()) return info;
+  if (open == std::string::npos || close == std::string::npos || close < open ||
+      close + 2 >= stat.size())
+    return info;
   const std::string_view rest = std::string_view(stat).substr(close + 2);
   const std::string_view start = field_of_stat(rest, 22);
-  info.exists = std::from_chars(start.data(), start.data() + start.size(), info.start_ticks).ec == std::errc();
+  info.exists = std::from_chars(start.data(), start.data() + start.size(), info.start_ticks).ec ==
+                std::errc();
   info.state = rest.front();
   info.program = stat.substr(open + 1, close - open - 1);
   return info;

@@ -17,7 +17,8 @@ struct ProcessInfo {
 
   bool is_dead() const { return !exists || state == 'Z' || state == 'X' || state == 'x'; }
   bool is_stopped() const { return state == 'T' || state == 't'; }
-  // False: a file changed last before this process began, so that it is one's who had the id before.
+  // False: a file changed last before this process began, so that it is one's who had the id
+  // before.
   bool may_have_changed(const struct stat& file) const;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Objects that a process has once. A child of fork() makes its own: its copy of the parent's may be in any state.
+// Objects that a process has once. A child of fork() makes its own: its copy of the parent's may be
+// in any state.
 
 #include <unistd.h>
 
@@ -23,7 +24,8 @@ T& process_own() {
   Made* current = made.load(std::memory_order_acquire);
   if (current != nullptr && current->pid == ::getpid()) return current->value;
   auto fresh = std::make_unique<Made>();
-  if (made.compare_exchange_strong(current, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->value;
+  if (made.compare_exchange_strong(current, fresh.get(), std::memory_order_acq_rel))
+    return fresh.release()->value;
   return current->value;  // another thread was faster
 }
 
@@ -33,7 +35,8 @@ struct SharedSlot {
   std::weak_ptr<T> held;
 };
 
-// One T of this process, as long as any caller holds it. make() returns a Result<std::shared_ptr<T>>. Any thread.
+// One T of this process, as long as any caller holds it. make() returns a
+// Result<std::shared_ptr<T>>. Any thread.
 template <class T, class Make>
 Result<std::shared_ptr<T>> shared_by_process(Make&& make) {
   SharedSlot<T>& slot = process_own<SharedSlot<T>>();

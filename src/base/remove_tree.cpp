@@ -14,9 +14,12 @@
 namespace sparcl {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of folders inside each other: each takes a descriptor and a part of the stack
+constexpr int kMaxDepth =
+    64;  // of folders inside each other: each takes a descriptor and a part of the stack
 
-bool is_self_or_parent(const char* name) { return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0; }
+bool is_self_or_parent(const char* name) {
+  return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
+}
 
 bool empty_folder(int folder, int depth) noexcept;
 
@@ -40,7 +43,8 @@ int remove_entries(int folder, int depth) noexcept {
     for (long at = 0; at < bytes;) {
       const auto* const entry = reinterpret_cast<const dirent64*>(buffer.data() + at);
       at += entry->d_reclen;
-      if (!is_self_or_parent(entry->d_name)) removed += remove_entry(folder, entry->d_name, depth) ? 1 : 0;
+      if (!is_self_or_parent(entry->d_name))
+        removed += remove_entry(folder, entry->d_name, depth) ? 1 : 0;
     }
   }
   return removed;

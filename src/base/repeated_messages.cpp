@@ -19,7 +19,8 @@ std::uint64_t RepeatedMessages::count(const std::string& key, double now) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found == entries_.end() || now - found->seen_at > kForgotten) {
     if (found != entries_.end()) entries_.erase(found);
-    if (entries_.size() >= kMostKeys) entries_.erase(std::ranges::min_element(entries_, {}, &Entry::seen_at));
+    if (entries_.size() >= kMostKeys)
+      entries_.erase(std::ranges::min_element(entries_, {}, &Entry::seen_at));
     entries_.push_back({key, now, now, kFirstPause, 0});
     return 1;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Messages that come again and again, as from a program that tries each second what is refused each time: said at once, then ever
-// more rarely. One thread's.
+// Messages that come again and again, as from a program that tries each second what is refused each
+// time: said at once, then ever more rarely. One thread's.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,8 @@ namespace sparcl {
 
 class RepeatedMessages {
  public:
-  // How often `key`'s message has come since it was said last, this time included: it is to be said now. 0: it is not.
+  // How often `key`'s message has come since it was said last, this time included: it is to be said
+  // now. 0: it is not.
   std::uint64_t count(const std::string& key, double now);
 
  private:

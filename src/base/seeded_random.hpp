@@ -1,5 +1,6 @@
 #pragma once
-// Random numbers that are the same on every machine and standard library, so that a seed replays a run.
+// Random numbers that are the same on every machine and standard library, so that a seed replays a
+// run.
 
 #include <cstdint>
 

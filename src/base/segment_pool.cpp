@@ -23,7 +23,8 @@ struct Free {
 };
 using Storage = std::unique_ptr<std::byte[], Free>;
 
-// On huge pages where the machine has them: transports that copy straight from process to process look up each page.
+// On huge pages where the machine has them: transports that copy straight from process to process
+// look up each page.
 Storage allocate() {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   static_assert(kSegmentBytes % kHugePage == 0);

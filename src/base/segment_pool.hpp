@@ -1,6 +1,7 @@
 #pragma once
-// Large pieces of memory that one call after the other needs. Fresh from the system each of their pages costs a fault and is
-// cleared, which takes longer than filling it; so a few are kept for the next call.
+// Large pieces of memory that one call after the other needs. Fresh from the system each of their
+// pages costs a fault and is cleared, which takes longer than filling it; so a few are kept for the
+// next call.
 
 #include "src/base/buffer.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
-// One table of settings: each row appears in `sparcl info`, in docs/settings.md and as SPARCL_<NAME> in the environment.
+// One table of settings: each row appears in `sparcl info`, in docs/settings.md and as
+// SPARCL_<NAME> in the environment.
 
 #include <span>
 #include <string>
@@ -29,17 +30,20 @@ struct SettingValue {
 // The value in force where no config struct says otherwise. `name` must be a row of the table.
 SettingValue setting(std::string_view name);
 
-// The same, parsed; a value that does not parse is an error that names the variable and what it accepts.
+// The same, parsed; a value that does not parse is an error that names the variable and what it
+// accepts.
 Result<double> setting_number(std::string_view name);
 Result<std::string> setting_choice(std::string_view name);
 
 constexpr double kMostSeconds = 1e8;  // three years: more is a slip, and beyond what clocks count
 
-// Whether the value in force is one that `row` accepts: the error that a user of the setting would meet.
+// Whether the value in force is one that `row` accepts: the error that a user of the setting would
+// meet.
 Status check_setting(const SettingRow& row);
 std::string accepted_values(const SettingRow& row);  // "one of off|touched|full"
 
-// Logs one warning for each SPARCL_ name in the environment that no row knows; at most once a process.
+// Logs one warning for each SPARCL_ name in the environment that no row knows; at most once a
+// process.
 void warn_of_unknown_settings();
 
 }  // namespace sparcl

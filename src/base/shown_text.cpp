@@ -14,18 +14,23 @@ struct CodeRange {
   char32_t last;
 };
 
-// Categories Cc, Cf, Zl and Zp of Unicode 15, and the variation selectors and tags, which show nothing.
+// Categories Cc, Cf, Zl and Zp of Unicode 15, and the variation selectors and tags, which show
+// nothing.
 constexpr std::array kHiddenCodes{
-    CodeRange{0x00, 0x1f},       CodeRange{0x7f, 0x9f},       CodeRange{0xad, 0xad},       CodeRange{0x600, 0x605},
-    CodeRange{0x61c, 0x61c},     CodeRange{0x6dd, 0x6dd},     CodeRange{0x70f, 0x70f},     CodeRange{0x890, 0x891},
-    CodeRange{0x8e2, 0x8e2},     CodeRange{0x180e, 0x180e},   CodeRange{0x200b, 0x200f},   CodeRange{0x2028, 0x202e},
-    CodeRange{0x2060, 0x206f},   CodeRange{0xfe00, 0xfe0f},   CodeRange{0xfeff, 0xfeff},   CodeRange{0xfff9, 0xfffb},
-    CodeRange{0x110bd, 0x110bd}, CodeRange{0x110cd, 0x110cd}, CodeRange{0x13430, 0x1343f}, CodeRange{0x1bca0, 0x1bca3},
-    CodeRange{0x1d173, 0x1d17a}, CodeRange{0xe0000, 0xe0fff}};
+    CodeRange{0x00, 0x1f},       CodeRange{0x7f, 0x9f},       CodeRange{0xad, 0xad},
+    CodeRange{0x600, 0x605},     CodeRange{0x61c, 0x61c},     CodeRange{0x6dd, 0x6dd},
+    CodeRange{0x70f, 0x70f},     CodeRange{0x890, 0x891},     CodeRange{0x8e2, 0x8e2},
+    CodeRange{0x180e, 0x180e},   CodeRange{0x200b, 0x200f},   CodeRange{0x2028, 0x202e},
+    CodeRange{0x2060, 0x206f},   CodeRange{0xfe00, 0xfe0f},   CodeRange{0xfeff, 0xfeff},
+    CodeRange{0xfff9, 0xfffb},   CodeRange{0x110bd, 0x110bd}, CodeRange{0x110cd, 0x110cd},
+    CodeRange{0x13430, 0x1343f}, CodeRange{0x1bca0, 0x1bca3}, CodeRange{0x1d173, 0x1d17a},
+    CodeRange{0xe0000, 0xe0fff}};
 
 // Of a well-formed sequence.
 char32_t code_of(std::string_view sequence) {
-  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(sequence[i])); };
+  const auto byte = [&](std::size_t i) {
+    return static_cast<char32_t>(static_cast<unsigned char>(sequence[i]));
+  };
   if (sequence.size() == 1) return byte(0);
   char32_t code = byte(0) & (0x7f >> sequence.size());
   for (std::size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3f);
@@ -34,7 +39,9 @@ char32_t code_of(std::string_view sequence) {
 
 bool is_hidden(std::string_view sequence) {
   const char32_t code = code_of(sequence);
-  return std::ranges::any_of(kHiddenCodes, [&](const CodeRange& range) { return range.first <= code && code <= range.last; });
+  return std::ranges::any_of(kHiddenCodes, [&](const CodeRange& range) {
+    return range.first <= code && code <= range.last;
+  });
 }
 
 void escape(std::string_view bytes, std::string_view mark, std::string& out) {
@@ -68,7 +75,10 @@ std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
   if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xc2 && lead <= 0xdf ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+  const std::size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                             : (lead & 0xf0) == 0xe0        ? 3
+                             : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                            : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((at(i) & 0xc0) != 0x80) return 0;

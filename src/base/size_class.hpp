@@ -1,5 +1,6 @@
 #pragma once
-// Sizes of the pieces that a pool of memory is cut into: four from one power of two to the next, so that at most a fifth is wasted.
+// Sizes of the pieces that a pool of memory is cut into: four from one power of two to the next, so
+// that at most a fifth is wasted.
 
 #include <bit>
 #include <cstddef>
@@ -23,6 +24,8 @@ constexpr SizeClass size_class(std::size_t bytes) {
 }
 
 // How many sizes there are up to `most_bytes`.
-constexpr std::size_t size_classes(std::size_t most_bytes) { return size_class(most_bytes).number + 1; }
+constexpr std::size_t size_classes(std::size_t most_bytes) {
+  return size_class(most_bytes).number + 1;
+}
 
 }  // namespace sparcl

@@ -24,7 +24,8 @@ bool write_all(int descriptor, std::string_view text, int patience_ms) noexcept 
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return false;
-    pollfd room{descriptor, POLLOUT, 0};  // a terminal or a pipe that another process has made non-blocking
+    pollfd room{descriptor, POLLOUT,
+                0};  // a terminal or a pipe that another process has made non-blocking
     if (::poll(&room, 1, patience_ms) == 0) return false;
   }
   return true;
@@ -35,12 +36,15 @@ bool write_all(int descriptor, std::string_view text, int patience_ms) noexcept 
 void prepare_standard_streams() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    (void)::open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY);  // gets the lowest number, which is this one
+    (void)::open("/dev/null", descriptor == STDIN_FILENO
+                                  ? O_RDONLY
+                                  : O_WRONLY);  // gets the lowest number, which is this one
   }
   (void)::signal(SIGPIPE, SIG_IGN);
 }
 
-// The kernel sends SIGPIPE to the thread that writes: it is blocked there meanwhile, and what came is taken.
+// The kernel sends SIGPIPE to the thread that writes: it is blocked there meanwhile, and what came
+// is taken.
 bool write_quietly(int descriptor, std::string_view text, int patience_ms) noexcept {
   sigset_t broken_pipe, before, pending;
   sigemptyset(&broken_pipe);

@@ -14,8 +14,10 @@ struct CodeRow {
 constexpr std::array kCodes{
     CodeRow{Code::kSuccess, "sparclSuccess", "no error"},
     CodeRow{Code::kUnhandledCudaError, "sparclUnhandledCudaError", "a CUDA call failed"},
-    CodeRow{Code::kSystemError, "sparclSystemError", "a call to the operating system or the network failed"},
-    CodeRow{Code::kInternalError, "sparclInternalError", "a check inside sparcl failed: please report it"},
+    CodeRow{Code::kSystemError, "sparclSystemError",
+            "a call to the operating system or the network failed"},
+    CodeRow{Code::kInternalError, "sparclInternalError",
+            "a check inside sparcl failed: please report it"},
     CodeRow{Code::kInvalidArgument, "sparclInvalidArgument", "an argument has an invalid value"},
     CodeRow{Code::kInvalidUsage, "sparclInvalidUsage", "the call is not allowed in this state"},
     CodeRow{Code::kRemoteError, "sparclRemoteError", "a peer died, aborted or met an error"},
@@ -26,7 +28,8 @@ constexpr std::array kCodes{
     CodeRow{Code::kUnsupported, "sparclUnsupported", "not supported here"},
     CodeRow{Code::kOutOfMemory, "sparclOutOfMemory", "out of memory"},
     CodeRow{Code::kWrongBase, "sparclWrongBase", "an update for another base than the one held"},
-    CodeRow{Code::kUnauthorized, "sparclUnauthorized", "a signature is missing, wrong or by an unknown key"},
+    CodeRow{Code::kUnauthorized, "sparclUnauthorized",
+            "a signature is missing, wrong or by an unknown key"},
     CodeRow{Code::kTruncated, "sparclTruncated", "the result does not fit a rank's capacity"},
 };
 

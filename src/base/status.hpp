@@ -39,7 +39,8 @@ enum class Scope : std::uint8_t { kCall, kRequest, kPeer, kComm, kDevice };
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message, Scope scope = Scope::kCall) : code_(code), scope_(scope), message_(std::move(message)) {}
+  Status(Code code, std::string message, Scope scope = Scope::kCall)
+      : code_(code), scope_(scope), message_(std::move(message)) {}
 
   bool ok() const { return code_ == Code::kSuccess; }
   Code code() const { return code_; }
@@ -48,7 +49,9 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
 
   // The same error, with where it was met put before it: "rank 2: ...".
-  Status with_prefix(const std::string& prefix) const { return ok() ? *this : Status(code_, prefix + message_, scope_); }
+  Status with_prefix(const std::string& prefix) const {
+    return ok() ? *this : Status(code_, prefix + message_, scope_);
+  }
 
  private:
   Code code_ = Code::kSuccess;
@@ -81,10 +84,26 @@ class [[nodiscard]] Result {
   std::variant<T, Status> state_;
 };
 
-// Returns the error of `expression` from a function that itself returns a Status or a Result.
-#define SPARCL_RETURN_IF_ERROR(expression)                                      \
+// SPARCL_RETURN_IF_ERROR(expression): returns its error from a function that itself returns a
+// Status or a Result. SPARCL_ASSIGN_OR_RETURN(const T value, expression): the same for a Result,
+// whose value `value` becomes. SPARCL_CO_...: the same in a coroutine. They are statements: not for
+// the branch of an `if` without braces.
+#define SPARCL_RETURN_IF_ERROR(...) SPARCL_LEAVE_IF_ERROR_(return, __VA_ARGS__)
+#define SPARCL_CO_RETURN_IF_ERROR(...) SPARCL_LEAVE_IF_ERROR_(co_return, __VA_ARGS__)
+#define SPARCL_ASSIGN_OR_RETURN(declaration, ...) \
+  SPARCL_ASSIGN_OR_LEAVE_(return, SPARCL_JOIN_(result_, __LINE__), declaration, __VA_ARGS__)
+#define SPARCL_CO_ASSIGN_OR_RETURN(declaration, ...) \
+  SPARCL_ASSIGN_OR_LEAVE_(co_return, SPARCL_JOIN_(result_, __LINE__), declaration, __VA_ARGS__)
+
+#define SPARCL_LEAVE_IF_ERROR_(leave, ...)                                      \
   do {                                                                          \
-    if (::sparcl::Status status_ = (expression); !status_.ok()) return status_; \
+    if (::sparcl::Status status_ = (__VA_ARGS__); !status_.ok()) leave status_; \
   } while (false)
+#define SPARCL_ASSIGN_OR_LEAVE_(leave, result, declaration, ...) \
+  auto result = (__VA_ARGS__);                                   \
+  if (!result.ok()) leave result.status();                       \
+  declaration = std::move(*result)
+#define SPARCL_JOIN_(a, b) SPARCL_JOIN_NOW_(a, b)
+#define SPARCL_JOIN_NOW_(a, b) a##b
 
 }  // namespace sparcl

@@ -1,6 +1,7 @@
 #pragma once
-// An object of each thread, made when the thread first asks for it and destroyed when the thread ends. glibc ends the process where
-// there is no memory to register the destructor of a thread_local; here there is then no object.
+// An object of each thread, made when the thread first asks for it and destroyed when the thread
+// ends. glibc ends the process where there is no memory to register the destructor of a
+// thread_local; here there is then no object.
 
 #include <pthread.h>
 
@@ -18,7 +19,8 @@ class ThreadOwn {
   // nullptr: there is no memory for it.
   Object* get() const noexcept {
     if (!has_key_) return nullptr;
-    if (auto* const object = static_cast<Object*>(::pthread_getspecific(key_)); object != nullptr) return object;
+    if (auto* const object = static_cast<Object*>(::pthread_getspecific(key_)); object != nullptr)
+      return object;
     auto* const made = new (std::nothrow) Object;
     if (made == nullptr || ::pthread_setspecific(key_, made) == 0) return made;
     delete made;

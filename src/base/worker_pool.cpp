@@ -17,18 +17,23 @@ namespace {
 unsigned count_allowed_cores() {
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0) return 1;
-  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> owner(topology, hwloc_topology_destroy);
+  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> owner(
+      topology, hwloc_topology_destroy);
   if (hwloc_topology_load(topology) != 0) return 1;
-  const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> allowed(hwloc_bitmap_alloc(), hwloc_bitmap_free);
-  if (allowed == nullptr || hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0) return 1;
+  const std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> allowed(hwloc_bitmap_alloc(),
+                                                                              hwloc_bitmap_free);
+  if (allowed == nullptr || hwloc_get_cpubind(topology, allowed.get(), HWLOC_CPUBIND_PROCESS) != 0)
+    return 1;
   unsigned cores = 0;
-  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
+  for (hwloc_obj_t core = nullptr;
+       (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
     cores += hwloc_bitmap_intersects(core->cpuset, allowed.get()) != 0;
   }
   return std::max(cores, 1u);
 }
 
-// The next round comes soon, or after a long while: a thread that sleeps at once wakes up later than the work takes. Heuristic.
+// The next round comes soon, or after a long while: a thread that sleeps at once wakes up later
+// than the work takes. Heuristic.
 template <class Ready>
 void wait_for_a_moment(Ready ready) {
   constexpr auto kMoment = std::chrono::microseconds(50);
@@ -39,10 +44,12 @@ void wait_for_a_moment(Ready ready) {
 }  // namespace
 
 Result<unsigned> threads_setting() {
-  const Result<double> threads = setting_number("THREADS");
-  if (!threads.ok()) return threads.status();
-  if (*threads <= kMostThreads && *threads == static_cast<unsigned>(*threads)) return static_cast<unsigned>(*threads);
-  return Status(Code::kInvalidArgument, fmt::format("SPARCL_THREADS={}: expected a whole number up to {}", *threads, kMostThreads));
+  SPARCL_ASSIGN_OR_RETURN(const double threads, setting_number("THREADS"));
+  if (threads <= kMostThreads && threads == static_cast<unsigned>(threads))
+    return static_cast<unsigned>(threads);
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("SPARCL_THREADS={}: expected a whole number up to {}", threads, kMostThreads));
 }
 
 unsigned allowed_cores() {

@@ -23,8 +23,8 @@ unsigned allowed_cores();
 
 class WorkerPool {
  public:
-  // So many threads, the caller's own among them: with 1 none is started. 0: allowed_cores(). If the system gives fewer, there are
-  // fewer.
+  // So many threads, the caller's own among them: with 1 none is started. 0: allowed_cores(). If
+  // the system gives fewer, there are fewer.
   explicit WorkerPool(unsigned threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -32,8 +32,8 @@ class WorkerPool {
 
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
-  // Calls work(i) for all i < count <= size(), each in a thread of its own, work(0) in this one. Returns when all are done. From
-  // one thread at a time; work() does not throw.
+  // Calls work(i) for all i < count <= size(), each in a thread of its own, work(0) in this one.
+  // Returns when all are done. From one thread at a time; work() does not throw.
   void run(unsigned count, const std::function<void(unsigned)>& work);
 
  private:
@@ -45,7 +45,8 @@ class WorkerPool {
   std::condition_variable done_;
   const std::function<void(unsigned)>* work_ = nullptr;
   unsigned count_ = 0;
-  std::atomic<std::uint64_t> round_ = 0;  // changed under the mutex; looked at without it by those who wait for a moment
+  std::atomic<std::uint64_t> round_ =
+      0;  // changed under the mutex; looked at without it by those who wait for a moment
   std::atomic<unsigned> left_ = 0;
   std::atomic<bool> ends_ = false;
 };

@@ -11,7 +11,8 @@ namespace {
 
 Status leads_elsewhere(const Hash128& target, const Hash128& said) {
   return Status(Code::kCorrupt,
-                fmt::format("the update leads to a state with hash {}, but names {} as its target", to_hex(target), to_hex(said)));
+                fmt::format("the update leads to a state with hash {}, but names {} as its target",
+                            to_hex(target), to_hex(said)));
 }
 
 }  // namespace
@@ -25,7 +26,8 @@ void BaseCheck::add(const BlockSums& sums) {
 Status BaseCheck::end_chunk(const ChunkDigests& said) {
   if (!has_digests_) {
     const bool silent = said.old_values == 0 && said.new_values == 0;
-    return silent ? Status() : Status(Code::kCorrupt, "an update without digests has a chunk with some");
+    return silent ? Status()
+                  : Status(Code::kCorrupt, "an update without digests has a chunk with some");
   }
   const bool is_old = digest_of(chunk_.held_values) == said.old_values && chunk_.fits;
   const bool is_new = digest_of(chunk_.held_values) == said.new_values;
@@ -36,12 +38,15 @@ Status BaseCheck::end_chunk(const ChunkDigests& said) {
   all_new_ = all_new_ && (is_new || is_undecided);
   chunk_ = {};
   if (is_old && !follows) {
-    return Status(Code::kCorrupt, "the coded changes do not lead to the values that the update names");
+    return Status(Code::kCorrupt,
+                  "the coded changes do not lead to the values that the update names");
   }
   if (verify_ != Verify::kFull && !all_old_ && !all_new_) {  // kFull ends with hashes to print
-    return Status(Code::kWrongBase, fmt::format("what is held at the changed elements is {}",
-                                                is_old || is_new ? "partly the base of this update and partly its target"
-                                                                 : "neither the base of this update nor its target"));
+    return Status(
+        Code::kWrongBase,
+        fmt::format("what is held at the changed elements is {}",
+                    is_old || is_new ? "partly the base of this update and partly its target"
+                                     : "neither the base of this update nor its target"));
   }
   return {};
 }
@@ -56,9 +61,11 @@ Status BaseCheck::finish(const StateHashes& said) {
 Status BaseCheck::finish_undecided(const StateHashes& said) {
   already_applied_ = held_hash_ == said.target;
   if (already_applied_) return {};
-  return Status(Code::kWrongBase,
-                fmt::format("the state held has hash {}: it is neither the base of this update nor its target ({})",
-                            to_hex(held_hash_), to_hex(*said.target)));
+  return Status(
+      Code::kWrongBase,
+      fmt::format(
+          "the state held has hash {}: it is neither the base of this update nor its target ({})",
+          to_hex(held_hash_), to_hex(*said.target)));
 }
 
 Status BaseCheck::finish_full(const StateHashes& said) {
@@ -70,12 +77,15 @@ Status BaseCheck::finish_full(const StateHashes& said) {
   if (is_base && said.base) return leads_elsewhere(target, *said.target);
   return Status(
       Code::kWrongBase,
-      fmt::format("the state held has hash {}; the update is from {} to {}", to_hex(held_hash_),
-                  said.base ? to_hex(*said.base) : std::string("a base that its sender did not have whole"), to_hex(*said.target)));
+      fmt::format(
+          "the state held has hash {}; the update is from {} to {}", to_hex(held_hash_),
+          said.base ? to_hex(*said.base) : std::string("a base that its sender did not have whole"),
+          to_hex(*said.target)));
 }
 
-// From the very state that the caller believes to hold: then its changes, which were checked against what is held, must lead to the
-// target. Held states of another history are none of our business here: the caller may have written them.
+// From the very state that the caller believes to hold: then its changes, which were checked
+// against what is held, must lead to the target. Held states of another history are none of our
+// business here: the caller may have written them.
 Status BaseCheck::finish_tracked(const StateHashes& said) const {
   if (!tracked_ || !said.target || said.base != tracked_) return {};
   const Hash128 target = *tracked_ + change_hash_;

@@ -1,5 +1,6 @@
 #pragma once
-// Is what the receiver holds the base of the update, or its target already? Asked block by block while the update arrives.
+// Is what the receiver holds the base of the update, or its target already? Asked block by block
+// while the update arrives.
 
 #include <cstdint>
 #include <optional>
@@ -30,15 +31,17 @@ class BaseCheck {
   // Of blocks of the update, and with Verify::kFull of those in between too.
   void add(const BlockSums& sums);
 
-  // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are checked.
+  // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are
+  // checked.
   void expect_no_digests() { has_digests_ = false; }
 
-  // A chunk with classes came whose digests did not tell: finish() needs the hash of all that is held to tell the target from a
-  // wrong base.
+  // A chunk with classes came whose digests did not tell: finish() needs the hash of all that is
+  // held to tell the target from a wrong base.
   bool needs_held_hash() const { return is_undecided_; }
   void set_held_hash(const Hash128& hash) { held_hash_ = hash; }
 
-  // After the blocks of each chunk, with what the chunk says. The error's text leaves it to the caller to say where.
+  // After the blocks of each chunk, with what the chunk says. The error's text leaves it to the
+  // caller to say where.
   Status end_chunk(const ChunkDigests& said);
   // After all chunks.
   Status finish(const StateHashes& said);

@@ -68,12 +68,14 @@ BlockFindings BlockDecoder::take_findings() {
 void BlockDecoder::add_unchanged(std::uint64_t first, std::uint64_t last) {
   for (; input_.verify == Verify::kFull && first < last; ++first) {
     const DataType datatype = input_.map.block(first, unchanged_pieces_);
-    check_.add_unchanged(first, WritableBlockView{shape_of(datatype, unchanged_pieces_), unchanged_pieces_, input_.held});
+    check_.add_unchanged(first, WritableBlockView{shape_of(datatype, unchanged_pieces_),
+                                                  unchanged_pieces_, input_.held});
   }
 }
 
 Status BlockDecoder::read_group(const Staging& staging, const BlockEntry& entry) {
-  const std::span<const std::byte> bytes = part_payload_.load(staging, entry.first, entry.bytes, false);
+  const std::span<const std::byte> bytes =
+      part_payload_.load(staging, entry.first, entry.bytes, false);
   const BlockMap::BlockRun run = input_.map.run_of(entry.index);
   const std::uint64_t last = entry.index + static_cast<std::uint8_t>(bytes[0]);
   const auto elements = static_cast<std::uint32_t>(run.elements(entry.index, last + 1));
@@ -100,9 +102,12 @@ void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
 
 // What of a block of classes does not depend on what is held.
 Status BlockDecoder::read_classes(const Staging& staging, const BlockEntry& entry) {
-  const std::span<const std::byte> bytes = part_payload_.load(staging, entry.first, entry.bytes, false);
-  if (const char* wrong = classes_.read(input_.tables[entry.table], superblock_at(input_.map, entry.index)->elements, bytes)) {
-    return corrupt(fmt::format("block {} (mode classes, {} bytes at byte {}) {}", entry.index, entry.bytes, entry.first, wrong));
+  const std::span<const std::byte> bytes =
+      part_payload_.load(staging, entry.first, entry.bytes, false);
+  if (const char* wrong = classes_.read(input_.tables[entry.table],
+                                        superblock_at(input_.map, entry.index)->elements, bytes)) {
+    return corrupt(fmt::format("block {} (mode classes, {} bytes at byte {}) {}", entry.index,
+                               entry.bytes, entry.first, wrong));
   }
   return {};
 }
@@ -127,17 +132,20 @@ Status BlockDecoder::load(const Staging& staging, const BlockEntry& entry, Slot&
   const DataType datatype = input_.map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
   const BlockMode& mode = *find_block_mode(entry.mode);
-  const std::span<const std::byte> bytes = slot.payload.load(staging, entry.first, entry.bytes, mode.in_place);
+  const std::span<const std::byte> bytes =
+      slot.payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode(slot.shape, bytes, input_.kernels, slot.block)) {
     return unreadable(input_.map, entry, input_.array_name, wrong);
   }
   if (slot.block.kind == DecodedKind::kAdded) {
-    added_values_.resize(std::max(added_values_.size(), slot.block.count * slot.shape.element_bytes()));
+    added_values_.resize(
+        std::max(added_values_.size(), slot.block.count * slot.shape.element_bytes()));
   }
   if (mode.resolve != nullptr) {
     slot.of_classes = slot.is_part = true;
     slot.is_last = true;
-    slot.fits = mode.resolve(slot.shape, whole_block(view(slot), held_block_).data(), input_.kernels, slot.block);
+    slot.fits = mode.resolve(slot.shape, whole_block(view(slot), held_block_).data(),
+                             input_.kernels, slot.block);
   }
   return {};
 }
@@ -154,16 +162,19 @@ void BlockDecoder::check_pending(const Slot* next) {
   const bool lists = slot.block.kind != DecodedKind::kWhole;
   const bool changes = !lists || slot.block.count > 0;
   if (changes && (input_.verify != Verify::kOff || early_.active())) {
-    const BlockCheck::Compared compared = check_.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
+    const BlockCheck::Compared compared =
+        check_.add_changed(slot.index, view(slot), slot.block, accesses_of(next));
     if (changes_budget_ != nullptr) keep(slot, compared);
     if (slot.is_part) part_hash_ = part_hash_ + compared.held_hash;
     const bool is_base = holds_base(slot, compared);
     if (lists && !is_base && !findings_.odd_blocks) findings_.odd_blocks = slot.checked;
     if (early_.active() && lists) {
       if (is_base) {
-        early_.write(slot.index, view(slot), slot.block.changed(), compared.held_values, compared.new_values);
+        early_.write(slot.index, view(slot), slot.block.changed(), compared.held_values,
+                     compared.new_values);
       } else {
-        early_.stop();  // what is held is the target already, or a wrong base: the chunk's digests tell which
+        early_.stop();  // what is held is the target already, or a wrong base: the chunk's digests
+                        // tell which
       }
     }
   } else if (input_.verify == Verify::kFull) {
@@ -173,12 +184,14 @@ void BlockDecoder::check_pending(const Slot* next) {
 }
 
 void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) try {
-  const bool is_known = input_.verify == Verify::kFull || !slot.block.fresh;  // else nobody has looked at what it replaces
+  const bool is_known = input_.verify == Verify::kFull ||
+                        !slot.block.fresh;  // else nobody has looked at what it replaces
   if (!is_known) changes_budget_->spend_all();
   if (changes_budget_->is_spent()) return void(changes_ = {});
   const std::size_t before = changes_.bytes();
   const bool is_whole = slot.block.kind == DecodedKind::kWhole;
-  const Positions positions = is_whole ? first_positions(slot.shape.elements) : slot.block.changed();
+  const Positions positions =
+      is_whole ? first_positions(slot.shape.elements) : slot.block.changed();
   changes_.add(slot.index, slot.shape.element_bytes(), positions, compared.new_values);
   changes_budget_->spend(changes_.bytes() - before);
 } catch (const std::bad_alloc&) {  // they can be decoded anew
@@ -186,22 +199,25 @@ void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) 
   changes_ = {};
 }
 
-// Of classes and of a group only all blocks together have a check: the last one tells, and what was written of the others is taken
-// back if it fails.
+// Of classes and of a group only all blocks together have a check: the last one tells, and what was
+// written of the others is taken back if it fails.
 bool BlockDecoder::holds_base(const Slot& slot, const BlockCheck::Compared& compared) const {
-  return input_.verify == Verify::kOff || slot.is_part || old_check_of(compared.held_hash) == slot.old_check;
+  return input_.verify == Verify::kOff || slot.is_part ||
+         old_check_of(compared.held_hash) == slot.old_check;
 }
 
 void BlockDecoder::end_parts(const Slot& slot) {
   if (slot.of_classes) check_.add_classes(slot.fits);
-  const bool is_base = slot.fits && (input_.verify == Verify::kOff || old_check_of(part_hash_) == slot.old_check);
+  const bool is_base =
+      slot.fits && (input_.verify == Verify::kOff || old_check_of(part_hash_) == slot.old_check);
   if (early_.active() && !is_base) early_.stop();
   if (!is_base && !findings_.odd_blocks) findings_.odd_blocks = slot.checked;
   part_hash_ = {};
 }
 
-// Each block is decoded before the one before it is written, so that the next lines are on their way while these are at work: the
-// time is that of the lines touched, not the sum of their latencies.
+// Each block is decoded before the one before it is written, so that the next lines are on their
+// way while these are at work: the time is that of the lines touched, not the sum of their
+// latencies.
 Status BlockDecoder::apply(const Staging& staging, const BlockEntry& entry) {
   if (is_group(entry.mode)) return apply_group(staging, entry);
   if (entry.mode == kClassesMode.id) return apply_classes(staging, entry);
@@ -244,20 +260,24 @@ void BlockDecoder::write_pending(const Slot* next) {
       overwrite_block(input_.kernels, view(*pending_), block.whole, whole_blocks_);
       break;
     case DecodedKind::kValues:
-      scatter(input_.kernels, view(*pending_), block.changed(), block.values.data(), accesses_of(next));
+      scatter(input_.kernels, view(*pending_), block.changed(), block.values.data(),
+              accesses_of(next));
       break;
     case DecodedKind::kSteps:
-      add_steps_at(input_.kernels, view(*pending_), block.changed(), block.values.data(), accesses_of(next));
+      add_steps_at(input_.kernels, view(*pending_), block.changed(), block.values.data(),
+                   accesses_of(next));
       break;
     case DecodedKind::kMixed:  // files only: speed is no concern
       add_steps_at(input_.kernels, view(*pending_), block.changed(), block.values.data(), {});
-      scatter(input_.kernels, view(*pending_), block.replaced_positions(), block.replaced_values.data(), {});
+      scatter(input_.kernels, view(*pending_), block.replaced_positions(),
+              block.replaced_values.data(), {});
       break;
     case DecodedKind::kAdded:
       gather(input_.kernels, view(*pending_), block.changed(), added_values_.data());
-      add_codes(pending_->shape.datatype, block.code_kind, block.scale, added_values_.data(), block.values.data(), block.count,
-                added_values_.data());
-      scatter(input_.kernels, view(*pending_), block.changed(), added_values_.data(), accesses_of(next));
+      add_codes(pending_->shape.datatype, block.code_kind, block.scale, added_values_.data(),
+                block.values.data(), block.count, added_values_.data());
+      scatter(input_.kernels, view(*pending_), block.changed(), added_values_.data(),
+              accesses_of(next));
       break;
   }
   pending_ = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// One worker of an UpdateDecoder: decodes blocks, holds them against what is held, and writes them. Blocks are independent of each
-// other, so that several workers can be at it.
+// One worker of an UpdateDecoder: decodes blocks, holds them against what is held, and writes them.
+// Blocks are independent of each other, so that several workers can be at it.
 
 #include <array>
 #include <atomic>
@@ -50,10 +50,11 @@ class BlockDecoder {
       : input_(input),
         check_(input.verify, input.kernels),
         classes_(input.kernels),
-        early_(input.map, input.held, input.kernels, writing == Writing::kEarly && input.verify != Verify::kFull) {}
+        early_(input.map, input.held, input.kernels,
+               writing == Writing::kEarly && input.verify != Verify::kFull) {}
 
-  // Decodes the blocks of an entry and holds them against what is held: all but the last one, whose lines are on their way from
-  // memory until the next call, or flush().
+  // Decodes the blocks of an entry and holds them against what is held: all but the last one, whose
+  // lines are on their way from memory until the next call, or flush().
   Status check(const Staging& staging, BlockEntry& entry);
   void flush() { check_pending(nullptr); }
 
@@ -61,7 +62,8 @@ class BlockDecoder {
 
   BlockFindings take_findings();
 
-  // Writes the entries that it has checked, but for the last one's last block: flush_writes() writes that.
+  // Writes the entries that it has checked, but for the last one's last block: flush_writes()
+  // writes that.
   Status apply(const Staging& staging, const BlockEntry& entry);
   void begin_writes(kernels::Output whole_blocks) {
     pending_ = nullptr;
@@ -76,12 +78,14 @@ class BlockDecoder {
   ChangeLog take_changes() { return std::exchange(changes_, {}); }
 
  private:
-  // A block that has been decoded and whose lines are on their way from memory; used one block later.
+  // A block that has been decoded and whose lines are on their way from memory; used one block
+  // later.
   struct Slot {
     std::uint64_t index = 0;
     BlockRange checked;  // the blocks whose old check it shares
     std::uint16_t old_check = 0;
-    bool of_classes = false;  // its changes are found by what is held: one of the blocks of a superblock, or in mode coded
+    bool of_classes = false;  // its changes are found by what is held: one of the blocks of a
+                              // superblock, or in mode coded
     bool is_part = false;     // one of several blocks that share an old check
     bool is_last = false;     // and the last of them
     bool fits = true;         // the last: all changes of the superblock were found
@@ -116,7 +120,8 @@ class BlockDecoder {
   ClassDecoder classes_;
   GroupDecoder group_;
   EarlyWriter early_;
-  kernels::Output whole_blocks_ = kernels::Output::kCached;  // how those that come whole are written
+  kernels::Output whole_blocks_ =
+      kernels::Output::kCached;  // how those that come whole are written
   ChangesBudget* changes_budget_ = nullptr;
   ChangeLog changes_;
   BlockFindings findings_;

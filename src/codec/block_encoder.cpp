@@ -18,18 +18,20 @@ std::size_t section_bytes(std::size_t content_bytes) {
   return 1 + store_varint(varint, content_bytes) + content_bytes;
 }
 
-// With a rule: from this part of a block on, the target is made anew (see select()), and the block can travel whole.
+// With a rule: from this part of a block on, the target is made anew (see select()), and the block
+// can travel whole.
 constexpr std::size_t kRuledPart = 8;
-// Below it the target may hold what the rule left out, so mode packed must not be asked: it is not, as mode verbatim then takes no
-// more than 13 bits for each of one byte in eight, 0.2 of the block.
+// Below it the target may hold what the rule left out, so mode packed must not be asked: it is not,
+// as mode verbatim then takes no more than 13 bits for each of one byte in eight, 0.2 of the block.
 static_assert(13 * kLeastPackedPart <= 8 * kRuledPart);
 
-// Is what a block costs by itself worth sharing? Not where many elements change, unless they stand so close that they take few
-// bits.
+// Is what a block costs by itself worth sharing? Not where many elements change, unless they stand
+// so close that they take few bits.
 bool is_sparse(const BlockChanges& changes) {
   const std::uint16_t* positions = changes.positions.data();
   const std::size_t spread = positions[changes.count - 1] - positions[0] + std::size_t{1};
-  const bool is_one_cluster = changes.count < changes.shape().elements / 8 && spread < 8 * changes.count;
+  const bool is_one_cluster =
+      changes.count < changes.shape().elements / 8 && spread < 8 * changes.count;
   return changes.count <= changes.shape().elements / 32 || is_one_cluster;
 }
 
@@ -47,7 +49,8 @@ void CodedBlocks::clear() {
 BlockEncoder::BlockEncoder(const EncoderInput& input)
     : input_(input),
       scan_(input.map, input.hints, input.kernels),
-      forward_(input.map, input.options.bring_forward, input.kernels, !input.options.bring_forward.empty()),
+      forward_(input.map, input.options.bring_forward, input.kernels,
+               !input.options.bring_forward.empty()),
       classes_(input.kernels),
       group_(input.kernels) {
   for (Part& part : parts_) prepare(part);
@@ -90,13 +93,16 @@ void BlockEncoder::set_views(Part& part, std::uint64_t index) {
   part.changes.fresh = !input_.has_whole_base && lacks_base(part);
   if (!part.changes.fresh) part.base = part.base_input.read(input_.base, shape, part.pieces);
   part.changes.count = 0;
-  // Only where the receiver can tell a wrong base from its own target, and where all of the block's old values are known.
-  part.changes.may_need_base = input_.options.with_state_hash && input_.has_whole_base && !part.changes.fresh;
+  // Only where the receiver can tell a wrong base from its own target, and where all of the block's
+  // old values are known.
+  part.changes.may_need_base =
+      input_.options.with_state_hash && input_.has_whole_base && !part.changes.fresh;
   if (part.changes.may_need_base) part.changes.base = part.base;
 }
 
 bool BlockEncoder::lacks_base(const Part& part) const {
-  return std::any_of(part.pieces.begin(), part.pieces.end(), [&](const Piece& piece) { return !input_.base.has(piece.array); });
+  return std::any_of(part.pieces.begin(), part.pieces.end(),
+                     [&](const Piece& piece) { return !input_.base.has(piece.array); });
 }
 
 Status BlockEncoder::encode_block(std::uint64_t index) {
@@ -104,9 +110,10 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   open(part, index);
   BlockChanges& changes = part.changes;
   if (!changes.fresh) {
-    SPARCL_RETURN_IF_ERROR(scan_.scan(part.base, part.target, part.pieces,
-                                      {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
-                                      changes.count));
+    SPARCL_RETURN_IF_ERROR(
+        scan_.scan(part.base, part.target, part.pieces,
+                   {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
+                   changes.count));
     if (input_.selects() && changes.count > 0) changes.count = select(part, changes.count);
   }
   add_to_whole(part);
@@ -116,15 +123,20 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   return {};
 }
 
-// Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much that a mode may want the whole
-// block, the target is made anew: the base with what is sent, which is what the receivers will hold.
+// Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much
+// that a mode may want the whole block, the target is made anew: the base with what is sent, which
+// is what the receivers will hold.
 std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const FloatEnvironment exact;  // rules compare numbers: alike in every thread
   BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
-  FoundChanges left{
-      part.index, shape.datatype, part.pieces, changes.positions.data(), changes.old_values.data(), changes.new_values.data(),
-      found};
+  FoundChanges left{part.index,
+                    shape.datatype,
+                    part.pieces,
+                    changes.positions.data(),
+                    changes.old_values.data(),
+                    changes.new_values.data(),
+                    found};
   if (input_.options.rule != nullptr && input_.has_whole_base) {
     if (input_.options.measure_left_out) left_out_.note(left);
     left.count = input_.options.rule->keep(left);
@@ -134,7 +146,8 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const std::size_t count = changes.lossy.choose(values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());
   const bool is_target = count == found && !changes.lossy.active() && input_.hints.empty();
-  if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr)) return count;
+  if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr))
+    return count;
   ruled_block_.resize(shape.bytes());
   copy_block(part.base, ruled_block_.data());
   ruled_array_ = ruled_block_.data();
@@ -157,19 +170,23 @@ void BlockEncoder::encode_superblock(const CodingUnit& unit) {
   for (std::size_t i = 0; i < part_count; ++i) {
     Part& part = parts_[i];
     BlockChanges& changes = part.changes;
-    changes.count = classes_.scan(part.base, part.target, part.pieces,
-                                  {changes.positions.data(), changes.old_values.data(), changes.new_values.data()});
+    changes.count = classes_.scan(
+        part.base, part.target, part.pieces,
+        {changes.positions.data(), changes.old_values.data(), changes.new_values.data()});
     add_to_whole(part);
   }
   const std::size_t bytes = classes_.plan();
-  if (bytes > 0 && classes_are_best(bytes, part_count, *unit.table)) return add_classes(unit, bytes);
+  if (bytes > 0 && classes_are_best(bytes, part_count, *unit.table))
+    return add_classes(unit, bytes);
   for (std::size_t i = 0; i < part_count; ++i) {
     if (!add_to_group(parts_[i])) add_block(parts_[i]);
   }
 }
 
-// Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that there is no need.
-bool BlockEncoder::classes_are_best(std::size_t class_bytes, std::size_t part_count, const RegionTable& table) {
+// Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that
+// there is no need.
+bool BlockEncoder::classes_are_best(std::size_t class_bytes, std::size_t part_count,
+                                    const RegionTable& table) {
   if (input_.options.mode == &kClassesMode) return true;
   const std::size_t as_classes = section_bytes(class_bytes + kOldCheckBytes) + table.share_bytes;
   std::size_t least = 0;
@@ -196,7 +213,8 @@ void BlockEncoder::add_classes(const CodingUnit& unit, std::size_t bytes) {
   for (std::uint64_t i = 0; i < unit.last - unit.first; ++i) {
     if (parts_[i].changes.count == 0) continue;
     const kernels::ChangeHashes own = hash_listed(parts_[i]);
-    block.hashes = {block.hashes.old_values + own.old_values, block.hashes.new_values + own.new_values};
+    block.hashes = {block.hashes.old_values + own.old_values,
+                    block.hashes.new_values + own.new_values};
   }
   std::byte* payload = add_payload(block);
   classes_.write(payload);
@@ -258,22 +276,25 @@ void BlockEncoder::add_block(Part& part) {
   if (!changes.fresh) bring_forward(part);
 }
 
-// Blocks of which few elements change wait for their neighbours. Others, which it would not make smaller, end the group before
-// them.
+// Blocks of which few elements change wait for their neighbours. Others, which it would not make
+// smaller, end the group before them.
 bool BlockEncoder::add_to_group(const Part& part) {
   const BlockChanges& changes = part.changes;
   const BlockMode* asked = input_.options.mode;
   if (changes.count == 0 && !changes.fresh) return false;
   const bool forced = asked != nullptr && is_group(asked->id);
-  const bool is_free = asked == nullptr && !input_.options.values.is_lossy() && !input_.options.for_devices;
-  const bool may = !changes.fresh && (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
+  const bool is_free =
+      asked == nullptr && !input_.options.values.is_lossy() && !input_.options.for_devices;
+  const bool may = !changes.fresh &&
+                   (forced ? changes.count <= kMaxGroupChanges : is_free && is_sparse(changes));
   if (!may || !group_.has_room(part.index, changes.count) ||
       (!group_.empty() && input_.map.run_of(group_.first_block()).end() <= part.index)) {
     end_group();
   }
   if (!may) return false;
   const kernels::ChangeHashes own = hash_listed(part);
-  group_hashes_ = {group_hashes_.old_values + own.old_values, group_hashes_.new_values + own.new_values};
+  group_hashes_ = {group_hashes_.old_values + own.old_values,
+                   group_hashes_.new_values + own.new_values};
   group_.add(part.index, changes);
   return true;
 }
@@ -281,10 +302,12 @@ bool BlockEncoder::add_to_group(const Part& part) {
 void BlockEncoder::end_group() {
   if (group_.empty()) return;
   const std::uint64_t first = group_.first_block();
-  const auto elements = static_cast<std::uint32_t>(input_.map.run_of(first).elements(first, group_.last_block() + 1));
+  const auto elements =
+      static_cast<std::uint32_t>(input_.map.run_of(first).elements(first, group_.last_block() + 1));
   const BlockMode* asked = input_.options.mode;
-  const std::size_t bytes =
-      asked != nullptr || group_.parts().size() > 1 ? group_.plan(elements, asked, input_.options.fewest_bytes) : kCannot;
+  const std::size_t bytes = asked != nullptr || group_.parts().size() > 1
+                                ? group_.plan(elements, asked, input_.options.fewest_bytes)
+                                : kCannot;
   if (bytes != kCannot) {
     write_group(bytes);
   } else {
@@ -313,7 +336,8 @@ void BlockEncoder::write_group(std::size_t bytes) {
   if (!forward_.active()) return;
   for (const GroupEncoder::Part& grouped : group_.parts()) {
     const BlockShape shape = set_place(grouped_part_, grouped.index);
-    bring_forward(grouped_part_, shape, group_.positions(grouped), group_.old_values(grouped), group_.new_values(grouped));
+    bring_forward(grouped_part_, shape, group_.positions(grouped), group_.old_values(grouped),
+                  group_.new_values(grouped));
   }
 }
 
@@ -345,8 +369,9 @@ kernels::ChangeHashes BlockEncoder::hash_changes(const Part& part) {
 
 kernels::ChangeHashes BlockEncoder::hash_listed(const Part& part) const {
   const BlockChanges& changes = part.changes;
-  return changes_hash(input_.kernels, changes.shape().datatype, {changes.positions.data(), changes.count},
-                      changes.old_values.data(), changes.new_values.data(), part.index);
+  return changes_hash(input_.kernels, changes.shape().datatype,
+                      {changes.positions.data(), changes.count}, changes.old_values.data(),
+                      changes.new_values.data(), part.index);
 }
 
 Hash128 BlockEncoder::hash_block(const BlockView& view, std::uint64_t index) {
@@ -357,13 +382,15 @@ void BlockEncoder::bring_forward(const Part& part) {
   const BlockChanges& changes = part.changes;
   if (!forward_.active() || changes.count == 0) return;
   const std::size_t value_bytes = changes.count * changes.shape().element_bytes();
-  bring_forward(part, changes.shape(), {changes.positions.data(), changes.count}, {changes.old_values.data(), value_bytes},
-                {changes.new_values.data(), value_bytes});
+  bring_forward(part, changes.shape(), {changes.positions.data(), changes.count},
+                {changes.old_values.data(), value_bytes}, {changes.new_values.data(), value_bytes});
 }
 
-void BlockEncoder::bring_forward(const Part& part, BlockShape shape, Positions positions, std::span<const std::byte> old_values,
+void BlockEncoder::bring_forward(const Part& part, BlockShape shape, Positions positions,
+                                 std::span<const std::byte> old_values,
                                  std::span<const std::byte> new_values) {
-  forward_.write(part.index, {shape, part.pieces, input_.options.bring_forward}, positions, old_values, new_values);
+  forward_.write(part.index, {shape, part.pieces, input_.options.bring_forward}, positions,
+                 old_values, new_values);
 }
 
 }  // namespace sparcl::codec

@@ -1,6 +1,7 @@
 #pragma once
-// One worker of an UpdateEncoder: finds the changes of blocks and codes them. Writes no stream: blocks are independent of each
-// other, so that several workers can be at it, and what they have coded is put in order by the encoder.
+// One worker of an UpdateEncoder: finds the changes of blocks and codes them. Writes no stream:
+// blocks are independent of each other, so that several workers can be at it, and what they have
+// coded is put in order by the encoder.
 
 #include <array>
 #include <optional>
@@ -35,13 +36,19 @@ struct EncoderInput {
     return is_of_some_blocks() && (options.only_blocks[block / 64] >> (block % 64) & 1) == 0;
   }
   // Does the update name the state that it is from?
-  bool says_base() const { return options.with_state_hash && (has_whole_base || is_of_some_blocks()); }
+  bool says_base() const {
+    return options.with_state_hash && (has_whole_base || is_of_some_blocks());
+  }
   // Is what is sent of a block not all that differs? Hints may leave changes unnamed.
-  bool selects() const { return !hints.empty() || ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base); }
-  // Only where the receiver can tell a wrong base from its own target: it cannot by the changes alone, which it needs its base to
-  // find.
+  bool selects() const {
+    return !hints.empty() ||
+           ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base);
+  }
+  // Only where the receiver can tell a wrong base from its own target: it cannot by the changes
+  // alone, which it needs its base to find.
   bool allows_classes() const {
-    const bool wanted = options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
+    const bool wanted =
+        options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
     return wanted && options.with_state_hash && has_whole_base && !selects();
   }
 };
@@ -61,8 +68,9 @@ struct CodedBlock {
   const BlockMode* mode = nullptr;
   const RegionTable* table = nullptr;  // of mode classes
   std::size_t bytes = 0;               // of the payload with its check
-  bool is_target = false;              // the payload is the target's block as it is, and not in CodedBlocks::payloads
-  std::uint64_t elements = 0;          // that it holds
+  bool is_target =
+      false;  // the payload is the target's block as it is, and not in CodedBlocks::payloads
+  std::uint64_t elements = 0;  // that it holds
   std::uint64_t changed = 0;
   kernels::ChangeHashes hashes;
 };
@@ -71,7 +79,8 @@ struct CodedBlocks {
   std::vector<CodedBlock> blocks;
   std::vector<std::byte> payloads;  // one after the other
   std::uint64_t elements = 0;       // that were looked at
-  Hash128 whole_sum;                // of all of them in the base, or in the target where the base is not whole; if it is asked for
+  Hash128 whole_sum;  // of all of them in the base, or in the target where the base is not whole;
+                      // if it is asked for
   LossyError lossy;
   LeftOut left_out;
 
@@ -82,7 +91,8 @@ class BlockEncoder {
  public:
   explicit BlockEncoder(const EncoderInput& input);
 
-  // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their neighbours.
+  // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their
+  // neighbours.
   Status encode(const CodingUnit& unit);
   CodedBlocks& coded() { return coded_; }
   Status check_hints() const { return scan_.check(); }
@@ -123,8 +133,8 @@ class BlockEncoder {
   kernels::ChangeHashes hash_listed(const Part& part) const;
   Hash128 hash_block(const BlockView& view, std::uint64_t index);
   void bring_forward(const Part& part);
-  void bring_forward(const Part& part, BlockShape shape, Positions positions, std::span<const std::byte> old_values,
-                     std::span<const std::byte> new_values);
+  void bring_forward(const Part& part, BlockShape shape, Positions positions,
+                     std::span<const std::byte> old_values, std::span<const std::byte> new_values);
   bool lacks_base(const Part& part) const;
 
   const EncoderInput& input_;
@@ -135,7 +145,8 @@ class BlockEncoder {
   kernels::ChangeHashes group_hashes_;
   Part grouped_part_;  // one of the group's blocks
   CodedBlocks coded_;
-  std::array<Part, kSuperBlocks> parts_;  // of a superblock; the first alone where each block is coded by itself
+  std::array<Part, kSuperBlocks>
+      parts_;  // of a superblock; the first alone where each block is coded by itself
   std::vector<std::byte> hash_scratch_;
   std::vector<std::byte> ruled_block_;
   LeftOutMeter left_out_;

@@ -1,7 +1,8 @@
 #pragma once
-// Where the elements of a state lie in its blocks. Neighbouring arrays of one data type form a run; a run's elements, put end to
-// end, are cut every kBlockElements. So a block holds one piece of a large tensor, or several small tensors: small ones cost no
-// header each. The map is a pure function of the arrays' types and counts, and O(arrays) in memory, not O(elements).
+// Where the elements of a state lie in its blocks. Neighbouring arrays of one data type form a run;
+// a run's elements, put end to end, are cut every kBlockElements. So a block holds one piece of a
+// large tensor, or several small tensors: small ones cost no header each. The map is a pure
+// function of the arrays' types and counts, and O(arrays) in memory, not O(elements).
 
 #include <cstdint>
 #include <span>
@@ -20,7 +21,8 @@ struct ArraySpec {  // one tensor, as the codec sees it
   std::size_t bytes() const { return static_cast<std::size_t>(count) * element_bytes(datatype); }
 };
 
-struct Piece {  // elements [first, first + count) of one array, at `offset` elements from the start of the block
+struct Piece {  // elements [first, first + count) of one array, at `offset` elements from the start
+                // of the block
   std::uint32_t array;
   std::uint64_t first;
   std::uint32_t count;
@@ -47,7 +49,8 @@ class BlockMap {
     // Elements of the blocks [first, last) of it.
     std::uint64_t elements(std::uint64_t first, std::uint64_t last) const {
       const std::uint64_t end_element = (last - first_block) * kBlockElements;
-      return (end_element < element_count ? end_element : element_count) - (first - first_block) * kBlockElements;
+      return (end_element < element_count ? end_element : element_count) -
+             (first - first_block) * kBlockElements;
     }
   };
   BlockRun run_of(std::uint64_t index) const;
@@ -59,7 +62,8 @@ class BlockMap {
   };
   Place place_of(std::uint32_t array, std::uint64_t element) const;
 
-  // Fills `pieces` (cleared first) with block `index` < block_count() in order; returns its data type.
+  // Fills `pieces` (cleared first) with block `index` < block_count() in order; returns its data
+  // type.
   DataType block(std::uint64_t index, std::vector<Piece>& pieces) const;
 
  private:

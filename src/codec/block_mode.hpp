@@ -35,7 +35,8 @@ class BlockChanges {
   bool may_need_base = false;  // modes may be used that cannot be read without the base
   bool for_devices = false;    // modes may be used that are on_device, and no others
   bool thorough = false;       // bytes matter more than time
-  bool forced = false;         // a mode is asked because the user names it: it gives its cost though it will not pay
+  bool forced =
+      false;  // a mode is asked because the user names it: it gives its cost though it will not pay
 
   BlockShape shape() const { return target.shape; }
   // For the changes of any block of this shape.
@@ -45,10 +46,11 @@ class BlockChanges {
 
   // Is there a value for each element? A sparse vector has none for the places that it leaves out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
-  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a few changes; 0 if nothing is
-  // known.
+  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a
+  // few changes; 0 if nothing is known.
   std::size_t least_bytes();
-  std::size_t bytes_to_beat = 0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
+  std::size_t bytes_to_beat =
+      0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
   LossyChanges lossy;  // codes of the changes, where new_values are what these lead to
   StepList codes;      // of mode added
@@ -75,7 +77,8 @@ class BlockChanges {
   BlockSparseList block_sparse_;
 };
 
-// A list of positions that has a head of its own, and the steps of the changes: what follows their count.
+// A list of positions that has a head of its own, and the steps of the changes: what follows their
+// count.
 template <class List>
 void write_stepped(BlockChanges& changes, const List& list, std::byte* out) {
   const kernels::ListKernels& lists = changes.kernels->lists;
@@ -97,8 +100,8 @@ struct DecodedBlock {
   std::size_t count = 0;
   const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload or in `values`
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte>
-      values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value replaces; kAdded: codes of one byte
+  Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value
+                              // replaces; kAdded: codes of one byte
   RiceListReader list;
   TwoLevelReader two_level;
   StepListReader steps;
@@ -114,7 +117,9 @@ struct DecodedBlock {
   Scratch<std::byte> replaced_values;
 
   std::span<const std::uint16_t> changed() const { return {positions.data(), count}; }
-  std::span<const std::uint16_t> replaced_positions() const { return {replaced_at.data(), replaced_count}; }
+  std::span<const std::uint16_t> replaced_positions() const {
+    return {replaced_at.data(), replaced_count};
+  }
 };
 
 constexpr std::size_t kCannot = std::numeric_limits<std::size_t>::max();
@@ -128,14 +133,17 @@ struct BlockMode {
   std::size_t (*cost)(BlockChanges& changes);
   // Writes exactly that many; called after cost() for the same block.
   void (*encode)(BlockChanges& changes, std::byte* out);
-  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `in_place`. nullptr, or what is wrong with it.
-  const char* (*decode)(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
-                        DecodedBlock& block);
+  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `in_place`. nullptr, or what
+  // is wrong with it.
+  const char* (*decode)(BlockShape shape, std::span<const std::byte> payload,
+                        const kernels::KernelSet& kernels, DecodedBlock& block);
   bool in_place = false;  // the payload is the block itself: it is used where it lies, never copied
   bool fresh = false;     // of a block of which the sender has no base
-  // Where the changes can be found only given the block that is held (all of it, in one piece): called after decode(). False if
-  // they do not fit it: then it is not the base, and the block is rubbish.
-  bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels, DecodedBlock& block) = nullptr;
+  // Where the changes can be found only given the block that is held (all of it, in one piece):
+  // called after decode(). False if they do not fit it: then it is not the base, and the block is
+  // rubbish.
+  bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels,
+                  DecodedBlock& block) = nullptr;
   bool on_device = false;  // kernels on device memory read it, too (kernels/device_blocks.hpp)
 };
 
@@ -161,7 +169,8 @@ constexpr std::uint8_t kFlatGroupId = 12;
 constexpr std::uint8_t kTwoLevelGroupId = 13;
 constexpr std::uint8_t kBlockSparseId = 14;
 constexpr std::uint64_t kMaxGroupBlocks = 256;
-// So that marks are below 65,536, whatever the positions. Mode block_sparse of one block has no limit of its own.
+// So that marks are below 65,536, whatever the positions. Mode block_sparse of one block has no
+// limit of its own.
 constexpr std::size_t kMaxGroupChanges = 16384;
 
 constexpr std::uint64_t most_group_changes(unsigned mode, std::uint64_t blocks) {

@@ -7,9 +7,10 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::array kModes{&kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,          &kClassesMode,
-                            &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,        &kPackedFreshMode,
-                            &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode, &kBlockSparseMode};
+constexpr std::array kModes{
+    &kDenseMode, &kFreshMode,    &kVerbatimMode,         &kFlatMode,          &kClassesMode,
+    &kMixedMode, &kTwoLevelMode, &kTwoLevelVerbatimMode, &kPackedMode,        &kPackedFreshMode,
+    &kCodedMode, &kAddedMode,    &kFlatGroupMode,        &kTwoLevelGroupMode, &kBlockSparseMode};
 
 }  // namespace
 
@@ -49,26 +50,32 @@ void BlockChanges::set_changes(std::size_t changed) {
   list_state_ = steps_state_ = two_level_state_ = block_sparse_state_ = State::kUnknown;
 }
 
-// Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter more, long gaps may be worth a
-// second level although few are seen, and the entropy coder is asked.
+// Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter
+// more, long gaps may be worth a second level although few are seen, and the entropy coder is
+// asked.
 std::size_t BlockChanges::least_bytes() {
   if (count == 0) return 0;
   const std::span<const std::uint16_t> own(positions.data(), count);
-  if (whole_sub_shift(own, shape().elements) > 0 || TwoLevelList::is_likely_smaller(own, shape().elements)) return 0;
+  if (whole_sub_shift(own, shape().elements) > 0 ||
+      TwoLevelList::is_likely_smaller(own, shape().elements))
+    return 0;
   const std::uint64_t bits = least_list_bits(shape().elements, count, own.back()) + count;
   const auto bytes = static_cast<std::size_t>(bits / 8);
   if (!thorough) return std::min(shape().bytes(), bytes);
-  return std::min({shape().bytes() / kLeastPackedPart, bytes - bytes / 16, least_coded_bytes(*this)});
+  return std::min(
+      {shape().bytes() / kLeastPackedPart, bytes - bytes / 16, least_coded_bytes(*this)});
 }
 
 const RiceList& BlockChanges::list() {
-  if (list_state_ == State::kUnknown) list_.prepare(kernels->lists, {positions.data(), count}, shape().elements);
+  if (list_state_ == State::kUnknown)
+    list_.prepare(kernels->lists, {positions.data(), count}, shape().elements);
   list_state_ = State::kReady;
   return list_;
 }
 
 const StepList& BlockChanges::steps() {
-  if (steps_state_ == State::kUnknown) steps_.prepare(*kernels, shape().datatype, old_values.data(), new_values.data(), count);
+  if (steps_state_ == State::kUnknown)
+    steps_.prepare(*kernels, shape().datatype, old_values.data(), new_values.data(), count);
   steps_state_ = State::kReady;
   return steps_;
 }
@@ -76,7 +83,8 @@ const StepList& BlockChanges::steps() {
 const TwoLevelList* BlockChanges::two_level() {
   if (two_level_state_ == State::kUnknown) {
     const std::uint64_t least = forced ? TwoLevelList::kAnySize : list().bits();
-    const bool pays = two_level_.prepare(kernels->lists, {positions.data(), count}, shape().elements, least, thorough || forced);
+    const bool pays = two_level_.prepare(kernels->lists, {positions.data(), count},
+                                         shape().elements, least, thorough || forced);
     two_level_state_ = pays ? State::kReady : State::kUseless;
   }
   return two_level_state_ == State::kReady ? &two_level_ : nullptr;
@@ -87,9 +95,12 @@ const BlockSparseList* BlockChanges::block_sparse() {
   if (block_sparse_state_ == State::kUnknown) {
     using Look = BlockSparseList::Look;
     const TwoLevelList* clusters = two_level();
-    std::uint64_t least = clusters != nullptr ? std::min(list().bits(), clusters->bits()) : list().bits();
+    std::uint64_t least =
+        clusters != nullptr ? std::min(list().bits(), clusters->bits()) : list().bits();
     if (forced) least = TwoLevelList::kAnySize;
-    const Look look = forced || thorough ? Look::kThorough : clusters != nullptr ? Look::kAlsoPartly : Look::kWhole;
+    const Look look = forced || thorough    ? Look::kThorough
+                      : clusters != nullptr ? Look::kAlsoPartly
+                                            : Look::kWhole;
     const std::span<const std::uint16_t> own(positions.data(), count);
     const bool pays = block_sparse_.prepare(kernels->lists, own, shape().elements, least, look);
     block_sparse_state_ = pays ? State::kReady : State::kUseless;

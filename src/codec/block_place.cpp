@@ -9,8 +9,10 @@ constexpr std::uint32_t kNamesShown = 3;
 
 }  // namespace
 
-std::string describe_blocks(const BlockMap& map, std::uint64_t first, std::uint64_t last, const ArrayName& name) {
-  const std::string blocks = first == last ? fmt::format("block {}", first) : fmt::format("blocks {} to {}", first, last);
+std::string describe_blocks(const BlockMap& map, std::uint64_t first, std::uint64_t last,
+                            const ArrayName& name) {
+  const std::string blocks =
+      first == last ? fmt::format("block {}", first) : fmt::format("blocks {} to {}", first, last);
   if (!name) return blocks;
   std::vector<Piece> pieces;
   map.block(first, pieces);

@@ -10,22 +10,26 @@ namespace sparcl::codec {
 namespace {
 
 // Elements of the first `count` sub-blocks of a list that ends with sub-block `last`.
-std::uint32_t span_of(std::size_t count, std::uint32_t last, unsigned shift, std::uint32_t elements) {
+std::uint32_t span_of(std::size_t count, std::uint32_t last, unsigned shift,
+                      std::uint32_t elements) {
   const std::uint32_t subs = subs_of(elements, shift);
-  const std::uint64_t missing = last + 1 == subs ? (std::uint64_t{subs} << shift) - elements : 0;  // of a last one that is short
+  const std::uint64_t missing = last + 1 == subs ? (std::uint64_t{subs} << shift) - elements
+                                                 : 0;  // of a last one that is short
   return static_cast<std::uint32_t>((std::uint64_t{count} << shift) - missing);
 }
 
 // The inner list has what changes, or where most do, what does not.
-std::uint64_t inner_count(std::uint64_t span, std::uint64_t changes) { return 2 * changes > span ? span - changes : changes; }
+std::uint64_t inner_count(std::uint64_t span, std::uint64_t changes) {
+  return 2 * changes > span ? span - changes : changes;
+}
 
 struct Choice {
   std::uint64_t bits;  // about
   unsigned shift;
 };
 
-// The best size of sub-blocks of which any elements may change. Neighbours are sorted by the highest bit in which they differ, so
-// that one look at them serves all sizes.
+// The best size of sub-blocks of which any elements may change. Neighbours are sorted by the
+// highest bit in which they differ, so that one look at them serves all sizes.
 template <class Position>
 Choice best_partial(std::span<const Position> positions, std::uint32_t elements) {
   constexpr std::size_t kTables = 4;  // so that counting does not wait for the count before
@@ -39,8 +43,8 @@ Choice best_partial(std::span<const Position> positions, std::uint32_t elements)
   for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
     for (const auto& table : tables) active -= table[shift];
     const std::uint64_t span = std::min<std::uint64_t>(elements, active << shift);
-    const std::uint64_t bits =
-        about_list_bits(subs_of(elements, shift), active) + about_list_bits(span, inner_count(span, positions.size()));
+    const std::uint64_t bits = about_list_bits(subs_of(elements, shift), active) +
+                               about_list_bits(span, inner_count(span, positions.size()));
     if (bits < best.bits) best = {bits, shift};
   }
   return best;
@@ -69,34 +73,39 @@ template unsigned whole_sub_shift(std::span<const std::uint16_t>, std::uint32_t)
 template unsigned whole_sub_shift(std::span<const std::uint32_t>, std::uint32_t);
 
 template <class Position>
-bool BlockSparseList::prepare(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements,
+bool BlockSparseList::prepare(const kernels::ListKernels& kernels,
+                              std::span<const Position> positions, std::uint32_t elements,
                               std::uint64_t enough_bits, Look look) {
   constexpr std::uint64_t kHeadBits = 16;
   shift_ = whole_sub_shift(positions, elements);
   const bool is_whole = shift_ > 0;
   if (!is_whole) {
     // A sixteenth of a bit a change: what is left to gain is not worth the look.
-    if (look == Look::kWhole || (look == Look::kAlsoPartly && enough_bits < positions.size() / 16)) return false;
+    if (look == Look::kWhole || (look == Look::kAlsoPartly && enough_bits < positions.size() / 16))
+      return false;
     const Choice choice = best_partial(positions, elements);
     if (choice.bits + kHeadBits >= enough_bits) return false;
     shift_ = choice.shift;
   }
-  const std::size_t sub_count = is_whole ? list_whole_subs(positions) : list_partial_subs(positions);
-  subs_.prepare(kernels, std::span<const std::uint32_t>{sub_ids_.data(), sub_count}, subs_of(elements, shift_));
+  const std::size_t sub_count =
+      is_whole ? list_whole_subs(positions) : list_partial_subs(positions);
+  subs_.prepare(kernels, std::span<const std::uint32_t>{sub_ids_.data(), sub_count},
+                subs_of(elements, shift_));
   list_inner(kernels, sub_count, positions.size(), elements);
   return bits() + kHeadBits < enough_bits;
 }
 
-template bool BlockSparseList::prepare(const kernels::ListKernels&, std::span<const std::uint16_t>, std::uint32_t, std::uint64_t,
-                                       Look);
-template bool BlockSparseList::prepare(const kernels::ListKernels&, std::span<const std::uint32_t>, std::uint32_t, std::uint64_t,
-                                       Look);
+template bool BlockSparseList::prepare(const kernels::ListKernels&, std::span<const std::uint16_t>,
+                                       std::uint32_t, std::uint64_t, Look);
+template bool BlockSparseList::prepare(const kernels::ListKernels&, std::span<const std::uint32_t>,
+                                       std::uint32_t, std::uint64_t, Look);
 
 template <class Position>
 std::size_t BlockSparseList::list_whole_subs(std::span<const Position> positions) {
   const std::size_t count = (positions.size() + (std::size_t{1} << shift_) - 1) >> shift_;
   std::uint32_t* ids = sub_ids_.need(count + kernels::kPositionSlack);
-  for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<std::uint32_t>(positions[i << shift_]) >> shift_;
+  for (std::size_t i = 0; i < count; ++i)
+    ids[i] = static_cast<std::uint32_t>(positions[i << shift_]) >> shift_;
   return count;
 }
 
@@ -115,8 +124,8 @@ std::size_t BlockSparseList::list_partial_subs(std::span<const Position> positio
   return rank + std::size_t{1};
 }
 
-void BlockSparseList::list_inner(const kernels::ListKernels& kernels, std::size_t sub_count, std::size_t changes,
-                                 std::uint32_t elements) {
+void BlockSparseList::list_inner(const kernels::ListKernels& kernels, std::size_t sub_count,
+                                 std::size_t changes, std::uint32_t elements) {
   const std::uint32_t span = span_of(sub_count, sub_ids_.data()[sub_count - 1], shift_, elements);
   const std::size_t count = inner_count(span, changes);
   const std::uint32_t* listed = inner_positions_.data();
@@ -144,21 +153,25 @@ std::byte* BlockSparseList::write_head(std::byte* out) const {
   return out + store_varint(out, subs_.count);
 }
 
-void BlockSparseList::write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+void BlockSparseList::write_planes(const kernels::ListKernels& kernels,
+                                   kernels::BitWriter& bits) const {
   subs_.write_planes(kernels, bits);
   subs_.write_unary(kernels, bits);
   inner_.write_planes(kernels, bits);
 }
 
-void BlockSparseList::write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+void BlockSparseList::write_unary(const kernels::ListKernels& kernels,
+                                  kernels::BitWriter& bits) const {
   inner_.write_unary(kernels, bits);
 }
 
-bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count) {
+bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint32_t elements,
+                                  std::size_t count) {
   ByteReader reader(payload);
   std::uint8_t shift = 0;
   std::uint64_t listed = 0;
-  if (!reader.read(shift) || !reader.read_varint(listed) || shift < 1 || shift > kMostSubShift) return false;
+  if (!reader.read(shift) || !reader.read_varint(listed) || shift < 1 || shift > kMostSubShift)
+    return false;
   if (listed == 0 || listed > count || listed > subs_of(elements, shift)) return false;
   elements_ = elements;
   count_ = count;
@@ -170,17 +183,20 @@ bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint
 
 bool BlockSparseReader::read_planes(const kernels::ListKernels& kernels, BitCursor& bits) {
   std::uint32_t* ids = moves_.need(sub_count_ + kernels::kPositionSlack);
-  if (!subs_.read_planes(kernels, bits, subs_of(elements_, shift_), sub_count_) || !subs_.read_unary(kernels, bits, ids)) {
+  if (!subs_.read_planes(kernels, bits, subs_of(elements_, shift_), sub_count_) ||
+      !subs_.read_unary(kernels, bits, ids)) {
     return false;
   }
   span_ = span_of(sub_count_, ids[sub_count_ - 1], shift_, elements_);
   if (span_ < count_) return false;
-  for (std::size_t rank = 0; rank < sub_count_; ++rank) ids[rank] = (ids[rank] - static_cast<std::uint32_t>(rank)) << shift_;
+  for (std::size_t rank = 0; rank < sub_count_; ++rank)
+    ids[rank] = (ids[rank] - static_cast<std::uint32_t>(rank)) << shift_;
   inverted_ = 2 * count_ > span_;
   return inner_.read_planes(kernels, bits, span_, inner_count(span_, count_));
 }
 
-bool BlockSparseReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions) {
+bool BlockSparseReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits,
+                                   std::uint32_t* positions) {
   if (inverted_) {
     std::uint32_t* unchanged = unchanged_.need(span_ - count_ + kernels::kPositionSlack);
     if (!inner_.read_unary(kernels, bits, unchanged)) return false;
@@ -206,11 +222,13 @@ void BlockSparseReader::move_all(std::uint32_t* positions) const {
     const auto end = static_cast<std::uint32_t>((rank + 1) << shift_);
     const std::uint32_t* last = std::lower_bound(positions + i, positions + most, end);
     const std::uint32_t move = moves[rank];
-    for (const auto stop = static_cast<std::size_t>(last - positions); i < stop; ++i) positions[i] += move;
+    for (const auto stop = static_cast<std::size_t>(last - positions); i < stop; ++i)
+      positions[i] += move;
   }
 }
 
-// All elements of the sub-blocks but `unchanged`: these are as many as read_planes() found, so that the others are count_.
+// All elements of the sub-blocks but `unchanged`: these are as many as read_planes() found, so that
+// the others are count_.
 void BlockSparseReader::fill_gaps(const std::uint32_t* unchanged, std::uint32_t* positions) const {
   const std::size_t unchanged_count = span_ - count_;
   std::size_t passed = 0;

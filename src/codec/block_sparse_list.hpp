@@ -1,7 +1,7 @@
 #pragma once
-// Positions as sub-blocks of 2^c elements (docs/wire-format.md), for block masks: which sub-blocks have changes, and where the
-// changes are in these, put end to end. Where whole sub-blocks change there is no second list: a sub-block costs what one change
-// would.
+// Positions as sub-blocks of 2^c elements (docs/wire-format.md), for block masks: which sub-blocks
+// have changes, and where the changes are in these, put end to end. Where whole sub-blocks change
+// there is no second list: a sub-block costs what one change would.
 
 #include <cstdint>
 #include <span>
@@ -14,8 +14,8 @@ namespace sparcl::codec {
 
 constexpr unsigned kMostSubShift = 15;  // sub-blocks have 2^1 to 2^15 elements
 
-// The c of the largest sub-blocks of which all that change do so as a whole; 0: there are none. Most lists are refused by their
-// first positions. A last sub-block may be short.
+// The c of the largest sub-blocks of which all that change do so as a whole; 0: there are none.
+// Most lists are refused by their first positions. A last sub-block may be short.
 template <class Position>
 unsigned whole_sub_shift(std::span<const Position> positions, std::uint32_t elements);
 
@@ -27,15 +27,15 @@ constexpr std::uint32_t subs_of(std::uint32_t elements, unsigned shift) {
 // Ready to be written. Position: of 16 or of 32 bits; of the latter at most 16,384.
 class BlockSparseList {
  public:
-  // What is to be looked for. Sub-blocks that change in part are not found without a look at all positions; unless thorough, only
-  // where these take many bits otherwise.
+  // What is to be looked for. Sub-blocks that change in part are not found without a look at all
+  // positions; unless thorough, only where these take many bits otherwise.
   enum class Look : std::uint8_t { kWhole, kAlsoPartly, kThorough };
 
-  // Positions below `elements`. False if they are not likely to take fewer than `enough_bits`, its own head included: then the list
-  // cannot be used.
+  // Positions below `elements`. False if they are not likely to take fewer than `enough_bits`, its
+  // own head included: then the list cannot be used.
   template <class Position>
-  bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements,
-               std::uint64_t enough_bits, Look look);
+  bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
+               std::uint32_t elements, std::uint64_t enough_bits, Look look);
 
   std::size_t head_bytes() const;
   std::uint64_t bits() const { return subs_.bits() + inner_.bits(); }
@@ -49,7 +49,8 @@ class BlockSparseList {
   std::size_t list_whole_subs(std::span<const Position> positions);
   template <class Position>
   std::size_t list_partial_subs(std::span<const Position> positions);
-  void list_inner(const kernels::ListKernels& kernels, std::size_t sub_count, std::size_t changes, std::uint32_t elements);
+  void list_inner(const kernels::ListKernels& kernels, std::size_t sub_count, std::size_t changes,
+                  std::uint32_t elements);
 
   unsigned shift_ = 1;
   RiceList subs_;

@@ -28,7 +28,9 @@ struct BasicBlockView {
   std::span<const Piece> pieces;
   std::span<Byte* const> arrays;
 
-  Byte* data(const Piece& piece) const { return arrays[piece.array] + piece.first * shape.element_bytes(); }
+  Byte* data(const Piece& piece) const {
+    return arrays[piece.array] + piece.first * shape.element_bytes();
+  }
   operator BasicBlockView<const std::byte>() const {
     return {shape, pieces, std::span<const std::byte* const>(arrays.data(), arrays.size())};
   }
@@ -39,19 +41,19 @@ using WritableBlockView = BasicBlockView<std::byte>;
 // The block's bytes as one piece: in place where it is one, else copied to `scratch`.
 std::span<const std::byte> whole_block(const BlockView& view, std::vector<std::byte>& scratch);
 void copy_block(const BlockView& view, std::byte* out);
-void overwrite_block(const kernels::KernelSet& kernels, const WritableBlockView& view, const std::byte* bytes,
-                     kernels::Output output);
+void overwrite_block(const kernels::KernelSet& kernels, const WritableBlockView& view,
+                     const std::byte* bytes, kernels::Output output);
 
 // At ascending positions of the block. `next`: what is accessed after this (kernels::Upcoming).
 using Positions = std::span<const std::uint16_t>;
-void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions, std::byte* values,
-            const kernels::Upcoming& next = {});
-void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* values,
-             const kernels::Upcoming& next = {});
-void exchange(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, std::byte* values,
-              const kernels::Upcoming& next = {});
-void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions, const std::byte* steps,
-                  const kernels::Upcoming& next = {});
+void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions,
+            std::byte* values, const kernels::Upcoming& next = {});
+void scatter(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions,
+             const std::byte* values, const kernels::Upcoming& next = {});
+void exchange(const kernels::KernelSet& kernels, const WritableBlockView& view, Positions positions,
+              std::byte* values, const kernels::Upcoming& next = {});
+void add_steps_at(const kernels::KernelSet& kernels, const WritableBlockView& view,
+                  Positions positions, const std::byte* steps, const kernels::Upcoming& next = {});
 
 // The first accesses of this block, as a hint for a call before it.
 kernels::Upcoming upcoming(const BlockView& view, Positions positions);

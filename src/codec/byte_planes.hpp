@@ -1,6 +1,7 @@
 #pragma once
-// Elements as planes of their bytes, each raw or through the entropy coder (docs/wire-format.md): the exponents of floats and the
-// high bytes of small integers take a few bits, the low ones are noise.
+// Elements as planes of their bytes, each raw or through the entropy coder (docs/wire-format.md):
+// the exponents of floats and the high bytes of small integers take a few bits, the low ones are
+// noise.
 
 #include <array>
 #include <cstdint>
@@ -34,7 +35,8 @@ class BytePlanes {
 class BytePlanesReader {
  public:
   // Hostile bytes, kBitSlackBytes readable after them. nullptr, or what is wrong with them.
-  const char* read(const kernels::KernelSet& kernels, BlockShape shape, std::span<const std::byte> payload, std::byte* elements);
+  const char* read(const kernels::KernelSet& kernels, BlockShape shape,
+                   std::span<const std::byte> payload, std::byte* elements);
 
  private:
   Scratch<std::uint8_t> planes_;

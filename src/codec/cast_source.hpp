@@ -14,15 +14,16 @@ bool can_be_cast_to(DataType type);
 
 class CastSource final : public ArraySource {
  public:
-  // masters: one an array of the map; nullptr where it is not asked for, or read as float32 from `elsewhere`. All outlive the
-  // source, as the kernels do.
-  CastSource(const BlockMap& map, std::vector<const float*> masters, const kernels::KernelSet& kernels,
-             const ArraySource* elsewhere = nullptr)
+  // masters: one an array of the map; nullptr where it is not asked for, or read as float32 from
+  // `elsewhere`. All outlive the source, as the kernels do.
+  CastSource(const BlockMap& map, std::vector<const float*> masters,
+             const kernels::KernelSet& kernels, const ArraySource* elsewhere = nullptr)
       : map_(map), masters_(std::move(masters)), kernels_(kernels), elsewhere_(elsewhere) {}
 
-  // To nearest, ties to even; NaN is the type's quiet NaN; what is too large is infinite, in float8e4m3, which has none, the
-  // largest number.
-  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+  // To nearest, ties to even; NaN is the type's quiet NaN; what is too large is infinite, in
+  // float8e4m3, which has none, the largest number.
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+            std::byte* out) const override;
   Status status() const override { return elsewhere_ != nullptr ? elsewhere_->status() : Status(); }
 
  private:

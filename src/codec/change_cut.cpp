@@ -14,11 +14,14 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr unsigned kIgnoredBits = 48;  // of a double: what is left is the exponent and four bits of the mantissa
+constexpr unsigned kIgnoredBits =
+    48;  // of a double: what is left is the exponent and four bits of the mantissa
 constexpr std::size_t kBins = std::size_t{1} << (63 - kIgnoredBits);
 constexpr int kTrials = 10;
 
-ArrayInput base_of(const EncodeInput& input) { return {{input.base.begin(), input.base.end()}, input.options.base_source}; }
+ArrayInput base_of(const EncodeInput& input) {
+  return {{input.base.begin(), input.base.end()}, input.options.base_source};
+}
 
 // Calls visit(element, key) for every change that the rule leaves, in order.
 template <class Visit>
@@ -37,12 +40,14 @@ Status for_each_change(const EncodeInput& input, Visit visit) {
     const DataType type = input.map.block(block, pieces);
     FoundChanges changes{block, type, pieces, positions.data(), olds.data(), news.data(), 0};
     const BlockShape shape = shape_of(type, pieces);
-    SPARCL_RETURN_IF_ERROR(scan.scan(base_block.read(base, shape, pieces), target_block.read(target, shape, pieces), pieces,
+    SPARCL_RETURN_IF_ERROR(scan.scan(base_block.read(base, shape, pieces),
+                                     target_block.read(target, shape, pieces), pieces,
                                      {positions.data(), olds.data(), news.data()}, changes.count));
     if (input.options.rule != nullptr) changes.count = input.options.rule->keep(changes);
     const std::size_t width = element_bytes(type);
     for (std::size_t i = 0; i < changes.count; ++i)
-      visit(block * kBlockElements + positions[i], change_key(type, olds.data() + i * width, news.data() + i * width));
+      visit(block * kBlockElements + positions[i],
+            change_key(type, olds.data() + i * width, news.data() + i * width));
   }
   return {};
 }
@@ -51,8 +56,10 @@ Status check_base(const EncodeInput& input) {
   const ArrayInput base = base_of(input);
   for (std::uint32_t i = 0; i < base.arrays.size(); ++i) {
     if (!base.has(i) && input.map.arrays()[i].count > 0) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("array {} has no base: the first update of a state goes whole, without a cut", i));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("array {} has no base: the first update of a state goes whole, without a cut",
+                      i));
     }
   }
   return {};
@@ -122,7 +129,8 @@ Result<std::uint64_t> encoded_bytes(const EncodeInput& input, const ChangeCut& c
   options.bring_forward = {};
   CountingSink sink;
   UpdateEncoder encoder(input.map, input.base, input.target, options, input.kernels);
-  while (!encoder.finished()) SPARCL_RETURN_IF_ERROR(encoder.step(std::numeric_limits<std::uint64_t>::max(), sink));
+  while (!encoder.finished())
+    SPARCL_RETURN_IF_ERROR(encoder.step(std::numeric_limits<std::uint64_t>::max(), sink));
   return sink.total();
 }
 
@@ -131,7 +139,8 @@ Result<std::uint64_t> encoded_bytes(const EncodeInput& input, const ChangeCut& c
 Result<ChangeCut> cut_to_count(const EncodeInput& input, std::uint64_t k) {
   SPARCL_RETURN_IF_ERROR(check_base(input));
   LargestK largest(std::min(k, input.map.element_count()));
-  SPARCL_RETURN_IF_ERROR(for_each_change(input, [&](std::uint64_t element, std::uint64_t key) { largest.add(element, key); }));
+  SPARCL_RETURN_IF_ERROR(for_each_change(
+      input, [&](std::uint64_t element, std::uint64_t key) { largest.add(element, key); }));
   const LargestK::Limit limit = largest.limit();
   return ChangeCut{limit.key, limit.end, 0};
 }
@@ -139,7 +148,8 @@ Result<ChangeCut> cut_to_count(const EncodeInput& input, std::uint64_t k) {
 Result<ChangeCut> cut_to_bytes(const EncodeInput& input, std::uint64_t bytes) {
   SPARCL_RETURN_IF_ERROR(check_base(input));
   Histogram histogram;
-  SPARCL_RETURN_IF_ERROR(for_each_change(input, [&](std::uint64_t, std::uint64_t key) { histogram.add(key); }));
+  SPARCL_RETURN_IF_ERROR(
+      for_each_change(input, [&](std::uint64_t, std::uint64_t key) { histogram.add(key); }));
 
   struct Trial {
     std::uint64_t k;
@@ -147,29 +157,31 @@ Result<ChangeCut> cut_to_bytes(const EncodeInput& input, std::uint64_t bytes) {
     ChangeCut cut;
   };
   const auto attempt = [&](std::uint64_t k) -> Result<Trial> {
-    const Result<ChangeCut> cut = cut_at(input, histogram, k);
-    if (!cut.ok()) return cut.status();
-    const Result<std::uint64_t> size = encoded_bytes(input, *cut);
-    if (!size.ok()) return size.status();
-    return Trial{k, *size, *cut};
+    SPARCL_ASSIGN_OR_RETURN(const ChangeCut cut, cut_at(input, histogram, k));
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t size, encoded_bytes(input, cut));
+    return Trial{k, size, cut};
   };
 
   Result<Trial> fits = attempt(0);
   if (!fits.ok()) return fits.status();
   if (fits->bytes > bytes) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("a budget of {} bytes: an update of this state without any change has {}", bytes, fits->bytes));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("a budget of {} bytes: an update of this state without any change has {}",
+                    bytes, fits->bytes));
   }
   Result<Trial> above = attempt(histogram.total());
   if (!above.ok()) return above.status();
   if (above->bytes <= bytes) return above->cut;
   for (int i = 0; i < kTrials && fits->bytes < bytes - bytes / 50 && above->k - fits->k > 1; ++i) {
-    // Between the two by interpolation, a little on the safe side and never at the ends: more changes cost fewer bytes each, so
-    // that a straight line leads below.
-    const double share = static_cast<double>(bytes - fits->bytes) / static_cast<double>(above->bytes - fits->bytes);
-    const double guess =
-        static_cast<double>(fits->k) + std::clamp(share * 0.995, 0.02, 0.98) * static_cast<double>(above->k - fits->k);
-    const std::uint64_t k = std::clamp(static_cast<std::uint64_t>(guess), fits->k + 1, above->k - 1);
+    // Between the two by interpolation, a little on the safe side and never at the ends: more
+    // changes cost fewer bytes each, so that a straight line leads below.
+    const double share =
+        static_cast<double>(bytes - fits->bytes) / static_cast<double>(above->bytes - fits->bytes);
+    const double guess = static_cast<double>(fits->k) + std::clamp(share * 0.995, 0.02, 0.98) *
+                                                            static_cast<double>(above->k - fits->k);
+    const std::uint64_t k =
+        std::clamp(static_cast<std::uint64_t>(guess), fits->k + 1, above->k - 1);
     Result<Trial> next = attempt(k);
     if (!next.ok()) return next.status();
     (next->bytes <= bytes ? fits : above) = next;

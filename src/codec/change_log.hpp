@@ -1,6 +1,7 @@
 #pragma once
-// The values of elements that an update changes. Once it is applied, the old ones: the way back. Before that, where an update is
-// kept as its blocks are checked, the new ones: one exchange with what is held applies it, and leaves the way back.
+// The values of elements that an update changes. Once it is applied, the old ones: the way back.
+// Before that, where an update is kept as its blocks are checked, the new ones: one exchange with
+// what is held applies it, and leaves the way back.
 
 #include <array>
 #include <cstdint>
@@ -27,10 +28,12 @@ class ChangeLog {
   static std::size_t bytes_of(std::size_t changes, std::size_t width) {
     return padded(changes * width) + changes * sizeof(std::uint16_t);
   }
-  void add(std::uint64_t index, std::size_t width, Positions positions, std::span<const std::byte> values);
+  void add(std::uint64_t index, std::size_t width, Positions positions,
+           std::span<const std::byte> values);
   // Of other blocks.
   void append(ChangeLog&& others);
-  // After the last one: brings the blocks into their order, and gives room back that was not needed.
+  // After the last one: brings the blocks into their order, and gives room back that was not
+  // needed.
   void finish();
 
   struct Room {
@@ -39,22 +42,25 @@ class ChangeLog {
   };
   void make_room(const BlockMap& map, Room& room) const;
 
-  // After make_room(), without allocations: the values here and those held change places. A second exchange takes the first one
-  // back.
-  void exchange(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room) {
+  // After make_room(), without allocations: the values here and those held change places. A second
+  // exchange takes the first one back.
+  void exchange(const BlockMap& map, std::span<std::byte* const> held,
+                const kernels::KernelSet& kernels, Room& room) {
     exchange(0, size(), map, held, kernels, room);
   }
   // The same of blocks [first, last) of the list.
-  void exchange(std::size_t first, std::size_t last, const BlockMap& map, std::span<std::byte* const> held,
-                const kernels::KernelSet& kernels, Room& room);
+  void exchange(std::size_t first, std::size_t last, const BlockMap& map,
+                std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
   // The same, and what it adds to the state's hash.
-  Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
+  Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held,
+                            const kernels::KernelSet& kernels, Room& room);
 
   // After an exchange: what the changes of block i have added to the state's hash.
-  Hash128 added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels,
-                Room& room) const;
+  Hash128 added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held,
+                const kernels::KernelSet& kernels, Room& room) const;
 
-  // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in `to`.
+  // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in
+  // `to`.
   void copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
             const kernels::KernelSet& kernels, Room& room) const;
 
@@ -72,7 +78,9 @@ class ChangeLog {
     std::uint32_t count;
     std::uint32_t value_bytes;
   };
-  static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 1) & ~std::size_t{1}; }  // positions stay aligned
+  static constexpr std::size_t padded(std::size_t bytes) {
+    return (bytes + 1) & ~std::size_t{1};
+  }  // positions stay aligned
   Block block_of(const Entry& entry) const;
 
   std::vector<Entry> entries_;

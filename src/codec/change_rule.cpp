@@ -19,7 +19,8 @@ std::size_t keep_if(const FoundChanges& changes, Test test) {
   std::size_t kept = 0;
   std::size_t piece = 0;
   for (std::size_t i = 0; i < changes.count; ++i) {
-    while (changes.positions[i] >= changes.pieces[piece].offset + changes.pieces[piece].count) ++piece;
+    while (changes.positions[i] >= changes.pieces[piece].offset + changes.pieces[piece].count)
+      ++piece;
     if (!test(i, changes.pieces[piece])) continue;
     if (kept != i) {
       changes.positions[kept] = changes.positions[i];
@@ -38,7 +39,8 @@ struct Pair {
 
 Pair numbers_at(const FoundChanges& changes, std::size_t i) {
   const std::size_t at = i * element_bytes(changes.datatype);
-  return {load_number(changes.datatype, changes.old_values + at), load_number(changes.datatype, changes.new_values + at)};
+  return {load_number(changes.datatype, changes.old_values + at),
+          load_number(changes.datatype, changes.new_values + at)};
 }
 
 // Values of a grid, such that equal places have equal numbers.
@@ -84,9 +86,11 @@ std::size_t CutRule::keep(const FoundChanges& changes) const {
   const std::uint64_t limit = cut_.key >> cut_.ignored_bits;
   const std::size_t width = element_bytes(changes.datatype);
   return keep_if(changes, [&](std::size_t i, const Piece&) {
-    const std::uint64_t key =
-        change_key(changes.datatype, changes.old_values + i * width, changes.new_values + i * width) >> cut_.ignored_bits;
-    return key > limit || (key == limit && changes.block * kBlockElements + changes.positions[i] < cut_.end);
+    const std::uint64_t key = change_key(changes.datatype, changes.old_values + i * width,
+                                         changes.new_values + i * width) >>
+                              cut_.ignored_bits;
+    return key > limit ||
+           (key == limit && changes.block * kBlockElements + changes.positions[i] < cut_.end);
   });
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// Which of the changes between base and target are sent. What a rule leaves out stays as the receivers hold it, and is a change
-// again in the next update: nothing is lost, it comes later. Sizes of changes are |new - old| as doubles; a change that involves a
-// NaN is larger than all others, one between +0 and -0 has size 0.
+// Which of the changes between base and target are sent. What a rule leaves out stays as the
+// receivers hold it, and is a change again in the next update: nothing is lost, it comes later.
+// Sizes of changes are |new - old| as doubles; a change that involves a NaN is larger than all
+// others, one between +0 and -0 has size 0.
 
 #include <cstdint>
 #include <span>
@@ -44,18 +45,21 @@ class ThresholdRule : public ChangeRule {
 // Of some arrays only: the trainable ones.
 class SubsetRule : public ChangeRule {
  public:
-  explicit SubsetRule(std::vector<bool> arrays) : arrays_(std::move(arrays)) {}  // one entry an array of the map
+  explicit SubsetRule(std::vector<bool> arrays)
+      : arrays_(std::move(arrays)) {}  // one entry an array of the map
   std::size_t keep(const FoundChanges& changes) const override;
 
  private:
   std::vector<bool> arrays_;
 };
 
-// Those that show on a coarser grid: old and new value round to different values of the type `grid`, or, if grid is an integer
-// type, to different multiples of the array's step. The values that are sent are the new ones, not rounded.
+// Those that show on a coarser grid: old and new value round to different values of the type
+// `grid`, or, if grid is an integer type, to different multiples of the array's step. The values
+// that are sent are the new ones, not rounded.
 class GridRule : public ChangeRule {
  public:
-  explicit GridRule(DataType grid, std::vector<double> steps = {}) : grid_(grid), steps_(std::move(steps)) {}
+  explicit GridRule(DataType grid, std::vector<double> steps = {})
+      : grid_(grid), steps_(std::move(steps)) {}
   std::size_t keep(const FoundChanges& changes) const override;
 
  private:
@@ -63,17 +67,20 @@ class GridRule : public ChangeRule {
   std::vector<double> steps_;  // one an array, for integer grids
 };
 
-// The steps of an integer grid: the largest finite |x| of each array, over the grid's largest value.
+// The steps of an integer grid: the largest finite |x| of each array, over the grid's largest
+// value.
 std::vector<double> grid_steps(const BlockMap& map, const ArrayInput& arrays, DataType grid);
-inline std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays, DataType grid) {
+inline std::vector<double> grid_steps(const BlockMap& map, std::span<const std::byte* const> arrays,
+                                      DataType grid) {
   return grid_steps(map, ArrayInput{{arrays.begin(), arrays.end()}}, grid);
 }
 
 // The size of a change as an integer that grows with it; at least 1.
 std::uint64_t change_key(DataType type, const std::byte* old_value, const std::byte* new_value);
 
-// Those whose key is above a limit, and of those with the limit's own key the ones before an element (counted block by block of
-// kBlockElements): what top-k and a byte budget come down to. Keys are compared without their `ignored_bits` lowest bits.
+// Those whose key is above a limit, and of those with the limit's own key the ones before an
+// element (counted block by block of kBlockElements): what top-k and a byte budget come down to.
+// Keys are compared without their `ignored_bits` lowest bits.
 struct ChangeCut {
   std::uint64_t key = 0;  // 0: all are kept
   std::uint64_t end = 0;

@@ -10,7 +10,8 @@
 
 namespace sparcl::codec {
 
-// Where the changes of a block go: room for those of a whole block, with the slack that kernels want.
+// Where the changes of a block go: room for those of a whole block, with the slack that kernels
+// want.
 struct ChangeOutput {
   std::uint16_t* positions;
   std::byte* old_values;
@@ -24,23 +25,29 @@ struct ChangeOutput {
 // Visit blocks in ascending order: the scan keeps its place in each list of indices.
 class ChangeScan {
  public:
-  ChangeScan(const BlockMap& map, std::span<const ChangedHint* const> hints, const kernels::KernelSet& kernels)
+  ChangeScan(const BlockMap& map, std::span<const ChangedHint* const> hints,
+             const kernels::KernelSet& kernels)
       : map_(map), hints_(hints), kernels_(kernels) {}
 
   // Are the hints well-formed, as far as can be seen without walking through them?
   Status check() const;
 
-  // Writes what differs, and how many elements. The views are of the block that these pieces of the map are.
-  Status scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces, const ChangeOutput& out,
-              std::size_t& count);
+  // Writes what differs, and how many elements. The views are of the block that these pieces of the
+  // map are.
+  Status scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces,
+              const ChangeOutput& out, std::size_t& count);
 
  private:
   struct PieceBytes;
-  std::size_t compare(const PieceBytes& bytes, std::uint64_t first, std::uint64_t count, const ChangeOutput& out) const;
-  std::size_t scan_blocks(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out) const;
+  std::size_t compare(const PieceBytes& bytes, std::uint64_t first, std::uint64_t count,
+                      const ChangeOutput& out) const;
+  std::size_t scan_blocks(const PieceBytes& bytes, const ChangedHint& hint,
+                          const ChangeOutput& out) const;
   template <class T>
-  std::size_t take_indices(const PieceBytes& bytes, std::span<const std::uint64_t> indices, const ChangeOutput& out);
-  Status scan_indices(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out, std::size_t& found);
+  std::size_t take_indices(const PieceBytes& bytes, std::span<const std::uint64_t> indices,
+                           const ChangeOutput& out);
+  Status scan_indices(const PieceBytes& bytes, const ChangedHint& hint, const ChangeOutput& out,
+                      std::size_t& found);
 
   const BlockMap& map_;
   std::span<const ChangedHint* const> hints_;

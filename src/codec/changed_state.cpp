@@ -11,20 +11,23 @@ constexpr std::uint64_t kSampleBlocks = 32;  // 2 Mi elements; heuristic
 
 }  // namespace
 
-void ChangedState::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void ChangedState::read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+                        std::byte* out) const {
   const DataType datatype = map_.arrays()[array].datatype;
   const std::size_t width = element_bytes(datatype);
   std::memcpy(out, arrays_[array] + first * width, count * width);
   while (count > 0) {
     const BlockMap::Place place = map_.place_of(array, first);
-    const auto here = static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kBlockElements - place.offset));
+    const auto here =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(count, kBlockElements - place.offset));
     for (std::size_t i = logs_.size(); i-- > 0;) {
       ChangeLog::Block block;
       if (!logs_[i]->find(place.block, block)) continue;
       const auto begin = std::ranges::lower_bound(block.positions, place.offset);
       const auto end = std::lower_bound(begin, block.positions.end(), place.offset + here);
       const auto skipped = static_cast<std::size_t>(begin - block.positions.begin());
-      kernels_.of(datatype).scatter(out, block.positions.data() + skipped, static_cast<std::size_t>(end - begin), place.offset,
+      kernels_.of(datatype).scatter(out, block.positions.data() + skipped,
+                                    static_cast<std::size_t>(end - begin), place.offset,
                                     block.values + skipped * width, {});
     }
     out += here * width;
@@ -33,7 +36,8 @@ void ChangedState::read(std::uint32_t array, std::uint64_t first, std::uint64_t 
   }
 }
 
-double distinct_part(std::span<const std::shared_ptr<const ChangeLog>> logs, std::uint64_t block_count) {
+double distinct_part(std::span<const std::shared_ptr<const ChangeLog>> logs,
+                     std::uint64_t block_count) {
   const std::uint64_t samples = std::min(kSampleBlocks, block_count);
   std::uint64_t all = 0;
   std::uint64_t distinct = 0;

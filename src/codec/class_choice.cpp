@@ -14,7 +14,8 @@ namespace {
 constexpr unsigned kExponents = 8;               // of the size codes: 0 to 7
 constexpr std::uint64_t kHeadBitsOfAClass = 14;  // in each superblock; measured
 constexpr std::uint64_t kTableBitsOfAClass = 8 * 5;
-constexpr std::uint64_t kFinestShare = 64;  // keys with less than 1 / 64 of elements and changes are joined with the next
+constexpr std::uint64_t kFinestShare =
+    64;  // keys with less than 1 / 64 of elements and changes are joined with the next
 
 // What an interval of keys holds, so that intervals are differences.
 struct Totals {
@@ -28,7 +29,8 @@ struct Totals {
   Totals operator-(const Totals& other) const;
 };
 
-// About the bits of sizes with exponent e: exact but for those next to a power of two (see mode_flat.cpp).
+// About the bits of sizes with exponent e: exact but for those next to a power of two (see
+// mode_flat.cpp).
 std::uint64_t size_bits(const std::array<std::uint32_t, ClassSample::kWidths>& widths, unsigned e) {
   std::uint64_t bits = 0;
   for (unsigned b = 0; b < widths.size(); ++b) {
@@ -61,8 +63,9 @@ Totals Totals::operator-(const Totals& other) const {
   return result;
 }
 
-// Of `count` positions strewn over `span`: the remainders; a 1 each; and the zeros, which are the quotients' sum. A remainder of a
-// geometric distribution has a mean a little below the middle: by count 2^shift / span twelfths of 2^shift.
+// Of `count` positions strewn over `span`: the remainders; a 1 each; and the zeros, which are the
+// quotients' sum. A remainder of a geometric distribution has a mean a little below the middle: by
+// count 2^shift / span twelfths of 2^shift.
 std::uint64_t list_bits(std::uint64_t span, std::uint64_t count) {
   if (count == 0) return 0;
   const unsigned shift = rank_shift(span, count);
@@ -94,7 +97,8 @@ std::uint64_t class_bits(const Totals& totals, const Sizes& sizes) {
   return list_bits(totals.elements, totals.changes) + totals.changes + sizes.bits;
 }
 
-// Keys from the top down, joined until each group is worth a boundary: the search is quadratic in them.
+// Keys from the top down, joined until each group is worth a boundary: the search is quadratic in
+// them.
 struct Groups {
   std::vector<std::uint8_t> lowest;  // key of each
   std::vector<Totals> before;        // of all groups before each, and of all
@@ -105,7 +109,8 @@ struct Groups {
       sum.add(sample.key(key));
       const Totals& last = before.back();
       const bool worth = (sum.elements - last.elements) * kFinestShare >= sample.elements() ||
-                         (sum.changes - last.changes) * kFinestShare >= std::max<std::uint64_t>(sample.changes(), 1);
+                         (sum.changes - last.changes) * kFinestShare >=
+                             std::max<std::uint64_t>(sample.changes(), 1);
       if (!worth && key > 0) continue;
       lowest.push_back(static_cast<std::uint8_t>(key));
       before.push_back(sum);
@@ -120,7 +125,8 @@ RoughCount expected(std::uint64_t count, const ClassSample& sample) {
 ClassRow row_of(const Totals& totals, const ClassSample& sample) {
   const Sizes sizes = choose_sizes(totals);
   return {sizes.all, static_cast<std::uint8_t>(sizes.exponent), expected(totals.changes, sample),
-          sizes.all ? RoughCount{} : expected(totals.exceptions, sample), expected(totals.elements, sample)};
+          sizes.all ? RoughCount{} : expected(totals.exceptions, sample),
+          expected(totals.elements, sample)};
 }
 
 }  // namespace
@@ -132,10 +138,12 @@ void ClassSample::add(const std::byte* base, const std::byte* target, std::size_
   for (; i + kAtOnce <= count; i += kAtOnce) {
     const auto olds = load_le<std::uint64_t>(base + 2 * i);
     const auto news = load_le<std::uint64_t>(target + 2 * i);
-    for (std::size_t j = 0; j < kAtOnce; ++j) ++key_elements_[j][class_key(static_cast<std::uint16_t>(olds >> (16 * j)))];
+    for (std::size_t j = 0; j < kAtOnce; ++j)
+      ++key_elements_[j][class_key(static_cast<std::uint16_t>(olds >> (16 * j)))];
     if (olds == news) continue;
     for (std::size_t j = 0; j < kAtOnce; ++j) {
-      add_change(static_cast<std::uint16_t>(olds >> (16 * j)), static_cast<std::uint16_t>(news >> (16 * j)));
+      add_change(static_cast<std::uint16_t>(olds >> (16 * j)),
+                 static_cast<std::uint16_t>(news >> (16 * j)));
     }
   }
   for (; i < count; ++i) {
@@ -145,7 +153,8 @@ void ClassSample::add(const std::byte* base, const std::byte* target, std::size_
   }
 }
 
-void ClassSample::add(unsigned key, std::uint32_t elements, const std::uint32_t* listed, const std::uint32_t* all) {
+void ClassSample::add(unsigned key, std::uint32_t elements, const std::uint32_t* listed,
+                      const std::uint32_t* all) {
   elements_ += elements;
   key_elements_[0][key] += elements;
   Key& own = keys_[key];
@@ -160,8 +169,11 @@ void ClassSample::add(unsigned key, std::uint32_t elements, const std::uint32_t*
 
 void ClassSample::add_change(std::uint16_t old_value, std::uint16_t new_value) {
   if (old_value == new_value) return;
-  const auto ord = [](std::uint16_t bits) { return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000); };
-  const auto size = static_cast<unsigned>(std::abs(static_cast<std::int16_t>(ord(new_value) - ord(old_value))));
+  const auto ord = [](std::uint16_t bits) {
+    return static_cast<std::uint16_t>((bits & 0x8000) ? ~bits : bits | 0x8000);
+  };
+  const auto size =
+      static_cast<unsigned>(std::abs(static_cast<std::int16_t>(ord(new_value) - ord(old_value))));
   Key& key = keys_[class_key(old_value)];
   ++changes_;
   ++key.changes;
@@ -177,7 +189,8 @@ ClassSample::Key ClassSample::key(unsigned i) const {
   return key;
 }
 
-std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample, std::uint64_t region_elements) {
+std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample,
+                            std::uint64_t region_elements) {
   const std::uint64_t superblocks = (region_elements + kernels::kMaxRanks - 1) / kernels::kMaxRanks;
   const std::uint64_t bits = classes * (kTableBitsOfAClass + kHeadBitsOfAClass * superblocks);
   return bits * sample.elements() / std::max<std::uint64_t>(region_elements, 1);
@@ -186,7 +199,8 @@ std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample, std::ui
 ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_elements) {
   const Groups groups(sample);
   const std::size_t count = groups.lowest.size();
-  // fewest[n][j]: bits of the first j groups in n + 1 classes; from[n][j]: where the last of these begins.
+  // fewest[n][j]: bits of the first j groups in n + 1 classes; from[n][j]: where the last of these
+  // begins.
   std::array<std::vector<std::uint64_t>, kMostChosen> fewest;
   std::array<std::vector<std::size_t>, kMostChosen> from;
   for (unsigned n = 0; n < kMostChosen; ++n) {
@@ -206,7 +220,9 @@ ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_eleme
     }
   }
   unsigned best = 0;
-  const auto total = [&](unsigned n) { return fewest[n][count] + overhead_bits(n + 1, sample, region_elements); };
+  const auto total = [&](unsigned n) {
+    return fewest[n][count] + overhead_bits(n + 1, sample, region_elements);
+  };
   for (unsigned n = 1; n < kMostChosen; ++n) best = total(n) < total(best) ? n : best;
 
   ClassChoice choice;
@@ -230,7 +246,8 @@ std::uint64_t sample_bits(const ClassTable& table, const ClassSample& sample) {
     while (key > table.cut.lowest[c]) totals.add(sample.key(--key));
     const ClassRow& row = table.rows[c];
     const std::uint64_t sizes =
-        row.all ? totals.all_bits[row.exponent] : list_bits(totals.changes, totals.exceptions) + totals.listed_bits[row.exponent];
+        row.all ? totals.all_bits[row.exponent]
+                : list_bits(totals.changes, totals.exceptions) + totals.listed_bits[row.exponent];
     bits += class_bits(totals, {row.all, row.exponent, sizes});
   }
   return bits;

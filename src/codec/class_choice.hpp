@@ -1,6 +1,6 @@
 #pragma once
-// Which exponent classes code a region in the fewest bits: from a sample, by dynamic programming over intervals of keys. Integers
-// only, so that every sender decides alike.
+// Which exponent classes code a region in the fewest bits: from a sample, by dynamic programming
+// over intervals of keys. Integers only, so that every sender decides alike.
 
 #include <array>
 #include <cstdint>
@@ -26,14 +26,16 @@ class ClassSample {
   void add(const std::byte* base, const std::byte* target, std::size_t count);
 
   // What another has counted of a key; its exceptions and changes follow from it.
-  void add(unsigned key, std::uint32_t elements, const std::uint32_t* listed, const std::uint32_t* all);
+  void add(unsigned key, std::uint32_t elements, const std::uint32_t* listed,
+           const std::uint32_t* all);
 
   std::uint64_t elements() const { return elements_; }
   std::uint64_t changes() const { return changes_; }
   Key key(unsigned i) const;
 
  private:
-  static constexpr std::size_t kTables = 4;  // in turn: most keys are alike, and an increment would wait for the one before it
+  static constexpr std::size_t kTables =
+      4;  // in turn: most keys are alike, and an increment would wait for the one before it
 
   void add_change(std::uint16_t old_value, std::uint16_t new_value);
 
@@ -49,13 +51,16 @@ struct ClassChoice {
 };
 
 // The best table of at most kMostChosen classes for a region of which this is a sample.
-constexpr unsigned kMostChosen = 8;  // from 10 on the passes over the elements lose speed (CPU registers, store streams)
+constexpr unsigned kMostChosen =
+    8;  // from 10 on the passes over the elements lose speed (CPU registers, store streams)
 ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_elements);
 
-// The same of a table that is there already, or of one class alone: what its classes would cost the sample.
+// The same of a table that is there already, or of one class alone: what its classes would cost the
+// sample.
 std::uint64_t sample_bits(const ClassTable& table, const ClassSample& sample);
 
 // What a table costs a region beyond its classes' bits, as bits of the sample.
-std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample, std::uint64_t region_elements);
+std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample,
+                            std::uint64_t region_elements);
 
 }  // namespace sparcl::codec

@@ -10,10 +10,12 @@ namespace {
 
 constexpr std::uint64_t kLargestStep = 32768;  // downwards only
 constexpr std::int8_t kFar = -128;
-constexpr std::size_t kDenseRanks = 32;  // ranks a change: bytes that lie closer are cleared as a whole. Heuristic
+constexpr std::size_t kDenseRanks =
+    32;  // ranks a change: bytes that lie closer are cleared as a whole. Heuristic
 
 // The marks of `count` places from the untrusted bits; false if they are not there.
-bool read_marks(const kernels::ClassKernels& kernels, BitCursor& bits, std::size_t count, Scratch<std::uint32_t>& marks) {
+bool read_marks(const kernels::ClassKernels& kernels, BitCursor& bits, std::size_t count,
+                Scratch<std::uint32_t>& marks) {
   std::uint32_t* at = marks.need(count + kernels::kRankSlack);
   if (count == 0) return true;
   if (kernels.find_marks(bits.bytes, bits.at, bits.left(), count, at) < count) return false;
@@ -23,23 +25,29 @@ bool read_marks(const kernels::ClassKernels& kernels, BitCursor& bits, std::size
 
 std::size_t next_far(const std::int8_t* steps, std::size_t from, std::size_t count) {
   const void* found = std::memchr(steps + from, kFar, count - from);
-  return found != nullptr ? static_cast<std::size_t>(static_cast<const std::int8_t*>(found) - steps) : count;
+  return found != nullptr ? static_cast<std::size_t>(static_cast<const std::int8_t*>(found) - steps)
+                          : count;
 }
 
 }  // namespace
 
-const char* ClassDecoder::read(const ClassTable& table, std::uint32_t elements, std::span<const std::byte> content) {
+const char* ClassDecoder::read(const ClassTable& table, std::uint32_t elements,
+                               std::span<const std::byte> content) {
   clear();
   table_ = &table;
   elements_ = elements;
   changes_ = 0;
   ByteReader reader(content);
   std::uint64_t changes = 0;
-  if (!reader.read_varint(changes) || changes == 0 || changes > elements) return "has an invalid change count";
-  BitCursor bits{content.data(), 8 * std::uint64_t{reader.position()}, 8 * std::uint64_t{content.size()}};
-  if (!read_head(table, elements, static_cast<std::uint32_t>(changes), bits, counts_)) return "has counts that are not possible";
+  if (!reader.read_varint(changes) || changes == 0 || changes > elements)
+    return "has an invalid change count";
+  BitCursor bits{content.data(), 8 * std::uint64_t{reader.position()},
+                 8 * std::uint64_t{content.size()}};
+  if (!read_head(table, elements, static_cast<std::uint32_t>(changes), bits, counts_))
+    return "has counts that are not possible";
   changes_ = static_cast<std::uint32_t>(changes);
-  far_places_.need(kBlockElements + kernels::kPositionSlack);  // here: apply_block() allocates nothing
+  far_places_.need(kBlockElements +
+                   kernels::kPositionSlack);  // here: apply_block() allocates nothing
   if (const char* wrong = read_ranks(bits)) return wrong;
   if (const char* wrong = read_places(bits)) return wrong;
   if (const char* wrong = read_sizes(bits)) return wrong;
@@ -56,11 +64,13 @@ const char* ClassDecoder::read_ranks(BitCursor& bits) {
   for (unsigned c = 0; c < table_->cut.count; at += counts_[c].changes, ++c) {
     const std::uint64_t plane_bits = std::uint64_t{counts_[c].shift} * counts_[c].changes;
     if (bits.left() < plane_bits) return "ends inside its positions";
-    kernels_.lists.unpack_planes(bits.bytes, bits.at, counts_[c].changes, counts_[c].shift, remainders + at);
+    kernels_.lists.unpack_planes(bits.bytes, bits.at, counts_[c].changes, counts_[c].shift,
+                                 remainders + at);
     bits.at += plane_bits;
   }
   if (bits.left() < changes_) return "ends inside its signs";
-  kernels_.elements[0].unit_steps(bits.bytes, bits.at, changes_, reinterpret_cast<std::byte*>(steps));
+  kernels_.elements[0].unit_steps(bits.bytes, bits.at, changes_,
+                                  reinterpret_cast<std::byte*>(steps));
   bits.at += changes_;
   if (!read_marks(kernels_.classes, bits, changes_, marks_)) return "ends inside its positions";
   at = 0;
@@ -68,7 +78,8 @@ const char* ClassDecoder::read_ranks(BitCursor& bits) {
   for (unsigned c = 0; c < table_->cut.count; at += counts_[c].changes, ++c) {
     if (counts_[c].changes == 0) continue;
     const std::uint64_t last =
-        kernels_.classes.join_ranks(remainders + at, marks_.data() + at, counts_[c].changes, counts_[c].shift, mark, ranks + at);
+        kernels_.classes.join_ranks(remainders + at, marks_.data() + at, counts_[c].changes,
+                                    counts_[c].shift, mark, ranks + at);
     if (last >= elements_) return "has positions past its end";
     mark = marks_.data()[at + counts_[c].changes - 1] + 1;
   }
@@ -77,8 +88,10 @@ const char* ClassDecoder::read_ranks(BitCursor& bits) {
 
 const char* ClassDecoder::read_places(BitCursor& bits) {
   std::size_t listed = 0;
-  for (unsigned c = 0; c < table_->cut.count; ++c) listed += table_->rows[c].all ? 0 : counts_[c].exceptions;
-  std::uint16_t* remainders = remainders_.need(listed + kernels::kRankSlack);  // those of the ranks have done their work
+  for (unsigned c = 0; c < table_->cut.count; ++c)
+    listed += table_->rows[c].all ? 0 : counts_[c].exceptions;
+  std::uint16_t* remainders =
+      remainders_.need(listed + kernels::kRankSlack);  // those of the ranks have done their work
   std::uint32_t* places = places_.need(listed + kernels::kRankSlack);
   std::size_t at = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
@@ -86,7 +99,8 @@ const char* ClassDecoder::read_places(BitCursor& bits) {
     const unsigned shift = rank_shift(counts_[c].changes, counts_[c].exceptions);
     const std::uint64_t plane_bits = std::uint64_t{shift} * counts_[c].exceptions;
     if (bits.left() < plane_bits) return "ends inside its exceptions";
-    kernels_.lists.unpack_planes(bits.bytes, bits.at, counts_[c].exceptions, shift, remainders + at);
+    kernels_.lists.unpack_planes(bits.bytes, bits.at, counts_[c].exceptions, shift,
+                                 remainders + at);
     bits.at += plane_bits;
     at += counts_[c].exceptions;
   }
@@ -97,8 +111,8 @@ const char* ClassDecoder::read_places(BitCursor& bits) {
     const ClassCounts& own = counts_[c];
     if (table_->rows[c].all || own.exceptions == 0) continue;
     const unsigned shift = rank_shift(own.changes, own.exceptions);
-    const std::uint64_t last =
-        kernels_.classes.join_ranks(remainders + at, marks_.data() + at, own.exceptions, shift, mark, places + at);
+    const std::uint64_t last = kernels_.classes.join_ranks(
+        remainders + at, marks_.data() + at, own.exceptions, shift, mark, places + at);
     if (last >= own.changes) return "has exceptions past its changes";
     at += own.exceptions;
     mark = marks_.data()[at - 1] + 1;
@@ -123,7 +137,8 @@ const char* ClassDecoder::read_sizes(BitCursor& bits) {
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     const std::size_t own = counts_[c].exceptions;
     if (own == 0) continue;
-    if (!kernels_.classes.read_sizes(bits.bytes, bits.at, marks + at, own, mark, table_->rows[c].exponent, sizes + at)) {
+    if (!kernels_.classes.read_sizes(bits.bytes, bits.at, marks + at, own, mark,
+                                     table_->rows[c].exponent, sizes + at)) {
       return "has a step larger than its data type";
     }
     const std::uint32_t end = marks[at + own - 1] + 1;
@@ -151,7 +166,8 @@ bool ClassDecoder::set_steps() {
         fits = add_far_step(c, magnitude, step) && fits;
         continue;
       }
-      step = static_cast<std::int8_t>(step < 0 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude));
+      step = static_cast<std::int8_t>(step < 0 ? -static_cast<int>(magnitude)
+                                               : static_cast<int>(magnitude));
     }
     sizes += count;
     if (!all) places += count;
@@ -216,12 +232,15 @@ void ClassDecoder::next_block(const BlockView& held, DecodedBlock& block) {
   std::byte* steps = block.values.need(held.shape.bytes());
   for (const Piece& piece : held.pieces) {
     std::int8_t* own = found + block.count;
-    const std::size_t count = kernels_.classes.find_steps(held.data(piece), piece.count, piece.offset, table_->cut, next_ranks_,
-                                                          class_steps_.data(), positions + block.count, own);
+    const std::size_t count =
+        kernels_.classes.find_steps(held.data(piece), piece.count, piece.offset, table_->cut,
+                                    next_ranks_, class_steps_.data(), positions + block.count, own);
     std::byte* out = steps + block.count * sizeof(std::uint16_t);
-    for (std::size_t i = 0; i < count; ++i) store_le(out + i * sizeof(std::uint16_t), static_cast<std::int16_t>(own[i]));
+    for (std::size_t i = 0; i < count; ++i)
+      store_le(out + i * sizeof(std::uint16_t), static_cast<std::int16_t>(own[i]));
     for (std::size_t i = 0; has_far_steps_ && (i = next_far(own, i, count)) < count; ++i) {
-      store_le(out + i * sizeof(std::uint16_t), take_far_step(held, piece, positions[block.count + i]));
+      store_le(out + i * sizeof(std::uint16_t),
+               take_far_step(held, piece, positions[block.count + i]));
     }
     block.count += count;
   }
@@ -233,8 +252,8 @@ void ClassDecoder::apply_block(const WritableBlockView& held) {
   std::uint16_t* far_places = far_places_.data();
   for (const Piece& piece : held.pieces) {
     std::byte* const at = held.data(piece);
-    const kernels::AddedSteps added =
-        kernels_.classes.add_steps(at, piece.count, piece.offset, table_->cut, next_ranks_, class_steps_.data(), far_places);
+    const kernels::AddedSteps added = kernels_.classes.add_steps(
+        at, piece.count, piece.offset, table_->cut, next_ranks_, class_steps_.data(), far_places);
     for (std::size_t i = 0; i < added.far; ++i) {
       std::byte step[sizeof(std::uint16_t)];
       store_le(step, take_far_step(held, piece, far_places[i]));
@@ -245,8 +264,10 @@ void ClassDecoder::apply_block(const WritableBlockView& held) {
 }
 
 // A class's far steps are met in the order of their ranks, and each at most once, whatever is held.
-std::uint16_t ClassDecoder::take_far_step(const BlockView& held, const Piece& piece, std::uint16_t position) {
-  const auto value = load_le<std::uint16_t>(held.data(piece) + (position - piece.offset) * sizeof(std::uint16_t));
+std::uint16_t ClassDecoder::take_far_step(const BlockView& held, const Piece& piece,
+                                          std::uint16_t position) {
+  const auto value =
+      load_le<std::uint16_t>(held.data(piece) + (position - piece.offset) * sizeof(std::uint16_t));
   const unsigned c = class_of(table_->cut, value);
   if (far_read_[c] == far_steps_[c].size()) return 0;  // an array that someone writes to meanwhile
   return far_steps_[c][far_read_[c]++];

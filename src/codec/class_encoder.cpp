@@ -14,7 +14,8 @@ unsigned suffix_length(std::uint16_t size, unsigned exponent) {
   return static_cast<unsigned>(std::bit_width(size + (1u << exponent))) - 1;  // floor(log2 v) + e
 }
 
-// The first of `count` magnitudes, from `from` on, that fits no byte; else count. They are rare: 32 at once are looked at.
+// The first of `count` magnitudes, from `from` on, that fits no byte; else count. They are rare: 32
+// at once are looked at.
 std::size_t next_far(const std::byte* magnitudes, std::size_t from, std::size_t count) {
   constexpr std::size_t kAtOnce = 32;
   std::uint16_t sizes[kAtOnce];
@@ -24,7 +25,9 @@ std::size_t next_far(const std::byte* magnitudes, std::size_t from, std::size_t 
     for (const std::uint16_t size : sizes) most = std::max(most, size);
     if (most >= kernels::kFarStep) break;
   }
-  while (from < count && load_le<std::uint16_t>(magnitudes + from * sizeof sizes[0]) < kernels::kFarStep) ++from;
+  while (from < count &&
+         load_le<std::uint16_t>(magnitudes + from * sizeof sizes[0]) < kernels::kFarStep)
+    ++from;
   return from;
 }
 
@@ -40,13 +43,14 @@ void ClassEncoder::begin(const ClassTable& table, std::uint32_t elements) {
   scanned_count_ = 0;
 }
 
-std::size_t ClassEncoder::scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces,
-                               const ChangeOutput& out) {
+std::size_t ClassEncoder::scan(const BlockView& base, const BlockView& target,
+                               std::span<const Piece> pieces, const ChangeOutput& out) {
   std::size_t count = 0;
   for (const Piece& piece : pieces) {
     const ChangeOutput at = out.after(count, sizeof(std::uint16_t));
-    count += kernels_.classes.diff(data_of(base, pieces, piece), data_of(target, pieces, piece), piece.count, piece.offset,
-                                   table_->cut, class_elements_, class_steps_.data(), at.positions, at.old_values, at.new_values);
+    count += kernels_.classes.diff(data_of(base, pieces, piece), data_of(target, pieces, piece),
+                                   piece.count, piece.offset, table_->cut, class_elements_,
+                                   class_steps_.data(), at.positions, at.old_values, at.new_values);
   }
   scanned_[scanned_count_++] = {out.old_values, out.new_values, count};
   return count;
@@ -56,12 +60,15 @@ std::size_t ClassEncoder::plan() {
   collect_changes();
   if (changes_ == 0) return 0;
   collect_exceptions();
-  std::uint64_t bits = head_bits(*table_, elements_, counts_) + changes_ + marks_.data()[changes_ - 1] + 1;
+  std::uint64_t bits =
+      head_bits(*table_, elements_, counts_) + changes_ + marks_.data()[changes_ - 1] + 1;
   std::size_t size = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     const ClassRow& row = table_->rows[c];
     bits += std::uint64_t{counts_[c].shift} * counts_[c].changes;
-    if (!row.all) bits += std::uint64_t{rank_shift(counts_[c].changes, counts_[c].exceptions)} * counts_[c].exceptions;
+    if (!row.all)
+      bits += std::uint64_t{rank_shift(counts_[c].changes, counts_[c].exceptions)} *
+              counts_[c].exceptions;
     for (const std::size_t end = size + counts_[c].exceptions; size < end; ++size) {
       bits += 2 * suffix_length(sizes_.data()[size], row.exponent) + 1 - row.exponent;
     }
@@ -83,8 +90,8 @@ void ClassEncoder::collect_changes() {
   std::uint32_t mark = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     const std::uint32_t elements = class_elements_[c];
-    const std::size_t count =
-        kernels.take_nonzero(class_steps_.data() + c * kernels::kClassStride, elements, ranks + at, steps + at);
+    const std::size_t count = kernels.take_nonzero(class_steps_.data() + c * kernels::kClassStride,
+                                                   elements, ranks + at, steps + at);
     const unsigned shift = rank_shift(elements, count);
     mark = kernels.split_ranks(ranks + at, count, shift, mark, remainders + at, marks + at);
     counts_[c] = {static_cast<std::uint32_t>(count), 0, shift};
@@ -115,7 +122,8 @@ void ClassEncoder::collect_exceptions() {
     const std::int8_t* far_or_near = beyond + at;
     own.exceptions = own.changes;
     if (!all) {
-      const auto count = kernels.take_nonzero(beyond + at, own.changes, places + place_count_, listed);
+      const auto count =
+          kernels.take_nonzero(beyond + at, own.changes, places + place_count_, listed);
       own.exceptions = static_cast<std::uint32_t>(count);
       mark = kernels.split_ranks(places + place_count_, count, rank_shift(own.changes, count), mark,
                                  place_remainders + place_count_, place_marks + place_count_);
@@ -123,21 +131,24 @@ void ClassEncoder::collect_exceptions() {
       far_or_near = listed;
     }
     for (std::uint32_t i = 0; i < own.exceptions; ++i) {
-      const unsigned size = far_or_near[i] >= kernels::kFarStep - 1 ? read_far_step(c) - 1 : static_cast<unsigned>(far_or_near[i]);
+      const unsigned size = far_or_near[i] >= kernels::kFarStep - 1
+                                ? read_far_step(c) - 1
+                                : static_cast<unsigned>(far_or_near[i]);
       sizes[size_count_++] = static_cast<std::uint16_t>(all ? size : size - 1);
     }
   }
 }
 
-// A class's elements come in the order of their ranks, so a queue for each class holds what its bytes cannot.
+// A class's elements come in the order of their ranks, so a queue for each class holds what its
+// bytes cannot.
 void ClassEncoder::collect_far_steps() {
   far_read_ = {};
   for (auto& steps : far_steps_) steps.clear();
   for (std::size_t block = 0; block < scanned_count_; ++block) {
     const Scanned& scanned = scanned_[block];
     std::byte* magnitudes = magnitudes_.need(scanned.count * sizeof(std::uint16_t));
-    kernels_.elements[1].floating.split_steps(scanned.old_values, scanned.new_values, scanned.count, magnitudes,
-                                              signs_.need(scanned.count / 64 + 1));
+    kernels_.elements[1].floating.split_steps(scanned.old_values, scanned.new_values, scanned.count,
+                                              magnitudes, signs_.need(scanned.count / 64 + 1));
     for (std::size_t i = next_far(magnitudes, 0, scanned.count); i < scanned.count;
          i = next_far(magnitudes, i + 1, scanned.count)) {
       const auto old_value = load_le<std::uint16_t>(scanned.old_values + i * sizeof(std::uint16_t));
@@ -162,14 +173,15 @@ void ClassEncoder::write(std::byte* out) {
     lists.pack_planes(remainders_.data() + at, counts_[c].changes, counts_[c].shift, bits);
   }
   for (std::size_t i = 0; i < changes_; i += 64) {
-    bits.put(negative_.data()[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, changes_ - i)));
+    bits.put(negative_.data()[i / 64],
+             static_cast<unsigned>(std::min<std::size_t>(64, changes_ - i)));
   }
   kernels_.classes.write_marks(marks_.data(), changes_, bits);
   at = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     if (table_->rows[c].all) continue;
-    lists.pack_planes(place_remainders_.data() + at, counts_[c].exceptions, rank_shift(counts_[c].changes, counts_[c].exceptions),
-                      bits);
+    lists.pack_planes(place_remainders_.data() + at, counts_[c].exceptions,
+                      rank_shift(counts_[c].changes, counts_[c].exceptions), bits);
     at += counts_[c].exceptions;
   }
   kernels_.classes.write_marks(place_marks_.data(), place_count_, bits);

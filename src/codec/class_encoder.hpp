@@ -1,7 +1,8 @@
 #pragma once
-// Mode classes, the sender's side: a superblock's changes, sorted by the class of their old exponent and coded by their ranks in
-// it. A small weight changes more often than a large one, because an update of one size is more of its units in the last place; so
-// the receiver, who holds the old values, needs to be told less (docs/wire-format.md).
+// Mode classes, the sender's side: a superblock's changes, sorted by the class of their old
+// exponent and coded by their ranks in it. A small weight changes more often than a large one,
+// because an update of one size is more of its units in the last place; so the receiver, who holds
+// the old values, needs to be told less (docs/wire-format.md).
 
 #include <array>
 #include <cstdint>
@@ -21,8 +22,10 @@ class ClassEncoder {
 
   // A superblock of so many elements. The table outlives the last call for it.
   void begin(const ClassTable& table, std::uint32_t elements);
-  // Its blocks, in order: writes the changes of one as ChangeScan does; they stay valid until write(). Returns how many.
-  std::size_t scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces, const ChangeOutput& out);
+  // Its blocks, in order: writes the changes of one as ChangeScan does; they stay valid until
+  // write(). Returns how many.
+  std::size_t scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces,
+                   const ChangeOutput& out);
   // Exact bytes of the content, at least one change given; 0 without. Then no more scan().
   std::size_t plan();
   void write(std::byte* out);
@@ -47,7 +50,8 @@ class ClassEncoder {
   std::array<Scanned, kSuperBlocks> scanned_{};
   std::size_t scanned_count_ = 0;
 
-  Scratch<std::int8_t> class_steps_;  // kernels::kClassStepBytes, zero but while a superblock is scanned
+  Scratch<std::int8_t>
+      class_steps_;  // kernels::kClassStepBytes, zero but while a superblock is scanned
   kernels::ClassRanks class_elements_{};
   SuperCounts counts_{};
   std::uint32_t changes_ = 0;

@@ -7,8 +7,9 @@ namespace sparcl::codec {
 namespace {
 
 constexpr std::uint64_t kChunksOfABlock = kBlockElements / kSampleElements;
-constexpr std::uint64_t kWholeBlocks = 16;    // a region up to here (1 Mi elements) is its own sample
-constexpr std::uint64_t kSampleChunks = 96;   // of larger ones: at 1 % about 2,000 changes, and 4 % of the time to encode it
+constexpr std::uint64_t kWholeBlocks = 16;  // a region up to here (1 Mi elements) is its own sample
+constexpr std::uint64_t kSampleChunks =
+    96;  // of larger ones: at 1 % about 2,000 changes, and 4 % of the time to encode it
 constexpr std::uint64_t kFewestChanges = 64;  // in a sample that says anything
 
 // Strewn, so that no period of the tensor's rows is met.
@@ -18,11 +19,13 @@ std::uint64_t mix(std::uint64_t z) {
 }
 
 // Elements [first, first + count) of a block.
-void add_chunk(std::span<const Piece> pieces, std::uint32_t first, std::uint32_t count, std::vector<SamplePart>& parts) {
+void add_chunk(std::span<const Piece> pieces, std::uint32_t first, std::uint32_t count,
+               std::vector<SamplePart>& parts) {
   for (const Piece& piece : pieces) {
     const std::uint32_t begin = std::max(first, piece.offset);
     const std::uint32_t end = std::min(first + count, piece.offset + piece.count);
-    if (begin < end) parts.push_back({piece.array, piece.first + (begin - piece.offset), end - begin});
+    if (begin < end)
+      parts.push_back({piece.array, piece.first + (begin - piece.offset), end - begin});
   }
 }
 
@@ -41,17 +44,22 @@ void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
   has_table_ = false;
   if (sample.changes() < (always_ ? 1 : kFewestChanges)) return;
   const ClassChoice best = choose_classes(sample, elements);
-  // One class is the flat mode, but for its larger blocks: not worth a look at every element's exponent.
+  // One class is the flat mode, but for its larger blocks: not worth a look at every element's
+  // exponent.
   if (best.table.cut.count < 2 && !always_) return;
   has_table_ = true;
-  const std::uint64_t own_bits = best.sample_bits + overhead_bits(best.table.cut.count, sample, elements);
+  const std::uint64_t own_bits =
+      best.sample_bits + overhead_bits(best.table.cut.count, sample, elements);
   // Twice its bits: a table that fits the sample by chance is no gain.
   const std::uint64_t table_bits = 16 * best.table.bytes() * sample.elements() / elements;
   if (!tables_.empty()) {
     const ClassTable& last = tables_.back().table;
-    if (sample_bits(last, sample) + overhead_bits(last.cut.count, sample, elements) <= own_bits + table_bits) return;
+    if (sample_bits(last, sample) + overhead_bits(last.cut.count, sample, elements) <=
+        own_bits + table_bits)
+      return;
   }
-  tables_.push_back({best.table, tables_.size() + 1, (best.table.bytes() + 2 + superblocks - 1) / superblocks});
+  tables_.push_back(
+      {best.table, tables_.size() + 1, (best.table.bytes() + 2 + superblocks - 1) / superblocks});
 }
 
 std::vector<SamplePart> sample_parts(const BlockMap& map, std::uint64_t first, std::uint64_t last) {
@@ -59,7 +67,8 @@ std::vector<SamplePart> sample_parts(const BlockMap& map, std::uint64_t first, s
   std::vector<Piece> pieces;
   const auto add = [&](std::uint64_t chunk) {
     map.block(first + chunk / kChunksOfABlock, pieces);
-    add_chunk(pieces, static_cast<std::uint32_t>(chunk % kChunksOfABlock * kSampleElements), kSampleElements, parts);
+    add_chunk(pieces, static_cast<std::uint32_t>(chunk % kChunksOfABlock * kSampleElements),
+              kSampleElements, parts);
   };
   if (last - first <= kWholeBlocks) {
     for (std::uint64_t chunk = 0; chunk < (last - first) * kChunksOfABlock; ++chunk) add(chunk);
@@ -73,7 +82,8 @@ std::vector<SamplePart> sample_parts(const BlockMap& map, std::uint64_t first, s
   return parts;
 }
 
-ClassRegions::TakeSample sample_on_host(const BlockMap& map, const ArrayInput& base, const ArrayInput& target) {
+ClassRegions::TakeSample sample_on_host(const BlockMap& map, const ArrayInput& base,
+                                        const ArrayInput& target) {
   return [&map, &base, &target](std::uint64_t first, std::uint64_t last) {
     constexpr std::size_t kWidth = sizeof(std::uint16_t);
     ClassSample sample;

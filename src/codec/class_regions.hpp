@@ -1,5 +1,6 @@
 #pragma once
-// The sender's tables of classes: one for each region of a run, chosen by a sample of it, kept where it fits the next region.
+// The sender's tables of classes: one for each region of a run, chosen by a sample of it, kept
+// where it fits the next region.
 
 #include <cstdint>
 #include <deque>
@@ -32,18 +33,24 @@ std::vector<SamplePart> sample_parts(const BlockMap& map, std::uint64_t first, s
 
 class ClassRegions {
  public:
-  static constexpr std::uint64_t kRegionBlocks = 64 * kSuperBlocks;  // 16 Mi elements, so that large tensors of different layers
-                                                                     // can have different tables. Heuristic
+  static constexpr std::uint64_t kRegionBlocks =
+      64 * kSuperBlocks;  // 16 Mi elements, so that large tensors of different layers
+                          // can have different tables. Heuristic
 
   // What a sample of the blocks [first, last) of a run says.
   using TakeSample = std::function<ClassSample(std::uint64_t first, std::uint64_t last)>;
 
-  // `always`: a table even where one class alone is estimated to be as good. region_blocks: a multiple of kSuperBlocks.
-  ClassRegions(const BlockMap& map, TakeSample take_sample, bool always, std::uint64_t region_blocks = kRegionBlocks)
-      : map_(map), take_sample_(std::move(take_sample)), always_(always), region_blocks_(region_blocks) {}
+  // `always`: a table even where one class alone is estimated to be as good. region_blocks: a
+  // multiple of kSuperBlocks.
+  ClassRegions(const BlockMap& map, TakeSample take_sample, bool always,
+               std::uint64_t region_blocks = kRegionBlocks)
+      : map_(map),
+        take_sample_(std::move(take_sample)),
+        always_(always),
+        region_blocks_(region_blocks) {}
 
-  // The table for a superblock; ask in ascending order. nullptr: classes gain nothing there. Every array there has a base. Valid
-  // as long as this.
+  // The table for a superblock; ask in ascending order. nullptr: classes gain nothing there. Every
+  // array there has a base. Valid as long as this.
   const RegionTable* table_for(const Superblock& superblock);
 
  private:
@@ -59,6 +66,7 @@ class ClassRegions {
 };
 
 // Of arrays on the host; they outlive it.
-ClassRegions::TakeSample sample_on_host(const BlockMap& map, const ArrayInput& base, const ArrayInput& target);
+ClassRegions::TakeSample sample_on_host(const BlockMap& map, const ArrayInput& base,
+                                        const ArrayInput& target);
 
 }  // namespace sparcl::codec

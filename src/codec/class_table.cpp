@@ -26,10 +26,12 @@ void write_gamma(std::uint64_t value, unsigned exponent, kernels::BitWriter& out
 
 // Values below 2^32 only, which is more than any count.
 bool read_gamma(BitCursor& bits, unsigned exponent, std::uint64_t& value) {
-  const std::uint64_t word = kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left());
+  const std::uint64_t word =
+      kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left());
   const auto zeros = static_cast<unsigned>(std::countr_zero(word));
   if (zeros + exponent > 31 || bits.left() < 2 * zeros + 1 + exponent) return false;
-  const std::uint64_t suffix = kernels::low_bits(kernels::load_bits(bits.bytes, bits.at + zeros + 1), zeros + exponent);
+  const std::uint64_t suffix =
+      kernels::low_bits(kernels::load_bits(bits.bytes, bits.at + zeros + 1), zeros + exponent);
   value = (((std::uint64_t{1} << zeros) - 1) << exponent) + suffix;
   bits.at += 2 * zeros + 1 + exponent;
   return true;
@@ -64,9 +66,11 @@ const char* parse(std::span<const std::byte> content, ClassTable& table) {
       return "has classes that do not descend to zero";
     if (parameters > (kAllKeysFlag | kRowExponentMask)) return "has invalid parameters";
     for (std::size_t i = 2; i < kRowBytes; ++i) {
-      if (load_le<std::uint8_t>(at + i) > kernels::kLargestExpectation) return "expects more than there is room for";
+      if (load_le<std::uint8_t>(at + i) > kernels::kLargestExpectation)
+        return "expects more than there is room for";
     }
-    if (load_le<std::uint8_t>(at + 3) > load_le<std::uint8_t>(at + 2)) return "expects more exceptions than changes";
+    if (load_le<std::uint8_t>(at + 3) > load_le<std::uint8_t>(at + 2))
+      return "expects more exceptions than changes";
     table.cut.lowest[c] = lowest;
     table.rows[c] = {(parameters & kAllKeysFlag) != 0,
                      static_cast<std::uint8_t>(parameters & kRowExponentMask),
@@ -77,23 +81,29 @@ const char* parse(std::span<const std::byte> content, ClassTable& table) {
   return nullptr;
 }
 
-std::uint64_t head_bits(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts) {
+std::uint64_t head_bits(const ClassTable& table, std::uint32_t elements,
+                        const SuperCounts& counts) {
   std::uint64_t bits = 0;
-  kernels::for_each_class_number(table, elements, counts, [&](std::uint32_t count, const kernels::CountExpectation& expected) {
-    bits += gamma_bits(expected.fold(count), expected.exponent);
-  });
+  kernels::for_each_class_number(
+      table, elements, counts, [&](std::uint32_t count, const kernels::CountExpectation& expected) {
+        bits += gamma_bits(expected.fold(count), expected.exponent);
+      });
   return bits;
 }
 
-void write_head(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts, kernels::BitWriter& out) {
-  kernels::for_each_class_number(table, elements, counts, [&](std::uint32_t count, const kernels::CountExpectation& expected) {
-    write_gamma(expected.fold(count), expected.exponent, out);
-  });
+void write_head(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts,
+                kernels::BitWriter& out) {
+  kernels::for_each_class_number(
+      table, elements, counts, [&](std::uint32_t count, const kernels::CountExpectation& expected) {
+        write_gamma(expected.fold(count), expected.exponent, out);
+      });
 }
 
-bool read_head(const ClassTable& table, std::uint32_t elements, std::uint32_t changes, BitCursor& bits, SuperCounts& counts) {
+bool read_head(const ClassTable& table, std::uint32_t elements, std::uint32_t changes,
+               BitCursor& bits, SuperCounts& counts) {
   return kernels::read_class_numbers(
-      table, elements, changes, [&](unsigned exponent, std::uint64_t& number) { return read_gamma(bits, exponent, number); },
+      table, elements, changes,
+      [&](unsigned exponent, std::uint64_t& number) { return read_gamma(bits, exponent, number); },
       counts);
 }
 

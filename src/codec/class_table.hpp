@@ -1,5 +1,6 @@
 #pragma once
-// The section of a table of classes (kernels/class_counts.hpp), and the head of a class block (docs/wire-format.md).
+// The section of a table of classes (kernels/class_counts.hpp), and the head of a class block
+// (docs/wire-format.md).
 
 #include <cstdint>
 #include <span>
@@ -36,8 +37,10 @@ const char* parse(std::span<const std::byte> content, ClassTable& table);
 
 // The counts behind the change count, as bits.
 std::uint64_t head_bits(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts);
-void write_head(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts, kernels::BitWriter& out);
+void write_head(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts,
+                kernels::BitWriter& out);
 // `changes`: of all classes together, 1 to `elements`. False if the bits hold no such counts.
-bool read_head(const ClassTable& table, std::uint32_t elements, std::uint32_t changes, BitCursor& bits, SuperCounts& counts);
+bool read_head(const ClassTable& table, std::uint32_t elements, std::uint32_t changes,
+               BitCursor& bits, SuperCounts& counts);
 
 }  // namespace sparcl::codec

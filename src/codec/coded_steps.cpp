@@ -10,7 +10,8 @@
 namespace sparcl::codec {
 namespace {
 
-// Where more of a block changes than one element in so many, it mostly pays, and a look beforehand does not.
+// Where more of a block changes than one element in so many, it mostly pays, and a look beforehand
+// does not.
 constexpr std::size_t kManyPart = 4;
 
 std::size_t varint_bytes(std::uint64_t value) {
@@ -48,23 +49,26 @@ std::uint64_t CodedSteps::bits_with(std::uint64_t stream_cost) const {
   return (stream_cost >> 8) + 8 * sizeof(kernels::RansStates) + extra_bits_ + count_;
 }
 
-void CodedSteps::take(const kernels::KernelSet& kernels, BlockShape shape, const ChangeList& changes) {
+void CodedSteps::take(const kernels::KernelSet& kernels, BlockShape shape,
+                      const ChangeList& changes) {
   width_ = shape.element_bytes();
   count_ = changes.count;
   kernels.order_of(shape.datatype)
-      .split_steps(changes.old_values, changes.new_values, changes.count, magnitudes_.need(changes.count * width_),
+      .split_steps(changes.old_values, changes.new_values, changes.count,
+                   magnitudes_.need(changes.count * width_),
                    negative_.need(changes.count / 64 + 1));
   with_width(width_, [&](auto zero) { find_tokens<decltype(zero)>(); });
 }
 
-std::size_t CodedSteps::least_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
-                                    const ChangeList& changes) {
+std::size_t CodedSteps::least_bytes(const kernels::KernelSet& kernels, BlockShape shape,
+                                    const std::byte* base, const ChangeList& changes) {
   if (changes.count >= shape.elements / kManyPart) return 0;
   take(kernels, shape, changes);
   return least_bytes(shape, base, changes.old_values);
 }
 
-std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base, const std::byte* old_values) {
+std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base,
+                                    const std::byte* old_values) {
   constexpr std::size_t kStride = 16;
   std::size_t taken = 0;
   std::byte* sample = sample_.need((shape.elements / kStride + 1) * width_);
@@ -77,22 +81,24 @@ std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base, con
   std::uint8_t* own_keys = contexts_.need(shape.elements);
   element_keys(shape.datatype, sample, taken, sampled_keys);
   element_keys(shape.datatype, old_values, count_, own_keys);
-  const std::uint64_t cost =
-      choice_.least_cost({own_keys, change_tokens_.data(), count_}, {sampled_keys, nullptr, taken}, shape.elements);
+  const std::uint64_t cost = choice_.least_cost({own_keys, change_tokens_.data(), count_},
+                                                {sampled_keys, nullptr, taken}, shape.elements);
   return static_cast<std::size_t>(bits_with(cost) / 8);
 }
 
-// All elements and their tables take most of the time, and most blocks with few changes are better off otherwise. Those that would
-// gain less than half a percent are left out, too.
-bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes,
-                         std::size_t enough) {
+// All elements and their tables take most of the time, and most blocks with few changes are better
+// off otherwise. Those that would gain less than half a percent are left out, too.
+bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
+                         const ChangeList& changes, std::size_t enough) {
   take(kernels, shape, changes);
   const bool looks_first = count_ < shape.elements / kManyPart;
-  if (looks_first && least_bytes(shape, base, changes.old_values) >= enough - enough / 256) return false;
+  if (looks_first && least_bytes(shape, base, changes.old_values) >= enough - enough / 256)
+    return false;
   std::uint8_t* keys = keys_.need(shape.elements);
   element_keys(shape.datatype, base, shape.elements, keys);
   std::memset(tokens_.need(shape.elements), 0, shape.elements);
-  for (std::size_t i = 0; i < count_; ++i) tokens_.data()[changes.positions[i]] = change_tokens_.data()[i];
+  for (std::size_t i = 0; i < count_; ++i)
+    tokens_.data()[changes.positions[i]] = change_tokens_.data()[i];
   choice_.choose(keys, tokens_.data(), shape.elements);
   if (bits_with(choice_.cost()) / 8 >= enough) return false;
   bounds_ = choice_.bounds();
@@ -106,7 +112,8 @@ bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, co
 std::size_t CodedSteps::bytes() const {
   std::uint64_t table_bits_sum = 0;
   for (const Frequencies& table : tables_) table_bits_sum += table_bits(table);
-  return varint_bytes(count_) + 1 + bounds_.size() + static_cast<std::size_t>((table_bits_sum + 7) / 8) + stream_.bytes() +
+  return varint_bytes(count_) + 1 + bounds_.size() +
+         static_cast<std::size_t>((table_bits_sum + 7) / 8) + stream_.bytes() +
          static_cast<std::size_t>((count_ + extra_bits_ + 7) / 8);
 }
 
@@ -118,18 +125,21 @@ void CodedSteps::write(std::byte* out) const {
   for (const Frequencies& table : tables_) write_table(table, table_bits_out);
   kernels::BitWriter bits{stream_.write(table_bits_out.finish())};
   for (std::size_t i = 0; i < count_; i += 64) {
-    bits.put(negative_.data()[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, count_ - i)));
+    bits.put(negative_.data()[i / 64],
+             static_cast<unsigned>(std::min<std::size_t>(64, count_ - i)));
   }
   with_width(width_, [&](auto zero) { write_extra<decltype(zero)>(bits); });
   bits.finish();
 }
 
-const char* CodedStepsReader::read(BlockShape shape, std::span<const std::byte> payload, std::size_t count) {
+const char* CodedStepsReader::read(BlockShape shape, std::span<const std::byte> payload,
+                                   std::size_t count) {
   count_ = count;
   ByteReader reader(payload);
   std::uint8_t bound_count = 0;
   std::span<const std::byte> bounds;
-  if (!reader.read(bound_count) || bound_count >= kernels::kRansContexts || !reader.read_bytes(bound_count, bounds)) {
+  if (!reader.read(bound_count) || bound_count >= kernels::kRansContexts ||
+      !reader.read_bytes(bound_count, bounds)) {
     return "has an invalid count of contexts";
   }
   bounds_.resize(bound_count);
@@ -142,13 +152,14 @@ const char* CodedStepsReader::read(BlockShape shape, std::span<const std::byte> 
   tables_.resize(bounds_.size() + 1);
   for (Frequencies& table : tables_) {
     if (!read_table(tables, table)) return "has an invalid table of frequencies";
-    if (std::any_of(table.begin() + 2 * 8 * static_cast<std::ptrdiff_t>(shape.element_bytes()), table.end(),
-                    [](std::uint16_t frequency) { return frequency != 0; })) {
+    if (std::any_of(table.begin() + 2 * 8 * static_cast<std::ptrdiff_t>(shape.element_bytes()),
+                    table.end(), [](std::uint16_t frequency) { return frequency != 0; })) {
       return "has a token of steps larger than its data type";
     }
   }
   const std::size_t table_bytes = static_cast<std::size_t>((tables.at + 7) / 8);
-  if (!ends_cleanly({tables.bytes, tables.at, 8 * std::uint64_t{table_bytes}})) return "has bits after its tables";
+  if (!ends_cleanly({tables.bytes, tables.at, 8 * std::uint64_t{table_bytes}}))
+    return "has bits after its tables";
   payload = payload.subspan(table_bytes);
   if (!stream_.take(payload, shape.elements)) return "ends inside its tokens";
   bits_ = {payload.data(), 0, 8 * std::uint64_t{payload.size()}};
@@ -167,7 +178,8 @@ bool CodedStepsReader::read_steps(const std::uint16_t* positions, std::byte* ste
     const unsigned token = tokens_.data()[positions[i]];
     const unsigned length = extra_bits_of(token);
     if (extra.left() < length) return false;
-    const std::uint64_t size = least_of(token) + kernels::low_bits(kernels::load_bits(extra.bytes, extra.at), length);
+    const std::uint64_t size =
+        least_of(token) + kernels::low_bits(kernels::load_bits(extra.bytes, extra.at), length);
     const std::uint64_t sign = 0 - (negative >> (i % 64) & 1);  // all ones where d < 0
     valid = valid && size <= kMost - 1 - sign;
     extra.at += length;
@@ -177,22 +189,25 @@ bool CodedStepsReader::read_steps(const std::uint16_t* positions, std::byte* ste
   return valid && ends_cleanly(extra);
 }
 
-bool CodedStepsReader::find(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* held, std::uint16_t* positions,
-                            std::byte* steps) {
+bool CodedStepsReader::find(const kernels::KernelSet& kernels, BlockShape shape,
+                            const std::byte* held, std::uint16_t* positions, std::byte* steps) {
   std::uint8_t* contexts = keys_.need(shape.elements);
   std::uint8_t* tokens = tokens_.need(shape.elements);
   if (tables_.size() > 1) {
     element_keys(shape.datatype, held, shape.elements, contexts);
     find_contexts(bounds_, contexts, shape.elements, contexts);
   }
-  if (!stream_.decode(kernels, tables_, tables_.size() == 1 ? nullptr : contexts, shape.elements, tokens)) return false;
+  if (!stream_.decode(kernels, tables_, tables_.size() == 1 ? nullptr : contexts, shape.elements,
+                      tokens))
+    return false;
   std::size_t found = 0;
   for (std::size_t i = 0; i < shape.elements && found <= count_; ++i) {
     positions[found] = static_cast<std::uint16_t>(i);  // there is room for one more than count_
     found += tokens[i] != 0;
   }
   if (found != count_) return false;
-  return with_width(shape.element_bytes(), [&](auto zero) { return read_steps<decltype(zero)>(positions, steps); });
+  return with_width(shape.element_bytes(),
+                    [&](auto zero) { return read_steps<decltype(zero)>(positions, steps); });
 }
 
 }  // namespace sparcl::codec

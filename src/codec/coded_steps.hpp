@@ -1,7 +1,8 @@
 #pragma once
-// The steps of a block where many elements change (docs/wire-format.md): a token for each element, unchanged ones among them,
-// through the entropy coder given how large its old value is. An update of one size is more units in the last place of a small
-// value than of a large one, so that tells a part of the size of the step.
+// The steps of a block where many elements change (docs/wire-format.md): a token for each element,
+// unchanged ones among them, through the entropy coder given how large its old value is. An update
+// of one size is more units in the last place of a small value than of a large one, so that tells a
+// part of the size of the step.
 
 #include <cstdint>
 #include <span>
@@ -24,12 +25,13 @@ struct ChangeList {
 // Ready to be written.
 class CodedSteps {
  public:
-  // `base`: the block before its changes. About the bytes, rather too few: tables and rounding come on top. Takes a look at the
-  // changes and at some of the elements; 0 where that would not pay.
-  std::size_t least_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes);
+  // `base`: the block before its changes. About the bytes, rather too few: tables and rounding come
+  // on top. Takes a look at the changes and at some of the elements; 0 where that would not pay.
+  std::size_t least_bytes(const kernels::KernelSet& kernels, BlockShape shape,
+                          const std::byte* base, const ChangeList& changes);
   // False if it would not take fewer bytes than `enough`, or hardly fewer.
-  bool prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base, const ChangeList& changes,
-               std::size_t enough);
+  bool prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
+               const ChangeList& changes, std::size_t enough);
   std::size_t bytes() const;
   void write(std::byte* out) const;
 
@@ -60,11 +62,13 @@ class CodedSteps {
 
 class CodedStepsReader {
  public:
-  // What does not depend on what is held. Hostile bytes; they outlive find(). nullptr, or what is wrong.
+  // What does not depend on what is held. Hostile bytes; they outlive find(). nullptr, or what is
+  // wrong.
   const char* read(BlockShape shape, std::span<const std::byte> payload, std::size_t count);
-  // The positions and steps of all changes against the block that is held (room for `count` of read()). False if none fit: what is
-  // held is not the base.
-  bool find(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* held, std::uint16_t* positions, std::byte* steps);
+  // The positions and steps of all changes against the block that is held (room for `count` of
+  // read()). False if none fit: what is held is not the base.
+  bool find(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* held,
+            std::uint16_t* positions, std::byte* steps);
 
  private:
   template <class T>

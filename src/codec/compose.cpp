@@ -15,40 +15,56 @@ constexpr std::uint32_t kNeededFlags = kFlagBaseHash | kFlagTargetHash;
 
 Status check_alone(const UpdateReader& update, const std::string& name) {
   if ((update.header().flags & kNeededFlags) != kNeededFlags) {
-    return Status(
-        Code::kUnsupported,
-        fmt::format("{}: it has no hash of its whole base or of its target (its list of tensors changes, or it is no file of "
-                    "sparcl diff): it can be composed with the base only",
-                    name));
+    return Status(Code::kUnsupported,
+                  fmt::format("{}: it has no hash of its whole base or of its target (its list of "
+                              "tensors changes, or it is no file of "
+                              "sparcl diff): it can be composed with the base only",
+                              name));
   }
   if (!update.map()) {
-    return Status(Code::kUnsupported,
-                  fmt::format("{}: it does not say how its state is cut into blocks: it can be composed with the base only", name));
+    return Status(Code::kUnsupported, fmt::format("{}: it does not say how its state is cut into "
+                                                  "blocks: it can be composed with the base only",
+                                                  name));
   }
   return {};
 }
 
-Status check_pair(const UpdateReader& first, const UpdateReader& second, const std::string& a, const std::string& b) {
+Status check_pair(const UpdateReader& first, const UpdateReader& second, const std::string& a,
+                  const std::string& b) {
   const UpdateHeader& x = first.header();
   const UpdateHeader& y = second.header();
-  const auto same_array = [](const ArraySpec& l, const ArraySpec& r) { return l.datatype == r.datatype && l.count == r.count; };
-  if (x.schema_hash != y.schema_hash || x.layout_hash != y.layout_hash || x.elements != y.elements || x.arrays != y.arrays ||
+  const auto same_array = [](const ArraySpec& l, const ArraySpec& r) {
+    return l.datatype == r.datatype && l.count == r.count;
+  };
+  if (x.schema_hash != y.schema_hash || x.layout_hash != y.layout_hash ||
+      x.elements != y.elements || x.arrays != y.arrays ||
       !std::ranges::equal(first.map()->arrays(), second.map()->arrays(), same_array)) {
-    return Status(Code::kMismatch, fmt::format("{} and {} are for different lists of tensors", a, b));
+    return Status(Code::kMismatch,
+                  fmt::format("{} and {} are for different lists of tensors", a, b));
   }
   if (first.end().target_hash != second.end().base_hash) {
-    return Status(Code::kWrongBase, fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}", b, a,
-                                                to_hex(second.end().base_hash), to_hex(first.end().target_hash)));
+    return Status(
+        Code::kWrongBase,
+        fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}", b, a,
+                    to_hex(second.end().base_hash), to_hex(first.end().target_hash)));
   }
   if (x.target_version == y.base_version) return {};
-  return Status(Code::kWrongBase, fmt::format("{} does not follow {}: the one begins at version {}, the other ends at {}", b, a,
-                                              y.base_version, x.target_version));
+  return Status(
+      Code::kWrongBase,
+      fmt::format("{} does not follow {}: the one begins at version {}, the other ends at {}", b, a,
+                  y.base_version, x.target_version));
 }
 
 class Composer {
  public:
-  Composer(std::span<UpdateReader> updates, std::span<const std::string> names, const kernels::KernelSet& kernels, ByteSink& sink)
-      : updates_(updates), names_(names), kernels_(kernels), sink_(sink), block_(kernels), at_(updates.size()) {}
+  Composer(std::span<UpdateReader> updates, std::span<const std::string> names,
+           const kernels::KernelSet& kernels, ByteSink& sink)
+      : updates_(updates),
+        names_(names),
+        kernels_(kernels),
+        sink_(sink),
+        block_(kernels),
+        at_(updates.size()) {}
 
   Result<ComposeStats> run(std::span<const std::byte> attachment) {
     write_head(attachment);
@@ -106,7 +122,9 @@ class Composer {
       Place& at = at_[i];
       if (at.section == blocks.size() || block_at(i) != index) continue;
       const UpdateReader::Block& section = blocks[at.section];
-      SPARCL_RETURN_IF_ERROR(updates_[i].decode(section, index, shape, kernels_, decoded_).with_prefix(names_[i] + ": "));
+      SPARCL_RETURN_IF_ERROR(updates_[i]
+                                 .decode(section, index, shape, kernels_, decoded_)
+                                 .with_prefix(names_[i] + ": "));
       block_.add(decoded_);
       at = index + 1 < section.last ? Place{at.section, index + 1} : Place{at.section + 1, 0};
     }
@@ -141,17 +159,21 @@ Status check_chain(std::span<const UpdateReader> updates, std::span<const std::s
   if (updates.empty()) return Status(Code::kInvalidArgument, "there is no update to compose");
   for (std::size_t i = 0; i < updates.size(); ++i) {
     SPARCL_RETURN_IF_ERROR(check_alone(updates[i], names[i]));
-    if (i > 0) SPARCL_RETURN_IF_ERROR(check_pair(updates[i - 1], updates[i], names[i - 1], names[i]));
+    if (i > 0)
+      SPARCL_RETURN_IF_ERROR(check_pair(updates[i - 1], updates[i], names[i - 1], names[i]));
   }
   return {};
 }
 
-Result<ComposeStats> compose_updates(std::span<UpdateReader> updates, std::span<const std::string> names,
-                                     std::span<const std::byte> attachment, const kernels::KernelSet& kernels, ByteSink& sink) {
+Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
+                                     std::span<const std::string> names,
+                                     std::span<const std::byte> attachment,
+                                     const kernels::KernelSet& kernels, ByteSink& sink) {
   SPARCL_RETURN_IF_ERROR(check_chain(updates, names));
   if (attachment.size() > kMaxAttachmentBytes) {
-    return Status(Code::kInvalidArgument, fmt::format("an attachment of {} bytes: at most {} travel with an update",
-                                                      attachment.size(), kMaxAttachmentBytes));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("an attachment of {} bytes: at most {} travel with an update",
+                              attachment.size(), kMaxAttachmentBytes));
   }
   return Composer(updates, names, kernels, sink).run(attachment);
 }

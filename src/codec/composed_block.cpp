@@ -49,13 +49,16 @@ void ComposedBlock::add(const DecodedBlock& next) {
 
 void ComposedBlock::add_to_whole(const DecodedBlock& next) {
   if (next.kind == DecodedKind::kValues) {
-    kernels_.of(shape_.datatype).scatter(whole_.data(), next.positions.data(), next.count, 0, next.values.data(), {});
+    kernels_.of(shape_.datatype)
+        .scatter(whole_.data(), next.positions.data(), next.count, 0, next.values.data(), {});
     return;
   }
-  kernels_.order_of(shape_.datatype).add_steps_at(whole_.data(), next.positions.data(), next.count, 0, next.values.data(), {});
+  kernels_.order_of(shape_.datatype)
+      .add_steps_at(whole_.data(), next.positions.data(), next.count, 0, next.values.data(), {});
   if (next.kind != DecodedKind::kMixed) return;
   const std::span<const std::uint16_t> replaced = next.replaced_positions();
-  kernels_.of(shape_.datatype).scatter(whole_.data(), replaced.data(), replaced.size(), 0, next.replaced_values.data(), {});
+  kernels_.of(shape_.datatype)
+      .scatter(whole_.data(), replaced.data(), replaced.size(), 0, next.replaced_values.data(), {});
 }
 
 void ComposedBlock::merge(const DecodedBlock& next) {
@@ -68,11 +71,13 @@ void ComposedBlock::merge(const DecodedBlock& next) {
   for (std::size_t i = 0; i < next.count; ++i) {
     const std::uint16_t position = next.positions.data()[i];
     for (; before < held_.positions.size() && held_.positions[before] < position; ++before) {
-      push(held_.positions[before], held_.is_value[before] != 0, held_.bytes.data() + before * width);
+      push(held_.positions[before], held_.is_value[before] != 0,
+           held_.bytes.data() + before * width);
     }
     const std::byte* bytes = next.values.data() + i * width;
     bool is_value = next.kind == DecodedKind::kValues;
-    if (next.kind == DecodedKind::kMixed && replaced < next.replaced_count && next.replaced.data()[replaced] == i) {
+    if (next.kind == DecodedKind::kMixed && replaced < next.replaced_count &&
+        next.replaced.data()[replaced] == i) {
       bytes = next.replaced_values.data() + replaced++ * width;
       is_value = true;
     }
@@ -111,9 +116,12 @@ void ComposedBlock::combine(std::size_t before, const std::byte* bytes, bool is_
   }
 }
 
-std::size_t ComposedBlock::coded_elements() const { return is_whole_ ? shape_.elements : held_.positions.size(); }
+std::size_t ComposedBlock::coded_elements() const {
+  return is_whole_ ? shape_.elements : held_.positions.size();
+}
 
-// The payload of the changes that are values, or of those that are steps, in the cheapest of `modes`.
+// The payload of the changes that are values, or of those that are steps, in the cheapest of
+// `modes`.
 ComposedBlock::Part ComposedBlock::code(bool values, std::span<const BlockMode* const> modes) {
   const std::size_t width = shape_.element_bytes();
   changes_.target.shape = shape_;
@@ -127,10 +135,12 @@ ComposedBlock::Part ComposedBlock::code(bool values, std::span<const BlockMode* 
     ++count;
   }
   if (!values) {
-    // Any old value will do, as only the step counts: zero, from which any step leads to some value.
+    // Any old value will do, as only the step counts: zero, from which any step leads to some
+    // value.
     std::memset(changes_.old_values.data(), 0, count * width);
     kernels_.order_of(shape_.datatype)
-        .add_steps(changes_.old_values.data(), changes_.new_values.data(), count, changes_.new_values.data());
+        .add_steps(changes_.old_values.data(), changes_.new_values.data(), count,
+                   changes_.new_values.data());
   }
   changes_.set_changes(count);
   ModeChoice best{nullptr, kCannot};
@@ -143,8 +153,9 @@ ComposedBlock::Part ComposedBlock::code(bool values, std::span<const BlockMode* 
   return part;
 }
 
-void ComposedBlock::write_payload(unsigned mode, std::span<const std::byte> payload, std::size_t trailer_bytes, std::uint64_t gap,
-                                  FrameWriter& frame, ByteSink& sink) const {
+void ComposedBlock::write_payload(unsigned mode, std::span<const std::byte> payload,
+                                  std::size_t trailer_bytes, std::uint64_t gap, FrameWriter& frame,
+                                  ByteSink& sink) const {
   std::byte* out = frame.begin_block(mode, gap, payload.size(), sink, trailer_bytes);
   std::copy(payload.begin(), payload.end(), out);
   std::memset(out + payload.size(), 0, trailer_bytes);  // the old check: nobody knows it
@@ -153,13 +164,16 @@ void ComposedBlock::write_payload(unsigned mode, std::span<const std::byte> payl
 
 void ComposedBlock::write(std::uint64_t gap, FrameWriter& frame, ByteSink& sink) {
   if (is_whole_) return write_payload(kDenseMode.id, whole_, 0, gap, frame, sink);
-  const bool has_values = std::find(held_.is_value.begin(), held_.is_value.end(), 1) != held_.is_value.end();
-  const bool has_steps = std::find(held_.is_value.begin(), held_.is_value.end(), 0) != held_.is_value.end();
+  const bool has_values =
+      std::find(held_.is_value.begin(), held_.is_value.end(), 1) != held_.is_value.end();
+  const bool has_steps =
+      std::find(held_.is_value.begin(), held_.is_value.end(), 0) != held_.is_value.end();
   if (!has_values || !has_steps) {
     const Part part = has_values ? code(true, kValueModes) : code(false, kStepModes);
     return write_payload(part.mode->id, part.bytes, kOldCheckBytes, gap, frame, sink);
   }
-  const Part values = code(true, std::span(kValueModes).first(1));  // what the format has in a mixed block
+  const Part values =
+      code(true, std::span(kValueModes).first(1));  // what the format has in a mixed block
   const Part steps = code(false, std::span(kStepModes).first(1));
   ByteWriter payload;
   payload.write_varint(held_.positions.size());

@@ -11,12 +11,14 @@ namespace sparcl::codec {
 
 class ComposedBlock {
  public:
-  explicit ComposedBlock(const kernels::KernelSet& kernels) : kernels_(kernels) { changes_.kernels = &kernels; }
+  explicit ComposedBlock(const kernels::KernelSet& kernels) : kernels_(kernels) {
+    changes_.kernels = &kernels;
+  }
 
   void begin(BlockShape shape);
 
-  // What the next update does to the block. A step onto a step is their sum (none, where that is 0); a step onto a known value
-  // gives a value; a value replaces whatever was before.
+  // What the next update does to the block. A step onto a step is their sum (none, where that is
+  // 0); a step onto a known value gives a value; a value replaces whatever was before.
   void add(const DecodedBlock& next);
 
   // Elements that the composed block lists, or all if it is dense. 0: nothing is left of it.
@@ -41,8 +43,8 @@ class ComposedBlock {
   void push(std::uint16_t position, bool is_value, const std::byte* bytes);
   void combine(std::size_t before, const std::byte* bytes, bool is_value);
   Part code(bool values, std::span<const BlockMode* const> modes);
-  void write_payload(unsigned mode, std::span<const std::byte> payload, std::size_t trailer_bytes, std::uint64_t gap,
-                     FrameWriter& frame, ByteSink& sink) const;
+  void write_payload(unsigned mode, std::span<const std::byte> payload, std::size_t trailer_bytes,
+                     std::uint64_t gap, FrameWriter& frame, ByteSink& sink) const;
 
   const kernels::KernelSet& kernels_;
   BlockShape shape_;

@@ -7,7 +7,8 @@
 namespace sparcl::codec {
 namespace {
 
-static_assert(kSegmentBytes >= kBlockElements * (sizeof(std::uint64_t) + sizeof(std::uint16_t)), "a block's log fits one segment");
+static_assert(kSegmentBytes >= kBlockElements * (sizeof(std::uint64_t) + sizeof(std::uint16_t)),
+              "a block's log fits one segment");
 
 }  // namespace
 
@@ -22,8 +23,10 @@ std::byte* EarlyWriter::room(std::size_t bytes) {
 }
 
 void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Positions positions,
-                        std::span<const std::byte> old_values, std::span<const std::byte> new_values) {
-  // The log is complete before the first byte is written: running out of memory here leaves the block old.
+                        std::span<const std::byte> old_values,
+                        std::span<const std::byte> new_values) {
+  // The log is complete before the first byte is written: running out of memory here leaves the
+  // block old.
   const std::size_t values_bytes = (old_values.size() + 1) & ~std::size_t{1};
   std::byte* at = room(values_bytes + positions.size_bytes());
   std::memcpy(at, old_values.data(), old_values.size());
@@ -36,7 +39,8 @@ void EarlyWriter::write(std::uint64_t index, const WritableBlockView& view, Posi
 
 void EarlyWriter::add_to(ChangeLog& log) const {
   std::size_t bytes = 0;
-  for (const Replaced& block : log_) bytes += ChangeLog::bytes_of(block.count, width_of(block.index));
+  for (const Replaced& block : log_)
+    bytes += ChangeLog::bytes_of(block.count, width_of(block.index));
   log.reserve(log_.size(), bytes);
   for (const Replaced& block : log_) {
     const std::size_t width = width_of(block.index);
@@ -44,7 +48,9 @@ void EarlyWriter::add_to(ChangeLog& log) const {
   }
 }
 
-std::size_t EarlyWriter::width_of(std::uint64_t index) const { return element_bytes(map_.run_of(index).datatype); }
+std::size_t EarlyWriter::width_of(std::uint64_t index) const {
+  return element_bytes(map_.run_of(index).datatype);
+}
 
 Positions EarlyWriter::positions_of(const Replaced& block, std::size_t width) {
   const std::size_t values_bytes = (block.count * width + 1) & ~std::size_t{1};

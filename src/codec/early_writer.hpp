@@ -1,6 +1,6 @@
 #pragma once
-// Writes changes before the update is committed, with a log of the values that they replace: until keep(), all of it is taken back
-// at the end.
+// Writes changes before the update is committed, with a log of the values that they replace: until
+// keep(), all of it is taken back at the end.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,8 @@ namespace sparcl::codec {
 class EarlyWriter {
  public:
   // `held` outlives the writer. Not enabled: nothing is ever written.
-  EarlyWriter(const BlockMap& map, std::span<std::byte* const> held, const kernels::KernelSet& kernels, bool enabled)
+  EarlyWriter(const BlockMap& map, std::span<std::byte* const> held,
+              const kernels::KernelSet& kernels, bool enabled)
       : map_(map), held_(held), kernels_(kernels), active_(enabled) {}
   ~EarlyWriter() { take_back(); }
   EarlyWriter(const EarlyWriter&) = delete;
@@ -26,8 +27,8 @@ class EarlyWriter {
   bool active() const { return active_; }
 
   // old_values: what the block holds at `positions`, just read.
-  void write(std::uint64_t index, const WritableBlockView& view, Positions positions, std::span<const std::byte> old_values,
-             std::span<const std::byte> new_values);
+  void write(std::uint64_t index, const WritableBlockView& view, Positions positions,
+             std::span<const std::byte> old_values, std::span<const std::byte> new_values);
 
   // Takes all back, and writes no more.
   void stop() {

@@ -1,6 +1,6 @@
 #pragma once
-// Floats as doubles and back, inline and without branches: base/number.hpp has the readable forms, for few elements.
-// Under a FloatEnvironment only.
+// Floats as doubles and back, inline and without branches: base/number.hpp has the readable forms,
+// for few elements. Under a FloatEnvironment only.
 
 #include <algorithm>
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace sparcl::codec {
 
-// Float16 and bfloat16. Their bits, moved to a double's, are a number that is too small by a power of two; that holds for
-// denormals, too, which are then a double's denormals.
+// Float16 and bfloat16. Their bits, moved to a double's, are a number that is too small by a power
+// of two; that holds for denormals, too, which are then a double's denormals.
 template <unsigned kExponentBits, unsigned kMantissaBits>
 struct SmallFloat {
   using Bits = std::uint16_t;
@@ -21,19 +21,25 @@ struct SmallFloat {
   static constexpr Bits kInfinity = ((1U << kExponentBits) - 1) << kMantissaBits;
   static constexpr Bits kSign = 1U << 15;
 
-  static double power_of_two(unsigned biased) { return std::bit_cast<double>(std::uint64_t{biased} << 52); }
+  static double power_of_two(unsigned biased) {
+    return std::bit_cast<double>(std::uint64_t{biased} << 52);
+  }
 
   static bool is_finite(Bits bits) { return (bits & ~kSign) < kInfinity; }
   static double load(Bits bits) {
-    const auto size = std::bit_cast<double>(std::uint64_t{static_cast<Bits>(bits & ~kSign)} << kShift) * power_of_two(2046 - kBias);
+    const auto size =
+        std::bit_cast<double>(std::uint64_t{static_cast<Bits>(bits & ~kSign)} << kShift) *
+        power_of_two(2046 - kBias);
     return (bits & kSign) != 0 ? -size : size;
   }
 
   // Of a finite number: the nearest, ties to even; infinity where that is too large.
   static Bits store(double value) {
     const double size = std::min(std::fabs(value), power_of_two(1023 + kBias + 1));
-    // In a sum with this number the last bit is the type's last bit, and the sum is rounded as we want it.
-    const std::uint64_t exponent = std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(size) >> 52, 1023 - kBias + 1);
+    // In a sum with this number the last bit is the type's last bit, and the sum is rounded as we
+    // want it.
+    const std::uint64_t exponent =
+        std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(size) >> 52, 1023 - kBias + 1);
     const double round = power_of_two(static_cast<unsigned>(exponent) + kShift);
     const double rounded = (size + round) - round;
     const std::uint64_t scaled = std::bit_cast<std::uint64_t>(rounded * power_of_two(kBias));

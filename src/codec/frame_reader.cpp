@@ -18,7 +18,8 @@ Status corrupt_at(std::uint64_t at, std::string_view what) {
 namespace {
 
 bool ends_in_crc(std::uint8_t tag) {
-  return tag == kTagUpdateHeader || tag == kTagSparseHeader || tag == kTagChunkEnd || tag == kTagEnd;
+  return tag == kTagUpdateHeader || tag == kTagSparseHeader || tag == kTagChunkEnd ||
+         tag == kTagEnd;
 }
 
 // Of sections that have one; the end has three lengths, which its reader checks.
@@ -37,10 +38,13 @@ std::uint64_t fixed_bytes(std::uint8_t tag) {
 
 }  // namespace
 
-Status FrameReader::next(const Staging& staging, std::uint64_t available, Section& section, bool& found) {
+Status FrameReader::next(const Staging& staging, std::uint64_t available, Section& section,
+                         bool& found) {
   while (true) {
     found = false;
-    if (ended_) return at_ == available ? Status() : corrupt_at(at_, "there are bytes after the end of the update");
+    if (ended_)
+      return at_ == available ? Status()
+                              : corrupt_at(at_, "there are bytes after the end of the update");
     if (!has_prefix_) {
       SPARCL_RETURN_IF_ERROR(read_prefix(staging, available, found));
       if (!found) return {};
@@ -61,9 +65,11 @@ Status FrameReader::read_prefix(const Staging& staging, std::uint64_t available,
   found = available >= kPrefixBytes;
   if (!found) return {};
   const std::byte* prefix = staging.contiguous(0, kPrefixBytes, scratch_);
-  if (load_le<std::uint32_t>(prefix) != kMagic) return corrupt_at(0, "this is no sparcl stream (it does not begin with SPRC)");
+  if (load_le<std::uint32_t>(prefix) != kMagic)
+    return corrupt_at(0, "this is no sparcl stream (it does not begin with SPRC)");
   if (const auto version = load_le<std::uint8_t>(prefix + 4); version != kWireVersion) {
-    return corrupt_at(4, fmt::format("wire version {}; this library reads version {}", version, kWireVersion));
+    return corrupt_at(
+        4, fmt::format("wire version {}; this library reads version {}", version, kWireVersion));
   }
   if (load_le<std::uint8_t>(prefix + 5) != static_cast<std::uint8_t>(kind_))
     return corrupt_at(5, "the stream is of another kind than expected");
@@ -73,38 +79,48 @@ Status FrameReader::read_prefix(const Staging& staging, std::uint64_t available,
   return {};
 }
 
-Status FrameReader::read_head(const Staging& staging, std::uint64_t available, Section& section, bool& found) {
+Status FrameReader::read_head(const Staging& staging, std::uint64_t available, Section& section,
+                              bool& found) {
   constexpr std::uint64_t kMaxHead = 1 + kMaxVarintBytes;
   if (available == at_) return {};
   const auto size = static_cast<std::size_t>(std::min(available - at_, kMaxHead));
   ByteReader reader({staging.contiguous(at_, size, scratch_), size});
   if (!reader.read(section.tag)) return {};
   SPARCL_RETURN_IF_ERROR(check_tag(section.tag));
-  if (!reader.read_varint(section.bytes)) return size < kMaxHead ? Status() : corrupt_at(at_ + 1, "a length is no valid varint");
+  if (!reader.read_varint(section.bytes))
+    return size < kMaxHead ? Status() : corrupt_at(at_ + 1, "a length is no valid varint");
   section.first = at_ + reader.position();
   const std::uint64_t fixed = fixed_bytes(section.tag);
   if (section.bytes > kMaxSectionBytes || (fixed != 0 && section.bytes != fixed) ||
       (section.tag == kTagEnd && section.bytes < kEndBytes)) {
-    return corrupt_at(at_ + 1, fmt::format("a section with tag {:#04x} cannot have {} bytes", section.tag, section.bytes));
+    return corrupt_at(at_ + 1, fmt::format("a section with tag {:#04x} cannot have {} bytes",
+                                           section.tag, section.bytes));
   }
-  if (section.first + section.bytes - chunk_first_ > kMaxChunkBytes) return corrupt_at(at_, "a chunk has more than 16 MiB");
+  if (section.first + section.bytes - chunk_first_ > kMaxChunkBytes)
+    return corrupt_at(at_, "a chunk has more than 16 MiB");
   found = section.first + section.bytes <= available;
   return {};
 }
 
 Status FrameReader::check_tag(std::uint8_t tag) const {
   const std::uint8_t header = kind_ == StreamKind::kUpdate ? kTagUpdateHeader : kTagSparseHeader;
-  if (has_header_ ? tag == header : tag != header) return corrupt_at(at_, "the header is missing or comes twice");
+  if (has_header_ ? tag == header : tag != header)
+    return corrupt_at(at_, "the header is missing or comes twice");
   if (tag == header || (tag & kTagMaySkip) != 0) return {};
   if (tag == kTagAttachment && kind_ == StreamKind::kUpdate) {
-    return may_attach_ ? Status() : corrupt_at(at_, "an attachment stands elsewhere than directly after the header");
+    return may_attach_
+               ? Status()
+               : corrupt_at(at_, "an attachment stands elsewhere than directly after the header");
   }
-  if (tag == kTagChunkEnd) return chunk_has_blocks_ ? Status() : corrupt_at(at_, "a chunk end follows no block");
+  if (tag == kTagChunkEnd)
+    return chunk_has_blocks_ ? Status() : corrupt_at(at_, "a chunk end follows no block");
   if (tag == kTagClassTable && kind_ == StreamKind::kUpdate) return {};
-  if (tag == kTagEnd) return chunk_has_blocks_ ? corrupt_at(at_, "the end does not follow a chunk end") : Status();
+  if (tag == kTagEnd)
+    return chunk_has_blocks_ ? corrupt_at(at_, "the end does not follow a chunk end") : Status();
   const BlockMode* mode = is_block(tag) ? find_block_mode(mode_of(tag)) : nullptr;
   if (mode != nullptr && (mode->in_sparse || kind_ == StreamKind::kUpdate)) return {};
-  return corrupt_at(at_, fmt::format("section tag {:#04x} is not known to wire version {}", tag, kWireVersion));
+  return corrupt_at(
+      at_, fmt::format("section tag {:#04x} is not known to wire version {}", tag, kWireVersion));
 }
 
 Status FrameReader::check_bytes(const Staging& staging, const Section& section) {
@@ -115,7 +131,10 @@ Status FrameReader::check_bytes(const Staging& staging, const Section& section) 
   }
   add_to_crc(staging, end - kCrcBytes);
   if (load_le<std::uint32_t>(staging.contiguous(end - kCrcBytes, kCrcBytes, scratch_)) != crc_) {
-    return corrupt_at(checked_, fmt::format("a checksum (CRC32C) differs, at the latest by byte {}: damaged on the way", end));
+    return corrupt_at(
+        checked_,
+        fmt::format("a checksum (CRC32C) differs, at the latest by byte {}: damaged on the way",
+                    end));
   }
   // The field itself stays out: a CRC of bytes followed by their own CRC is the same for all bytes.
   crc_at_ = end;
@@ -142,7 +161,9 @@ void FrameReader::add_to_crc(const Staging& staging, std::uint64_t end) {
 }
 
 Status FrameReader::finish(std::uint64_t stream_bytes) const {
-  if (!ended_) return corrupt_at(stream_bytes, fmt::format("the stream is cut off ({} bytes could be read)", at_));
+  if (!ended_)
+    return corrupt_at(stream_bytes,
+                      fmt::format("the stream is cut off ({} bytes could be read)", at_));
   if (at_ != stream_bytes) return corrupt_at(at_, "there are bytes after the end of the update");
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Finds the sections of an untrusted stream as it arrives: their order, lengths and CRCs. What they hold is the caller's.
+// Finds the sections of an untrusted stream as it arrives: their order, lengths and CRCs. What they
+// hold is the caller's.
 
 #include <cstdint>
 #include <string_view>
@@ -25,9 +26,10 @@ class FrameReader {
   // wanted: of the sections that may be skipped, the one that next() reports; 0: none.
   explicit FrameReader(StreamKind kind, std::uint8_t wanted = 0) : kind_(kind), wanted_(wanted) {}
 
-  // The next section of which all bytes are among the first `available` of the stream; `found` false if there is none yet. Header,
-  // chunk end and end have been checked against their CRC, the bytes of other sections only by the chunk end that follows. A
-  // section of unknown content that may be skipped is not reported.
+  // The next section of which all bytes are among the first `available` of the stream; `found`
+  // false if there is none yet. Header, chunk end and end have been checked against their CRC, the
+  // bytes of other sections only by the chunk end that follows. A section of unknown content that
+  // may be skipped is not reported.
   Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
 
   // An error unless the stream of stream_bytes is whole.

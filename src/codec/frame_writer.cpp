@@ -36,7 +36,8 @@ void FrameWriter::write_prefix(StreamKind kind, ByteSink& sink) {
   commit(kPrefixBytes, sink);
 }
 
-void FrameWriter::write_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink) {
+void FrameWriter::write_section(std::uint8_t tag, std::span<const std::byte> content,
+                                ByteSink& sink) {
   std::byte* begin = reserve(kMaxHeadBytes + content.size(), sink);
   std::byte* at = begin;
   store_le(at++, tag);
@@ -45,7 +46,8 @@ void FrameWriter::write_section(std::uint8_t tag, std::span<const std::byte> con
   commit(static_cast<std::size_t>(at - begin) + content.size(), sink);
 }
 
-void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink) {
+void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::byte> content,
+                                        ByteSink& sink) {
   std::byte* begin = reserve(kMaxHeadBytes + content.size() + kCrcBytes, sink);
   std::byte* at = begin;
   store_le(at++, tag);
@@ -55,8 +57,8 @@ void FrameWriter::write_checked_section(std::uint8_t tag, std::span<const std::b
   commit(static_cast<std::size_t>(at - begin) + kCrcBytes, sink, kCrcBytes);
 }
 
-std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
-                                    std::size_t trailer_bytes) {
+std::byte* FrameWriter::begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes,
+                                    ByteSink& sink, std::size_t trailer_bytes) {
   payload_bytes += trailer_bytes;
   std::array<std::byte, kMaxVarintBytes> gap_bytes;
   const std::size_t gap_size = gap == 0 ? 0 : store_varint(gap_bytes.data(), gap);

@@ -16,10 +16,10 @@ class FrameWriter {
   // The same for sections whose last four bytes are a CRC: `content` is without it.
   void write_checked_section(std::uint8_t tag, std::span<const std::byte> content, ByteSink& sink);
 
-  // A block: returns where to write its payload of exactly payload_bytes, then end_block(). trailer_bytes follow the payload and
-  // are the caller's, too.
-  std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes, ByteSink& sink,
-                         std::size_t trailer_bytes = 0);
+  // A block: returns where to write its payload of exactly payload_bytes, then end_block().
+  // trailer_bytes follow the payload and are the caller's, too.
+  std::byte* begin_block(unsigned mode, std::uint64_t gap, std::size_t payload_bytes,
+                         ByteSink& sink, std::size_t trailer_bytes = 0);
   // The sums of the block's values, at its place (state_hash.hpp).
   void end_block(const Hash128& old_values, const Hash128& new_values, ByteSink& sink);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Modes flat_group, two_level_group and block_sparse, the receiver's side: the content is read at once, then the blocks are taken
-// one by one.
+// Modes flat_group, two_level_group and block_sparse, the receiver's side: the content is read at
+// once, then the blocks are taken one by one.
 
 #include <cstdint>
 #include <span>
@@ -12,10 +12,10 @@ namespace sparcl::codec {
 
 class GroupDecoder {
  public:
-  // The content, hostile, kBitSlackBytes zero bytes after it; its first byte says how many blocks it covers: `elements` in them.
-  // nullptr, or what is wrong with it.
-  const char* read(const kernels::KernelSet& kernels, unsigned mode, DataType datatype, std::uint32_t elements,
-                   std::span<const std::byte> content);
+  // The content, hostile, kBitSlackBytes zero bytes after it; its first byte says how many blocks
+  // it covers: `elements` in them. nullptr, or what is wrong with it.
+  const char* read(const kernels::KernelSet& kernels, unsigned mode, DataType datatype,
+                   std::uint32_t elements, std::span<const std::byte> content);
   std::size_t changes() const { return count_; }
 
   // The block of the next change, counted from the group's first. Not after the last.
@@ -27,7 +27,8 @@ class GroupDecoder {
  private:
   const char* read_list_head(std::span<const std::byte>& content);
   bool read_list_planes(const kernels::ListKernels& lists, BitCursor& bits);
-  bool read_list_unary(const kernels::ListKernels& lists, BitCursor& bits, std::uint32_t* positions);
+  bool read_list_unary(const kernels::ListKernels& lists, BitCursor& bits,
+                       std::uint32_t* positions);
   const char* read_lists(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits);
 
   std::uint32_t elements_ = 0;

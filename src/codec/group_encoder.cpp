@@ -8,14 +8,17 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint64_t kAloneBits = 8 * 8;  // what a block has besides its positions and steps: tag, length, k, parameters, check
+constexpr std::uint64_t kAloneBits =
+    8 * 8;  // what a block has besides its positions and steps: tag, length, k, parameters, check
 constexpr std::size_t kSomeChanges = 64;
 
-// About what positions take in the block by itself. Clusters are not looked for: a group gains by them as its blocks do. But a
-// group of blocks with masks of different sizes would have the smallest, so these may be better off alone.
+// About what positions take in the block by itself. Clusters are not looked for: a group gains by
+// them as its blocks do. But a group of blocks with masks of different sizes would have the
+// smallest, so these may be better off alone.
 std::uint64_t bits_alone(const BlockChanges& changes) {
   const std::uint32_t elements = changes.shape().elements;
-  const unsigned shift = whole_sub_shift(std::span<const std::uint16_t>(changes.positions.data(), changes.count), elements);
+  const unsigned shift = whole_sub_shift(
+      std::span<const std::uint16_t>(changes.positions.data(), changes.count), elements);
   const auto count = static_cast<std::uint32_t>(changes.count);
   return about_list_bits(subs_of(elements, shift), subs_of(count, shift));
 }
@@ -36,7 +39,8 @@ void GroupEncoder::add(std::uint64_t index, const BlockChanges& changes) {
     positions_.resize(kMaxGroupChanges + kernels::kPositionSlack);
     in_group_.resize(kMaxGroupChanges + kernels::kPositionSlack);
   }
-  if (const std::size_t bytes = kMaxGroupChanges * width_ + kernels::kValueSlackBytes; old_values_.size() < bytes) {
+  if (const std::size_t bytes = kMaxGroupChanges * width_ + kernels::kValueSlackBytes;
+      old_values_.size() < bytes) {
     old_values_.resize(bytes);
     new_values_.resize(bytes);
   }
@@ -54,23 +58,28 @@ void GroupEncoder::add(std::uint64_t index, const BlockChanges& changes) {
 }
 
 // Sets mode_ and makes its list ready.
-void GroupEncoder::choose_list(std::span<const std::uint32_t> positions, std::uint32_t elements, const BlockMode* only,
-                               bool thorough) {
+void GroupEncoder::choose_list(std::span<const std::uint32_t> positions, std::uint32_t elements,
+                               const BlockMode* only, bool thorough) {
   using Look = BlockSparseList::Look;
   const kernels::ListKernels& lists = kernels_.lists;
   const bool is_asked = only != nullptr;
   const auto most = [&] { return is_asked ? TwoLevelList::kAnySize : list_bits(); };
   const bool may_be_sparse = !is_asked || only == &kBlockSparseMode;
-  // Whole sub-blocks take fewer bits than their elements would, but for a few: then there is no need of that list.
-  const bool is_whole = may_be_sparse && !thorough && count_ >= kSomeChanges &&
-                        block_sparse_.prepare(lists, positions, elements, TwoLevelList::kAnySize, Look::kWhole);
+  // Whole sub-blocks take fewer bits than their elements would, but for a few: then there is no
+  // need of that list.
+  const bool is_whole =
+      may_be_sparse && !thorough && count_ >= kSomeChanges &&
+      block_sparse_.prepare(lists, positions, elements, TwoLevelList::kAnySize, Look::kWhole);
   mode_ = is_whole ? &kBlockSparseMode : &kFlatGroupMode;
   if (!is_whole) list_.prepare(lists, positions, elements);
   if (!is_asked || only == &kTwoLevelGroupMode) {
-    if (two_level_.prepare(lists, positions, elements, most(), thorough || is_asked)) mode_ = &kTwoLevelGroupMode;
+    if (two_level_.prepare(lists, positions, elements, most(), thorough || is_asked))
+      mode_ = &kTwoLevelGroupMode;
   }
   if (may_be_sparse && !is_whole) {
-    const Look look = is_asked || thorough ? Look::kThorough : mode_ == &kTwoLevelGroupMode ? Look::kAlsoPartly : Look::kWhole;
+    const Look look = is_asked || thorough           ? Look::kThorough
+                      : mode_ == &kTwoLevelGroupMode ? Look::kAlsoPartly
+                                                     : Look::kWhole;
     if (block_sparse_.prepare(lists, positions, elements, most(), look)) mode_ = &kBlockSparseMode;
   }
 }
@@ -89,10 +98,13 @@ std::size_t GroupEncoder::plan(std::uint32_t elements, const BlockMode* only, bo
   choose_list({in_group_.data(), count_}, elements, only, thorough);
   steps_.prepare(kernels_, datatype_, old_values_.data(), new_values_.data(), count_);
   std::byte varint[kMaxVarintBytes];
-  const std::size_t head_bytes = 1 + store_varint(varint, count_) + list_head_bytes() + steps_.head_bytes();
+  const std::size_t head_bytes =
+      1 + store_varint(varint, count_) + list_head_bytes() + steps_.head_bytes();
   // Like with like: the exact bits only where there is no estimate.
-  const std::uint64_t about = mode_ == &kFlatGroupMode ? about_list_bits(elements, count_) : list_bits();
-  const bool is_smaller = about + 8 * head_bytes < bits_alone_ && steps_.bits() <= 8 * count_ * width_;
+  const std::uint64_t about =
+      mode_ == &kFlatGroupMode ? about_list_bits(elements, count_) : list_bits();
+  const bool is_smaller =
+      about + 8 * head_bytes < bits_alone_ && steps_.bits() <= 8 * count_ * width_;
   if (only == nullptr && !is_smaller) return kCannot;
   return head_bytes + static_cast<std::size_t>((list_bits() + steps_.bits() + 7) / 8);
 }

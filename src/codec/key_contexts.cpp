@@ -4,19 +4,23 @@
 
 namespace sparcl::codec {
 
-void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* keys, std::size_t count, std::uint8_t* contexts) {
+void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* keys,
+                   std::size_t count, std::uint8_t* contexts) {
   std::array<std::uint8_t, 256> table{};
   for (const std::uint8_t bound : bounds) ++table[bound];
-  for (std::size_t key = 1; key < table.size(); ++key) table[key] = static_cast<std::uint8_t>(table[key] + table[key - 1]);
+  for (std::size_t key = 1; key < table.size(); ++key)
+    table[key] = static_cast<std::uint8_t>(table[key] + table[key - 1]);
   for (std::size_t i = 0; i < count; ++i) contexts[i] = table[keys[i]];
 }
 
-void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count) {
+void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols,
+                           std::size_t count) {
   clear();
   for (std::size_t i = 0; i < count; ++i) ++by_key_[keys[i]][symbols[i]];
   make_groups();
   const auto change = [&](std::size_t i) {  // of the cost, where group i is joined with the next
-    return static_cast<std::int64_t>(groups_[i].joined_cost) - static_cast<std::int64_t>(groups_[i].cost + groups_[i + 1].cost);
+    return static_cast<std::int64_t>(groups_[i].joined_cost) -
+           static_cast<std::int64_t>(groups_[i].cost + groups_[i + 1].cost);
   };
   while (groups_.size() > 1) {
     std::size_t best = 0;
@@ -28,7 +32,8 @@ void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols
   }
 }
 
-std::uint64_t ContextChoice::least_cost(const Some& others, const Some& key_sample, std::size_t count) {
+std::uint64_t ContextChoice::least_cost(const Some& others, const Some& key_sample,
+                                        std::size_t count) {
   clear();
   std::array<std::uint32_t, kKeys> sampled{};
   std::array<std::uint32_t, kKeys> with_symbol{};
@@ -42,7 +47,8 @@ std::uint64_t ContextChoice::least_cost(const Some& others, const Some& key_samp
   std::uint64_t cost = 0;
   for (std::size_t key = 0; key < kKeys; ++key) {
     if (with_symbol[key] == 0) continue;
-    const auto elements = static_cast<std::uint32_t>(std::uint64_t{sampled[key]} * count / key_sample.count);
+    const auto elements =
+        static_cast<std::uint32_t>(std::uint64_t{sampled[key]} * count / key_sample.count);
     by_key_[key][0] = elements - std::min(elements, with_symbol[key]);
     cost += symbols_cost({by_key_[key].data(), most + std::size_t{1}});
   }
@@ -53,7 +59,8 @@ void ContextChoice::make_groups() {
   groups_.clear();
   symbols_ = 0;
   for (unsigned key = 0; key < kKeys; ++key) {
-    const auto used = std::find_if(by_key_[key].rbegin(), by_key_[key].rend(), [](std::uint32_t times) { return times > 0; });
+    const auto used = std::find_if(by_key_[key].rbegin(), by_key_[key].rend(),
+                                   [](std::uint32_t times) { return times > 0; });
     if (used == by_key_[key].rend()) continue;
     symbols_ = std::max(symbols_, static_cast<std::size_t>(by_key_[key].rend() - used));
     groups_.push_back({key, by_key_[key], 0, 0});
@@ -78,7 +85,8 @@ void ContextChoice::join_next(std::size_t group) {
 
 void ContextChoice::consider_next(std::size_t group) {
   Counts sum;
-  for (std::size_t i = 0; i < symbols_; ++i) sum[i] = groups_[group].counts[i] + groups_[group + 1].counts[i];
+  for (std::size_t i = 0; i < symbols_; ++i)
+    sum[i] = groups_[group].counts[i] + groups_[group + 1].counts[i];
   groups_[group].joined_cost = cost_of(sum);
 }
 
@@ -90,7 +98,8 @@ std::uint64_t ContextChoice::cost() const {
 
 std::vector<std::uint8_t> ContextChoice::bounds() const {
   std::vector<std::uint8_t> bounds;
-  for (std::size_t i = 1; i < groups_.size(); ++i) bounds.push_back(static_cast<std::uint8_t>(groups_[i].first));
+  for (std::size_t i = 1; i < groups_.size(); ++i)
+    bounds.push_back(static_cast<std::uint8_t>(groups_[i].first));
   return bounds;
 }
 

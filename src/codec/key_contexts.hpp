@@ -11,17 +11,19 @@
 namespace sparcl::codec {
 
 // contexts[i] = how many of the bounds are at most keys[i]. Bounds ascend. contexts may be keys.
-void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* keys, std::size_t count, std::uint8_t* contexts);
+void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* keys,
+                   std::size_t count, std::uint8_t* contexts);
 
 // Which tables pay for themselves.
 class ContextChoice {
  public:
-  // Elements by key and symbol; symbols are below 128. Joins neighbouring keys until no more is gained and there are at most
-  // kRansContexts of them.
+  // Elements by key and symbol; symbols are below 128. Joins neighbouring keys until no more is
+  // gained and there are at most kRansContexts of them.
   void choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count);
 
-  // Before choose(), of what little tells: the symbols of some elements (given, with their keys, and not 0), and the keys of some
-  // of all `count` elements; the others have symbol 0. At most cost(), but for chance in the sample of keys: tables come on top.
+  // Before choose(), of what little tells: the symbols of some elements (given, with their keys,
+  // and not 0), and the keys of some of all `count` elements; the others have symbol 0. At most
+  // cost(), but for chance in the sample of keys: tables come on top.
   struct Some {
     const std::uint8_t* keys;
     const std::uint8_t* symbols;

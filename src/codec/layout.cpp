@@ -8,7 +8,8 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;  // of all runs: sums of bytes stay far from 2^64
+constexpr std::uint64_t kMaxElements = std::uint64_t{1}
+                                       << 56;  // of all runs: sums of bytes stay far from 2^64
 
 }  // namespace
 
@@ -47,13 +48,15 @@ Result<BlockMap> parse_runs(std::span<const std::byte> bytes, std::uint64_t elem
     const DataTypeInfo* type = read ? find_data_type(number) : nullptr;
     const bool follows = type != nullptr && (runs.empty() || runs.back().datatype != type->type);
     if (!follows || count == 0 || count > left || elements > kMaxElements) {
-      return Status(Code::kCorrupt, fmt::format("the runs of arrays are invalid at their byte {}", reader.position()));
+      return Status(Code::kCorrupt, fmt::format("the runs of arrays are invalid at their byte {}",
+                                                reader.position()));
     }
     left -= count;
     runs.push_back({type->type, count});
   }
   if (left == 0) return BlockMap(runs);
-  return Status(Code::kCorrupt, fmt::format("the runs of arrays lack {} of {} elements", left, elements));
+  return Status(Code::kCorrupt,
+                fmt::format("the runs of arrays lack {} of {} elements", left, elements));
 }
 
 }  // namespace sparcl::codec

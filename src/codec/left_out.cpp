@@ -22,7 +22,9 @@ std::optional<LeftOut> parse_left_out(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   LeftOut found;
   std::uint64_t squares = 0, largest = 0;
-  if (!reader.read(found.count) || !reader.read(squares) || !reader.read(largest) || reader.remaining() != 0) return {};
+  if (!reader.read(found.count) || !reader.read(squares) || !reader.read(largest) ||
+      reader.remaining() != 0)
+    return {};
   found.squares = std::bit_cast<double>(squares);
   found.largest = std::bit_cast<double>(largest);
   return found.squares >= 0 && found.largest >= 0 ? std::optional(found) : std::nullopt;

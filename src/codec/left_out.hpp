@@ -1,5 +1,6 @@
 #pragma once
-// What a selection has left out of an update (LeftOut): as it is measured, and as it stands in a stream.
+// What a selection has left out of an update (LeftOut): as it is measured, and as it stands in a
+// stream.
 
 #include <cstddef>
 #include <cstdint>

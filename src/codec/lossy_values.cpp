@@ -38,7 +38,9 @@ Bits without_sign(Bits bits) {
 }
 
 // 2^-exponent.
-double inverse_power(unsigned exponent) { return std::bit_cast<double>(std::uint64_t{1023 - exponent} << 52); }
+double inverse_power(unsigned exponent) {
+  return std::bit_cast<double>(std::uint64_t{1023 - exponent} << 52);
+}
 
 // The size of the code that stands for `units`, one of the kind's numbers.
 unsigned code_of(CodeKind kind, std::uint32_t units) {
@@ -54,7 +56,8 @@ Status check_values(const ValueCoding& coding, const BlockMap& map) {
   const auto takes = [](const ArraySpec& array) { return takes_codes(array.datatype); };
   if (!coding.is_lossy() || std::ranges::any_of(map.arrays(), takes)) return {};
   return Status(Code::kInvalidArgument,
-                "none of the tensors has floats of 16 bits or more, and others travel exactly: ask for exact values");
+                "none of the tensors has floats of 16 bits or more, and others travel exactly: ask "
+                "for exact values");
 }
 
 void LossyChanges::clear() {
@@ -62,7 +65,8 @@ void LossyChanges::clear() {
   error_ = {};
 }
 
-std::size_t LossyChanges::choose(const ValueCoding& coding, std::uint64_t version, const FoundChanges& changes) {
+std::size_t LossyChanges::choose(const ValueCoding& coding, std::uint64_t version,
+                                 const FoundChanges& changes) {
   clear();
   std::size_t kept = changes.count;
   if (!coding.is_lossy() || !takes_codes(changes.datatype)) return kept;
@@ -78,13 +82,15 @@ std::size_t LossyChanges::choose(const ValueCoding& coding, std::uint64_t versio
   return kept;
 }
 
-// Sets deltas_ and the scale of the largest. Rounded up, so that no change is larger than the largest code.
+// Sets deltas_ and the scale of the largest. Rounded up, so that no change is larger than the
+// largest code.
 template <class Format>
 bool LossyChanges::find_scale(const FoundChanges& changes) {
   using Bits = typename Format::Bits;
   double* deltas = deltas_.need(changes.count);
   double largest = 0;
-  Bits largest_bits = 0;  // of any value, without its sign: as large as infinity if one is not finite
+  Bits largest_bits =
+      0;  // of any value, without its sign: as large as infinity if one is not finite
   for (std::size_t i = 0; i < changes.count; ++i) {
     const Bits old_bits = load<Bits>(changes.old_values, i);
     const Bits new_bits = load<Bits>(changes.new_values, i);
@@ -98,7 +104,8 @@ bool LossyChanges::find_scale(const FoundChanges& changes) {
 }
 
 template <class Format, CodeKind kKind>
-std::size_t LossyChanges::choose_as(const ValueCoding& coding, std::uint64_t key, const FoundChanges& changes) {
+std::size_t LossyChanges::choose_as(const ValueCoding& coding, std::uint64_t key,
+                                    const FoundChanges& changes) {
   using Bits = typename Format::Bits;
   if (!find_scale<Format>(changes)) return changes.count;
   const bool is_stochastic = coding.rounding == Rounding::kStochastic;
@@ -112,13 +119,14 @@ std::size_t LossyChanges::choose_as(const ValueCoding& coding, std::uint64_t key
     const double size = delta == 0 ? 0 : std::min(std::fabs(delta) / scale, top);
     const unsigned spacing = spacing_at(kKind, size);
     const double places = size * inverse_power(spacing);
-    const double place =
-        is_stochastic ? places + fraction(scramble(key + changes.positions[i])) : (places + kRoundToInteger) - kRoundToInteger;
-    const std::uint32_t units = std::min(static_cast<std::uint32_t>(place) << spacing, top_units(kKind));  // rounded down
+    const double place = is_stochastic ? places + fraction(scramble(key + changes.positions[i]))
+                                       : (places + kRoundToInteger) - kRoundToInteger;
+    const std::uint32_t units =
+        std::min(static_cast<std::uint32_t>(place) << spacing, top_units(kKind));  // rounded down
     const unsigned code = code_of(kKind, units);
     codes[i] = static_cast<std::byte>(delta < 0 ? 256 - code : code);
-    const Bits new_bits =
-        Format::store(Format::load(load<Bits>(changes.old_values, i)) + scale * std::copysign(static_cast<double>(units), delta));
+    const Bits new_bits = Format::store(Format::load(load<Bits>(changes.old_values, i)) +
+                                        scale * std::copysign(static_cast<double>(units), delta));
     std::memcpy(new_values + i * sizeof new_bits, &new_bits, sizeof new_bits);
     finite = finite && Format::is_finite(new_bits);
   }

@@ -1,6 +1,7 @@
 #pragma once
-// A sender's choice of codes (scaled_codes.hpp) for the changes of a block. It replaces their new values by those that receivers
-// will have: what encodes, hashes and brings forward after it sees these, and knows nothing of the target.
+// A sender's choice of codes (scaled_codes.hpp) for the changes of a block. It replaces their new
+// values by those that receivers will have: what encodes, hashes and brings forward after it sees
+// these, and knows nothing of the target.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,9 +20,10 @@ Status check_values(const ValueCoding& coding, const BlockMap& map);
 
 class LossyChanges {
  public:
-  // Moves the changes that are sent to the front and sets their new values, as a ChangeRule does; returns how many. Left out are
-  // those that receivers would not see: of no units, or lost in the rounding. Of types without codes, and of blocks with changes
-  // that codes cannot hold (from or to a number that is not finite, sizes at the ends of doubles) all are kept as they are.
+  // Moves the changes that are sent to the front and sets their new values, as a ChangeRule does;
+  // returns how many. Left out are those that receivers would not see: of no units, or lost in the
+  // rounding. Of types without codes, and of blocks with changes that codes cannot hold (from or to
+  // a number that is not finite, sizes at the ends of doubles) all are kept as they are.
   std::size_t choose(const ValueCoding& coding, std::uint64_t version, const FoundChanges& changes);
   // The block's values are those of the target.
   void clear();

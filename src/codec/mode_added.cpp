@@ -1,5 +1,6 @@
-// Mode added: positions, and codes of 8 bits that are added to what the receiver holds (scaled_codes.hpp). The codes travel as the
-// steps of mode flat do, which are small where most codes are: near zero, or (kFloat8) near the largest number.
+// Mode added: positions, and codes of 8 bits that are added to what the receiver holds
+// (scaled_codes.hpp). The codes travel as the steps of mode flat do, which are small where most
+// codes are: near zero, or (kFloat8) near the largest number.
 
 #include <algorithm>
 
@@ -24,11 +25,14 @@ std::size_t cost(BlockChanges& changes) {
   const TwoLevelList* levels = levels_of(changes);
   StepList& codes = changes.codes;
   changes.zeros.resize(kBlockElements);  // codes are steps from these
-  codes.prepare(*changes.kernels, kCodeType, changes.zeros.data(), changes.lossy.codes(), changes.count);
-  const std::uint64_t bits = codes.bits() + (levels != nullptr ? levels->bits() : changes.list().bits());
+  codes.prepare(*changes.kernels, kCodeType, changes.zeros.data(), changes.lossy.codes(),
+                changes.count);
+  const std::uint64_t bits =
+      codes.bits() + (levels != nullptr ? levels->bits() : changes.list().bits());
   std::byte varint[kMaxVarintBytes];
-  return store_varint(varint, changes.count) + 1 + sizeof(Scale) + (levels != nullptr ? levels->head_bytes() : 0) +
-         codes.head_bytes() + static_cast<std::size_t>((bits + 7) / 8);
+  return store_varint(varint, changes.count) + 1 + sizeof(Scale) +
+         (levels != nullptr ? levels->head_bytes() : 0) + codes.head_bytes() +
+         static_cast<std::size_t>((bits + 7) / 8);
 }
 
 void encode(BlockChanges& changes, std::byte* out) {
@@ -36,7 +40,8 @@ void encode(BlockChanges& changes, std::byte* out) {
   const TwoLevelList* levels = levels_of(changes);
   const StepList& codes = changes.codes;
   out += store_varint(out, changes.count);
-  *out++ = static_cast<std::byte>(static_cast<unsigned>(changes.lossy.kind()) | (levels != nullptr ? kTwoLevelFlag : 0U));
+  *out++ = static_cast<std::byte>(static_cast<unsigned>(changes.lossy.kind()) |
+                                  (levels != nullptr ? kTwoLevelFlag : 0U));
   store_le(out, changes.lossy.scale().bits);
   out += sizeof(Scale);
   kernels::BitWriter bits{codes.write_head(levels != nullptr ? levels->write_head(out) : out)};
@@ -56,18 +61,21 @@ bool are_codes(CodeKind kind, const std::byte* steps, std::size_t count) {
   });
 }
 
-const char* decode(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block) {
+const char* decode(BlockShape shape, std::span<const std::byte> payload,
+                   const kernels::KernelSet& kernels, DecodedBlock& block) {
   if (!takes_codes(shape.datatype)) return "adds codes to what is no float of 16 bits or more";
   std::size_t count = 0;
   if (!read_change_count(payload, shape, count)) return "has an invalid change count";
   ByteReader reader(payload);
   std::uint8_t form = 0;
-  if (!reader.read(form) || form > (kTwoLevelFlag | 1) || !reader.read(block.scale.bits) || !block.scale.valid()) {
+  if (!reader.read(form) || form > (kTwoLevelFlag | 1) || !reader.read(block.scale.bits) ||
+      !block.scale.valid()) {
     return "has an invalid form or scale";
   }
   payload = payload.subspan(reader.position());
   const bool two_level = (form & kTwoLevelFlag) != 0;
-  if (two_level && !block.two_level.read_head(payload, shape.elements, count)) return "has invalid sizes of gaps";
+  if (two_level && !block.two_level.read_head(payload, shape.elements, count))
+    return "has invalid sizes of gaps";
   if (const char* wrong = block.steps.read_head(payload, count)) return wrong;
 
   make_room(block, shape, count);
@@ -77,8 +85,9 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   std::byte* codes = block.values.data();
   std::uint16_t* positions = block.positions.data();
   BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
-  const bool has_planes = two_level ? block.two_level.read_planes(kernels.lists, bits)
-                                    : block.list.read_planes(kernels.lists, bits, shape.elements, count);
+  const bool has_planes = two_level
+                              ? block.two_level.read_planes(kernels.lists, bits)
+                              : block.list.read_planes(kernels.lists, bits, shape.elements, count);
   if (!has_planes) return "ends inside its positions, or has long gaps past its end";
   if (const char* wrong = block.steps.read_planes(kernels, kCodeType, bits, codes)) return wrong;
   const bool has_positions = two_level ? block.two_level.read_unary(kernels.lists, bits, positions)

@@ -1,5 +1,6 @@
-// Mode block_sparse, for block masks: sub-blocks that change, as a whole or in part, and the steps of mode flat. Its content is
-// that of a group (group_encoder.hpp, group_decoder.hpp), for a block by itself of a group of one.
+// Mode block_sparse, for block masks: sub-blocks that change, as a whole or in part, and the steps
+// of mode flat. Its content is that of a group (group_encoder.hpp, group_decoder.hpp), for a block
+// by itself of a group of one.
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"
@@ -22,12 +23,14 @@ void encode(BlockChanges& changes, std::byte* out) {
   write_stepped(changes, *changes.block_sparse(), out + store_varint(out, changes.count));
 }
 
-const char* decode(BlockShape, std::span<const std::byte>, const kernels::KernelSet&, DecodedBlock&) {
+const char* decode(BlockShape, std::span<const std::byte>, const kernels::KernelSet&,
+                   DecodedBlock&) {
   return "is coded as a group";  // never asked
 }
 
 }  // namespace
 
-const BlockMode kBlockSparseMode{kBlockSparseId, "block_sparse", false, false, cost, encode, decode};
+const BlockMode kBlockSparseMode{kBlockSparseId, "block_sparse", false, false,
+                                 cost,           encode,         decode};
 
 }  // namespace sparcl::codec

@@ -11,7 +11,8 @@ std::size_t cost(BlockChanges& changes) {
   const StepList& steps = changes.steps();
   const std::uint64_t bits = changes.list().bits() + steps.bits();
   std::byte varint[kMaxVarintBytes];
-  return store_varint(varint, changes.count) + steps.head_bytes() + static_cast<std::size_t>((bits + 7) / 8);
+  return store_varint(varint, changes.count) + steps.head_bytes() +
+         static_cast<std::size_t>((bits + 7) / 8);
 }
 
 void encode(BlockChanges& changes, std::byte* out) {
@@ -26,7 +27,8 @@ void encode(BlockChanges& changes, std::byte* out) {
   bits.finish();
 }
 
-const char* decode(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block) {
+const char* decode(BlockShape shape, std::span<const std::byte> payload,
+                   const kernels::KernelSet& kernels, DecodedBlock& block) {
   std::size_t count = 0;
   if (!read_change_count(payload, shape, count)) return "has an invalid change count";
   if (const char* wrong = block.steps.read_head(payload, count)) return wrong;
@@ -35,15 +37,20 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   block.fresh = false;
   std::byte* steps = block.values.data();
   BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
-  if (!block.list.read_planes(kernels.lists, bits, shape.elements, count)) return "ends inside its positions";
-  if (const char* wrong = block.steps.read_planes(kernels, shape.datatype, bits, steps)) return wrong;
-  if (!block.list.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
-  if (const char* wrong = block.steps.read_unary(kernels, shape.datatype, bits, steps)) return wrong;
+  if (!block.list.read_planes(kernels.lists, bits, shape.elements, count))
+    return "ends inside its positions";
+  if (const char* wrong = block.steps.read_planes(kernels, shape.datatype, bits, steps))
+    return wrong;
+  if (!block.list.read_unary(kernels.lists, bits, block.positions.data()))
+    return "has positions past its end";
+  if (const char* wrong = block.steps.read_unary(kernels, shape.datatype, bits, steps))
+    return wrong;
   return ends_cleanly(bits) ? nullptr : "does not end where its steps do";
 }
 
 }  // namespace
 
-const BlockMode kFlatMode{3, "flat", false, false, cost, encode, decode, false, false, nullptr, true};
+const BlockMode kFlatMode{3,      "flat", false, false,   cost, encode,
+                          decode, false,  false, nullptr, true};
 
 }  // namespace sparcl::codec

@@ -1,5 +1,6 @@
-// Modes packed and packed_fresh: all of a block, its bytes in planes of which those that are not noise go through an entropy coder.
-// For what travels whole: a third of bf16 weights, a sixth of fp32, which mode dense does not find.
+// Modes packed and packed_fresh: all of a block, its bytes in planes of which those that are not
+// noise go through an entropy coder. For what travels whole: a third of bf16 weights, a sixth of
+// fp32, which mode dense does not find.
 
 #include "src/codec/block_mode.hpp"
 
@@ -9,9 +10,11 @@ namespace {
 std::size_t cost(BlockChanges& changes, bool fresh) {
   const BlockShape shape = changes.shape();
   if (changes.fresh != fresh || !changes.has_all_values()) return kCannot;
-  const bool is_asked = changes.thorough && changes.bytes_to_beat >= shape.bytes() / kLeastPackedPart;
+  const bool is_asked =
+      changes.thorough && changes.bytes_to_beat >= shape.bytes() / kLeastPackedPart;
   if (!is_asked && (fresh || !changes.forced)) return kCannot;
-  changes.planes.prepare(*changes.kernels, shape, whole_block(changes.target, changes.whole).data());
+  changes.planes.prepare(*changes.kernels, shape,
+                         whole_block(changes.target, changes.whole).data());
   return changes.planes.bytes();
 }
 
@@ -20,7 +23,8 @@ std::size_t fresh_cost(BlockChanges& changes) { return cost(changes, true); }
 void encode(BlockChanges& changes, std::byte* out) { changes.planes.write(out); }
 
 template <bool kFresh>
-const char* decode(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block) {
+const char* decode(BlockShape shape, std::span<const std::byte> payload,
+                   const kernels::KernelSet& kernels, DecodedBlock& block) {
   std::byte* elements = block.values.need(shape.bytes());
   if (const char* wrong = block.planes.read(kernels, shape, payload, elements)) return wrong;
   block.kind = DecodedKind::kWhole;
@@ -33,6 +37,7 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
 }  // namespace
 
 const BlockMode kPackedMode{8, "packed", false, true, packed_cost, encode, decode<false>};
-const BlockMode kPackedFreshMode{9, "packed_fresh", false, true, fresh_cost, encode, decode<true>, false, true};
+const BlockMode kPackedFreshMode{9,      "packed_fresh", false, true, fresh_cost,
+                                 encode, decode<true>,   false, true};
 
 }  // namespace sparcl::codec

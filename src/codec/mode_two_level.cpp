@@ -1,5 +1,5 @@
-// Modes two_level and two_level_verbatim, for changes in clusters (embedding rows, block masks, experts): the positions on two
-// levels, and the steps of mode flat or the values of mode verbatim.
+// Modes two_level and two_level_verbatim, for changes in clusters (embedding rows, block masks,
+// experts): the positions on two levels, and the steps of mode flat or the values of mode verbatim.
 
 #include <cstring>
 
@@ -19,7 +19,8 @@ std::size_t steps_cost(BlockChanges& changes) {
   const TwoLevelList* list = changes.two_level();
   if (list == nullptr) return kCannot;
   const StepList& steps = changes.steps();
-  return head_bytes(changes.count, *list) + steps.head_bytes() + static_cast<std::size_t>((list->bits() + steps.bits() + 7) / 8);
+  return head_bytes(changes.count, *list) + steps.head_bytes() +
+         static_cast<std::size_t>((list->bits() + steps.bits() + 7) / 8);
 }
 
 void encode_steps(BlockChanges& changes, std::byte* out) {
@@ -48,45 +49,64 @@ void encode_values(BlockChanges& changes, std::byte* out) {
 }
 
 // The part that both have at their front.
-const char* begin(BlockShape shape, DecodedKind kind, std::span<const std::byte>& payload, DecodedBlock& block) {
+const char* begin(BlockShape shape, DecodedKind kind, std::span<const std::byte>& payload,
+                  DecodedBlock& block) {
   std::size_t count = 0;
   if (!read_change_count(payload, shape, count)) return "has an invalid change count";
-  if (!block.two_level.read_head(payload, shape.elements, count)) return "has invalid sizes of gaps";
+  if (!block.two_level.read_head(payload, shape.elements, count))
+    return "has invalid sizes of gaps";
   make_room(block, shape, count);
   block.kind = kind;
   block.fresh = false;
   return nullptr;
 }
 
-const char* decode_steps(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
-                         DecodedBlock& block) {
+const char* decode_steps(BlockShape shape, std::span<const std::byte> payload,
+                         const kernels::KernelSet& kernels, DecodedBlock& block) {
   if (const char* wrong = begin(shape, DecodedKind::kSteps, payload, block)) return wrong;
   if (const char* wrong = block.steps.read_head(payload, block.count)) return wrong;
   std::byte* steps = block.values.data();
   BitCursor bits{payload.data(), 0, 8 * std::uint64_t{payload.size()}};
-  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has long gaps past its end";
-  if (const char* wrong = block.steps.read_planes(kernels, shape.datatype, bits, steps)) return wrong;
-  if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
-  if (const char* wrong = block.steps.read_unary(kernels, shape.datatype, bits, steps)) return wrong;
+  if (!block.two_level.read_planes(kernels.lists, bits))
+    return "ends inside its positions, or has long gaps past its end";
+  if (const char* wrong = block.steps.read_planes(kernels, shape.datatype, bits, steps))
+    return wrong;
+  if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data()))
+    return "has positions past its end";
+  if (const char* wrong = block.steps.read_unary(kernels, shape.datatype, bits, steps))
+    return wrong;
   return ends_cleanly(bits) ? nullptr : "does not end where its steps do";
 }
 
-const char* decode_values(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
-                          DecodedBlock& block) {
+const char* decode_values(BlockShape shape, std::span<const std::byte> payload,
+                          const kernels::KernelSet& kernels, DecodedBlock& block) {
   if (const char* wrong = begin(shape, DecodedKind::kValues, payload, block)) return wrong;
   const std::size_t value_bytes = block.count * shape.element_bytes();
   if (payload.size() < value_bytes) return "ends inside its values";
   std::memcpy(block.values.data(), payload.data(), value_bytes);
   BitCursor bits{payload.data() + value_bytes, 0, 8 * std::uint64_t{payload.size() - value_bytes}};
-  if (!block.two_level.read_planes(kernels.lists, bits)) return "ends inside its positions, or has long gaps past its end";
-  if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
+  if (!block.two_level.read_planes(kernels.lists, bits))
+    return "ends inside its positions, or has long gaps past its end";
+  if (!block.two_level.read_unary(kernels.lists, bits, block.positions.data()))
+    return "has positions past its end";
   return ends_cleanly(bits) ? nullptr : "does not end where its positions do";
 }
 
 }  // namespace
 
-const BlockMode kTwoLevelMode{6, "two_level", false, false, steps_cost, encode_steps, decode_steps, false, false, nullptr, true};
-const BlockMode kTwoLevelVerbatimMode{
-    7, "two_level_verbatim", true, false, values_cost, encode_values, decode_values, false, false, nullptr, true};
+const BlockMode kTwoLevelMode{6,          "two_level",  false,        false,
+                              steps_cost, encode_steps, decode_steps, false,
+                              false,      nullptr,      true};
+const BlockMode kTwoLevelVerbatimMode{7,
+                                      "two_level_verbatim",
+                                      true,
+                                      false,
+                                      values_cost,
+                                      encode_values,
+                                      decode_values,
+                                      false,
+                                      false,
+                                      nullptr,
+                                      true};
 
 }  // namespace sparcl::codec

@@ -16,7 +16,8 @@ std::size_t varint_bytes(std::uint64_t value) {
 std::size_t cost(BlockChanges& changes) {
   if (changes.fresh) return kCannot;
   const std::uint64_t bits = changes.list().bits();
-  return varint_bytes(changes.count) + changes.count * changes.shape().element_bytes() + (bits + 7) / 8;
+  return varint_bytes(changes.count) + changes.count * changes.shape().element_bytes() +
+         (bits + 7) / 8;
 }
 
 void encode(BlockChanges& changes, std::byte* out) {
@@ -30,7 +31,8 @@ void encode(BlockChanges& changes, std::byte* out) {
   bits.finish();
 }
 
-const char* decode(BlockShape shape, std::span<const std::byte> payload, const kernels::KernelSet& kernels, DecodedBlock& block) {
+const char* decode(BlockShape shape, std::span<const std::byte> payload,
+                   const kernels::KernelSet& kernels, DecodedBlock& block) {
   std::size_t count = 0;
   if (!read_change_count(payload, shape, count)) return "has an invalid change count";
   const std::size_t value_bytes = count * shape.element_bytes();
@@ -40,13 +42,16 @@ const char* decode(BlockShape shape, std::span<const std::byte> payload, const k
   block.fresh = false;
   std::memcpy(block.values.data(), payload.data(), value_bytes);
   BitCursor bits{payload.data() + value_bytes, 0, 8 * std::uint64_t{payload.size() - value_bytes}};
-  if (!block.list.read_planes(kernels.lists, bits, shape.elements, count)) return "ends inside its positions";
-  if (!block.list.read_unary(kernels.lists, bits, block.positions.data())) return "has positions past its end";
+  if (!block.list.read_planes(kernels.lists, bits, shape.elements, count))
+    return "ends inside its positions";
+  if (!block.list.read_unary(kernels.lists, bits, block.positions.data()))
+    return "has positions past its end";
   return ends_cleanly(bits) ? nullptr : "does not end where its positions do";
 }
 
 }  // namespace
 
-const BlockMode kVerbatimMode{2, "verbatim", true, false, cost, encode, decode, false, false, nullptr, true};
+const BlockMode kVerbatimMode{2,      "verbatim", true,  false,   cost, encode,
+                              decode, false,      false, nullptr, true};
 
 }  // namespace sparcl::codec

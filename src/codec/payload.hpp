@@ -10,9 +10,10 @@ namespace sparcl::codec {
 // A block's payload out of the stream, as its mode's decode() wants it.
 class Payload {
  public:
-  // whole: in place where it lies in one segment. Else a copy with zeros after it: a copy of little, so that bit readers need no
-  // bounds inside.
-  std::span<const std::byte> load(const Staging& staging, std::uint64_t first, std::size_t bytes, bool whole);
+  // whole: in place where it lies in one segment. Else a copy with zeros after it: a copy of
+  // little, so that bit readers need no bounds inside.
+  std::span<const std::byte> load(const Staging& staging, std::uint64_t first, std::size_t bytes,
+                                  bool whole);
 
  private:
   std::vector<std::byte> scratch_;

@@ -1,5 +1,6 @@
 #pragma once
-// Symbols of a block through the entropy coder: w (varint) words, the states of the lanes, the words (docs/wire-format.md).
+// Symbols of a block through the entropy coder: w (varint) words, the states of the lanes, the
+// words (docs/wire-format.md).
 
 #include <cstdint>
 #include <span>
@@ -14,8 +15,8 @@ namespace sparcl::codec {
 class RansStream {
  public:
   // contexts: nullptr, or one of the tables a symbol. At most 65,536 symbols.
-  void code(const kernels::KernelSet& kernels, const std::uint8_t* symbols, const std::uint8_t* contexts, std::size_t count,
-            std::span<const Frequencies> tables);
+  void code(const kernels::KernelSet& kernels, const std::uint8_t* symbols,
+            const std::uint8_t* contexts, std::size_t count, std::span<const Frequencies> tables);
   std::size_t bytes() const;
   std::byte* write(std::byte* out) const;
 
@@ -32,8 +33,8 @@ class RansStreamReader {
   // Takes a stream off the front of hostile bytes. False if it is not there whole.
   bool take(std::span<const std::byte>& payload, std::size_t most_words);
   // False if these symbols with these contexts are not what was coded.
-  bool decode(const kernels::KernelSet& kernels, std::span<const Frequencies> tables, const std::uint8_t* contexts,
-              std::size_t count, std::uint8_t* symbols);
+  bool decode(const kernels::KernelSet& kernels, std::span<const Frequencies> tables,
+              const std::uint8_t* contexts, std::size_t count, std::uint8_t* symbols);
 
  private:
   std::span<const std::byte> words_;

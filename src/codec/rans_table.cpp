@@ -13,7 +13,8 @@ using kernels::kRansSymbols;
 // log2 of value > 0 in units of 2^-8, at most 2^-8 too small: bit by bit by squaring.
 constexpr std::uint32_t log2_of(std::uint32_t value) {
   const auto whole = static_cast<std::uint32_t>(std::bit_width(value) - 1);
-  std::uint64_t fraction = (std::uint64_t{value} << 31) >> whole;  // in [1, 2), 31 bits behind the point
+  std::uint64_t fraction =
+      (std::uint64_t{value} << 31) >> whole;  // in [1, 2), 31 bits behind the point
   std::uint32_t log = whole;
   for (int bit = 0; bit < 8; ++bit) {
     fraction = (fraction * fraction) >> 31;
@@ -29,7 +30,8 @@ constexpr unsigned kLogBits = 12;
 const std::array<std::uint16_t, std::size_t{1} << kLogBits>& logs() {
   static const auto table = [] {
     std::array<std::uint16_t, std::size_t{1} << kLogBits> made{};
-    for (std::uint32_t i = 1; i < made.size(); ++i) made[i] = static_cast<std::uint16_t>(log2_of(i));
+    for (std::uint32_t i = 1; i < made.size(); ++i)
+      made[i] = static_cast<std::uint16_t>(log2_of(i));
     return made;
   }();
   return table;
@@ -41,7 +43,9 @@ std::uint32_t fast_log2(std::uint32_t value) {
   return logs()[value >> over] + (over << 8);
 }
 
-unsigned gamma_bits(std::uint32_t value) { return 2 * static_cast<unsigned>(std::bit_width(value)) - 1; }
+unsigned gamma_bits(std::uint32_t value) {
+  return 2 * static_cast<unsigned>(std::bit_width(value)) - 1;
+}
 
 struct Range {
   std::size_t first = 0;
@@ -69,7 +73,8 @@ Frequencies normalise(std::span<const std::uint32_t> counts) {
     frequencies[symbol] = static_cast<std::uint16_t>(std::max<std::uint64_t>(1, rounded));
     sum += frequencies[symbol];
   }
-  // What rounding left over or took too much goes to the symbol that feels it least. There are 8 slots a symbol, so it can give.
+  // What rounding left over or took too much goes to the symbol that feels it least. There are 8
+  // slots a symbol, so it can give.
   while (sum != kRansSlots) {
     const auto most = std::max_element(frequencies.begin(), frequencies.end());
     if (sum < kRansSlots) {
@@ -92,7 +97,8 @@ std::uint64_t symbols_cost(std::span<const std::uint32_t> counts) {
     cost += std::uint64_t{count} * fast_log2(count);
   }
   if (total == 0) return 0;
-  return std::uint64_t{total} * fast_log2(total) - std::min(std::uint64_t{total} * fast_log2(total), cost);
+  return std::uint64_t{total} * fast_log2(total) -
+         std::min(std::uint64_t{total} * fast_log2(total), cost);
 }
 
 std::uint64_t table_cost(std::span<const std::uint32_t> counts) {
@@ -102,7 +108,8 @@ std::uint64_t table_cost(std::span<const std::uint32_t> counts) {
   std::uint64_t bits = 16;
   for (std::size_t symbol = range.first; symbol <= range.last; ++symbol) {
     const std::uint64_t share = std::uint64_t{counts[symbol]} * kRansSlots / total;
-    bits += gamma_bits(static_cast<std::uint32_t>(counts[symbol] == 0 ? 1 : std::max<std::uint64_t>(share, 1) + 1));
+    bits += gamma_bits(static_cast<std::uint32_t>(
+        counts[symbol] == 0 ? 1 : std::max<std::uint64_t>(share, 1) + 1));
   }
   return bits << 8;
 }
@@ -110,7 +117,8 @@ std::uint64_t table_cost(std::span<const std::uint32_t> counts) {
 std::uint64_t table_bits(const Frequencies& frequencies) {
   const Range range = range_of(frequencies);
   std::uint64_t bits = 16;
-  for (std::size_t symbol = range.first; symbol <= range.last; ++symbol) bits += gamma_bits(frequencies[symbol] + 1u);
+  for (std::size_t symbol = range.first; symbol <= range.last; ++symbol)
+    bits += gamma_bits(frequencies[symbol] + 1u);
   return bits;
 }
 
@@ -140,7 +148,8 @@ bool read_table(BitCursor& bits, Frequencies& frequencies) {
   std::uint32_t sum = 0;
   for (std::uint32_t symbol = first; symbol <= last; ++symbol) {
     const std::uint64_t left = bits.left();
-    const auto zeros = static_cast<unsigned>(std::countr_zero(kernels::load_bits(bits.bytes, bits.at) | std::uint64_t{1} << 63));
+    const auto zeros = static_cast<unsigned>(
+        std::countr_zero(kernels::load_bits(bits.bytes, bits.at) | std::uint64_t{1} << 63));
     if (zeros > kRansBits || 2 * zeros + 1 > left) return false;
     bits.at += zeros + 1;
     const std::uint32_t frequency = (1u << zeros) + take(zeros) - 1;
@@ -162,7 +171,8 @@ void fill_push(const Frequencies& frequencies, kernels::RansPush* table) {
 
 void fill_pop(const Frequencies& frequencies, std::uint32_t* table) {
   for (std::uint32_t symbol = 0; symbol < kRansSymbols; ++symbol) {
-    for (std::uint32_t i = 0; i < frequencies[symbol]; ++i) *table++ = kernels::rans_pop(symbol, frequencies[symbol], i);
+    for (std::uint32_t i = 0; i < frequencies[symbol]; ++i)
+      *table++ = kernels::rans_pop(symbol, frequencies[symbol], i);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Tables of the entropy coder (kernels/rans.hpp): how often each symbol comes, rounded to shares of 2^11, on the wire and off it.
+// Tables of the entropy coder (kernels/rans.hpp): how often each symbol comes, rounded to shares of
+// 2^11, on the wire and off it.
 
 #include <array>
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace sparcl::codec {
 using SymbolCounts = std::array<std::uint32_t, kernels::kRansSymbols>;
 using Frequencies = std::array<std::uint16_t, kernels::kRansSymbols>;  // their sum is kRansSlots
 
-// counts: of the first symbols; at least one is not 0, their sum is at most 2^16. Integers only, so that every sender decides
-// alike.
+// counts: of the first symbols; at least one is not 0, their sum is at most 2^16. Integers only, so
+// that every sender decides alike.
 Frequencies normalise(std::span<const std::uint32_t> counts);
 
 // About the bits of the table itself, and of symbols that come so often. In units of 2^-8 bits.

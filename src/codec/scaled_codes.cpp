@@ -29,8 +29,8 @@ constexpr std::array kUnits{make_units(CodeKind::kInt8), make_units(CodeKind::kF
 
 double Scale::value() const { return std::bit_cast<double>(std::uint64_t{bits} << 32); }
 
-void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_values, const std::byte* codes, std::size_t count,
-               std::byte* new_values) {
+void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_values,
+               const std::byte* codes, std::size_t count, std::byte* new_values) {
   const FloatEnvironment environment;
   const Units& units = kUnits[static_cast<std::size_t>(kind)];
   const double unit = scale.value();
@@ -40,7 +40,8 @@ void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_v
     for (std::size_t i = 0; i < count; ++i) {
       const Bits old_bits = load<Bits>(old_values, i);
       // The product is exact (21 bits times 7), so that a fused sum has the same bits.
-      const double sum = Format::load(old_bits) + unit * units[std::to_integer<std::size_t>(codes[i])];
+      const double sum =
+          Format::load(old_bits) + unit * units[std::to_integer<std::size_t>(codes[i])];
       const Bits new_bits = Format::is_finite(old_bits) ? Format::store(sum) : old_bits;
       std::memcpy(new_values + i * sizeof new_bits, &new_bits, sizeof new_bits);
     }

@@ -1,6 +1,7 @@
 #pragma once
-// Changes as codes of 8 bits with one scale a block (docs/wire-format.md, mode added): a receiver's new value is its old one plus
-// scale * units(code), rounded to the type. What follows is all of that definition; how a sender picks codes is lossy_values.hpp.
+// Changes as codes of 8 bits with one scale a block (docs/wire-format.md, mode added): a receiver's
+// new value is its old one plus scale * units(code), rounded to the type. What follows is all of
+// that definition; how a sender picks codes is lossy_values.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,11 +10,14 @@
 
 namespace sparcl::codec {
 
-// A code is a signed byte other than 0. kInt8: so many units. kFloat8: its size is what a number of the format E4M3 lacks to the
-// code 127, so that the largest numbers have the smallest sizes; a unit is the least number of the format.
+// A code is a signed byte other than 0. kInt8: so many units. kFloat8: its size is what a number of
+// the format E4M3 lacks to the code 127, so that the largest numbers have the smallest sizes; a
+// unit is the least number of the format.
 enum class CodeKind : std::uint8_t { kInt8 = 0, kFloat8 = 1 };
 
-constexpr int top_code(CodeKind kind) { return kind == CodeKind::kInt8 ? 127 : 126; }  // the largest size of one
+constexpr int top_code(CodeKind kind) {
+  return kind == CodeKind::kInt8 ? 127 : 126;
+}  // the largest size of one
 
 // The size of a code, 0 (an unused one) to top_code(), in units.
 constexpr std::uint32_t units_of(CodeKind kind, unsigned size) {
@@ -22,24 +26,32 @@ constexpr std::uint32_t units_of(CodeKind kind, unsigned size) {
   return e4m3 < 8 ? e4m3 : (8 + e4m3 % 8) << (e4m3 / 8 - 1);
 }
 constexpr std::uint32_t kTopFloat8Units = units_of(CodeKind::kFloat8, 1);
-constexpr std::uint32_t top_units(CodeKind kind) { return kind == CodeKind::kInt8 ? 127 : kTopFloat8Units; }
+constexpr std::uint32_t top_units(CodeKind kind) {
+  return kind == CodeKind::kInt8 ? 127 : kTopFloat8Units;
+}
 
-// The upper half of a double: a normal number, and small enough that no product with units overflows.
+// The upper half of a double: a normal number, and small enough that no product with units
+// overflows.
 struct Scale {
   std::uint32_t bits = 0;
 
-  bool valid() const { return bits >= std::uint32_t{1} << 20 && bits < std::uint32_t{2047 - 18} << 20; }
+  bool valid() const {
+    return bits >= std::uint32_t{1} << 20 && bits < std::uint32_t{2047 - 18} << 20;
+  }
   double value() const;
 };
 static_assert(kTopFloat8Units < std::uint32_t{1} << 18);
 
-// Codes exist for floats of 16 bits and more. Smaller elements cost no more as they are, and integers are not approximated.
+// Codes exist for floats of 16 bits and more. Smaller elements cost no more as they are, and
+// integers are not approximated.
 constexpr bool takes_codes(DataType type) {
-  return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 || type == DataType::kFloat64;
+  return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 ||
+         type == DataType::kFloat64;
 }
 
-// new_values (may be old_values) = what the codes make of the old values. An old value that is no finite number stays as it is.
-void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_values, const std::byte* codes, std::size_t count,
-               std::byte* new_values);
+// new_values (may be old_values) = what the codes make of the old values. An old value that is no
+// finite number stays as it is.
+void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_values,
+               const std::byte* codes, std::size_t count, std::byte* new_values);
 
 }  // namespace sparcl::codec

@@ -5,8 +5,8 @@
 
 namespace sparcl::codec {
 
-// Room that is kept from block to block. Not initialised: a vector would write zeros to all of it, and touch pages that are never
-// used.
+// Room that is kept from block to block. Not initialised: a vector would write zeros to all of it,
+// and touch pages that are never used.
 template <class T>
 class Scratch {
  public:

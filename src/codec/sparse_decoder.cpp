@@ -24,14 +24,16 @@ struct SparseBlockEntry {
 }  // namespace
 
 struct SparseDecoder::Impl {
-  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
+  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
+                 bool& more);
   Status handle(const Staging& staging, const Section& found);
   Status add_block(const Staging& staging, const Section& found);
   Status decode(const Staging& staging, const SparseBlockEntry& entry);
   Status read_end(const std::byte* at, std::uint64_t bytes);
   Hash128 hash_of_values(std::uint64_t index) const;
   std::span<const std::byte> values() const {
-    return {block.kind == DecodedKind::kWhole ? block.whole : block.values.data(), block.count * element_bytes(datatype)};
+    return {block.kind == DecodedKind::kWhole ? block.whole : block.values.data(),
+            block.count * element_bytes(datatype)};
   }
 
   DataType datatype = DataType::kUint8;
@@ -49,7 +51,8 @@ struct SparseDecoder::Impl {
   std::vector<std::byte> scratch;
 };
 
-Status SparseDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+Status SparseDecoder::Impl::advance(const Staging& staging, std::uint64_t available,
+                                    std::uint64_t budget_blocks, bool& more) {
   more = false;
   for (std::uint64_t budget = std::max<std::uint64_t>(budget_blocks, 1);;) {
     if (!section) {
@@ -70,15 +73,19 @@ Status SparseDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
 
 Status SparseDecoder::Impl::handle(const Staging& staging, const Section& found) {
   if (is_block(found.tag)) return add_block(staging, found);
-  const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
+  const std::byte* at =
+      staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
   if (found.tag == kTagSparseHeader) {
     const auto type = load_le<std::uint8_t>(at);
-    if (load_le<std::uint32_t>(at) >> 8 != 0) return corrupt("reserved bytes of the header are not zero");
+    if (load_le<std::uint32_t>(at) >> 8 != 0)
+      return corrupt("reserved bytes of the header are not zero");
     if (type == static_cast<std::uint8_t>(datatype)) return {};
-    return Status(Code::kMismatch, fmt::format("the sparse vector has data type {}, expected {}", type, info(datatype).name));
+    return Status(Code::kMismatch, fmt::format("the sparse vector has data type {}, expected {}",
+                                               type, info(datatype).name));
   }
   if (found.tag == kTagChunkEnd) {
-    const bool matches = load_le<std::uint64_t>(at) == 0 && load_le<std::uint64_t>(at + 8) == digest_of(sums);
+    const bool matches =
+        load_le<std::uint64_t>(at) == 0 && load_le<std::uint64_t>(at + 8) == digest_of(sums);
     sums = {};
     return matches ? Status() : corrupt("the values of a chunk are not those that it names");
   }
@@ -89,14 +96,17 @@ Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& fou
   std::uint64_t gap = 0;
   std::uint64_t skipped = 0;
   if (has_gap(found.tag)) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
+    const auto size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
     ByteReader reader({staging.contiguous(found.first, size, scratch), size});
     if (!reader.read_varint(gap) || gap == 0)
       return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", found.first));
     skipped = reader.position();
   }
-  if (gap >= kSparseBlocks - next_block) return corrupt(fmt::format("byte {}: an index past 2^64", found.first));
-  entries.push_back({next_block + gap, found.first + skipped, static_cast<std::uint32_t>(found.bytes - skipped),
+  if (gap >= kSparseBlocks - next_block)
+    return corrupt(fmt::format("byte {}: an index past 2^64", found.first));
+  entries.push_back({next_block + gap, found.first + skipped,
+                     static_cast<std::uint32_t>(found.bytes - skipped),
                      static_cast<std::uint8_t>(mode_of(found.tag))});
   next_block += gap + 1;
   SPARCL_RETURN_IF_ERROR(decode(staging, entries.back()));
@@ -106,35 +116,41 @@ Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& fou
 }
 
 Hash128 SparseDecoder::Impl::hash_of_values(std::uint64_t index) const {
-  if (block.kind == DecodedKind::kWhole) return placed(kernels->hash_words(values().data(), values().size()), index);
+  if (block.kind == DecodedKind::kWhole)
+    return placed(kernels->hash_words(values().data(), values().size()), index);
   const std::byte* news = values().data();
   return changes_hash(*kernels, datatype, block.changed(), news, news, index).new_values;
 }
 
 Status SparseDecoder::Impl::decode(const Staging& staging, const SparseBlockEntry& entry) {
   const BlockMode& mode = *find_block_mode(entry.mode);
-  const std::span<const std::byte> bytes = payload.load(staging, entry.first, entry.bytes, mode.in_place);
+  const std::span<const std::byte> bytes =
+      payload.load(staging, entry.first, entry.bytes, mode.in_place);
   if (const char* wrong = mode.decode({datatype, kBlockElements}, bytes, *kernels, block)) {
-    return corrupt(
-        fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name, entry.bytes, entry.first, wrong));
+    return corrupt(fmt::format("block {} (mode {}, {} bytes at byte {}) {}", entry.index, mode.name,
+                               entry.bytes, entry.first, wrong));
   }
   return {};
 }
 
 Status SparseDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   const bool matches = bytes == kEndBytes && load_le<std::uint64_t>(at) == entries.size() &&
-                       load_le<std::uint64_t>(at + 8) == nnz && load_le<std::uint64_t>(at + 16) == nnz;
-  return matches ? Status() : corrupt("the totals at the end are not those of the blocks before it");
+                       load_le<std::uint64_t>(at + 8) == nnz &&
+                       load_le<std::uint64_t>(at + 16) == nnz;
+  return matches ? Status()
+                 : corrupt("the totals at the end are not those of the blocks before it");
 }
 
-SparseDecoder::SparseDecoder(DataType datatype, const kernels::KernelSet& kernels) : impl_(std::make_unique<Impl>()) {
+SparseDecoder::SparseDecoder(DataType datatype, const kernels::KernelSet& kernels)
+    : impl_(std::make_unique<Impl>()) {
   impl_->datatype = datatype;
   impl_->kernels = &kernels;
 }
 
 SparseDecoder::~SparseDecoder() = default;
 
-Status SparseDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+Status SparseDecoder::advance(const Staging& staging, std::uint64_t available,
+                              std::uint64_t budget_blocks, bool& more) {
   more = false;
   if (impl_->error.ok()) impl_->error = impl_->advance(staging, available, budget_blocks, more);
   return impl_->error;
@@ -150,14 +166,18 @@ std::uint64_t SparseDecoder::nnz() const { return impl_->nnz; }
 
 Status SparseDecoder::extract(const Staging& staging, std::uint64_t* indices, std::byte* values) {
   Impl& impl = *impl_;
-  if (!impl.finished) return Status(Code::kInvalidUsage, "extract() before finish() has approved the stream");
+  if (!impl.finished)
+    return Status(Code::kInvalidUsage, "extract() before finish() has approved the stream");
   for (const SparseBlockEntry& entry : impl.entries) {
     if (const Status status = impl.decode(staging, entry); !status.ok()) {
-      return Status(Code::kInternalError, "a sparse vector that had passed its check failed to decode: " + status.message());
+      return Status(
+          Code::kInternalError,
+          "a sparse vector that had passed its check failed to decode: " + status.message());
     }
     const std::span<const std::byte> bytes = impl.values();
     for (std::size_t i = 0; i < impl.block.count; ++i) {
-      *indices++ = entry.index * kBlockElements + (impl.block.kind == DecodedKind::kWhole ? i : impl.block.positions.data()[i]);
+      *indices++ = entry.index * kBlockElements +
+                   (impl.block.kind == DecodedKind::kWhole ? i : impl.block.positions.data()[i]);
     }
     std::memcpy(values, bytes.data(), bytes.size());
     values += bytes.size();

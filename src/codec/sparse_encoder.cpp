@@ -27,7 +27,8 @@ struct SparseEncoder::Impl {
 };
 
 void SparseEncoder::Impl::start(ByteSink& sink) {
-  const std::array<std::byte, kSparseHeaderBytes - kCrcBytes> header{static_cast<std::byte>(datatype)};
+  const std::array<std::byte, kSparseHeaderBytes - kCrcBytes> header{
+      static_cast<std::byte>(datatype)};
   frame.write_prefix(StreamKind::kSparse, sink);
   frame.write_checked_section(kTagSparseHeader, header, sink);
   started = true;
@@ -37,8 +38,9 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
   const std::uint64_t index = indices[next] / kBlockElements;
   const auto begin = indices.begin() + static_cast<std::ptrdiff_t>(next);
   const auto block_end = std::min<std::ptrdiff_t>(kBlockElements, indices.end() - begin);
-  const auto end = std::upper_bound(begin, begin + block_end, index,
-                                    [](std::uint64_t block, std::uint64_t entry) { return block < entry / kBlockElements; });
+  const auto end = std::upper_bound(
+      begin, begin + block_end, index,
+      [](std::uint64_t block, std::uint64_t entry) { return block < entry / kBlockElements; });
   const auto count = static_cast<std::size_t>(end - begin);
   const std::size_t width = element_bytes(datatype);
 
@@ -52,10 +54,12 @@ void SparseEncoder::Impl::encode_block(ByteSink& sink) {
   changes.set_changes(count);
 
   const ModeChoice choice = choose_mode(changes);
-  choice.mode->encode(changes, frame.begin_block(choice.mode->id, index - next_block, choice.bytes, sink));
+  choice.mode->encode(changes,
+                      frame.begin_block(choice.mode->id, index - next_block, choice.bytes, sink));
   const std::byte* news = changes.new_values.data();
   const Positions positions(changes.positions.data(), count);
-  frame.end_block({}, changes_hash(*changes.kernels, datatype, positions, news, news, index).new_values, sink);
+  frame.end_block(
+      {}, changes_hash(*changes.kernels, datatype, positions, news, news, index).new_values, sink);
   if (frame.chunk_is_full()) frame.end_chunk(sink);
   next += count;
   next_block = index + 1;
@@ -71,8 +75,8 @@ void SparseEncoder::Impl::end(ByteSink& sink) {
   finished = true;
 }
 
-SparseEncoder::SparseEncoder(std::span<const std::uint64_t> indices, const std::byte* values, DataType datatype,
-                             const kernels::KernelSet& kernels)
+SparseEncoder::SparseEncoder(std::span<const std::uint64_t> indices, const std::byte* values,
+                             DataType datatype, const kernels::KernelSet& kernels)
     : impl_(std::make_unique<Impl>()) {
   impl_->indices = indices;
   impl_->values = values;

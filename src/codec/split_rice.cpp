@@ -6,8 +6,8 @@
 namespace sparcl::codec {
 namespace {
 
-// Marks are u16. A list that keeps to gap_divisor() has no more bits; where its shift is sent, no more are allowed
-// (docs/wire-format.md).
+// Marks are u16. A list that keeps to gap_divisor() has no more bits; where its shift is sent, no
+// more are allowed (docs/wire-format.md).
 constexpr std::uint64_t kMaxMarks = 65536;
 
 }  // namespace
@@ -17,25 +17,31 @@ std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint
   const GapDivisor divisor = gap_divisor(span, count);
   const std::uint64_t gaps = last + 1 - count;
   const std::uint64_t most_low = count * ((std::uint64_t{1} << divisor.shift) - 1);
-  return kernels::fixed_list_bits(count, divisor) + divisor.quotient(gaps - std::min(gaps, most_low));
+  return kernels::fixed_list_bits(count, divisor) +
+         divisor.quotient(gaps - std::min(gaps, most_low));
 }
 
-void RiceList::prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, GapDivisor by) {
+void RiceList::prepare_divided(const kernels::ListKernels& kernels,
+                               std::span<const std::uint16_t> positions, GapDivisor by) {
   count = positions.size();
   divisor = by;
-  trits = kernels.split_gaps(positions.data(), count, divisor, remainders.need(count + kernels::kPositionSlack),
+  trits = kernels.split_gaps(positions.data(), count, divisor,
+                             remainders.need(count + kernels::kPositionSlack),
                              marks.need(count + kernels::kPositionSlack));
 }
 
-void RiceList::prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, GapDivisor by) {
+void RiceList::prepare_divided(const kernels::ListKernels& kernels,
+                               std::span<const std::uint32_t> positions, GapDivisor by) {
   count = positions.size();
   divisor = by;
-  trits = kernels.split_wide_gaps(positions.data(), count, divisor, remainders.need(count + kernels::kPositionSlack),
+  trits = kernels.split_wide_gaps(positions.data(), count, divisor,
+                                  remainders.need(count + kernels::kPositionSlack),
                                   marks.need(count + kernels::kPositionSlack));
 }
 
-bool RiceListReader::read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
-                                         std::size_t count, GapDivisor divisor) {
+bool RiceListReader::read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits,
+                                         std::uint64_t span, std::size_t count,
+                                         GapDivisor divisor) {
   span_ = span;
   count_ = count;
   divisor_ = divisor;
@@ -45,7 +51,8 @@ bool RiceListReader::read_divided_planes(const kernels::ListKernels& kernels, Bi
   kernels.unpack_planes(bits.bytes, bits.at, count, divisor_.shift, remainders);
   bits.at += plane_bits;
   if (!divisor_.thirds) return true;
-  const std::uint64_t used = kernels.unpack_trits(bits.bytes, bits.at, bits.left(), count, divisor_.shift, remainders);
+  const std::uint64_t used =
+      kernels.unpack_trits(bits.bytes, bits.at, bits.left(), count, divisor_.shift, remainders);
   if (used == kernels::kNoTrits) return false;
   bits.at += used;
   return true;
@@ -53,25 +60,31 @@ bool RiceListReader::read_divided_planes(const kernels::ListKernels& kernels, Bi
 
 bool RiceListReader::find_marks(const kernels::ListKernels& kernels, BitCursor& bits) {
   std::uint16_t* marks = marks_.need(count_ + kernels::kPositionSlack);
-  if (kernels.find_marks(bits.bytes, bits.at, std::min(bits.left(), kMaxMarks), count_, marks) < count_) return false;
+  if (kernels.find_marks(bits.bytes, bits.at, std::min(bits.left(), kMaxMarks), count_, marks) <
+      count_)
+    return false;
   bits.at += std::uint64_t{marks[count_ - 1]} + 1;
   return true;
 }
 
-bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions) {
-  if (count_ == 0) return true;
-  return find_marks(kernels, bits) && kernels.join_gaps(remainders_.data(), marks_.data(), count_, divisor_, positions) < span_;
-}
-
-bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions) {
+bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits,
+                                std::uint16_t* positions) {
   if (count_ == 0) return true;
   return find_marks(kernels, bits) &&
-         kernels.join_wide_gaps(remainders_.data(), marks_.data(), count_, divisor_, positions) < span_;
+         kernels.join_gaps(remainders_.data(), marks_.data(), count_, divisor_, positions) < span_;
+}
+
+bool RiceListReader::read_unary(const kernels::ListKernels& kernels, BitCursor& bits,
+                                std::uint32_t* positions) {
+  if (count_ == 0) return true;
+  return find_marks(kernels, bits) && kernels.join_wide_gaps(remainders_.data(), marks_.data(),
+                                                             count_, divisor_, positions) < span_;
 }
 
 bool ends_cleanly(const BitCursor& bits) {
   if (bits.at > bits.limit || bits.left() >= 8) return false;
-  return bits.left() == 0 || kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) == 0;
+  return bits.left() == 0 ||
+         kernels::low_bits(kernels::load_bits(bits.bytes, bits.at), bits.left()) == 0;
 }
 
 }  // namespace sparcl::codec

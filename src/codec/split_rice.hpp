@@ -16,11 +16,12 @@ using kernels::gap_divisor;
 using kernels::GapDivisor;
 using kernels::rice_shift;
 
-// At most the bits of a list of `count` positions below `span`, the last of which is `last`: known without a look at the others.
+// At most the bits of a list of `count` positions below `span`, the last of which is `last`: known
+// without a look at the others.
 std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
 
-// A list made ready to be written: its size is known before the first bit is. Positions of 16 bits, or of 32 of
-// which there are so few that marks are below 65,536.
+// A list made ready to be written: its size is known before the first bit is. Positions of 16 bits,
+// or of 32 of which there are so few that marks are below 65,536.
 struct RiceList {
   std::size_t count = 0;
   GapDivisor divisor;
@@ -28,16 +29,24 @@ struct RiceList {
   Scratch<std::uint16_t> remainders;
   Scratch<std::uint16_t> marks;
 
-  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, std::uint64_t span) {
+  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions,
+               std::uint64_t span) {
     prepare_divided(kernels, positions, gap_divisor(span, positions.size()));
   }
-  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, std::uint64_t span) {
+  void prepare(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions,
+               std::uint64_t span) {
     prepare_divided(kernels, positions, gap_divisor(span, positions.size()));
   }
-  void prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint16_t> positions, GapDivisor by);
-  void prepare_divided(const kernels::ListKernels& kernels, std::span<const std::uint32_t> positions, GapDivisor by);
-  std::uint64_t plane_bits() const { return std::uint64_t{divisor.shift} * count + (divisor.thirds ? count + trits : 0); }
-  std::uint64_t unary_bits() const { return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1; }
+  void prepare_divided(const kernels::ListKernels& kernels,
+                       std::span<const std::uint16_t> positions, GapDivisor by);
+  void prepare_divided(const kernels::ListKernels& kernels,
+                       std::span<const std::uint32_t> positions, GapDivisor by);
+  std::uint64_t plane_bits() const {
+    return std::uint64_t{divisor.shift} * count + (divisor.thirds ? count + trits : 0);
+  }
+  std::uint64_t unary_bits() const {
+    return count == 0 ? 0 : std::uint64_t{marks.data()[count - 1]} + 1;
+  }
   std::uint64_t bits() const { return plane_bits() + unary_bits(); }
 
   void write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& out) const {
@@ -64,11 +73,12 @@ bool ends_cleanly(const BitCursor& bits);
 // Reads the two parts of a list at their places. Each returns false if the bits do not hold it.
 class RiceListReader {
  public:
-  bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count) {
+  bool read_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
+                   std::size_t count) {
     return read_divided_planes(kernels, bits, span, count, gap_divisor(span, count));
   }
-  bool read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span, std::size_t count,
-                           GapDivisor divisor);
+  bool read_divided_planes(const kernels::ListKernels& kernels, BitCursor& bits, std::uint64_t span,
+                           std::size_t count, GapDivisor divisor);
   // Writes count positions below the span (room for kPositionSlack more).
   bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint16_t* positions);
   bool read_unary(const kernels::ListKernels& kernels, BitCursor& bits, std::uint32_t* positions);

@@ -1,5 +1,6 @@
 #pragma once
-// Encoded bytes in a Staging, at their final place where they fit in one piece, else by way of a scratch.
+// Encoded bytes in a Staging, at their final place where they fit in one piece, else by way of a
+// scratch.
 
 #include <cstdint>
 #include <span>
@@ -12,12 +13,14 @@ namespace sparcl::codec {
 
 class StagingSink final : public ByteSink {
  public:
-  explicit StagingSink(Staging& staging, std::uint64_t written_bytes = 0) : staging_(staging), written_bytes_(written_bytes) {}
+  explicit StagingSink(Staging& staging, std::uint64_t written_bytes = 0)
+      : staging_(staging), written_bytes_(written_bytes) {}
 
   std::uint64_t written_bytes() const { return written_bytes_; }
 
   std::byte* reserve(std::size_t bytes) override {
-    const std::size_t left = Staging::kSegmentBytes - static_cast<std::size_t>(written_bytes_ % Staging::kSegmentBytes);
+    const std::size_t left =
+        Staging::kSegmentBytes - static_cast<std::size_t>(written_bytes_ % Staging::kSegmentBytes);
     in_place_ = bytes <= left;
     if (!in_place_) {
       if (scratch_.size() < bytes) scratch_.resize(bytes);
@@ -28,7 +31,8 @@ class StagingSink final : public ByteSink {
   }
 
   void commit(std::size_t used) override {
-    if (!in_place_) staging_.write(written_bytes_, std::span<const std::byte>(scratch_).first(used));
+    if (!in_place_)
+      staging_.write(written_bytes_, std::span<const std::byte>(scratch_).first(used));
     written_bytes_ += used;
   }
 

@@ -32,10 +32,13 @@ ExponentChoice choose_exponent(const Widths& widths) {
   return best;
 }
 
-// Multiplies the steps (+1 or -1 so far) at `changes` (nullptr: all) by m + least. False if one leaves its type.
+// Multiplies the steps (+1 or -1 so far) at `changes` (nullptr: all) by m + least. False if one
+// leaves its type.
 template <class T>
-bool scale_steps(std::span<const std::uint64_t> coded, const std::uint16_t* changes, unsigned least, std::byte* steps) {
-  const std::uint64_t largest = (std::uint64_t{1} << (8 * sizeof(T) - 1)) - least;  // m of the most negative step
+bool scale_steps(std::span<const std::uint64_t> coded, const std::uint16_t* changes, unsigned least,
+                 std::byte* steps) {
+  const std::uint64_t largest =
+      (std::uint64_t{1} << (8 * sizeof(T) - 1)) - least;  // m of the most negative step
   bool valid = true;
   for (std::size_t i = 0; i < coded.size(); ++i) {
     const std::size_t change = changes != nullptr ? changes[i] : i;
@@ -49,22 +52,26 @@ bool scale_steps(std::span<const std::uint64_t> coded, const std::uint16_t* chan
 
 }  // namespace
 
-void StepList::prepare(const kernels::KernelSet& kernels, DataType datatype, const std::byte* old_values,
-                       const std::byte* new_values, std::size_t count) {
+void StepList::prepare(const kernels::KernelSet& kernels, DataType datatype,
+                       const std::byte* old_values, const std::byte* new_values,
+                       std::size_t count) {
   kernels_ = &kernels;
   width_ = element_bytes(datatype);
   count_ = count;
   std::byte* magnitudes = magnitudes_.need(count * width_);
   std::uint16_t* exceptions = exceptions_.need(count + kernels::kPositionSlack);
-  kernels.order_of(datatype).split_steps(old_values, new_values, count, magnitudes, negative_.need(count / 64 + 1));
+  kernels.order_of(datatype).split_steps(old_values, new_values, count, magnitudes,
+                                         negative_.need(count / 64 + 1));
   const std::size_t found = kernels.of(datatype).find_not_one(magnitudes, count, exceptions);
   exception_list_.prepare(kernels.lists, {exceptions, found}, count);
   choose_form();
-  size_bits_ = kernels.gammas.lengths(coded_.data(), coded_count_, exponent_, lengths_.need(coded_count_));
+  size_bits_ =
+      kernels.gammas.lengths(coded_.data(), coded_count_, exponent_, lengths_.need(coded_count_));
 }
 
-// Sets coded_ to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by definition; the mask keeps a caller
-// that writes to its arrays meanwhile from leading us out of bounds.
+// Sets coded_ to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by
+// definition; the mask keeps a caller that writes to its arrays meanwhile from leading us out of
+// bounds.
 void StepList::collect(const std::uint16_t* which, std::size_t count, unsigned less) {
   std::uint64_t* coded = coded_.need(count);
   coded_count_ = count;
@@ -72,7 +79,8 @@ void StepList::collect(const std::uint16_t* which, std::size_t count, unsigned l
     using T = decltype(zero);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t change = which != nullptr ? which[i] : i;
-      coded[i] = (std::uint64_t{load<T>(magnitudes_.data(), change)} - less) & (~std::uint64_t{0} >> 1);
+      coded[i] =
+          (std::uint64_t{load<T>(magnitudes_.data(), change)} - less) & (~std::uint64_t{0} >> 1);
     }
   });
 }
@@ -105,7 +113,8 @@ std::size_t StepList::head_bytes() const {
 }
 
 std::uint64_t StepList::bits() const {
-  return count_ + size_bits_ + (all_ ? 0 : exception_list_.plane_bits() + exception_list_.unary_bits());
+  return count_ + size_bits_ +
+         (all_ ? 0 : exception_list_.plane_bits() + exception_list_.unary_bits());
 }
 
 std::byte* StepList::write_head(std::byte* out) const {
@@ -115,7 +124,8 @@ std::byte* StepList::write_head(std::byte* out) const {
 
 void StepList::write_planes(kernels::BitWriter& bits) const {
   for (std::size_t i = 0; i < count_; i += 64) {
-    bits.put(negative_.data()[i / 64], static_cast<unsigned>(std::min<std::size_t>(64, count_ - i)));
+    bits.put(negative_.data()[i / 64],
+             static_cast<unsigned>(std::min<std::size_t>(64, count_ - i)));
   }
   if (!all_) exception_list_.write_planes(kernels_->lists, bits);
 }
@@ -132,7 +142,8 @@ const char* StepListReader::read_head(std::span<const std::byte>& payload, std::
   if (!reader.read(parameters) || parameters >= 2 * kAllFlag) return "has invalid parameters";
   all_ = (parameters & kAllFlag) != 0;
   exponent_ = parameters & kExponentMask;
-  if (!all_ && (!reader.read_varint(sizes) || sizes > count)) return "has more exceptions than changes";
+  if (!all_ && (!reader.read_varint(sizes) || sizes > count))
+    return "has more exceptions than changes";
   if (sizes == 0 && exponent_ != 0) return "has an exponent and nothing to use it for";
   count_ = count;
   sizes_ = static_cast<std::size_t>(sizes);
@@ -140,22 +151,29 @@ const char* StepListReader::read_head(std::span<const std::byte>& payload, std::
   return nullptr;
 }
 
-const char* StepListReader::read_planes(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits, std::byte* steps) {
+const char* StepListReader::read_planes(const kernels::KernelSet& kernels, DataType datatype,
+                                        BitCursor& bits, std::byte* steps) {
   if (bits.left() < count_) return "ends inside its signs";
   kernels.of(datatype).unit_steps(bits.bytes, bits.at, count_, steps);
   bits.at += count_;
-  return exception_list_.read_planes(kernels.lists, bits, count_, all_ ? 0 : sizes_) ? nullptr : "ends inside its exceptions";
+  return exception_list_.read_planes(kernels.lists, bits, count_, all_ ? 0 : sizes_)
+             ? nullptr
+             : "ends inside its exceptions";
 }
 
-const char* StepListReader::read_unary(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits, std::byte* steps) {
+const char* StepListReader::read_unary(const kernels::KernelSet& kernels, DataType datatype,
+                                       BitCursor& bits, std::byte* steps) {
   std::uint16_t* exceptions = exceptions_.need((all_ ? 0 : sizes_) + kernels::kPositionSlack);
-  if (!exception_list_.read_unary(kernels.lists, bits, exceptions)) return "has exceptions past its changes";
+  if (!exception_list_.read_unary(kernels.lists, bits, exceptions))
+    return "has exceptions past its changes";
   std::uint64_t* coded = coded_.need(sizes_);
-  const std::uint64_t used = kernels.gammas.read(bits.bytes, bits.at, bits.left(), sizes_, exponent_, lengths_.need(sizes_), coded);
+  const std::uint64_t used = kernels.gammas.read(bits.bytes, bits.at, bits.left(), sizes_,
+                                                 exponent_, lengths_.need(sizes_), coded);
   if (used == kernels::kNoGammas) return "ends inside its magnitudes, or has one past 2^63";
   bits.at += used;
   const bool valid = with_width(element_bytes(datatype), [&](auto zero) {
-    return scale_steps<decltype(zero)>({coded, sizes_}, all_ ? nullptr : exceptions, all_ ? 1 : 2, steps);
+    return scale_steps<decltype(zero)>({coded, sizes_}, all_ ? nullptr : exceptions, all_ ? 1 : 2,
+                                       steps);
   });
   return valid ? nullptr : "has a step larger than its data type";
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The steps of a list of changes (docs/wire-format.md). Most are +1 or -1 in units of the last place: those cost their sign; the
-// others are listed with their size, or, where most are larger, all sizes are coded. Modes differ in how they say which elements
-// the steps belong to.
+// The steps of a list of changes (docs/wire-format.md). Most are +1 or -1 in units of the last
+// place: those cost their sign; the others are listed with their size, or, where most are larger,
+// all sizes are coded. Modes differ in how they say which elements the steps belong to.
 
 #include <cstdint>
 #include <span>
@@ -17,8 +17,8 @@ namespace sparcl::codec {
 class StepList {
  public:
   // Old and new values of `count` changes.
-  void prepare(const kernels::KernelSet& kernels, DataType datatype, const std::byte* old_values, const std::byte* new_values,
-               std::size_t count);
+  void prepare(const kernels::KernelSet& kernels, DataType datatype, const std::byte* old_values,
+               const std::byte* new_values, std::size_t count);
 
   std::size_t head_bytes() const;
   std::uint64_t bits() const;
@@ -47,13 +47,16 @@ class StepList {
   bool all_ = false;
 };
 
-// Reads hostile bytes, in the order in which they are written. Each call returns nullptr, or what is wrong.
+// Reads hostile bytes, in the order in which they are written. Each call returns nullptr, or what
+// is wrong.
 class StepListReader {
  public:
   const char* read_head(std::span<const std::byte>& payload, std::size_t count);
   // Steps of the type's width: room for `count`.
-  const char* read_planes(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits, std::byte* steps);
-  const char* read_unary(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits, std::byte* steps);
+  const char* read_planes(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits,
+                          std::byte* steps);
+  const char* read_unary(const kernels::KernelSet& kernels, DataType datatype, BitCursor& bits,
+                         std::byte* steps);
 
  private:
   std::size_t count_ = 0;

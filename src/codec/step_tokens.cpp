@@ -15,7 +15,8 @@ template <class T>
 std::uint8_t key_of(T bits) {
   constexpr unsigned kWidth = 8 * sizeof(T);
   if constexpr (sizeof(T) == 8) {
-    return static_cast<std::uint8_t>(std::clamp(static_cast<int>(bits << 1 >> 53) - kFirstExponent, 0, 255));
+    return static_cast<std::uint8_t>(
+        std::clamp(static_cast<int>(bits << 1 >> 53) - kFirstExponent, 0, 255));
   } else {
     return static_cast<std::uint8_t>(static_cast<T>(bits << 1) >> (kWidth - 8));
   }
@@ -37,7 +38,8 @@ void element_keys(DataType type, const std::byte* elements, std::size_t count, s
     std::fill_n(keys, count, std::uint8_t{0});
     return;
   }
-  with_width(element_bytes(type), [&](auto zero) { keys_of<decltype(zero)>(elements, count, keys); });
+  with_width(element_bytes(type),
+             [&](auto zero) { keys_of<decltype(zero)>(elements, count, keys); });
 }
 
 }  // namespace sparcl::codec

@@ -1,5 +1,6 @@
 #pragma once
-// Steps as tokens for the entropy coder, and what it may know of an element beforehand (docs/wire-format.md).
+// Steps as tokens for the entropy coder, and what it may know of an element beforehand
+// (docs/wire-format.md).
 
 #include <bit>
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace sparcl::codec {
 
-// |d|: 0 to 3 are tokens of their own; from there on two a power of two, and the bits below follow as they are.
+// |d|: 0 to 3 are tokens of their own; from there on two a power of two, and the bits below follow
+// as they are.
 struct StepToken {
   std::uint8_t token;
   unsigned extra_bits;
@@ -26,9 +28,12 @@ inline StepToken token_of(std::uint64_t magnitude) {
 inline unsigned extra_bits_of(unsigned token) { return token < 4 ? 0 : token / 2 - 1; }
 
 // The least |d| with this token.
-inline std::uint64_t least_of(unsigned token) { return token < 4 ? token : std::uint64_t{2 + token % 2} << (token / 2 - 1); }
+inline std::uint64_t least_of(unsigned token) {
+  return token < 4 ? token : std::uint64_t{2 + token % 2} << (token / 2 - 1);
+}
 
-// How large elements are, roughly, as the number of an octave or of a part of one; 0 for integers, whose steps do not depend on it.
+// How large elements are, roughly, as the number of an octave or of a part of one; 0 for integers,
+// whose steps do not depend on it.
 void element_keys(DataType type, const std::byte* elements, std::size_t count, std::uint8_t* keys);
 
 }  // namespace sparcl::codec

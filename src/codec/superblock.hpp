@@ -17,12 +17,15 @@ struct Superblock {
   std::uint32_t elements;
 };
 
-constexpr bool has_classes(DataType type) { return type == DataType::kBfloat16 || type == DataType::kFloat16; }
+constexpr bool has_classes(DataType type) {
+  return type == DataType::kBfloat16 || type == DataType::kFloat16;
+}
 
 // The one that begins with block `index`, if one does, and has classes.
 inline std::optional<Superblock> superblock_at(const BlockMap& map, std::uint64_t index) {
   const BlockMap::BlockRun run = map.run_of(index);
-  if (!has_classes(run.datatype) || (index - run.first_block) % kSuperBlocks != 0) return std::nullopt;
+  if (!has_classes(run.datatype) || (index - run.first_block) % kSuperBlocks != 0)
+    return std::nullopt;
   const std::uint64_t last = std::min(index + kSuperBlocks, run.end());
   return Superblock{index, last, static_cast<std::uint32_t>(run.elements(index, last))};
 }

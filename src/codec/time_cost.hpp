@@ -1,6 +1,7 @@
 #pragma once
-// What a block costs in time from one end of a link to the other, as far as the number of its changes tells: so that a block of
-// which much changed is not listed element by element where it is through sooner as it is. Integers only.
+// What a block costs in time from one end of a link to the other, as far as the number of its
+// changes tells: so that a block of which much changed is not listed element by element where it is
+// through sooner as it is. Integers only.
 
 #include <cstdint>
 

@@ -1,7 +1,8 @@
 #pragma once
-// Exact selection of the k largest magnitudes. The result is a pure function of the values and k: ties go to the lower index,
-// whatever the instruction set. Method: a threshold guessed from a sample, one pass that collects what reaches it, and an exact cut
-// among these. Cost: one read of the array and O(k).
+// Exact selection of the k largest magnitudes. The result is a pure function of the values and k:
+// ties go to the lower index, whatever the instruction set. Method: a threshold guessed from a
+// sample, one pass that collects what reaches it, and an exact cut among these. Cost: one read of
+// the array and O(k).
 
 #include <cstdint>
 #include <span>
@@ -11,7 +12,8 @@
 
 namespace sparcl::codec {
 
-// Keeps the k largest of the entries offered to it, in O(k) memory. Indices are offered in ascending order.
+// Keeps the k largest of the entries offered to it, in O(k) memory. Indices are offered in
+// ascending order.
 class LargestK {
  public:
   explicit LargestK(std::uint64_t k);
@@ -52,8 +54,9 @@ class LargestK {
 // One more than the magnitude key of infinity, where the type has one: the key of every NaN.
 std::uint64_t magnitude_cap(DataType type);
 
-// The indices, ascending, of the min(k, non-zeros) elements with the largest magnitude; NaN > infinity > finite.
-std::vector<std::uint64_t> top_k(const std::byte* array, std::uint64_t count, DataType type, std::uint64_t k,
-                                 const kernels::KernelSet& kernels);
+// The indices, ascending, of the min(k, non-zeros) elements with the largest magnitude; NaN >
+// infinity > finite.
+std::vector<std::uint64_t> top_k(const std::byte* array, std::uint64_t count, DataType type,
+                                 std::uint64_t k, const kernels::KernelSet& kernels);
 
 }  // namespace sparcl::codec

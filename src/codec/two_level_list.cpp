@@ -70,8 +70,10 @@ std::uint32_t gap_after(std::span<const Position> positions, std::size_t i) {
 }  // namespace
 
 template <class Position>
-bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
-                                          std::uint32_t elements, std::uint64_t flat_bits, bool thorough) {
+bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels,
+                                          std::span<const Position> positions,
+                                          std::uint32_t elements, std::uint64_t flat_bits,
+                                          bool thorough) {
   const std::uint64_t enough_bits = kernels::enough_two_level_bits(flat_bits);
   if (enough_bits == 0) return false;
   if (!thorough && !is_likely_smaller(positions, elements)) return false;
@@ -86,7 +88,8 @@ bool BasicTwoLevelList<Position>::prepare(const kernels::ListKernels& kernels, s
 }
 
 template <class Position>
-bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> positions, std::uint32_t elements) {
+bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> positions,
+                                                    std::uint32_t elements) {
   const kernels::GapSample sample = kernels::gap_sample(positions.size());
   if (sample.taken() == 0) return false;
   GapSizes sizes;
@@ -99,15 +102,17 @@ bool BasicTwoLevelList<Position>::is_likely_smaller(std::span<const Position> po
 }
 
 template <class Position>
-void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions,
+void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels,
+                                            std::span<const Position> positions,
                                             std::uint32_t elements) {
   const std::size_t count = positions.size();
   std::uint16_t* places = place_positions_.need(count + kernels::kPositionSlack);
   Position* longs = long_positions_.need(count + kernels::kPositionSlack);
   Position* shorts = short_positions_.need(count + kernels::kPositionSlack);
   std::size_t long_count = 0;
-  std::uint32_t next = 0;        // the least position that a change can have
-  std::uint32_t long_next = 0;   // the same in the list of long gaps, from each of which 2^long_shift_ is taken
+  std::uint32_t next = 0;  // the least position that a change can have
+  std::uint32_t long_next =
+      0;  // the same in the list of long gaps, from each of which 2^long_shift_ is taken
   std::uint32_t short_next = 0;  // and of short ones
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = positions[i] - next;
@@ -124,9 +129,12 @@ void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels,
   }
   const std::size_t short_count = count - long_count;
   places_.prepare(kernels, std::span<const std::uint16_t>{places, long_count}, count);
-  long_.prepare(kernels, std::span<const Position>{longs, long_count}, elements - count - (long_count << long_shift_) + long_count);
-  const GapDivisor divisor{kernels::short_shift(long_shift_, short_count, short_next - short_count)};
-  short_.prepare_divided(kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, divisor);
+  long_.prepare(kernels, std::span<const Position>{longs, long_count},
+                elements - count - (long_count << long_shift_) + long_count);
+  const GapDivisor divisor{
+      kernels::short_shift(long_shift_, short_count, short_next - short_count)};
+  short_.prepare_divided(
+      kernels, std::span<const Position>{shorts, long_shift_ == 0 ? 0 : short_count}, divisor);
 }
 
 template <class Position>
@@ -142,7 +150,8 @@ std::byte* BasicTwoLevelList<Position>::write_head(std::byte* out) const {
 }
 
 template <class Position>
-void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kernels,
+                                               kernels::BitWriter& bits) const {
   places_.write_planes(kernels, bits);
   places_.write_unary(kernels, bits);
   long_.write_planes(kernels, bits);
@@ -151,46 +160,59 @@ void BasicTwoLevelList<Position>::write_planes(const kernels::ListKernels& kerne
 }
 
 template <class Position>
-void BasicTwoLevelList<Position>::write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const {
+void BasicTwoLevelList<Position>::write_unary(const kernels::ListKernels& kernels,
+                                              kernels::BitWriter& bits) const {
   short_.write_unary(kernels, bits);
 }
 
 template <class Position>
-bool BasicTwoLevelReader<Position>::read_head(std::span<const std::byte>& payload, std::uint32_t elements, std::size_t count) {
+bool BasicTwoLevelReader<Position>::read_head(std::span<const std::byte>& payload,
+                                              std::uint32_t elements, std::size_t count) {
   ByteReader reader(payload);
   std::uint8_t parameters = 0;
   std::uint64_t long_count = 0;
-  if (!reader.read(parameters) || !reader.read_varint(long_count) || long_count > count) return false;
+  if (!reader.read(parameters) || !reader.read_varint(long_count) || long_count > count)
+    return false;
   elements_ = elements;
   count_ = count;
   long_count_ = static_cast<std::size_t>(long_count);
   long_shift_ = parameters & kShiftMask;
   short_shift_ = parameters >> kShortShiftAt;
-  if (short_shift_ > long_shift_ || elements_ - count_ < std::uint64_t{long_count_} << long_shift_) return false;
+  if (short_shift_ > long_shift_ || elements_ - count_ < std::uint64_t{long_count_} << long_shift_)
+    return false;
   payload = payload.subspan(reader.position());
   return true;
 }
 
 template <class Position>
-bool BasicTwoLevelReader<Position>::read_planes(const kernels::ListKernels& kernels, BitCursor& bits) {
-  const std::uint64_t span = elements_ - count_ - (std::uint64_t{long_count_} << long_shift_) + long_count_;
+bool BasicTwoLevelReader<Position>::read_planes(const kernels::ListKernels& kernels,
+                                                BitCursor& bits) {
+  const std::uint64_t span =
+      elements_ - count_ - (std::uint64_t{long_count_} << long_shift_) + long_count_;
   return places_.read_planes(kernels, bits, count_, long_count_) &&
-         places_.read_unary(kernels, bits, place_positions_.need(long_count_ + kernels::kPositionSlack)) &&
+         places_.read_unary(kernels, bits,
+                            place_positions_.need(long_count_ + kernels::kPositionSlack)) &&
          long_.read_planes(kernels, bits, span, long_count_) &&
-         long_.read_unary(kernels, bits, long_positions_.need(long_count_ + kernels::kPositionSlack)) &&
-         short_.read_divided_planes(kernels, bits, elements_, long_shift_ == 0 ? 0 : short_count(), GapDivisor{short_shift_});
+         long_.read_unary(kernels, bits,
+                          long_positions_.need(long_count_ + kernels::kPositionSlack)) &&
+         short_.read_divided_planes(kernels, bits, elements_, long_shift_ == 0 ? 0 : short_count(),
+                                    GapDivisor{short_shift_});
 }
 
-// The least position after the last change, without a modulus: both lists have been found to lie below elements_.
+// The least position after the last change, without a modulus: both lists have been found to lie
+// below elements_.
 template <class Position>
 std::uint64_t BasicTwoLevelReader<Position>::end_of(const Position* short_positions) const {
-  const std::uint64_t short_end = short_count() == 0 ? 0 : short_positions[short_count() - 1] + std::uint64_t{1};
-  const std::uint64_t long_end = long_count_ == 0 ? 0 : long_positions_.data()[long_count_ - 1] + std::uint64_t{1};
+  const std::uint64_t short_end =
+      short_count() == 0 ? 0 : short_positions[short_count() - 1] + std::uint64_t{1};
+  const std::uint64_t long_end =
+      long_count_ == 0 ? 0 : long_positions_.data()[long_count_ - 1] + std::uint64_t{1};
   return short_end + long_end + (std::uint64_t{long_count_} << long_shift_);
 }
 
 template <class Position>
-bool BasicTwoLevelReader<Position>::read_unary(const kernels::ListKernels& kernels, BitCursor& bits, Position* positions) {
+bool BasicTwoLevelReader<Position>::read_unary(const kernels::ListKernels& kernels, BitCursor& bits,
+                                               Position* positions) {
   Position* shorts = short_positions_.need(short_count() + kernels::kPositionSlack);
   if (long_shift_ == 0) {
     std::iota(shorts, shorts + short_count(), Position{0});
@@ -200,12 +222,14 @@ bool BasicTwoLevelReader<Position>::read_unary(const kernels::ListKernels& kerne
   if (end_of(shorts) > elements_) return false;
   const std::uint16_t* places = place_positions_.data();
   const Position* longs = long_positions_.data();
-  std::uint32_t before = 0;  // what the long gaps so far add to the position of a change among those behind short ones
+  std::uint32_t before =
+      0;  // what the long gaps so far add to the position of a change among those behind short ones
   std::size_t i = 0;
   for (std::size_t m = 0; m <= long_count_; ++m) {
     const std::size_t end = m < long_count_ ? places[m] : count_;
     const Position* cluster = shorts + (i - m);
-    for (std::size_t left = end - i, at = 0; at < left; ++at) positions[i + at] = static_cast<Position>(cluster[at] + before);
+    for (std::size_t left = end - i, at = 0; at < left; ++at)
+      positions[i + at] = static_cast<Position>(cluster[at] + before);
     i = end;
     if (m == long_count_) break;
     before = static_cast<std::uint32_t>(longs[m] + 1u + ((m + 1) << long_shift_));

@@ -1,8 +1,9 @@
 #pragma once
-// Positions on two levels (docs/wire-format.md), for changes that come in clusters: the long gaps, which lead from one cluster to
-// the next, apart from the short ones inside clusters. Given a change the gap after it does not depend on those before, so this
-// costs little more than the clusters themselves tell, whatever their places and lengths. Elements that change in one piece cost
-// next to nothing: where every gap that is one is long, short ones take no bits.
+// Positions on two levels (docs/wire-format.md), for changes that come in clusters: the long gaps,
+// which lead from one cluster to the next, apart from the short ones inside clusters. Given a
+// change the gap after it does not depend on those before, so this costs little more than the
+// clusters themselves tell, whatever their places and lengths. Elements that change in one piece
+// cost next to nothing: where every gap that is one is long, short ones take no bits.
 
 #include <array>
 #include <cstdint>
@@ -18,11 +19,12 @@ namespace sparcl::codec {
 template <class Position>
 class BasicTwoLevelList {
  public:
-  // Positions below `elements`, which cost flat_bits as one list. False if two are not likely to be smaller: then the list cannot
-  // be used. Unless thorough, that is so too where a sample of the positions does not promise a sixteenth.
+  // Positions below `elements`, which cost flat_bits as one list. False if two are not likely to be
+  // smaller: then the list cannot be used. Unless thorough, that is so too where a sample of the
+  // positions does not promise a sixteenth.
   static constexpr std::uint64_t kAnySize = std::uint64_t{1} << 40;
-  bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements,
-               std::uint64_t flat_bits, bool thorough);
+  bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
+               std::uint32_t elements, std::uint64_t flat_bits, bool thorough);
   // What prepare() asks first unless thorough.
   static bool is_likely_smaller(std::span<const Position> positions, std::uint32_t elements);
 
@@ -34,7 +36,8 @@ class BasicTwoLevelList {
   void write_unary(const kernels::ListKernels& kernels, kernels::BitWriter& bits) const;
 
  private:
-  void list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions, std::uint32_t elements);
+  void list_gaps(const kernels::ListKernels& kernels, std::span<const Position> positions,
+                 std::uint32_t elements);
 
   unsigned long_shift_ = 0;  // a gap of 2^long_shift_ elements is long
   RiceList places_;          // of the changes behind long gaps, among all changes

@@ -23,8 +23,8 @@ namespace {
 // Blocks for each of several workers: enough to make the handing out cheap. Heuristic.
 constexpr std::uint64_t kLeastShare = 64;
 
-// Of blocks that come whole, more than this are written past the caches, which would not keep them. Heuristic: 64 MB in each of
-// eight processes on two cores take 25 ms instead of 39.
+// Of blocks that come whole, more than this are written past the caches, which would not keep them.
+// Heuristic: 64 MB in each of eight processes on two cores take 25 ms instead of 39.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{32} << 20;
 
 struct Header {
@@ -36,9 +36,10 @@ struct Header {
 }  // namespace
 
 struct UpdateDecoder::Impl {
-  Impl(const BlockMap& block_map, std::span<std::byte* const> held_arrays, Verify verify_level, const Hash128& schema,
-       const kernels::KernelSet& kernel_set, Writing writing_time)
-      : input{block_map, {held_arrays.begin(), held_arrays.end()}, verify_level, kernel_set, {}, {}},
+  Impl(const BlockMap& block_map, std::span<std::byte* const> held_arrays, Verify verify_level,
+       const Hash128& schema, const kernels::KernelSet& kernel_set, Writing writing_time)
+      : input{block_map, {held_arrays.begin(), held_arrays.end()}, verify_level, kernel_set, {},
+              {}},
         expected_schema(schema),
         writing(writing_time),
         frame(StreamKind::kUpdate),
@@ -47,8 +48,10 @@ struct UpdateDecoder::Impl {
     statuses.resize(1);
   }
 
-  void advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
-  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more);
+  void advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
+                       bool& more);
+  Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
+                 bool& more);
   Status handle(const Staging& staging, const Section& section);
   Result<bool> hand_over(const Staging& staging);
   Status check_batch(const Staging& staging);
@@ -69,8 +72,8 @@ struct UpdateDecoder::Impl {
   std::uint64_t hashes_before(const Section& found) const;
   void hash_unchanged(std::uint64_t end, std::uint64_t& budget);
   bool keeps_changes() const {
-    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() && writing == Writing::kStaged && elsewhere == nullptr &&
-           !check.already_applied();
+    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() &&
+           writing == Writing::kStaged && elsewhere == nullptr && !check.already_applied();
   }
   void join_changes();
   Status apply(const Staging& staging);
@@ -101,7 +104,8 @@ struct UpdateDecoder::Impl {
   std::uint64_t next_block = 0;          // the least index that the next block can have
   std::uint64_t hashed_block = 0;        // kFull: all below are in the hashes
   std::size_t chunk_entries = 0;         // those of the chunk begin here
-  std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as their short check tells
+  std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as
+                                         // their short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
   std::optional<Hash128> target_hash;
@@ -112,21 +116,24 @@ struct UpdateDecoder::Impl {
 };
 
 // Memory that runs out is an error as others: what was half done must not be gone on with.
-void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
-                                          bool& more) try {
+void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t available,
+                                          std::uint64_t budget_blocks, bool& more) try {
   error = advance(staging, available, budget_blocks, more);
 } catch (const std::bad_alloc&) {
   error = no_memory();
 }
 
-// Blocks are handled one by one by one worker, and together by several: all that are there up to the next section of another kind.
-Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+// Blocks are handled one by one by one worker, and together by several: all that are there up to
+// the next section of another kind.
+Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available,
+                                    std::uint64_t budget_blocks, bool& more) {
   more = false;
-  for (std::uint64_t budget = std::max(budget_blocks, workers.size() == 1 ? 1 : kLeastShare * workers.size());;) {
+  for (std::uint64_t budget =
+           std::max(budget_blocks, workers.size() == 1 ? 1 : kLeastShare * workers.size());
+       ;) {
     if (elsewhere != nullptr) {
-      const Result<bool> is_taken = hand_over(staging);
-      if (!is_taken.ok()) return is_taken.status();
-      more = !*is_taken;  // meanwhile messages move
+      SPARCL_ASSIGN_OR_RETURN(const bool is_taken, hand_over(staging));
+      more = !is_taken;  // meanwhile messages move
       if (more) return {};
     }
     if (!section) {
@@ -145,9 +152,9 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
     }
     if (!is_block(section->tag)) {
       SPARCL_RETURN_IF_ERROR(check_batch(staging));
-      const Result<bool> is_checked = elsewhere != nullptr ? elsewhere->flush(staging) : true;
-      if (!is_checked.ok()) return is_checked.status();
-      more = !*is_checked;
+      SPARCL_ASSIGN_OR_RETURN(const bool is_checked,
+                              elsewhere != nullptr ? elsewhere->flush(staging) : true);
+      more = !is_checked;
       if (more) return {};
       SPARCL_RETURN_IF_ERROR(handle(staging, *section));
     } else {
@@ -175,7 +182,8 @@ void UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t& budge
   std::vector<Piece> pieces;
   for (; hashed_block < end && budget > 0; ++hashed_block, --budget) {
     const DataType datatype = input.map.block(hashed_block, pieces);
-    unchanged.add_unchanged(hashed_block, WritableBlockView{shape_of(datatype, pieces), pieces, input.held});
+    unchanged.add_unchanged(hashed_block,
+                            WritableBlockView{shape_of(datatype, pieces), pieces, input.held});
   }
   check.add(unchanged.take_sums());
 }
@@ -183,7 +191,8 @@ void UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t& budge
 Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found) {
   if (workers.size() == 1) workers[0]->flush();
   take_findings();
-  const std::byte* at = staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
+  const std::byte* at =
+      staging.contiguous(found.first, static_cast<std::size_t>(found.bytes), scratch);
   switch (found.tag) {
     case kTagUpdateHeader:
       return read_header(at);
@@ -212,11 +221,13 @@ Result<bool> UpdateDecoder::Impl::hand_over(const Staging& staging) {
 Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
   if (batch_begin == batch_end || elsewhere != nullptr) return {};
   if (workers.size() == 1) {
-    for (; batch_begin < batch_end; ++batch_begin) SPARCL_RETURN_IF_ERROR(workers[0]->check(staging, entries[batch_begin]));
+    for (; batch_begin < batch_end; ++batch_begin)
+      SPARCL_RETURN_IF_ERROR(workers[0]->check(staging, entries[batch_begin]));
     return {};
   }
   std::uint64_t blocks = 0;
-  for (std::size_t i = batch_begin; i < batch_end; ++i) blocks += entries[i].last - entries[i].index;
+  for (std::size_t i = batch_begin; i < batch_end; ++i)
+    blocks += entries[i].last - entries[i].index;
   std::uint64_t before = 0;
   for (std::size_t i = batch_begin; i < batch_end; ++i) {
     entries[i].worker = static_cast<std::uint32_t>(before * workers.size() / blocks);
@@ -246,7 +257,8 @@ void UpdateDecoder::Impl::run(const Work& work) {
 
 Status UpdateDecoder::Impl::check_share(const Staging& staging, unsigned worker) {
   for (std::size_t i = batch_begin; i < batch_end; ++i) {
-    if (entries[i].worker == worker) SPARCL_RETURN_IF_ERROR(workers[worker]->check(staging, entries[i]));
+    if (entries[i].worker == worker)
+      SPARCL_RETURN_IF_ERROR(workers[worker]->check(staging, entries[i]));
   }
   workers[worker]->flush();
   return {};
@@ -266,7 +278,8 @@ void UpdateDecoder::Impl::add(const BlockFindings& found) {
   check.add(found.sums);
   fits_held = fits_held && found.sums.fits;
   coded_elements += found.elements;
-  if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first)) odd_blocks = found.odd_blocks;
+  if (found.odd_blocks && (!odd_blocks || found.odd_blocks->first < odd_blocks->first))
+    odd_blocks = found.odd_blocks;
 }
 
 void UpdateDecoder::Impl::stop_early() {
@@ -274,13 +287,16 @@ void UpdateDecoder::Impl::stop_early() {
 }
 
 Status UpdateDecoder::Impl::read_header(const std::byte* at) {
-  header = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8), load_le<std::uint32_t>(at + 52)};
+  header = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8),
+            load_le<std::uint32_t>(at + 52)};
   const Hash128 schema{load_le<std::uint64_t>(at + 16), load_le<std::uint64_t>(at + 24)};
   const auto elements = load_le<std::uint64_t>(at + 40);
   const auto arrays = load_le<std::uint32_t>(at + 48);
-  if ((header.flags & ~kFlags) != 0) return corrupt("the header has flags that this wire version does not define");
+  if ((header.flags & ~kFlags) != 0)
+    return corrupt("the header has flags that this wire version does not define");
   if ((header.flags & kFlagNoDigests) != 0) {
-    if ((header.flags & kFlags) != kFlags) return corrupt("an update without digests has no state hashes either");
+    if ((header.flags & kFlags) != kFlags)
+      return corrupt("an update without digests has no state hashes either");
     check.expect_no_digests();
   }
   if ((header.flags & kFlagBaseHash) != 0) {
@@ -288,31 +304,37 @@ Status UpdateDecoder::Impl::read_header(const std::byte* at) {
     if (elsewhere != nullptr) elsewhere->hash_fresh();
   }
   if (schema != expected_schema) {
-    return Status(
-        Code::kMismatch,
-        fmt::format("the update is for a state of {} arrays and {} elements with schema {}; held are {} and {} with schema {}",
-                    arrays, elements, to_hex(schema), input.map.arrays().size(), input.map.element_count(),
-                    to_hex(expected_schema)));
-  }
-  if (load_le<std::uint64_t>(at + 32) != layout_hash(input.map) || elements != input.map.element_count() ||
-      arrays != input.map.arrays().size()) {
     return Status(Code::kMismatch,
-                  fmt::format("the update is for {} arrays and {} elements of other types or sizes than the {} and {} held", arrays,
-                              elements, input.map.arrays().size(), input.map.element_count()));
+                  fmt::format("the update is for a state of {} arrays and {} elements with schema "
+                              "{}; held are {} and {} with schema {}",
+                              arrays, elements, to_hex(schema), input.map.arrays().size(),
+                              input.map.element_count(), to_hex(expected_schema)));
+  }
+  if (load_le<std::uint64_t>(at + 32) != layout_hash(input.map) ||
+      elements != input.map.element_count() || arrays != input.map.arrays().size()) {
+    return Status(Code::kMismatch, fmt::format("the update is for {} arrays and {} elements of "
+                                               "other types or sizes than the {} and {} held",
+                                               arrays, elements, input.map.arrays().size(),
+                                               input.map.element_count()));
   }
   if (input.verify == Verify::kFull && (header.flags & kFlagTargetHash) == 0) {
     return Status(Code::kUnsupported,
-                  "the update carries no state hash, so a full check is not possible: encode it with one, or verify `touched`");
+                  "the update carries no state hash, so a full check is not possible: encode it "
+                  "with one, or verify `touched`");
   }
   if (input.verify == Verify::kTouched && (header.flags & kFlagNoDigests) != 0) {
-    return Status(Code::kUnsupported, "the update was composed without its base, so it carries state hashes only: verify `full`");
+    return Status(
+        Code::kUnsupported,
+        "the update was composed without its base, so it carries state hashes only: verify `full`");
   }
   return {};
 }
 
 Status UpdateDecoder::Impl::add_table(const std::byte* at, std::uint64_t bytes) {
-  if (!table_is_used) return corrupt("a table of classes is followed by another, and no block uses it");
-  if (const char* wrong = parse({at, static_cast<std::size_t>(bytes)}, input.tables.emplace_back())) {
+  if (!table_is_used)
+    return corrupt("a table of classes is followed by another, and no block uses it");
+  if (const char* wrong =
+          parse({at, static_cast<std::size_t>(bytes)}, input.tables.emplace_back())) {
     return corrupt(fmt::format("a table of classes {}", wrong));
   }
   if (elsewhere != nullptr) elsewhere->add_table(input.tables.back());
@@ -324,14 +346,16 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
   std::uint64_t gap = 0;
   std::uint64_t skipped = 0;
   if (has_gap(found.tag)) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
+    const auto size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
     ByteReader reader({staging.contiguous(found.first, size, scratch), size});
     if (!reader.read_varint(gap) || gap == 0)
       return corrupt(fmt::format("byte {}: a count of unchanged blocks is invalid", found.first));
     skipped = reader.position();
   }
   if (gap >= input.map.block_count() - next_block) {
-    return corrupt(fmt::format("byte {}: a block past the last of {}", found.first, input.map.block_count()));
+    return corrupt(
+        fmt::format("byte {}: a block past the last of {}", found.first, input.map.block_count()));
   }
   BlockEntry entry{next_block + gap,
                    next_block + gap + 1,
@@ -343,15 +367,17 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
                    0,
                    0};
   if (!find_block_mode(entry.mode)->whole) {
-    if (entry.bytes < kOldCheckBytes) return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
+    if (entry.bytes < kOldCheckBytes)
+      return corrupt(fmt::format("byte {}: a block ends before its check", found.first));
     entry.bytes -= kOldCheckBytes;
-    entry.old_check = load_le<std::uint16_t>(staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
+    entry.old_check = load_le<std::uint16_t>(
+        staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
   }
   if (entry.mode == kClassesMode.id) SPARCL_RETURN_IF_ERROR(add_superblock(entry));
   if (is_group(entry.mode)) SPARCL_RETURN_IF_ERROR(add_group(staging, entry));
   if (find_block_mode(entry.mode)->resolve != nullptr && (header.flags & kFlagTargetHash) == 0) {
-    return corrupt(fmt::format("block {} (mode {}) is in an update without its target's state hash", entry.index,
-                               find_block_mode(entry.mode)->name));
+    return corrupt(fmt::format("block {} (mode {}) is in an update without its target's state hash",
+                               entry.index, find_block_mode(entry.mode)->name));
   }
   next_block = entry.last;
   entries.push_back(entry);
@@ -361,10 +387,15 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
 Status UpdateDecoder::Impl::add_superblock(BlockEntry& entry) {
   const auto superblock = superblock_at(input.map, entry.index);
   if (!superblock)
-    return corrupt(fmt::format("block {} (mode classes) is no 16-bit float, or not the first of a superblock", entry.index));
-  if (input.tables.empty()) return corrupt(fmt::format("block {} (mode classes) comes before a table of classes", entry.index));
+    return corrupt(
+        fmt::format("block {} (mode classes) is no 16-bit float, or not the first of a superblock",
+                    entry.index));
+  if (input.tables.empty())
+    return corrupt(
+        fmt::format("block {} (mode classes) comes before a table of classes", entry.index));
   if ((header.flags & kFlagTargetHash) == 0) {
-    return corrupt(fmt::format("block {} (mode classes) is in an update without its target's state hash", entry.index));
+    return corrupt(fmt::format(
+        "block {} (mode classes) is in an update without its target's state hash", entry.index));
   }
   entry.table = static_cast<std::uint32_t>(input.tables.size() - 1);
   table_is_used = true;
@@ -374,11 +405,13 @@ Status UpdateDecoder::Impl::add_superblock(BlockEntry& entry) {
 
 Status UpdateDecoder::Impl::add_group(const Staging& staging, BlockEntry& entry) {
   std::uint64_t blocks = 0;
-  if (entry.bytes > 0) blocks = 1 + std::uint64_t{load_le<std::uint8_t>(staging.contiguous(entry.first, 1, scratch))};
+  if (entry.bytes > 0)
+    blocks = 1 + std::uint64_t{load_le<std::uint8_t>(staging.contiguous(entry.first, 1, scratch))};
   entry.last = entry.index + blocks;
   if (blocks == 0 || entry.last > input.map.run_of(entry.index).end()) {
-    return corrupt(fmt::format("block {} (mode {}) is of a group that goes on past the last block of its type", entry.index,
-                               find_block_mode(entry.mode)->name));
+    return corrupt(
+        fmt::format("block {} (mode {}) is of a group that goes on past the last block of its type",
+                    entry.index, find_block_mode(entry.mode)->name));
   }
   return {};
 }
@@ -386,19 +419,26 @@ Status UpdateDecoder::Impl::add_group(const Staging& staging, BlockEntry& entry)
 Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   const std::size_t first_entry = std::exchange(chunk_entries, entries.size());
   if (!fits_held && input.verify == Verify::kOff) {
-    return placed(Status(Code::kWrongBase, "what is held is not the base: changes that are found by its old values are not there"),
-                  entries[first_entry].index, entries.back().index);
+    return placed(
+        Status(
+            Code::kWrongBase,
+            "what is held is not the base: changes that are found by its old values are not there"),
+        entries[first_entry].index, entries.back().index);
   }
   if (input.verify == Verify::kOff) return {};
   Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
   if (check.needs_held_hash()) stop_early();
-  if (!status.ok() && first_entry < entries.size()) return placed(status, entries[first_entry].index, entries.back().index);
-  if (input.verify == Verify::kTouched && !check.needs_held_hash()) odd_blocks.reset();  // a full check is over with the last chunk
+  if (!status.ok() && first_entry < entries.size())
+    return placed(status, entries[first_entry].index, entries.back().index);
+  if (input.verify == Verify::kTouched && !check.needs_held_hash())
+    odd_blocks.reset();  // a full check is over with the last chunk
   return status;
 }
 
-// A digest covers many blocks; the first whose own check fails is the place, or the group that shares one.
-Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first, std::uint64_t last) const {
+// A digest covers many blocks; the first whose own check fails is the place, or the group that
+// shares one.
+Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first,
+                                   std::uint64_t last) const {
   const BlockRange at = odd_blocks.value_or(BlockRange{first, last});
   const std::string where = describe_blocks(input.map, at.first, at.last, input.array_name);
   return Status(status.code(), fmt::format("{} (in {})", status.message(), where));
@@ -411,8 +451,8 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target}))
     return corrupt("the end has another length than its flags say");
   changed = load_le<std::uint64_t>(at + 16);
-  if (load_le<std::uint64_t>(at) != entries.size() || load_le<std::uint64_t>(at + 8) != coded_elements ||
-      changed > coded_elements) {
+  if (load_le<std::uint64_t>(at) != entries.size() ||
+      load_le<std::uint64_t>(at + 8) != coded_elements || changed > coded_elements) {
     return corrupt("the totals at the end are not those of the blocks before it");
   }
   StateHashes said;
@@ -430,7 +470,8 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   }
   if (input.verify != Verify::kOff) {
     const Status status = check.finish(said);
-    if (!status.ok()) return status.code() == Code::kWrongBase && odd_blocks ? placed(status, 0, 0) : status;
+    if (!status.ok())
+      return status.code() == Code::kWrongBase && odd_blocks ? placed(status, 0, 0) : status;
   }
   ended = true;
   return {};
@@ -452,7 +493,8 @@ Status UpdateDecoder::Impl::apply(const Staging& staging) {
   if (check.already_applied()) stop_early();
   if (elsewhere != nullptr) return elsewhere->apply(staging, entries, check.already_applied());
   std::uint64_t whole_bytes = 0;
-  for (const BlockEntry& entry : entries) whole_bytes += find_block_mode(entry.mode)->whole ? entry.bytes : 0;
+  for (const BlockEntry& entry : entries)
+    whole_bytes += find_block_mode(entry.mode)->whole ? entry.bytes : 0;
   whole_blocks = whole_bytes > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
   run([&](unsigned i) { return apply_share(staging, i); });
   for (const Status& status : statuses) SPARCL_RETURN_IF_ERROR(status);
@@ -471,11 +513,13 @@ Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker)
   own.begin_writes(whole_blocks);
   for (const BlockEntry& entry : entries) {
     if (entry.worker != worker) continue;
-    // Fresh blocks are written even where the rest is in place already: what they replace was never looked at.
+    // Fresh blocks are written even where the rest is in place already: what they replace was never
+    // looked at.
     if (check.already_applied() && !find_block_mode(entry.mode)->fresh) continue;
     if (own.early().active() && !find_block_mode(entry.mode)->whole) continue;
     if (const Status status = own.apply(staging, entry); !status.ok()) {
-      return Status(Code::kInternalError, "an update that had passed its check failed to decode: " + status.message());
+      return Status(Code::kInternalError,
+                    "an update that had passed its check failed to decode: " + status.message());
     }
     SPARCL_FAILPOINT("update.staged_write");
   }
@@ -483,25 +527,30 @@ Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker)
   return {};
 }
 
-UpdateDecoder::UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify, const Hash128& expected_schema,
-                             const kernels::KernelSet& kernels, Writing writing)
+UpdateDecoder::UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify,
+                             const Hash128& expected_schema, const kernels::KernelSet& kernels,
+                             Writing writing)
     : impl_(std::make_unique<Impl>(map, held, verify, expected_schema, kernels, writing)) {}
 
 UpdateDecoder::~UpdateDecoder() = default;
 
 void UpdateDecoder::set_array_name(ArrayName name) { impl_->input.array_name = std::move(name); }
 
-Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks, bool& more) {
+Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available,
+                              std::uint64_t budget_blocks, bool& more) {
   more = false;
   if (impl_->error.ok()) impl_->advance_or_fail(staging, available, budget_blocks, more);
-  if (!impl_->error.ok()) impl_->stop_early();  // at once: the caller may look at its arrays while it holds on to the decoder
+  if (!impl_->error.ok())
+    impl_->stop_early();  // at once: the caller may look at its arrays while it holds on to the
+                          // decoder
   return impl_->error;
 }
 
 Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
   if (impl_->error.ok()) impl_->error = impl_->frame.finish(stream_bytes);
   if (impl_->error.ok() && !impl_->ended) {
-    impl_->error = Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
+    impl_->error =
+        Status(Code::kInternalError, "finish() came before advance() had checked all blocks");
   }
   if (impl_->error.ok()) impl_->join_changes();
   impl_->finished = impl_->error.ok();
@@ -509,14 +558,17 @@ Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
   return impl_->error;
 }
 
-bool UpdateDecoder::already_applied() const { return impl_->finished && impl_->check.already_applied(); }
+bool UpdateDecoder::already_applied() const {
+  return impl_->finished && impl_->check.already_applied();
+}
 std::uint64_t UpdateDecoder::base_version() const { return impl_->header.base_version; }
 std::uint64_t UpdateDecoder::target_version() const { return impl_->header.target_version; }
 bool UpdateDecoder::writes_all() const {
   const BlockMap& map = impl_->input.map;
   std::uint64_t elements = 0;
   for (const BlockEntry& entry : impl_->entries) {
-    if (find_block_mode(entry.mode)->whole) elements += map.run_of(entry.index).elements(entry.index, entry.last);
+    if (find_block_mode(entry.mode)->whole)
+      elements += map.run_of(entry.index).elements(entry.index, entry.last);
   }
   return elements == map.element_count();
 }
@@ -545,10 +597,13 @@ std::optional<ChangeLog> UpdateDecoder::take_replaced() {
 
 void UpdateDecoder::track(const Hash128& held_hash) { impl_->check.track(held_hash); }
 
-void UpdateDecoder::write_to(std::span<std::byte* const> arrays) { impl_->input.held.assign(arrays.begin(), arrays.end()); }
+void UpdateDecoder::write_to(std::span<std::byte* const> arrays) {
+  impl_->input.held.assign(arrays.begin(), arrays.end());
+}
 
 Status UpdateDecoder::apply(const Staging& staging) {
-  if (!impl_->finished) return Status(Code::kInvalidUsage, "apply() before finish() has approved the update");
+  if (!impl_->finished)
+    return Status(Code::kInvalidUsage, "apply() before finish() has approved the update");
   return impl_->apply(staging);
 }
 

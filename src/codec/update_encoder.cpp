@@ -16,18 +16,23 @@
 namespace sparcl::codec {
 namespace {
 
-// What a worker takes at once where there are several. Blocks share sections inside a region of a run only, so that the bytes do
-// not depend on who codes them.
+// What a worker takes at once where there are several. Blocks share sections inside a region of a
+// run only, so that the bytes do not depend on who codes them.
 constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
-EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-                      const EncodeOptions& options, const kernels::KernelSet& kernels) {
-  EncoderInput input{
-      map,     {{base.begin(), base.end()}, options.base_source}, {{target.begin(), target.end()}, options.target_source},
-      options, {options.hints.begin(), options.hints.end()},      kernels,
-      true};
+EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> base,
+                      std::span<const std::byte* const> target, const EncodeOptions& options,
+                      const kernels::KernelSet& kernels) {
+  EncoderInput input{map,
+                     {{base.begin(), base.end()}, options.base_source},
+                     {{target.begin(), target.end()}, options.target_source},
+                     options,
+                     {options.hints.begin(), options.hints.end()},
+                     kernels,
+                     true};
   for (std::size_t i = 0; i < base.size() && i < map.arrays().size(); ++i) {
-    input.has_whole_base = input.has_whole_base && (input.base.has(static_cast<std::uint32_t>(i)) || map.arrays()[i].count == 0);
+    input.has_whole_base = input.has_whole_base && (input.base.has(static_cast<std::uint32_t>(i)) ||
+                                                    map.arrays()[i].count == 0);
   }
   return input;
 }
@@ -35,13 +40,15 @@ EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> bas
 }  // namespace
 
 struct UpdateEncoder::Impl {
-  Impl(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-       const EncodeOptions& options, const kernels::KernelSet& kernels)
+  Impl(const BlockMap& map, std::span<const std::byte* const> base,
+       std::span<const std::byte* const> target, const EncodeOptions& options,
+       const kernels::KernelSet& kernels)
       : input(input_of(map, base, target, options, kernels)),
         regions(map, sample_on_host(map, input.base, input.target), options.mode == &kClassesMode) {
     // Lists of indices are walked through in one go.
     const bool alone = options.workers == nullptr || !options.hints.empty();
-    for (unsigned i = 0; i < (alone ? 1 : options.workers->size()); ++i) workers.push_back(std::make_unique<BlockEncoder>(input));
+    for (unsigned i = 0; i < (alone ? 1 : options.workers->size()); ++i)
+      workers.push_back(std::make_unique<BlockEncoder>(input));
     shares.resize(workers.size());
     statuses.resize(workers.size());
     stats.elements = map.element_count();
@@ -82,17 +89,21 @@ struct UpdateEncoder::Impl {
 };
 
 Status UpdateEncoder::Impl::check() const {
-  if (input.base.arrays.size() != input.map.arrays().size() || input.target.arrays.size() != input.map.arrays().size()) {
-    return Status(Code::kInvalidArgument, fmt::format("{} base and {} target arrays for {} in the map", input.base.arrays.size(),
-                                                      input.target.arrays.size(), input.map.arrays().size()));
+  if (input.base.arrays.size() != input.map.arrays().size() ||
+      input.target.arrays.size() != input.map.arrays().size()) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{} base and {} target arrays for {} in the map", input.base.arrays.size(),
+                    input.target.arrays.size(), input.map.arrays().size()));
   }
   for (std::uint32_t i = 0; i < input.target.arrays.size(); ++i) {
     if (!input.target.has(i) && input.map.arrays()[i].count > 0)
       return Status(Code::kInvalidArgument, fmt::format("target array {} is NULL", i));
   }
   if (input.options.attachment.size() > kMaxAttachmentBytes) {
-    return Status(Code::kInvalidArgument, fmt::format("an attachment of {} bytes: at most {} travel with an update",
-                                                      input.options.attachment.size(), kMaxAttachmentBytes));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("an attachment of {} bytes: at most {} travel with an update",
+                              input.options.attachment.size(), kMaxAttachmentBytes));
   }
   SPARCL_RETURN_IF_ERROR(check_blocks());
   return workers.front()->check_hints();
@@ -102,13 +113,17 @@ Status UpdateEncoder::Impl::check_blocks() const {
   const EncodeOptions& options = input.options;
   if (!input.is_of_some_blocks()) return {};
   if (options.only_blocks.size() * 64 < input.map.block_count()) {
-    return Status(Code::kInvalidArgument, fmt::format("only_blocks has {} bits: the arrays have {} blocks",
-                                                      options.only_blocks.size() * 64, input.map.block_count()));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("only_blocks has {} bits: the arrays have {} blocks",
+                              options.only_blocks.size() * 64, input.map.block_count()));
   }
   bool has_base = false;
-  for (std::uint32_t i = 0; i < input.base.arrays.size(); ++i) has_base = has_base || input.base.has(i);
+  for (std::uint32_t i = 0; i < input.base.arrays.size(); ++i)
+    has_base = has_base || input.base.has(i);
   if (!options.with_state_hash || !options.base_hash || !options.target_hash || has_base) {
-    return Status(Code::kInvalidArgument, "an update of some blocks has no base but its hash, and names that and its target's");
+    return Status(
+        Code::kInvalidArgument,
+        "an update of some blocks has no base but its hash, and names that and its target's");
   }
   return {};
 }
@@ -116,7 +131,8 @@ Status UpdateEncoder::Impl::check_blocks() const {
 Status UpdateEncoder::Impl::start(ByteSink& sink) {
   SPARCL_RETURN_IF_ERROR(check());
   std::uint32_t flags = 0;
-  if (input.options.with_state_hash) flags = kFlagTargetHash | (input.says_base() ? kFlagBaseHash : 0);
+  if (input.options.with_state_hash)
+    flags = kFlagTargetHash | (input.says_base() ? kFlagBaseHash : 0);
   const UpdateHeader header{input.options.base_version,
                             input.options.target_version,
                             input.options.schema_hash,
@@ -126,8 +142,10 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
                             flags};
   frame.write_prefix(StreamKind::kUpdate, sink);
   frame.write_checked_section(kTagUpdateHeader, serialise(header), sink);
-  if (!input.options.attachment.empty()) frame.write_section(kTagAttachment, input.options.attachment, sink);
-  if (const std::vector<std::byte> runs = serialise_runs(input.map); input.options.with_runs && runs.size() <= kMaxSectionBytes) {
+  if (!input.options.attachment.empty())
+    frame.write_section(kTagAttachment, input.options.attachment, sink);
+  if (const std::vector<std::byte> runs = serialise_runs(input.map);
+      input.options.with_runs && runs.size() <= kMaxSectionBytes) {
     frame.write_section(kTagRuns, runs, sink);
   }
   started = true;
@@ -138,7 +156,8 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
 CodingUnit UpdateEncoder::Impl::take_unit() {
   CodingUnit unit{next_block, next_block + 1, nullptr, false};
   const std::uint64_t end = region_end();
-  if (const auto superblock = superblock_at(input.map, next_block); superblock && input.allows_classes()) {
+  if (const auto superblock = superblock_at(input.map, next_block);
+      superblock && input.allows_classes()) {
     unit.table = regions.table_for(*superblock);
     if (unit.table != nullptr) unit.last = superblock->last;
   }
@@ -147,7 +166,8 @@ CodingUnit UpdateEncoder::Impl::take_unit() {
   return unit;
 }
 
-// A unit, where one worker is at it; else a region or more for each worker. What they code goes into the stream in order.
+// A unit, where one worker is at it; else a region or more for each worker. What they code goes
+// into the stream in order.
 Status UpdateEncoder::Impl::encode_some(ByteSink& sink) {
   std::size_t count = 0;
   for (; count < workers.size() && next_block < input.map.block_count(); ++count) {
@@ -166,7 +186,8 @@ Status UpdateEncoder::Impl::encode_some(ByteSink& sink) {
 // The first block after that of next_block's.
 std::uint64_t UpdateEncoder::Impl::region_end() const {
   const BlockMap::BlockRun run = input.map.run_of(next_block);
-  return std::min(run.end(), next_block + kRegionBlocks - (next_block - run.first_block) % kRegionBlocks);
+  return std::min(run.end(),
+                  next_block + kRegionBlocks - (next_block - run.first_block) % kRegionBlocks);
 }
 
 Status UpdateEncoder::Impl::encode_shares(std::size_t count) {
@@ -206,14 +227,16 @@ void UpdateEncoder::Impl::write(const CodedBlocks& coded, ByteSink& sink) {
   }
 }
 
-void UpdateEncoder::Impl::write_block(const CodedBlock& block, const std::byte* payload, ByteSink& sink) {
+void UpdateEncoder::Impl::write_block(const CodedBlock& block, const std::byte* payload,
+                                      ByteSink& sink) {
   if (block.table != nullptr && block.table->number != written_table) {
     std::array<std::byte, kMaxTableBytes> content;
     store(block.table->table, content.data());
     frame.write_section(kTagClassTable, {content.data(), block.table->table.bytes()}, sink);
     written_table = block.table->number;
   }
-  std::byte* out = frame.begin_block(block.mode->id, block.index - written_block, block.bytes, sink);
+  std::byte* out =
+      frame.begin_block(block.mode->id, block.index - written_block, block.bytes, sink);
   if (block.is_target) {
     const DataType datatype = input.map.block(block.index, pieces);
     copy_block({shape_of(datatype, pieces), pieces, input.target.arrays}, out);
@@ -269,8 +292,9 @@ Status UpdateEncoder::Impl::step(std::uint64_t budget_elements, ByteSink& sink) 
   return {};
 }
 
-UpdateEncoder::UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base, std::span<const std::byte* const> target,
-                             const EncodeOptions& options, const kernels::KernelSet& kernels)
+UpdateEncoder::UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base,
+                             std::span<const std::byte* const> target, const EncodeOptions& options,
+                             const kernels::KernelSet& kernels)
     : impl_(std::make_unique<Impl>(map, base, target, options, kernels)) {}
 
 UpdateEncoder::~UpdateEncoder() = default;

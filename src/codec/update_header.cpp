@@ -5,7 +5,9 @@
 namespace sparcl::codec {
 namespace {
 
-Hash128 load_hash(const std::byte* at) { return {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)}; }
+Hash128 load_hash(const std::byte* at) {
+  return {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+}
 
 void write_hash(ByteWriter& writer, const Hash128& hash) {
   writer.write(hash.low);
@@ -57,7 +59,11 @@ Result<UpdateEnd> parse_update_end(std::span<const std::byte> content, std::uint
     return Status(Code::kCorrupt, "the end has another length than the header's flags say");
   }
   const std::byte* at = content.data();
-  UpdateEnd end{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8), load_le<std::uint64_t>(at + 16), {}, {}};
+  UpdateEnd end{load_le<std::uint64_t>(at),
+                load_le<std::uint64_t>(at + 8),
+                load_le<std::uint64_t>(at + 16),
+                {},
+                {}};
   at += 24;
   if (has_base) end.base_hash = load_hash(at);
   if (has_target) end.target_hash = load_hash(at + (has_base ? 16 : 0));

@@ -1,5 +1,6 @@
 #pragma once
-// The fields of an update's header and end (docs/wire-format.md), for those who read or write one without arrays.
+// The fields of an update's header and end (docs/wire-format.md), for those who read or write one
+// without arrays.
 
 #include <array>
 #include <cstdint>
@@ -34,7 +35,8 @@ struct UpdateEnd {
 std::array<std::byte, kUpdateHeaderBytes - kCrcBytes> serialise(const UpdateHeader& header);
 std::vector<std::byte> serialise(const UpdateEnd& end, std::uint32_t flags);
 
-// The section's content, as long as the frame reader lets pass. Corrupt for flags that are not defined.
+// The section's content, as long as the frame reader lets pass. Corrupt for flags that are not
+// defined.
 Result<UpdateHeader> parse_update_header(const std::byte* content);
 Result<UpdateEnd> parse_update_end(std::span<const std::byte> content, std::uint32_t flags);
 

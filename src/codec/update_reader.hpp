@@ -1,5 +1,6 @@
 #pragma once
-// An update read without the arrays that it changes: its header, its end, and its blocks one by one.
+// An update read without the arrays that it changes: its header, its end, and its blocks one by
+// one.
 
 #include <cstdint>
 #include <optional>
@@ -24,19 +25,23 @@ class UpdateReader {
     std::uint8_t mode;
   };
 
-  // Checks all that can be checked of hostile bytes without arrays: every checksum, the order and lengths of sections, totals.
-  // The whole stream lies in `staging`, which outlives the reader.
+  // Checks all that can be checked of hostile bytes without arrays: every checksum, the order and
+  // lengths of sections, totals. The whole stream lies in `staging`, which outlives the reader.
   static Result<UpdateReader> open(const Staging& staging, std::uint64_t bytes);
 
   const UpdateHeader& header() const { return header_; }
   const UpdateEnd& end() const { return end_; }
   std::span<const std::byte> attachment() const { return attachment_; }
-  const std::optional<BlockMap>& map() const { return map_; }  // of its runs, where the update carries them
+  const std::optional<BlockMap>& map() const {
+    return map_;
+  }  // of its runs, where the update carries them
   std::span<const Block> blocks() const { return blocks_; }
 
-  // Decodes block `index` of a section, of this shape; `block` is valid until the next call. Those of a group may come out with no
-  // change; they can be read in order only, and where there is a map(). Unsupported for modes that need the values held.
-  Status decode(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels, DecodedBlock& block);
+  // Decodes block `index` of a section, of this shape; `block` is valid until the next call. Those
+  // of a group may come out with no change; they can be read in order only, and where there is a
+  // map(). Unsupported for modes that need the values held.
+  Status decode(const Block& at, std::uint64_t index, BlockShape shape,
+                const kernels::KernelSet& kernels, DecodedBlock& block);
 
  private:
   explicit UpdateReader(const Staging& staging) : staging_(&staging) {}
@@ -44,8 +49,8 @@ class UpdateReader {
   Status read_section(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
   Status read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes);
   Status add_group(std::uint64_t first, std::uint64_t bytes, std::uint8_t mode);
-  const char* decode_grouped(const Block& at, std::uint64_t index, BlockShape shape, const kernels::KernelSet& kernels,
-                             DecodedBlock& block);
+  const char* decode_grouped(const Block& at, std::uint64_t index, BlockShape shape,
+                             const kernels::KernelSet& kernels, DecodedBlock& block);
   Status check() const;
 
   const Staging* staging_;

@@ -33,19 +33,22 @@ constexpr unsigned mode_of(std::uint8_t tag) { return tag & 0x0f; }
 constexpr std::size_t kUpdateHeaderBytes = 60;
 constexpr std::size_t kSparseHeaderBytes = 8;
 constexpr std::size_t kChunkEndBytes = 20;
-constexpr std::size_t kEndBytes = 28;      // and 16 for each state hash
-constexpr std::size_t kCrcBytes = 4;       // the last of these four
-constexpr std::size_t kOldCheckBytes = 2;  // behind the payload of an update's block that lists positions
+constexpr std::size_t kEndBytes = 28;  // and 16 for each state hash
+constexpr std::size_t kCrcBytes = 4;   // the last of these four
+constexpr std::size_t kOldCheckBytes =
+    2;  // behind the payload of an update's block that lists positions
 
 constexpr std::uint32_t kFlagBaseHash = 1;
 constexpr std::uint32_t kFlagTargetHash = 2;
-constexpr std::uint32_t kFlagNoDigests = 4;  // nobody has seen the base's values: chunks and blocks say nothing of them
+constexpr std::uint32_t kFlagNoDigests =
+    4;  // nobody has seen the base's values: chunks and blocks say nothing of them
 constexpr std::uint32_t kFlags = kFlagBaseHash | kFlagTargetHash | kFlagNoDigests;
 
 constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{16} << 20;
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;  // where a writer ends a chunk: small chunks find damage early, and a
-                                                               // 1 % change of 2^27 elements is still one fold per 20 blocks
+constexpr std::uint64_t kChunkBytes =
+    std::uint64_t{1} << 20;  // where a writer ends a chunk: small chunks find damage early, and a
+                             // 1 % change of 2^27 elements is still one fold per 20 blocks
 constexpr std::uint64_t kSparseBlocks = std::uint64_t{1} << 48;
 
 }  // namespace sparcl::codec

@@ -7,16 +7,16 @@
 #include <optional>
 #include <string>
 
-#include "src/comm/cost_model.hpp"
+#include "kernels/kernel_set.hpp"
+#include "src/base/buffer_pool.hpp"
+#include "src/base/data_type.hpp"
 #include "src/base/determinism.hpp"
+#include "src/base/worker_pool.hpp"
+#include "src/codec/update.hpp"
+#include "src/comm/cost_model.hpp"
 #include "src/comm/engine/engine.hpp"
 #include "src/comm/node_map.hpp"
 #include "src/comm/sum_shape.hpp"
-#include "kernels/kernel_set.hpp"
-#include "src/base/data_type.hpp"
-#include "src/base/buffer_pool.hpp"
-#include "src/base/worker_pool.hpp"
-#include "src/codec/update.hpp"
 #include "src/transport/node_window.hpp"
 
 namespace sparcl::comm {
@@ -31,8 +31,9 @@ struct Traffic {
   bool has_widened = false;  // some values that 8 bits hold were sent, or lent, as float32
 };
 
-// How far the supports of different ranks lie apart, as the last call of a comm has found it: what its union has beyond the largest
-// support, of what it would have if supports were independent of each other.
+// How far the supports of different ranks lie apart, as the last call of a comm has found it: what
+// its union has beyond the largest support, of what it would have if supports were independent of
+// each other.
 constexpr std::uint16_t kWholeUnion = UINT16_MAX;
 struct LearnedUnion {
   std::uint16_t share = kWholeUnion;
@@ -44,21 +45,25 @@ enum class EntryCoding : std::uint8_t { kAuto, kOn, kOff };
 struct CommContext {
   Engine* engine = nullptr;
   std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
-  std::shared_ptr<transport::NodeWindow> window;  // what ranks on this machine read of this one; nullptr: nothing
+  std::shared_ptr<transport::NodeWindow>
+      window;  // what ranks on this machine read of this one; nullptr: nothing
   NodeMap node_map;
-  double crowding = 1;  // ranks of this machine for each of its cores, at least 1; its own figure, not all ranks'
+  double crowding =
+      1;  // ranks of this machine for each of its cores, at least 1; its own figure, not all ranks'
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
   std::string all_reduce_algorithm = "auto";
   std::string sparse_sum_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
-  std::uint32_t most_scratch_mib = UINT32_MAX;        // that a sparse sum takes, if another algorithm can do with less
+  std::uint32_t most_scratch_mib =
+      UINT32_MAX;  // that a sparse sum takes, if another algorithm can do with less
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
-  std::shared_ptr<LearnedUnion> learned_top_k = std::make_shared<LearnedUnion>();  // of what top-k calls select
+  std::shared_ptr<LearnedUnion> learned_top_k =
+      std::make_shared<LearnedUnion>();  // of what top-k calls select
   std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
-  // Some rank's arrays were read and written by kernels in the last blocking broadcast of a kind (CallKind): a root on the host
-  // then writes what these read.
+  // Some rank's arrays were read and written by kernels in the last blocking broadcast of a kind
+  // (CallKind): a root on the host then writes what these read.
   std::shared_ptr<std::array<bool, 8>> devices_take_part = std::make_shared<std::array<bool, 8>>();
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
   bool device_classes = false;       // roots on a GPU code 16-bit floats in classes
@@ -69,14 +74,17 @@ struct CommContext {
   EntryCoding entry_coding = EntryCoding::kAuto;
   // are_scaled: their values are to travel as 8 bits, which only coded entries do.
   bool codes_entries(bool are_scaled) const {
-    return entry_coding == EntryCoding::kAuto ? are_scaled || link().is_slow() : entry_coding == EntryCoding::kOn;
+    return entry_coding == EntryCoding::kAuto ? are_scaled || link().is_slow()
+                                              : entry_coding == EntryCoding::kOn;
   }
 
   std::optional<LinkCost> measured_link;
   LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }
 
   // For what will be sent.
-  BufferSource& outgoing() const { return window != nullptr ? static_cast<BufferSource&>(*window) : *buffers; }
+  BufferSource& outgoing() const {
+    return window != nullptr ? static_cast<BufferSource&>(*window) : *buffers;
+  }
 };
 
 struct CallReport {

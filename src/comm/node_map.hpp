@@ -5,14 +5,15 @@
 
 namespace sparcl::comm {
 
-// The same on all ranks. Without nodes there is nothing to be gained by them: all ranks are on one, or each is on its own, or they
-// have different numbers of ranks.
+// The same on all ranks. Without nodes there is nothing to be gained by them: all ranks are on one,
+// or each is on its own, or they have different numbers of ranks.
 struct NodeMap {
   std::vector<std::vector<int>> nodes;  // ranks ascend; nodes by their first rank, all with as many
 
   int ranks_per_node() const { return nodes.empty() ? 1 : static_cast<int>(nodes.front().size()); }
 
-  // Whether each node's ranks are a subtree of the tree over ranks (src/sparse/parts/rank_tree.hpp), and nodes are combined as ranks are.
+  // Whether each node's ranks are a subtree of the tree over ranks
+  // (src/sparse/parts/rank_tree.hpp), and nodes are combined as ranks are.
   bool are_subtrees() const {
     const int each = ranks_per_node();
     int next = 0;

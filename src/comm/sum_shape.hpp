@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/comm/cost_model.hpp"
 #include "src/base/determinism.hpp"
+#include "src/comm/cost_model.hpp"
 #include "src/comm/node_map.hpp"
 
 namespace sparcl::comm {
 
-// Of messages inside a node, where links between nodes are what was measured. Heuristic: the guess for shared memory.
+// Of messages inside a node, where links between nodes are what was measured. Heuristic: the guess
+// for shared memory.
 constexpr LinkCost kNodeLink{};
 
 // The entropy of where `entries` of so many elements lie, in bytes an entry.
@@ -35,7 +36,8 @@ struct SumShape {
     nodes_are_subtrees = map.are_subtrees();
   }
 
-  // The entries that so many ranks have together: as chance has it, or rather as the last call had it.
+  // The entries that so many ranks have together: as chance has it, or rather as the last call had
+  // it.
   double union_of(double ranks_together) const;
   double independent_union(double ranks_together) const;
   // The share that makes the union of all ranks as large as this.
@@ -44,13 +46,18 @@ struct SumShape {
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
   // Of an entry, at one end. Heuristic: bench_sparse_sum.
   double coding_s() const { return is_coded ? 1.5e-9 : 0; }
-  double place_bytes() const { return is_coded ? coded_place_bytes(static_cast<double>(most_entries), count) : 2; }
+  double place_bytes() const {
+    return is_coded ? coded_place_bytes(static_cast<double>(most_entries), count) : 2;
+  }
   double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes(); }
   // Seconds of a byte to each other rank.
   double byte_to_all_s(const LinkCost& link) const {
-    return (ranks - ranks_per_node) * link.beta_s_per_byte + (ranks_per_node - 1) * kNodeLink.beta_s_per_byte;
+    return (ranks - ranks_per_node) * link.beta_s_per_byte +
+           (ranks_per_node - 1) * kNodeLink.beta_s_per_byte;
   }
-  double node_sum_bytes() const { return static_cast<double>(accumulator_bytes) + place_bytes(); }  // of an entry
+  double node_sum_bytes() const {
+    return static_cast<double>(accumulator_bytes) + place_bytes();
+  }  // of an entry
 
   bool operator==(const SumShape&) const = default;
 };

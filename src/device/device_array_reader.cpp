@@ -18,21 +18,23 @@ std::uint64_t piece_end(const codec::BlockMap& map, std::uint64_t first, std::si
   return std::min(run.end(), first + std::max<std::uint64_t>(blocks, 1));
 }
 
-DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const codec::BlockMap& map, std::span<const std::byte* const> arrays,
-                                     void* stream)
+DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const codec::BlockMap& map,
+                                     std::span<const std::byte* const> arrays, void* stream)
     : scratch_(scratch),
       spans_(map),
       arrays_(arrays),
       stream_(stream),
-      piece_bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(map.byte_count(), kMostPieceBytes))) {}
+      piece_bytes_(
+          static_cast<std::size_t>(std::min<std::uint64_t>(map.byte_count(), kMostPieceBytes))) {}
 
 DeviceArrayReader::~DeviceArrayReader() { scratch_.end_use(); }
 
 Status DeviceArrayReader::reserve() {
-  const Result<DeviceScratch::Memory> memory = scratch_.both(kHashBytes, kHashBytes + 2 * piece_bytes_, "reading arrays");
-  if (!memory.ok()) return memory.status();
-  device_hash_ = memory->device;
-  pinned_ = memory->pinned;
+  SPARCL_ASSIGN_OR_RETURN(
+      const DeviceScratch::Memory memory,
+      scratch_.both(kHashBytes, kHashBytes + 2 * piece_bytes_, "reading arrays"));
+  device_hash_ = memory.device;
+  pinned_ = memory.pinned;
   return Status();
 }
 
@@ -41,7 +43,9 @@ Status DeviceArrayReader::begin(bool hashes) {
   const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch_.begin_use(stream_);
-  if (hashes) SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, spans_.map(), arrays_, device_hash_, pinned_, stream_));
+  if (hashes)
+    SPARCL_RETURN_IF_ERROR(
+        enqueue_array_hash(scratch_, spans_.map(), arrays_, device_hash_, pinned_, stream_));
   return enqueue();
 }
 
@@ -52,15 +56,19 @@ Status DeviceArrayReader::enqueue() {
   const codec::BlockMap& map = spans_.map();
   const std::uint64_t first = enqueued_block_, end = piece_end(map, first, kMostPieceBytes);
   std::byte* const to = pieces() + enqueued_half_ * piece_bytes_;
-  SPARCL_RETURN_IF_ERROR(
-      spans_.for_pieces(first, end, [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+  SPARCL_RETURN_IF_ERROR(spans_.for_pieces(
+      first, end,
+      [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
         return gpu::enqueue_copy(to + place, arrays_[array] + at, bytes, stream_);
       }));
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), stream_);
-  if (!event.ok()) return event.status();
-  arrived_[enqueued_half_] = std::move(*event);
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event,
+                          gpu::DeviceEvent::record(scratch_.context(), stream_));
+  arrived_[enqueued_half_] = std::move(event);
   const codec::BlockMap::BlockRun run = map.run_of(first);
-  halves_[enqueued_half_] = {first, end, {to, static_cast<std::size_t>(run.elements(first, end)) * element_bytes(run.datatype)}};
+  halves_[enqueued_half_] = {
+      first,
+      end,
+      {to, static_cast<std::size_t>(run.elements(first, end)) * element_bytes(run.datatype)}};
   enqueued_block_ = end;
   enqueued_half_ = 1 - enqueued_half_;
   return Status();

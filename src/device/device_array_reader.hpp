@@ -1,12 +1,13 @@
 #pragma once
-// Arrays in device memory, piece by piece on the host: one piece is used here while the next is on its way.
+// Arrays in device memory, piece by piece on the host: one piece is used here while the next is on
+// its way.
 
 #include <array>
 #include <span>
 
+#include "src/base/checksum.hpp"
 #include "src/device/device_scratch.hpp"
 #include "src/device/device_spans.hpp"
-#include "src/base/checksum.hpp"
 
 namespace sparcl::device {
 
@@ -19,7 +20,8 @@ struct ArrayPiece {
 class DeviceArrayReader {
  public:
   // arrays: of the map, not empty; they outlive it.
-  DeviceArrayReader(DeviceScratch& scratch, const codec::BlockMap& map, std::span<const std::byte* const> arrays, void* stream);
+  DeviceArrayReader(DeviceScratch& scratch, const codec::BlockMap& map,
+                    std::span<const std::byte* const> arrays, void* stream);
   ~DeviceArrayReader();
   DeviceArrayReader(const DeviceArrayReader&) = delete;
   DeviceArrayReader& operator=(const DeviceArrayReader&) = delete;
@@ -43,7 +45,8 @@ class DeviceArrayReader {
   static constexpr std::size_t kHashBytes = 256;  // before the pieces
 
   bool has_to_enqueue() const {
-    return enqueued_block_ < spans_.map().block_count() && enqueued_block_ == halves_[half_].end_block;
+    return enqueued_block_ < spans_.map().block_count() &&
+           enqueued_block_ == halves_[half_].end_block;
   }
   Status enqueue();
 

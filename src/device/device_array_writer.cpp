@@ -23,14 +23,15 @@ Result<bool> DeviceArrayWriter::step() {
 
 Status DeviceArrayWriter::start(std::uint64_t end_block) {
   std::byte* const half = pinned_ + turn_ % 2 * piece_bytes_;
-  SPARCL_RETURN_IF_ERROR(
-      spans_.for_pieces(next_block_, end_block, [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
+  SPARCL_RETURN_IF_ERROR(spans_.for_pieces(
+      next_block_, end_block,
+      [&](std::uint32_t array, std::uint64_t at, std::size_t bytes, std::uint64_t place) {
         std::memcpy(half + place, arrays_.from[array] + at, bytes);
         return gpu::enqueue_copy(arrays_.to[array] + at, half + place, bytes, stream_);
       }));
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), stream_);
-  if (!event.ok()) return event.status();
-  has_left_[turn_ % 2] = std::move(*event);
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event,
+                          gpu::DeviceEvent::record(scratch_.context(), stream_));
+  has_left_[turn_ % 2] = std::move(event);
   next_block_ = end_block;
   return Status();
 }

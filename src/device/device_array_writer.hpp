@@ -1,5 +1,6 @@
 #pragma once
-// Arrays of the host to device memory, piece by piece: one piece is on its way while the next is put into pinned memory.
+// Arrays of the host to device memory, piece by piece: one piece is on its way while the next is
+// put into pinned memory.
 
 #include <array>
 #include <span>
@@ -18,9 +19,15 @@ struct ArrayPair {
 class DeviceArrayWriter {
  public:
   // pinned: two pieces of so many bytes, a block at least.
-  DeviceArrayWriter(const DeviceScratch& scratch, const codec::BlockMap& map, const ArrayPair& arrays, std::byte* pinned,
-                    std::size_t piece_bytes, void* stream)
-      : scratch_(scratch), spans_(map), arrays_(arrays), pinned_(pinned), piece_bytes_(piece_bytes), stream_(stream) {}
+  DeviceArrayWriter(const DeviceScratch& scratch, const codec::BlockMap& map,
+                    const ArrayPair& arrays, std::byte* pinned, std::size_t piece_bytes,
+                    void* stream)
+      : scratch_(scratch),
+        spans_(map),
+        arrays_(arrays),
+        pinned_(pinned),
+        piece_bytes_(piece_bytes),
+        stream_(stream) {}
 
   // Goes on. False: not all is written.
   Result<bool> step();

@@ -8,17 +8,24 @@
 
 namespace sparcl::device {
 
-DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> held,
-                                       codec::Verify verify, const kernels::KernelSet& host, void* stream,
+DeviceBlockDecoder::DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map,
+                                       std::span<std::byte* const> held, codec::Verify verify,
+                                       const kernels::KernelSet& host, void* stream,
                                        const BatchLimits& limits)
-    : scratch_(scratch), map_(map), verify_(verify), host_(host), stream_(stream), batch_(scratch, map, held, stream, limits) {}
+    : scratch_(scratch),
+      map_(map),
+      verify_(verify),
+      host_(host),
+      stream_(stream),
+      batch_(scratch, map, held, stream, limits) {}
 
 DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 
 Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
   if (!codec::find_block_mode(entry.mode)->on_device) return leave_to_host();
   const std::uint64_t changes = batch_.changes_of(staging, entry);
-  const bool may_be_right = changes > 0 && entry.bytes <= most_content(batch_.elements_of(entry), 1);
+  const bool may_be_right =
+      changes > 0 && entry.bytes <= most_content(batch_.elements_of(entry), 1);
   if (!may_be_right || !batch_.takes(entry)) return refuse(staging, entry);
   if (is_fresh(entry.mode) && !counts_fresh()) {
     findings_.elements += changes;
@@ -35,15 +42,19 @@ Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::Bloc
 
 Status DeviceBlockDecoder::leave_to_host() {
   needs_host_ = true;
-  return Status(Code::kUnsupported, "a block, or what is held, is such that the host has to look at it");
+  return Status(Code::kUnsupported,
+                "a block, or what is held, is such that the host has to look at it");
 }
 
 // As far as that does not depend on what is held.
-const char* DeviceBlockDecoder::read_on_host(const Staging& staging, const codec::BlockEntry& entry) {
+const char* DeviceBlockDecoder::read_on_host(const Staging& staging,
+                                             const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
-  const std::span<const std::byte> bytes = payload_.load(staging, entry.first, entry.bytes, mode.in_place);
+  const std::span<const std::byte> bytes =
+      payload_.load(staging, entry.first, entry.bytes, mode.in_place);
   const std::uint32_t elements = batch_.elements_of(entry);
-  if (is_of_classes(entry.mode)) return codec::ClassDecoder(host_).read(batch_.table_of(entry), elements, bytes);
+  if (is_of_classes(entry.mode))
+    return codec::ClassDecoder(host_).read(batch_.table_of(entry), elements, bytes);
   return mode.decode({map_.run_of(entry.index).datatype, elements}, bytes, host_, refused_block_);
 }
 
@@ -114,8 +125,10 @@ void DeviceBlockDecoder::find(const codec::BlockEntry& entry) {
     sums.held_values = sums.held_values + held_values;
     sums.new_values = sums.new_values + new_values;
   }
-  const bool is_odd = lists_positions(entry.mode) && codec::old_check_of(held_values) != entry.old_check;
-  if (is_odd && !findings_.odd_blocks) findings_.odd_blocks = codec::BlockRange{entry.index, entry.last - 1};
+  const bool is_odd =
+      lists_positions(entry.mode) && codec::old_check_of(held_values) != entry.old_check;
+  if (is_odd && !findings_.odd_blocks)
+    findings_.odd_blocks = codec::BlockRange{entry.index, entry.last - 1};
   if (!is_of_classes(entry.mode)) return;
   sums.has_classes = true;
   needs_host_ = is_odd;  // no base: only a hash of all that is held tells whether it is the target
@@ -123,10 +136,12 @@ void DeviceBlockDecoder::find(const codec::BlockEntry& entry) {
 
 codec::BlockFindings DeviceBlockDecoder::take_findings() { return std::exchange(findings_, {}); }
 
-Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) {
+Status DeviceBlockDecoder::apply(const Staging& staging, std::span<const codec::BlockEntry> entries,
+                                 bool only_fresh) {
   if (!writer_) {
     scratch_.begin_use(stream_);
-    writer_.emplace(scratch_, batch_, stream_, CheckedBlocks{entries, batch_ends_, counts_fresh(), only_fresh});
+    writer_.emplace(scratch_, batch_, stream_,
+                    CheckedBlocks{entries, batch_ends_, counts_fresh(), only_fresh});
   }
   const Result<bool> is_written = writer_->step(staging);
   is_applying_ = is_written.ok() && !*is_written;

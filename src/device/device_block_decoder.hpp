@@ -1,26 +1,29 @@
 #pragma once
-// Checks and writes the blocks of an update of arrays in device memory: what crosses is what they take in the stream, and some
-// bytes a block for the answer. Nothing is written before apply(). It writes what the device still has of the changes, and decodes
-// the rest again: so the device's memory that it takes has a bound.
+// Checks and writes the blocks of an update of arrays in device memory: what crosses is what they
+// take in the stream, and some bytes a block for the answer. Nothing is written before apply(). It
+// writes what the device still has of the changes, and decodes the rest again: so the device's
+// memory that it takes has a bound.
 
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "src/device/device_block_writer.hpp"
-#include "src/device/device_decode_batch.hpp"
 #include "kernels/kernel_set.hpp"
-#include "src/gpu/device_stream.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/codec/payload.hpp"
 #include "src/codec/update.hpp"
+#include "src/device/device_block_writer.hpp"
+#include "src/device/device_decode_batch.hpp"
+#include "src/gpu/device_stream.hpp"
 
 namespace sparcl::device {
 
 class DeviceBlockDecoder final : public codec::BlocksElsewhere {
  public:
-  // held: the arrays of the map, which has elements; they outlive it. host: for the texts of what is wrong.
-  DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> held, codec::Verify verify,
+  // held: the arrays of the map, which has elements; they outlive it. host: for the texts of what
+  // is wrong.
+  DeviceBlockDecoder(DeviceScratch& scratch, const codec::BlockMap& map,
+                     std::span<std::byte* const> held, codec::Verify verify,
                      const kernels::KernelSet& host, void* stream, const BatchLimits& limits = {});
   ~DeviceBlockDecoder() override;
   DeviceBlockDecoder(const DeviceBlockDecoder&) = delete;
@@ -30,12 +33,14 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   void set_array_name(codec::ArrayName name) { array_name_ = std::move(name); }
   // The memory that it takes. Before anything else.
   Status reserve() { return batch_.reserve(); }
-  // check() or flush() has failed as there is a block that the device does not read, by its mode or for reasons of its own. The
-  // host may.
+  // check() or flush() has failed as there is a block that the device does not read, by its mode or
+  // for reasons of its own. The host may.
   bool needs_host() const { return needs_host_; }
 
   // The next of these would find nothing to do.
-  bool is_waiting() const { return writer_ ? writer_->is_waiting() : is_under_way_ && !has_come_.is_over(); }
+  bool is_waiting() const {
+    return writer_ ? writer_->is_waiting() : is_under_way_ && !has_come_.is_over();
+  }
   // apply() is to be called again.
   bool is_applying() const { return is_applying_; }
 
@@ -45,11 +50,14 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   Result<bool> flush(const Staging& staging) override;
   codec::BlockFindings take_findings() override;
   Status leave_to_host() override;
-  Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries, bool only_fresh) override;
+  Status apply(const Staging& staging, std::span<const codec::BlockEntry> entries,
+               bool only_fresh) override;
 
  private:
   // Whether what fresh blocks replace counts: else they are not looked at, and written as they are.
-  bool counts_fresh() const { return verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_); }
+  bool counts_fresh() const {
+    return verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_);
+  }
   bool is_to_hash() const { return verify_ == codec::Verify::kFull && !held_is_hashed_; }
   Status start_batch();
   Status finish_batch(const Staging& staging);
@@ -65,9 +73,10 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   void* stream_;
 
   DeviceDecodeBatch batch_;
-  std::size_t entries_ = 0;              // that came
-  std::vector<std::size_t> batch_ends_;  // of each batch that was checked: how many entries came before its end
-  gpu::DeviceEvent has_come_;                 // what was started
+  std::size_t entries_ = 0;  // that came
+  std::vector<std::size_t>
+      batch_ends_;  // of each batch that was checked: how many entries came before its end
+  gpu::DeviceEvent has_come_;  // what was started
   bool is_under_way_ = false;
   std::optional<StageRange> range_;  // while it is
   std::optional<DeviceBlockWriter> writer_;

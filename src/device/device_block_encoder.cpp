@@ -3,31 +3,36 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/device/array_hash.hpp"
-#include "src/device/memory_layout.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/superblock.hpp"
+#include "src/device/array_hash.hpp"
+#include "src/device/memory_layout.hpp"
 
 namespace sparcl::device {
 
-DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream, bool with_classes,
-                                       const SectionLimits& limits)
+DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays,
+                                       void* stream, bool with_classes, const SectionLimits& limits)
     : scratch_(scratch),
       kernels_(scratch.kernels().blocks),
       arrays_(arrays),
       spans_(*arrays.map),
       stream_(stream),
       all_blocks_(arrays.map->block_count()),
-      most_blocks_(
-          std::min(all_blocks_, with_classes ? std::max<std::uint64_t>(limits.blocks, codec::kSuperBlocks) : limits.blocks)),
+      most_blocks_(std::min(
+          all_blocks_, with_classes ? std::max<std::uint64_t>(limits.blocks, codec::kSuperBlocks)
+                                    : limits.blocks)),
       most_changes_(std::min(arrays.map->element_count(), limits.changes)),
       section_blocks_(most_blocks_) {
   const std::size_t width = spans_.most_width();
-  const std::uint64_t most_elements = std::min(arrays.map->element_count(), most_blocks_ * codec::kBlockElements);
-  const std::uint64_t contents_bytes = kernels::most_coded_bytes(most_changes_, most_blocks_, width);
-  workspace_bytes_ =
-      std::max(kernels_.diff_workspace_bytes(most_elements), kernels_.encode_workspace_bytes(most_elements, most_changes_));
-  const auto has_classes = [](const codec::ArraySpec& array) { return codec::has_classes(array.datatype); };
+  const std::uint64_t most_elements =
+      std::min(arrays.map->element_count(), most_blocks_ * codec::kBlockElements);
+  const std::uint64_t contents_bytes =
+      kernels::most_coded_bytes(most_changes_, most_blocks_, width);
+  workspace_bytes_ = std::max(kernels_.diff_workspace_bytes(most_elements),
+                              kernels_.encode_workspace_bytes(most_elements, most_changes_));
+  const auto has_classes = [](const codec::ArraySpec& array) {
+    return codec::has_classes(array.datatype);
+  };
   if (with_classes && std::ranges::any_of(arrays.map->arrays(), has_classes)) {
     classes_.emplace(*arrays.map);
     class_workspace_bytes_ = kernels_.classes.encode_workspace_bytes(most_elements, most_changes_);
@@ -59,10 +64,10 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
 DeviceBlockEncoder::~DeviceBlockEncoder() { scratch_.end_use(); }
 
 Status DeviceBlockEncoder::reserve() {
-  const Result<DeviceScratch::Memory> memory = scratch_.both(device_bytes_, pinned_bytes_, "coding");
-  if (!memory.ok()) return memory.status();
-  device_ = memory->device;
-  pinned_ = memory->pinned;
+  SPARCL_ASSIGN_OR_RETURN(const DeviceScratch::Memory memory,
+                          scratch_.both(device_bytes_, pinned_bytes_, "coding"));
+  device_ = memory.device;
+  pinned_ = memory.pinned;
   return Status();
 }
 
@@ -72,12 +77,14 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch_.begin_use(stream_, arrays_.owner);
   if (hashes_base) {
-    SPARCL_RETURN_IF_ERROR(
-        enqueue_array_hash(scratch_, *arrays_.map, arrays_.base, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_));
+    SPARCL_RETURN_IF_ERROR(enqueue_array_hash(scratch_, *arrays_.map, arrays_.base,
+                                              device_ + hash_at_, pinned_ + pinned_hash_at_,
+                                              stream_));
   }
   if (!classes_) return enqueue({span_from(0), 0});
   is_sampling_ = true;
-  return classes_->sample(scratch_, arrays_.base, arrays_.target, device_ + samples_at_, pinned_ + pinned_samples_at_, stream_);
+  return classes_->sample(scratch_, arrays_.base, arrays_.target, device_ + samples_at_,
+                          pinned_ + pinned_samples_at_, stream_);
 }
 
 Hash128 DeviceBlockEncoder::base_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
@@ -91,10 +98,12 @@ DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) 
 
 BlockSpan DeviceBlockEncoder::span_from(std::uint64_t block) {
   if (!classes_) return spans_.span_at(block, section_blocks_);
-  return spans_.span_of_superblocks(block, std::max<std::uint64_t>(section_blocks_, codec::kSuperBlocks));
+  return spans_.span_of_superblocks(block,
+                                    std::max<std::uint64_t>(section_blocks_, codec::kSuperBlocks));
 }
 
-Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span, std::span<const std::byte* const> arrays,
+Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span,
+                                                   std::span<const std::byte* const> arrays,
                                                    std::size_t at) {
   if (!span.is_gathered) return DeviceSpans::elements_of(span, arrays);
   SPARCL_RETURN_IF_ERROR(spans_.gather(span, arrays, device_ + at, stream_));
@@ -103,29 +112,35 @@ Result<const std::byte*> DeviceBlockEncoder::bring(const BlockSpan& span, std::s
 
 Status DeviceBlockEncoder::enqueue(Section section) {
   const BlockSpan& span = section.span;
-  const Result<const std::byte*> base = bring(span, arrays_.base, base_at_), target = bring(span, arrays_.target, target_at_);
+  const Result<const std::byte*> base = bring(span, arrays_.base, base_at_),
+                                 target = bring(span, arrays_.target, target_at_);
   if (!base.ok() || !target.ok()) return base.ok() ? target.status() : base.status();
   const Meta meta = meta_of(section.span.block_count());
   std::byte* const at = device_ + meta_at_;
-  const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_), device_ + old_at_,
-                                       device_ + new_at_, reinterpret_cast<std::uint64_t*>(at + meta.starts)};
-  kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
+  const kernels::DeviceChanges changes{reinterpret_cast<std::uint16_t*>(device_ + positions_at_),
+                                       device_ + old_at_, device_ + new_at_,
+                                       reinterpret_cast<std::uint64_t*>(at + meta.starts)};
+  kernels::DeviceContents contents{device_ + contents_at_,
+                                   reinterpret_cast<kernels::BlockContent*>(at + meta.blocks)};
   auto* const hashes = reinterpret_cast<kernels::DeviceChangeHashes*>(at + meta.hashes);
   std::byte* const workspace = device_ + workspace_at_;
-  SPARCL_RETURN_IF_ERROR(kernels_.diff(*base, *target, span.elements, element_bytes(span.type), changes, most_changes_, workspace,
-                                       workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(kernels_.diff(*base, *target, span.elements, element_bytes(span.type),
+                                       changes, most_changes_, workspace, workspace_bytes_,
+                                       stream_));
   if (const std::optional<SpanClasses> classes = classes_ ? classes_->of(span) : std::nullopt) {
     section.table = classes->table;
     contents.classes_end = reinterpret_cast<std::uint64_t*>(device_ + classes_end_at_);
-    SPARCL_RETURN_IF_ERROR(kernels_.classes.encode(changes, most_changes_, *base, span.elements, classes->span, contents, hashes,
-                                                   device_ + class_workspace_at_, class_workspace_bytes_, stream_));
+    SPARCL_RETURN_IF_ERROR(kernels_.classes.encode(
+        changes, most_changes_, *base, span.elements, classes->span, contents, hashes,
+        device_ + class_workspace_at_, class_workspace_bytes_, stream_));
   }
-  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, *target, span.elements, span.type, contents, hashes, workspace,
-                                         workspace_bytes_, stream_));
-  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), stream_);
-  if (!event.ok()) return event.status();
-  is_coded_ = std::move(*event);
+  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, *target, span.elements, span.type,
+                                         contents, hashes, workspace, workspace_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(
+      gpu::enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event,
+                          gpu::DeviceEvent::record(scratch_.context(), stream_));
+  is_coded_ = std::move(event);
   coming_ = section;
   return Status();
 }
@@ -149,7 +164,8 @@ Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
   return std::exchange(coded_, std::nullopt);
 }
 
-// Those of the section that was coded; behind their copy the next section, which overwrites them on the device.
+// Those of the section that was coded; behind their copy the next section, which overwrites them on
+// the device.
 Status DeviceBlockEncoder::enqueue_contents() {
   const Section section = *coming_;
   const Meta meta = meta_of(section.span.block_count());
@@ -161,18 +177,20 @@ Status DeviceBlockEncoder::enqueue_contents() {
                      reinterpret_cast<const kernels::DeviceChangeHashes*>(at + meta.hashes),
                      pinned_ + pinned_contents_at_,
                      section.table};
-  while (coded.block_count < section.span.block_count() && coded.blocks[coded.block_count].mode != kernels::kLostBlock)
+  while (coded.block_count < section.span.block_count() &&
+         coded.blocks[coded.block_count].mode != kernels::kLostBlock)
     ++coded.block_count;
   const std::uint64_t bytes = coded.blocks[coded.block_count].offset;
   if (section.table != nullptr && coded.block_count < section.span.block_count())
     coded.block_count = whole_superblocks(section.span, coded.block_count);
   if (coded.block_count == 0 || bytes > pinned_contents_end_ - pinned_contents_at_)
-    return Status(Code::kInternalError, "the device has coded none of a section's blocks, or more than they can take");
-  SPARCL_RETURN_IF_ERROR(
-      gpu::enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_, static_cast<std::size_t>(bytes), stream_));
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch_.context(), stream_);
-  if (!event.ok()) return event.status();
-  have_come_ = std::move(*event);
+    return Status(Code::kInternalError,
+                  "the device has coded none of a section's blocks, or more than they can take");
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(pinned_ + pinned_contents_at_, device_ + contents_at_,
+                                           static_cast<std::size_t>(bytes), stream_));
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event,
+                          gpu::DeviceEvent::record(scratch_.context(), stream_));
+  have_come_ = std::move(event);
   coded_ = coded;
   coming_.reset();
   plan_next(section, coded.block_count);
@@ -181,21 +199,27 @@ Status DeviceBlockEncoder::enqueue_contents() {
   return enqueue({span_from(next_block), 1 - section.half});
 }
 
-// Of the blocks that had room: those before the first superblock that had none, so that classes find it whole the next time; all,
-// where that is the first.
-std::uint64_t DeviceBlockEncoder::whole_superblocks(const BlockSpan& span, std::uint64_t coded) const {
-  const std::uint64_t into = (span.first_block + coded - arrays_.map->run_of(span.first_block).first_block) % codec::kSuperBlocks;
+// Of the blocks that had room: those before the first superblock that had none, so that classes
+// find it whole the next time; all, where that is the first.
+std::uint64_t DeviceBlockEncoder::whole_superblocks(const BlockSpan& span,
+                                                    std::uint64_t coded) const {
+  const std::uint64_t into =
+      (span.first_block + coded - arrays_.map->run_of(span.first_block).first_block) %
+      codec::kSuperBlocks;
   return into < coded ? coded - into : coded;
 }
 
-// What found no room was read for nothing: so many blocks as had room, until there is much of it left.
+// What found no room was read for nothing: so many blocks as had room, until there is much of it
+// left.
 void DeviceBlockEncoder::plan_next(const Section& section, std::uint64_t coded) {
   if (coded < section.span.block_count()) {
     section_blocks_ = coded;
     return;
   }
-  const auto* const starts = reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_meta_at_[section.half]);
-  if (starts[coded] < most_changes_ / 2) section_blocks_ = std::min(2 * section_blocks_, most_blocks_);
+  const auto* const starts =
+      reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_meta_at_[section.half]);
+  if (starts[coded] < most_changes_ / 2)
+    section_blocks_ = std::min(2 * section_blocks_, most_blocks_);
 }
 
 }  // namespace sparcl::device

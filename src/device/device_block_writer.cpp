@@ -4,7 +4,8 @@
 
 namespace sparcl::device {
 
-DeviceBlockWriter::DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream, const CheckedBlocks& blocks)
+DeviceBlockWriter::DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream,
+                                     const CheckedBlocks& blocks)
     : scratch_(scratch),
       batch_(batch),
       stream_(stream),
@@ -19,7 +20,8 @@ Result<bool> DeviceBlockWriter::step(const Staging& staging) {
     if (is_waiting()) return false;
     SPARCL_RETURN_IF_ERROR(is_over_[turn_ % 2].wait());
     if (!std::exchange(is_checked_, true) && !batch_.was_applied())
-      return Status(Code::kInternalError, "an update that had passed its check failed to decode on the device");
+      return Status(Code::kInternalError,
+                    "an update that had passed its check failed to decode on the device");
     SPARCL_RETURN_IF_ERROR(start(staging));
   }
   return true;
@@ -31,7 +33,8 @@ Status DeviceBlockWriter::start(const Staging& staging) {
     is_checked_ = false;
     return mark();
   }
-  if (!blocks_.only_fresh && next_batch_ < blocks_.batch_ends.size() - kept_) return start_batch(staging);
+  if (!blocks_.only_fresh && next_batch_ < blocks_.batch_ends.size() - kept_)
+    return start_batch(staging);
   if (find_whole()) {
     SPARCL_RETURN_IF_ERROR(batch_.write_whole(staging, blocks_.entries[next_entry_++], turn_ % 2));
     SPARCL_RETURN_IF_ERROR(mark());
@@ -42,7 +45,9 @@ Status DeviceBlockWriter::start(const Staging& staging) {
   return Status();
 }
 
-std::size_t DeviceBlockWriter::batch_end(std::size_t batches) const { return batches > 0 ? blocks_.batch_ends[batches - 1] : 0; }
+std::size_t DeviceBlockWriter::batch_end(std::size_t batches) const {
+  return batches > 0 ? blocks_.batch_ends[batches - 1] : 0;
+}
 
 // Of a batch the entries that list positions, as they were checked.
 Status DeviceBlockWriter::start_batch(const Staging& staging) {

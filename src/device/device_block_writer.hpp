@@ -1,6 +1,7 @@
 #pragma once
-// Writes the blocks of an update that was checked, a step at a time: what the device still has of their changes, what has to be
-// decoded again, and the other whole blocks as they came. What is under way is never waited for.
+// Writes the blocks of an update that was checked, a step at a time: what the device still has of
+// their changes, what has to be decoded again, and the other whole blocks as they came. What is
+// under way is never waited for.
 
 #include <array>
 #include <span>
@@ -12,14 +13,16 @@ namespace sparcl::device {
 // The entries of an update, all checked.
 struct CheckedBlocks {
   std::span<const codec::BlockEntry> entries;
-  std::span<const std::size_t> batch_ends;  // of each batch that was decoded: how many entries came before its end
-  bool has_fresh = false;                   // batches hold fresh blocks, too
-  bool only_fresh = false;                  // are to be written
+  std::span<const std::size_t>
+      batch_ends;           // of each batch that was decoded: how many entries came before its end
+  bool has_fresh = false;   // batches hold fresh blocks, too
+  bool only_fresh = false;  // are to be written
 };
 
 class DeviceBlockWriter {
  public:
-  DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream, const CheckedBlocks& blocks);
+  DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream,
+                    const CheckedBlocks& blocks);
 
   // Goes on. False: not all is written.
   Result<bool> step(const Staging& staging);
@@ -39,14 +42,14 @@ class DeviceBlockWriter {
   DeviceDecodeBatch& batch_;
   void* stream_;
   CheckedBlocks blocks_;
-  std::size_t kept_ = 0;                // batches that are to be written from what the device has: the last ones
-  std::size_t kept_entries_ = 0;        // begin here
-  std::size_t next_batch_ = 0;          // to be decoded again
-  std::size_t next_entry_ = 0;          // to be written as it came
-  unsigned turn_ = 0;                   // whole blocks go through either half of the batch's memory
+  std::size_t kept_ = 0;  // batches that are to be written from what the device has: the last ones
+  std::size_t kept_entries_ = 0;  // begin here
+  std::size_t next_batch_ = 0;    // to be decoded again
+  std::size_t next_entry_ = 0;    // to be written as it came
+  unsigned turn_ = 0;             // whole blocks go through either half of the batch's memory
   std::array<gpu::DeviceEvent, 2> is_over_;  // what was started in each
-  bool is_checked_ = true;              // that nothing was refused
-  unsigned ended_turns_ = 0;            // once all is started
+  bool is_checked_ = true;                   // that nothing was refused
+  unsigned ended_turns_ = 0;                 // once all is started
 };
 
 }  // namespace sparcl::device

@@ -1,43 +1,51 @@
 #pragma once
-// Finds what changes in arrays in a GPU's memory: they are compared there with a copy of what they held, section by section, and
-// positions and new values cross, and go into the copy. While the host keeps those of one section the device is at the next.
+// Finds what changes in arrays in a GPU's memory: they are compared there with a copy of what they
+// held, section by section, and positions and new values cross, and go into the copy. While the
+// host keeps those of one section the device is at the next.
 
 #include <array>
 #include <memory>
 #include <vector>
 
+#include "src/codec/change_finder.hpp"
 #include "src/device/device_scratch.hpp"
 #include "src/device/device_spans.hpp"
-#include "src/codec/change_finder.hpp"
 #include "src/model/device_snapshot.hpp"
 
 namespace sparcl::device {
 
-// Of a section, that kernels take at once: enough to fill a GPU, and room for changes of an eighth of it. Heuristic.
+// Of a section, that kernels take at once: enough to fill a GPU, and room for changes of an eighth
+// of it. Heuristic.
 struct FinderLimits {
   std::uint64_t blocks = 512;
   std::uint64_t changes = std::uint64_t{4} << 20;
 };
 
-// Of the map's arrays, those that have elements: where they lie; or nullptr, and the float32 that they are rounded from. masters
-// may be empty.
+// Of the map's arrays, those that have elements: where they lie; or nullptr, and the float32 that
+// they are rounded from. masters may be empty.
 struct FinderArrays {
   std::vector<const std::byte*> arrays;
   std::vector<const float*> masters;
 
-  const float* master_of(std::size_t array) const { return masters.empty() ? nullptr : masters[array]; }
+  const float* master_of(std::size_t array) const {
+    return masters.empty() ? nullptr : masters[array];
+  }
 };
 
 class DeviceChangeFinder final : public codec::ChangeFinder {
  public:
-  // arrays: of the map, which has elements, all in this context's memory and aligned to theirs; read behind what the GPU's default
-  // stream holds. map and kernels outlive it. An error: kernels do not run there.
-  static Result<std::unique_ptr<DeviceChangeFinder>> create(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
-                                                            FinderArrays arrays, void* context, const FinderLimits& limits = {});
+  // arrays: of the map, which has elements, all in this context's memory and aligned to theirs;
+  // read behind what the GPU's default stream holds. map and kernels outlive it. An error: kernels
+  // do not run there.
+  static Result<std::unique_ptr<DeviceChangeFinder>> create(const kernels::DeviceKernelSet& kernels,
+                                                            const codec::BlockMap& map,
+                                                            FinderArrays arrays, void* context,
+                                                            const FinderLimits& limits = {});
   ~DeviceChangeFinder() override { scratch_.end_use(); }
 
   Result<std::shared_ptr<const codec::ChangeLog>> find(Hints hints) override;
-  // Where the GPU has no room for a copy, or hints name changes, nothing is kept, and no memory taken.
+  // Where the GPU has no room for a copy, or hints name changes, nothing is kept, and no memory
+  // taken.
   void keep(Hints hints, std::span<std::byte* const> sent) noexcept override;
 
  private:
@@ -48,8 +56,8 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   // kAhead: the copy holds what was found, which is no version yet.
   enum class Copy : std::uint8_t { kNone, kVersion, kAhead };
 
-  DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map, FinderArrays arrays,
-                     const FinderLimits& limits);
+  DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
+                     FinderArrays arrays, const FinderLimits& limits);
   Status reserve();
   Status find_all(Hints hints, codec::ChangeLog& log);
   bool is_too_much(const codec::ChangeLog& log) const;
@@ -57,7 +65,8 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   Status enqueue_diff(const Section& section, Hints hints);
   Result<std::byte*> bring_base(const BlockSpan& span);
   Result<const std::byte*> bring_target(const BlockSpan& span, Hints hints);
-  Status copy_rounded(std::size_t array, std::uint64_t first_byte, std::size_t bytes, std::byte* out) const;
+  Status copy_rounded(std::size_t array, std::uint64_t first_byte, std::size_t bytes,
+                      std::byte* out) const;
   kernels::DeviceChanges changes() const;
   const std::uint64_t* starts_of(const Section& section) const;
   std::uint64_t blocks_with_room(const Section& section) const;
@@ -77,8 +86,8 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   bool has_told_ = false;    // that nothing can be kept
 
   // Places in the memory of the device, and in pinned memory.
-  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, refused_at_ = 0, workspace_at_ = 0, base_at_ = 0,
-              target_at_ = 0;
+  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, refused_at_ = 0,
+              workspace_at_ = 0, base_at_ = 0, target_at_ = 0;
   std::size_t workspace_bytes_ = 0, device_bytes_ = 0;
   std::array<std::size_t, 2> pinned_starts_at_{};
   std::size_t pinned_positions_at_ = 0, pinned_new_at_ = 0, pinned_bytes_ = 0;

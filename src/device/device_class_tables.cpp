@@ -10,7 +10,8 @@ namespace sparcl::device {
 DeviceClassTables::DeviceClassTables(const codec::BlockMap& map) : map_(map) {
   for (std::uint64_t block = 0; block < map.block_count();) {
     const codec::BlockMap::BlockRun run = map.run_of(block);
-    for (block = run.first_block; block < run.end(); block = std::min(block + kRegionBlocks, run.end())) {
+    for (block = run.first_block; block < run.end();
+         block = std::min(block + kRegionBlocks, run.end())) {
       if (!codec::has_classes(run.datatype)) continue;
       const Region region{block, std::min(block + kRegionBlocks, run.end())};
       for (const codec::SamplePart& part : codec::sample_parts(map, region.first, region.end))
@@ -28,11 +29,13 @@ std::size_t DeviceClassTables::bytes() const {
 }
 
 Status DeviceClassTables::sample(DeviceScratch& scratch, std::span<const std::byte* const> base,
-                                 std::span<const std::byte* const> target, std::byte* device, std::byte* pinned, void* stream) {
+                                 std::span<const std::byte* const> target, std::byte* device,
+                                 std::byte* pinned, void* stream) {
   MemoryLayout layout;
   const std::size_t count_bytes = regions_.size() * sizeof(kernels::ClassSampleCounts);
   const std::size_t counts_at = layout.place(count_bytes);
-  const std::size_t chunk_bytes = parts_.size() * sizeof(kernels::ClassSampleChunk), chunks_at = layout.place(chunk_bytes);
+  const std::size_t chunk_bytes = parts_.size() * sizeof(kernels::ClassSampleChunk),
+                    chunks_at = layout.place(chunk_bytes);
   auto* const chunks = reinterpret_cast<kernels::ClassSampleChunk*>(pinned + chunks_at);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const auto& [part, region] = parts_[i];
@@ -41,10 +44,11 @@ Status DeviceClassTables::sample(DeviceScratch& scratch, std::span<const std::by
   }
   SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device + chunks_at, chunks, chunk_bytes, stream));
   SPARCL_RETURN_IF_ERROR(gpu::enqueue_zeros(device + counts_at, count_bytes, stream));
+  SPARCL_RETURN_IF_ERROR(scratch.kernels().blocks.classes.sample(
+      reinterpret_cast<const kernels::ClassSampleChunk*>(device + chunks_at), parts_.size(),
+      reinterpret_cast<kernels::ClassSampleCounts*>(device + counts_at), stream));
   SPARCL_RETURN_IF_ERROR(
-      scratch.kernels().blocks.classes.sample(reinterpret_cast<const kernels::ClassSampleChunk*>(device + chunks_at), parts_.size(),
-                                              reinterpret_cast<kernels::ClassSampleCounts*>(device + counts_at), stream));
-  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(pinned + counts_at, device + counts_at, count_bytes, stream));
+      gpu::enqueue_copy(pinned + counts_at, device + counts_at, count_bytes, stream));
   counts_ = reinterpret_cast<const kernels::ClassSampleCounts*>(pinned + counts_at);
   Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(scratch.context(), stream);
   if (event.ok()) is_sampled_ = std::move(*event);
@@ -57,7 +61,8 @@ Status DeviceClassTables::choose() {
   const auto take = [&](std::uint64_t, std::uint64_t) {
     codec::ClassSample sample;
     const kernels::ClassSampleCounts& counts = counts_[next];
-    for (unsigned key = 0; key < 256; ++key) sample.add(key, counts.elements[key], counts.listed[key], counts.all[key]);
+    for (unsigned key = 0; key < 256; ++key)
+      sample.add(key, counts.elements[key], counts.listed[key], counts.all[key]);
     return sample;
   };
   tables_ = std::make_unique<codec::ClassRegions>(map_, take, false, kRegionBlocks);
@@ -73,13 +78,16 @@ std::optional<SpanClasses> DeviceClassTables::of(const BlockSpan& span) const {
   const std::uint64_t end = std::min(span.end_block, region.end);
   if (region.table == nullptr || span.first_block >= region.end) return std::nullopt;
   const codec::BlockMap::BlockRun run = map_.run_of(span.first_block);
-  const auto whole = [&](std::uint64_t block) { return (block - run.first_block) / codec::kSuperBlocks * codec::kSuperBlocks; };
+  const auto whole = [&](std::uint64_t block) {
+    return (block - run.first_block) / codec::kSuperBlocks * codec::kSuperBlocks;
+  };
   const std::uint64_t first = run.first_block + whole(span.first_block + codec::kSuperBlocks - 1);
   const std::uint64_t last = end == run.end() ? end : run.first_block + whole(end);
   if (last <= first) return std::nullopt;
   return SpanClasses{region.table,
                      {region.table->table, static_cast<std::uint32_t>(region.table->share_bytes),
-                      static_cast<std::uint32_t>(first - span.first_block), static_cast<std::uint32_t>(last - span.first_block)}};
+                      static_cast<std::uint32_t>(first - span.first_block),
+                      static_cast<std::uint32_t>(last - span.first_block)}};
 }
 
 }  // namespace sparcl::device

@@ -5,19 +5,23 @@
 #include <cstring>
 #include <utility>
 
-#include "src/device/array_hash.hpp"
-#include "src/device/memory_layout.hpp"
 #include "src/base/bytes.hpp"
 #include "src/codec/superblock.hpp"
+#include "src/device/array_hash.hpp"
+#include "src/device/memory_layout.hpp"
 
 namespace sparcl::device {
 namespace {
 
-constexpr std::uint64_t kStartsOfBatches = 4;  // as many blocks as in so many batches are kept. Heuristic
+constexpr std::uint64_t kStartsOfBatches =
+    4;  // as many blocks as in so many batches are kept. Heuristic
 
-static_assert(DeviceSpans::kGatheredBlocks >= codec::kSuperBlocks && kernels::kSuperBlocks == codec::kSuperBlocks);
+static_assert(DeviceSpans::kGatheredBlocks >= codec::kSuperBlocks &&
+              kernels::kSuperBlocks == codec::kSuperBlocks);
 
-std::uint32_t device_mode(std::uint8_t mode) { return is_fresh(mode) ? kernels::kDenseBlock : mode; }
+std::uint32_t device_mode(std::uint8_t mode) {
+  return is_fresh(mode) ? kernels::kDenseBlock : mode;
+}
 
 }  // namespace
 
@@ -25,8 +29,9 @@ bool is_fresh(std::uint8_t mode) { return mode == codec::kFreshMode.id; }
 bool lists_positions(std::uint8_t mode) { return device_mode(mode) != kernels::kDenseBlock; }
 bool is_of_classes(std::uint8_t mode) { return mode == codec::kClassesMode.id; }
 
-DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays,
-                                     void* stream, const BatchLimits& limits)
+DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map,
+                                     std::span<std::byte* const> arrays, void* stream,
+                                     const BatchLimits& limits)
     : scratch_(scratch),
       kernels_(scratch.kernels().blocks),
       spans_(map),
@@ -40,13 +45,17 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
   most_content_ = std::min(most_content(count, all_blocks), limits.content_bytes);
   most_kept_ = std::min(count, std::max(limits.kept_changes, limits.changes));
   most_starts_ = kStartsOfBatches * (most_blocks_ + 1);
-  workspace_bytes_ = kernels_.decode_workspace_bytes(std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
-  const auto has_classes = [](const codec::ArraySpec& array) { return codec::has_classes(array.datatype); };
+  workspace_bytes_ = kernels_.decode_workspace_bytes(
+      std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+  const auto has_classes = [](const codec::ArraySpec& array) {
+    return codec::has_classes(array.datatype);
+  };
   if (std::ranges::any_of(map.arrays(), has_classes)) {
-    class_workspace_bytes_ =
-        kernels_.classes.decode_workspace_bytes(std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+    class_workspace_bytes_ = kernels_.classes.decode_workspace_bytes(
+        std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
   }
-  const std::uint64_t table_bytes = most_blocks_ * sizeof(kernels::BlockContent), answer_bytes = answer_of(most_blocks_).bytes;
+  const std::uint64_t table_bytes = most_blocks_ * sizeof(kernels::BlockContent),
+                      answer_bytes = answer_of(most_blocks_).bytes;
   MemoryLayout device, pinned;
   starts_at_ = device.place(most_starts_ * sizeof(std::uint64_t));
   positions_at_ = device.place(most_kept_ * sizeof(std::uint16_t));
@@ -70,18 +79,20 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
 }
 
 Status DeviceDecodeBatch::reserve() {
-  const Result<DeviceScratch::Memory> memory = scratch_.both(device_bytes_, pinned_bytes_, "decoding");
-  if (!memory.ok()) return memory.status();
-  device_ = memory->device;
-  pinned_ = memory->pinned;
+  SPARCL_ASSIGN_OR_RETURN(const DeviceScratch::Memory memory,
+                          scratch_.both(device_bytes_, pinned_bytes_, "decoding"));
+  device_ = memory.device;
+  pinned_ = memory.pinned;
   return Status();
 }
 
 std::uint32_t DeviceDecodeBatch::elements_of(const codec::BlockEntry& entry) const {
-  return static_cast<std::uint32_t>(spans_.map().run_of(entry.index).elements(entry.index, entry.last));
+  return static_cast<std::uint32_t>(
+      spans_.map().run_of(entry.index).elements(entry.index, entry.last));
 }
 
-std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec::BlockEntry& entry) const {
+std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging,
+                                            const codec::BlockEntry& entry) const {
   const std::uint64_t elements = elements_of(entry);
   const std::size_t width = element_bytes(spans_.map().run_of(entry.index).datatype);
   if (!lists_positions(entry.mode)) return entry.bytes == elements * width ? elements : 0;
@@ -94,11 +105,13 @@ std::uint64_t DeviceDecodeBatch::changes_of(const Staging& staging, const codec:
 }
 
 std::uint64_t DeviceDecodeBatch::content_bytes_of(const codec::BlockEntry& entry) {
-  return kernels::aligned_content(entry.bytes) + (is_of_classes(entry.mode) ? kernels::kClassTableBytes : 0);
+  return kernels::aligned_content(entry.bytes) +
+         (is_of_classes(entry.mode) ? kernels::kClassTableBytes : 0);
 }
 
 bool DeviceDecodeBatch::takes(const codec::BlockEntry& entry) const {
-  return entry.last - entry.index <= most_blocks_ && content_bytes_of(entry) <= kernels::aligned_content(most_content_);
+  return entry.last - entry.index <= most_blocks_ &&
+         content_bytes_of(entry) <= kernels::aligned_content(most_content_);
 }
 
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
@@ -107,14 +120,17 @@ bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t c
 }
 
 // To the contents and their table, behind what is there.
-void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry, std::uint64_t changes) {
+void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry,
+                            std::uint64_t changes) {
   if (empty()) span_ = spans_.span_over(entry.index, entry.last, most_blocks_);
   auto* const table = reinterpret_cast<kernels::BlockContent*>(pinned_ + pinned_table_at_);
   const std::uint64_t first = empty() ? entry.index : first_block();
-  for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index; ++between)
+  for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index;
+       ++between)
     table[between - first] = {0, 0, kernels::kNoBlock};
   table[entry.index - first] = {content_bytes_, entry.bytes, device_mode(entry.mode)};
-  for (std::uint64_t block = entry.index + 1; block < entry.last; ++block) table[block - first] = {0, 0, kernels::kClassesRest};
+  for (std::uint64_t block = entry.index + 1; block < entry.last; ++block)
+    table[block - first] = {0, 0, kernels::kClassesRest};
   std::byte* content = pinned_ + pinned_contents_at_ + content_bytes_;
   if (is_of_classes(entry.mode)) {
     std::memcpy(content, &table_of(entry), sizeof(kernels::ClassTable));
@@ -147,7 +163,8 @@ kernels::BlockError DeviceDecodeBatch::error_of(const codec::BlockEntry& entry) 
 }
 
 const kernels::DeviceChangeHashes& DeviceDecodeBatch::hashes_of(std::uint64_t block) const {
-  return reinterpret_cast<const kernels::DeviceChangeHashes*>(pinned_ + pinned_answer_at_)[block - first_block()];
+  return reinterpret_cast<const kernels::DeviceChangeHashes*>(
+      pinned_ + pinned_answer_at_)[block - first_block()];
 }
 
 Result<std::byte*> DeviceDecodeBatch::bring(const BlockSpan& span) {
@@ -158,8 +175,9 @@ Result<std::byte*> DeviceDecodeBatch::bring(const BlockSpan& span) {
 
 kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) const {
   const std::size_t values_at = changes.at * spans_.most_width();
-  return {reinterpret_cast<std::uint16_t*>(device_ + positions_at_) + changes.at, device_ + old_at_ + values_at,
-          device_ + new_at_ + values_at, reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
+  return {reinterpret_cast<std::uint16_t*>(device_ + positions_at_) + changes.at,
+          device_ + old_at_ + values_at, device_ + new_at_ + values_at,
+          reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
 }
 
 // Behind those that are kept; where these leave no room, in their place.
@@ -173,29 +191,33 @@ void DeviceDecodeBatch::place_changes() {
 
 Status DeviceDecodeBatch::decode() {
   place_changes();
-  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device_ + contents_at_, pinned_ + pinned_contents_at_, content_bytes_, stream_));
-  SPARCL_RETURN_IF_ERROR(
-      gpu::enqueue_copy(device_ + table_at_, pinned_ + pinned_table_at_, block_count() * sizeof(kernels::BlockContent), stream_));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device_ + contents_at_, pinned_ + pinned_contents_at_,
+                                           content_bytes_, stream_));
+  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(device_ + table_at_, pinned_ + pinned_table_at_,
+                                           block_count() * sizeof(kernels::BlockContent), stream_));
   const Answer answer = answer_of(block_count());
   std::byte* const at = device_ + answer_at_;
-  const kernels::DecodedBlocks out{memory_of(decoded_), std::min(most_changes_, most_kept_ - decoded_.at),
-                                   reinterpret_cast<kernels::DeviceChangeHashes*>(at + answer.hashes),
-                                   reinterpret_cast<kernels::BlockError*>(at + answer.errors), refused()};
-  const kernels::DeviceContents contents{device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(device_ + table_at_)};
+  const kernels::DecodedBlocks out{
+      memory_of(decoded_), std::min(most_changes_, most_kept_ - decoded_.at),
+      reinterpret_cast<kernels::DeviceChangeHashes*>(at + answer.hashes),
+      reinterpret_cast<kernels::BlockError*>(at + answer.errors), refused()};
+  const kernels::DeviceContents contents{
+      device_ + contents_at_, reinterpret_cast<kernels::BlockContent*>(device_ + table_at_)};
   const BlockSpan& span = decoded_.span;
-  const Result<std::byte*> array = bring(span);
-  if (!array.ok()) return array.status();
-  SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, *array, span.elements, span.type, out, device_ + workspace_at_,
-                                         workspace_bytes_, stream_));
+  SPARCL_ASSIGN_OR_RETURN(std::byte* const array, bring(span));
+  SPARCL_RETURN_IF_ERROR(kernels_.decode(contents, content_bytes_, array, span.elements, span.type,
+                                         out, device_ + workspace_at_, workspace_bytes_, stream_));
   if (has_classes_) {
-    SPARCL_RETURN_IF_ERROR(kernels_.classes.decode(contents, *array, span.elements, out, device_ + class_workspace_at_,
+    SPARCL_RETURN_IF_ERROR(kernels_.classes.decode(contents, array, span.elements, out,
+                                                   device_ + class_workspace_at_,
                                                    class_workspace_bytes_, stream_));
   }
   return gpu::enqueue_copy(pinned_ + pinned_answer_at_, at, answer.bytes, stream_);
 }
 
 Status DeviceDecodeBatch::hash_array() {
-  return enqueue_array_hash(scratch_, spans_.map(), read_arrays_, device_ + hash_at_, pinned_ + pinned_hash_at_, stream_);
+  return enqueue_array_hash(scratch_, spans_.map(), read_arrays_, device_ + hash_at_,
+                            pinned_ + pinned_hash_at_, stream_);
 }
 
 Hash128 DeviceDecodeBatch::array_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
@@ -217,19 +239,22 @@ Status DeviceDecodeBatch::apply() { return apply(decoded_); }
 
 Status DeviceDecodeBatch::apply(const Changes& changes) {
   const BlockSpan& span = changes.span;
-  const Result<std::byte*> array = bring(span);
-  if (!array.ok()) return array.status();
-  SPARCL_RETURN_IF_ERROR(kernels_.apply(memory_of(changes), *array, span.elements, element_bytes(span.type), refused(), stream_));
-  if (span.is_gathered) SPARCL_RETURN_IF_ERROR(spans_.scatter(span, *array, arrays_, stream_));
+  SPARCL_ASSIGN_OR_RETURN(std::byte* const array, bring(span));
+  SPARCL_RETURN_IF_ERROR(kernels_.apply(memory_of(changes), array, span.elements,
+                                        element_bytes(span.type), refused(), stream_));
+  if (span.is_gathered) SPARCL_RETURN_IF_ERROR(spans_.scatter(span, array, arrays_, stream_));
   return gpu::enqueue_copy(pinned_ + pinned_refused_at_, refused(), sizeof(std::uint64_t), stream_);
 }
 
-Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half) {
+Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry,
+                                      unsigned half) {
   std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
   staging.copy(entry.first, entry.bytes, at);
   return spans_.scatter(spans_.span_at(entry.index, 1), at, arrays_, stream_);
 }
 
-bool DeviceDecodeBatch::was_applied() const { return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0; }
+bool DeviceDecodeBatch::was_applied() const {
+  return *reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_refused_at_) == 0;
+}
 
 }  // namespace sparcl::device

@@ -1,20 +1,21 @@
 #pragma once
-// Some neighbouring blocks of an update on their way to a device, decoded there against what is held, and written. The changes of
-// batches stay in the device's memory while there is room for them.
+// Some neighbouring blocks of an update on their way to a device, decoded there against what is
+// held, and written. The changes of batches stay in the device's memory while there is room for
+// them.
 
 #include <span>
 #include <vector>
 
+#include "kernels/device_block_codec.hpp"
+#include "src/codec/block_entry.hpp"
 #include "src/device/device_scratch.hpp"
 #include "src/device/device_spans.hpp"
-#include "kernels/device_block_codec.hpp"
 #include "src/gpu/device_stream.hpp"
-#include "src/codec/block_entry.hpp"
 
 namespace sparcl::device {
 
-// Of a batch: what a chunk of the stream holds at some per cent of changes; a block at least. With what is kept 40 to 120 MiB of
-// the device's memory. Heuristic.
+// Of a batch: what a chunk of the stream holds at some per cent of changes; a block at least. With
+// what is kept 40 to 120 MiB of the device's memory. Heuristic.
 struct BatchLimits {
   std::uint64_t blocks = 2048;
   std::uint64_t changes = std::uint64_t{1} << 20;
@@ -25,15 +26,17 @@ struct BatchLimits {
 class DeviceDecodeBatch {
  public:
   // arrays: of the map, which has elements; they outlive it.
-  DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map, std::span<std::byte* const> arrays, void* stream,
-                    const BatchLimits& limits);
+  DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockMap& map,
+                    std::span<std::byte* const> arrays, void* stream, const BatchLimits& limits);
 
   // The memory that it takes. Before anything else.
   Status reserve();
 
   // Of blocks of classes that come after it.
   void add_table(const kernels::ClassTable& table) { tables_.push_back(table); }
-  const kernels::ClassTable& table_of(const codec::BlockEntry& entry) const { return tables_[entry.table]; }
+  const kernels::ClassTable& table_of(const codec::BlockEntry& entry) const {
+    return tables_[entry.table];
+  }
 
   std::uint32_t elements_of(const codec::BlockEntry& entry) const;
   // Of an entry that is read on the device; 0: it does not say, or it is wrong.
@@ -49,7 +52,8 @@ class DeviceDecodeBatch {
   bool empty() const { return entries_.empty(); }
   void clear();
 
-  // All of these enqueue, and are inside the device's context. Decodes what was added; its answer comes to the host.
+  // All of these enqueue, and are inside the device's context. Decodes what was added; its answer
+  // comes to the host.
   Status decode();
   // Once that is through: of an entry, or of a block.
   kernels::BlockError error_of(const codec::BlockEntry& entry) const;
@@ -59,14 +63,15 @@ class DeviceDecodeBatch {
   Status hash_array();
   Hash128 array_sum() const;
 
-  // What was decoded is right: its changes stay. How many batches' changes are there, up to the last one's.
+  // What was decoded is right: its changes stay. How many batches' changes are there, up to the
+  // last one's.
   void keep();
   std::size_t kept() const { return kept_.size(); }
   // Writes the changes that were kept, which then are no more; or those that were decoded last.
   Status apply_kept();
   Status apply();
-  // A block as it came, over what the array has there; half: 0 or 1, of the memory that batches go through, free again when that
-  // is through.
+  // A block as it came, over what the array has there; half: 0 or 1, of the memory that batches go
+  // through, free again when that is through.
   Status write_whole(const Staging& staging, const codec::BlockEntry& entry, unsigned half);
   // Once the stream is through: nothing that was to be written was refused.
   bool was_applied() const;
@@ -99,11 +104,12 @@ class DeviceDecodeBatch {
   void* stream_;
   std::uint64_t most_blocks_, most_changes_, most_content_, most_kept_, most_starts_;
   // Places in the memory of the device, and in pinned memory.
-  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0, contents_at_ = 0, answer_at_ = 0,
-              refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0, class_workspace_at_ = 0, gathered_at_ = 0, device_bytes_ = 0,
-              workspace_bytes_ = 0, class_workspace_bytes_ = 0;
-  std::size_t pinned_table_at_ = 0, pinned_contents_at_ = 0, pinned_answer_at_ = 0, pinned_refused_at_ = 0, pinned_hash_at_ = 0,
-              pinned_bytes_ = 0;
+  std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0,
+              contents_at_ = 0, answer_at_ = 0, refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0,
+              class_workspace_at_ = 0, gathered_at_ = 0, device_bytes_ = 0, workspace_bytes_ = 0,
+              class_workspace_bytes_ = 0;
+  std::size_t pinned_table_at_ = 0, pinned_contents_at_ = 0, pinned_answer_at_ = 0,
+              pinned_refused_at_ = 0, pinned_hash_at_ = 0, pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
 
   std::vector<kernels::ClassTable> tables_;
@@ -124,8 +130,8 @@ constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t block
 static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
 static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
 
-// Of modes that are read on the device; find_block_mode(mode)->on_device says which these are. Fresh blocks are there as any whole
-// ones: what tells them apart is the host's.
+// Of modes that are read on the device; find_block_mode(mode)->on_device says which these are.
+// Fresh blocks are there as any whole ones: what tells them apart is the host's.
 bool is_fresh(std::uint8_t mode);
 bool lists_positions(std::uint8_t mode);
 bool is_of_classes(std::uint8_t mode);

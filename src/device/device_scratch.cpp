@@ -24,14 +24,16 @@ Status grow(Memory& memory, void* context, std::size_t bytes) {
 }  // namespace
 
 DeviceScratch::Place& DeviceScratch::place_of(void* context) {
-  const auto found = std::ranges::find(places_, context, [](const auto& place) { return place->context; });
+  const auto found =
+      std::ranges::find(places_, context, [](const auto& place) { return place->context; });
   if (found != places_.end()) return **found;
   auto made = std::make_unique<Place>();
   made->context = context;
   const gpu::DeviceScope inside(context);
   made->checked = inside.status();
   if (made->checked.ok()) made->checked = kernels_.check_device();
-  if (!made->checked.ok()) log_warn("calls on a GPU's arrays go by way of the host: {}", made->checked.message());
+  if (!made->checked.ok())
+    log_warn("calls on a GPU's arrays go by way of the host: {}", made->checked.message());
   return *places_.emplace_back(std::move(made));
 }
 
@@ -53,11 +55,14 @@ Result<std::byte*> DeviceScratch::pinned(std::size_t bytes) {
   return here_->pinned.data();
 }
 
-Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what) {
+Result<DeviceScratch::Memory> DeviceScratch::both(std::size_t device_bytes,
+                                                  std::size_t pinned_bytes, const char* what) {
   const Result<std::byte*> device = on_device(device_bytes);
-  if (!device.ok()) return device.status().with_prefix(fmt::format("memory for {} on the device: ", what));
+  if (!device.ok())
+    return device.status().with_prefix(fmt::format("memory for {} on the device: ", what));
   const Result<std::byte*> here = pinned(pinned_bytes);
-  if (!here.ok()) return here.status().with_prefix(fmt::format("pinned memory for {} on the device: ", what));
+  if (!here.ok())
+    return here.status().with_prefix(fmt::format("pinned memory for {} on the device: ", what));
   return Memory{*device, *here};
 }
 
@@ -81,21 +86,23 @@ void DeviceScratch::has_been_waited_for() {
   here_->end.reset();
 }
 
-// Else the end of what is in the stream is marked. A stream that cannot be asked does nothing any more.
+// Else the end of what is in the stream is marked. A stream that cannot be asked does nothing any
+// more.
 bool DeviceScratch::is_idle_now() {
   const gpu::DeviceScope inside(here_->context);
   if (!inside.status().ok()) return true;
   const Result<bool> found = gpu::is_idle(here_->stream);
   if (!found.ok() || *found) return true;
-  if (Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(here_->context, here_->stream); event.ok())
+  if (Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(here_->context, here_->stream);
+      event.ok())
     here_->end.emplace(std::move(*event));
   return false;
 }
 
 void DeviceScratch::end_use() {
   if (is_free()) return;
-  here_->left.add(std::exchange(here_->on_device, {}), std::exchange(here_->pinned, {}), std::move(here_->other),
-                  std::exchange(here_->end, std::nullopt));
+  here_->left.add(std::exchange(here_->on_device, {}), std::exchange(here_->pinned, {}),
+                  std::move(here_->other), std::exchange(here_->end, std::nullopt));
   here_->is_used = false;
 }
 

@@ -1,14 +1,15 @@
 #pragma once
-// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next one on that GPU. A call that
-// ends before its stream is through leaves it behind, and the next takes other memory.
+// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next
+// one on that GPU. A call that ends before its stream is through leaves it behind, and the next
+// takes other memory.
 
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "src/device/left_memory.hpp"
 #include "kernels/device_kernel_set.hpp"
+#include "src/device/left_memory.hpp"
 #include "src/gpu/device_stream.hpp"
 
 namespace sparcl::device {
@@ -20,7 +21,8 @@ class DeviceScratch {
   const kernels::DeviceKernelSet& kernels() const { return kernels_; }
   void* context() const { return here_->context; }
 
-  // The next call is on the GPU of this context: before anything else. An error: kernels do not run there.
+  // The next call is on the GPU of this context: before anything else. An error: kernels do not run
+  // there.
   Status enter(void* context);
   // So much, aligned to 256 bytes; good until more is asked for.
   Result<std::byte*> on_device(std::size_t bytes);
@@ -32,8 +34,8 @@ class DeviceScratch {
   };
   Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
 
-  // From now on the stream may use the memory, until it is through with what is in it at is_free(), which then is true. other:
-  // memory beside it that the stream uses, whose owner may go meanwhile.
+  // From now on the stream may use the memory, until it is through with what is in it at is_free(),
+  // which then is true. other: memory beside it that the stream uses, whose owner may go meanwhile.
   void begin_use(void* stream, std::shared_ptr<const void> other = nullptr);
   bool is_free();
   // The stream has been waited for since.

@@ -1,14 +1,14 @@
 #pragma once
-// The blocks of arrays that are in device memory, as kernels take them: elements that lie in one piece. Blocks of several small
-// arrays are brought to one place, and back.
+// The blocks of arrays that are in device memory, as kernels take them: elements that lie in one
+// piece. Blocks of several small arrays are brought to one place, and back.
 
 #include <algorithm>
 #include <span>
 #include <vector>
 
-#include "src/gpu/device_stream.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/superblock.hpp"
+#include "src/gpu/device_stream.hpp"
 
 namespace sparcl::device {
 
@@ -26,7 +26,8 @@ struct BlockSpan {
 
 class DeviceSpans {
  public:
-  static constexpr std::uint64_t kGatheredBlocks = codec::kSuperBlocks;  // at once: some MiB of room
+  static constexpr std::uint64_t kGatheredBlocks =
+      codec::kSuperBlocks;  // at once: some MiB of room
 
   explicit DeviceSpans(const codec::BlockMap& map);
 
@@ -37,10 +38,11 @@ class DeviceSpans {
 
   // The blocks from `block` on that kernels can take at once, most_blocks at most.
   BlockSpan span_at(std::uint64_t block, std::uint64_t most_blocks);
-  // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together where they have to be.
+  // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together
+  // where they have to be.
   BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t most_blocks);
-  // The same, and superblocks (superblock.hpp) that `block` is not inside of are whole: at least one, brought together where it is
-  // of several arrays. most_blocks: a superblock's at least.
+  // The same, and superblocks (superblock.hpp) that `block` is not inside of are whole: at least
+  // one, brought together where it is of several arrays. most_blocks: a superblock's at least.
   BlockSpan span_of_superblocks(std::uint64_t block, std::uint64_t most_blocks);
   // Of a span its first blocks.
   BlockSpan cut(const BlockSpan& span, std::uint64_t end_block) const;
@@ -51,10 +53,13 @@ class DeviceSpans {
     return arrays[span.array] + span.first_element * element_bytes(span.type);
   }
   // Both enqueue, inside the stream's context.
-  Status gather(const BlockSpan& span, std::span<const std::byte* const> arrays, std::byte* to, void* stream);
-  Status scatter(const BlockSpan& span, const std::byte* from, std::span<std::byte* const> arrays, void* stream);
+  Status gather(const BlockSpan& span, std::span<const std::byte* const> arrays, std::byte* to,
+                void* stream);
+  Status scatter(const BlockSpan& span, const std::byte* from, std::span<std::byte* const> arrays,
+                 void* stream);
 
-  // visit(array, byte in it, bytes, byte in the blocks) for each piece of the blocks [first, end) of a run.
+  // visit(array, byte in it, bytes, byte in the blocks) for each piece of the blocks [first, end)
+  // of a run.
   template <class Visit>
   Status for_pieces(std::uint64_t first, std::uint64_t end, const Visit& visit);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Memory that a stream may still use when its call has ended, as the stream is stuck: a kernel before the call's own does not end.
+// Memory that a stream may still use when its call has ended, as the stream is stuck: a kernel
+// before the call's own does not end.
 
 #include <memory>
 #include <optional>
@@ -19,9 +20,12 @@ class LeftMemory {
 
   // So that the next add() allocates nothing.
   void make_room();
-  // It is used until `end` is over; nothing: nobody knows until when. other: memory of others, or nullptr.
-  void add(gpu::DeviceBuffer on_device, gpu::PinnedBuffer pinned, std::shared_ptr<const void> other, std::optional<gpu::DeviceEvent> end);
-  // Gives back what nobody uses any more. As freeing may wait for all of a GPU's streams: all or nothing. True: nothing is left.
+  // It is used until `end` is over; nothing: nobody knows until when. other: memory of others, or
+  // nullptr.
+  void add(gpu::DeviceBuffer on_device, gpu::PinnedBuffer pinned, std::shared_ptr<const void> other,
+           std::optional<gpu::DeviceEvent> end);
+  // Gives back what nobody uses any more. As freeing may wait for all of a GPU's streams: all or
+  // nothing. True: nothing is left.
   bool free_if_over();
 
  private:

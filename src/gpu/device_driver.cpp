@@ -64,7 +64,8 @@ Functions functions_of(void* library) {
 
 const Functions* loaded() {
   static std::atomic<const Functions*> known = nullptr;
-  if (const Functions* functions = known.load(std::memory_order_acquire); functions != nullptr) return functions;
+  if (const Functions* functions = known.load(std::memory_order_acquire); functions != nullptr)
+    return functions;
   static std::atomic<std::uint64_t> looked_at = 0;
   const std::uint64_t count = libraries_loaded();
   if (count == looked_at.load(std::memory_order_relaxed)) return nullptr;

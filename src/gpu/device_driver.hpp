@@ -1,6 +1,7 @@
 #pragma once
-// The CUDA driver's functions, by its own names' meaning: of the driver that the process has loaded, else of none. Numbers and
-// signatures are those of the CUDA Driver API reference; nothing of CUDA is needed to build this.
+// The CUDA driver's functions, by its own names' meaning: of the driver that the process has
+// loaded, else of none. Numbers and signatures are those of the CUDA Driver API reference; nothing
+// of CUDA is needed to build this.
 
 #include <cstddef>
 
@@ -10,10 +11,11 @@ namespace sparcl::gpu::driver {
 
 using Result_t = int;
 using DevicePointer = unsigned long long;
-constexpr Result_t kNotReady = 600;                                                                   // CUDA_ERROR_NOT_READY
-constexpr int kContextOfPointer = 1, kMemoryTypeOfPointer = 2, kIsManaged = 8, kDeviceOfPointer = 9;  // CUpointer_attribute
-constexpr unsigned kTypeDevice = 2;                                                                   // CUmemorytype
-constexpr int kRelaxedCapture = 2;                                                                    // CUstreamCaptureMode
+constexpr Result_t kNotReady = 600;  // CUDA_ERROR_NOT_READY
+constexpr int kContextOfPointer = 1, kMemoryTypeOfPointer = 2, kIsManaged = 8,
+              kDeviceOfPointer = 9;  // CUpointer_attribute
+constexpr unsigned kTypeDevice = 2;  // CUmemorytype
+constexpr int kRelaxedCapture = 2;   // CUstreamCaptureMode
 constexpr unsigned kNonBlockingStream = 1, kEventWithoutTime = 2, kPinnedForAllContexts = 1;
 
 struct Functions {
@@ -23,7 +25,9 @@ struct Functions {
   Result_t (*copy)(DevicePointer to, DevicePointer from, std::size_t bytes, void* stream) = nullptr;
   Result_t (*synchronize)(void* stream) = nullptr;
   Result_t (*error_string)(Result_t error, const char** text) = nullptr;
-  bool can_copy() const { return pointer_attribute && push_context && pop_context && copy && synchronize && error_string; }
+  bool can_copy() const {
+    return pointer_attribute && push_context && pop_context && copy && synchronize && error_string;
+  }
 
   // What stream-ordered calls take beyond that.
   Result_t (*current_context)(void** context) = nullptr;
@@ -43,13 +47,15 @@ struct Functions {
   Result_t (*order_after_event)(void* stream, void* event, unsigned flags) = nullptr;
   Result_t (*context_of_stream)(void* stream, void** context) = nullptr;
   bool has_streams() const {
-    return current_context && current_device && allocate && free && create_stream && destroy_stream && query_stream &&
-           is_capturing && exchange_capture_mode && create_event && record_event && query_event && await_event && destroy_event &&
+    return current_context && current_device && allocate && free && create_stream &&
+           destroy_stream && query_stream && is_capturing && exchange_capture_mode &&
+           create_event && record_event && query_event && await_event && destroy_event &&
            order_after_event && context_of_stream;
   }
 
   // What calls that stage through pinned memory take beyond that.
-  Result_t (*set_bytes)(DevicePointer to, unsigned char value, std::size_t bytes, void* stream) = nullptr;
+  Result_t (*set_bytes)(DevicePointer to, unsigned char value, std::size_t bytes,
+                        void* stream) = nullptr;
   Result_t (*allocate_pinned)(void** pointer, std::size_t bytes, unsigned flags) = nullptr;
   Result_t (*free_pinned)(void* pointer) = nullptr;
   bool can_stage() const { return has_streams() && set_bytes && allocate_pinned && free_pinned; }
@@ -59,12 +65,14 @@ struct Functions {
   Result_t (*uuid)(unsigned char (*id)[16], int device) = nullptr;
 };
 
-// nullptr: the process has loaded no driver, and so has no device memory. It is looked for again where a library came.
+// nullptr: the process has loaded no driver, and so has no device memory. It is looked for again
+// where a library came.
 const Functions* loaded();
 // The functions of a library that dlopen gave.
 Functions functions_of(void* library);
 
 DevicePointer as_device(const void* pointer);
-Status status_of(const Functions& functions, Result_t error, const char* what);  // "CUDA: what: text (CUresult 2)"
+Status status_of(const Functions& functions, Result_t error,
+                 const char* what);  // "CUDA: what: text (CUresult 2)"
 
 }  // namespace sparcl::gpu::driver

@@ -18,7 +18,9 @@ struct Questions {
   Result_t (*name)(char* name, int length, int device) = nullptr;
   Result_t (*memory)(std::size_t* bytes, int device) = nullptr;
   Result_t (*attribute)(int* value, int attribute, int device) = nullptr;
-  bool is_whole() const { return init && driver_version && count && get && name && memory && attribute; }
+  bool is_whole() const {
+    return init && driver_version && count && get && name && memory && attribute;
+  }
 };
 
 template <class Function>
@@ -54,18 +56,23 @@ DeviceEntry describe(const Questions& cuda, int number) {
 
 }  // namespace
 
-std::string driver_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+std::string driver_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 DeviceList list_devices() {
   DeviceList list;
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) {
-    list.why_none = "no NVIDIA driver: libcuda.so.1 cannot be loaded; install the driver, or give the container its GPUs";
+    list.why_none =
+        "no NVIDIA driver: libcuda.so.1 cannot be loaded; install the driver, or give the "
+        "container its GPUs";
     return list;
   }
   const Questions cuda = questions_of(library);
   if (!cuda.is_whole()) {
-    list.why_none = "libcuda.so.1 lacks functions of the CUDA driver: is it a stub? Put the driver's before it";
+    list.why_none =
+        "libcuda.so.1 lacks functions of the CUDA driver: is it a stub? Put the driver's before it";
     return list;
   }
   (void)cuda.driver_version(&list.driver_version);
@@ -76,11 +83,13 @@ DeviceList list_devices() {
   if (error != 0) {
     const char* text = nullptr;
     if (texts.error_string == nullptr || texts.error_string(error, &text) != 0) text = nullptr;
-    list.why_none = fmt::format("the driver finds no GPU: {} (CUresult {})", text != nullptr ? text : "unknown error", error);
+    list.why_none = fmt::format("the driver finds no GPU: {} (CUresult {})",
+                                text != nullptr ? text : "unknown error", error);
     return list;
   }
   for (int number = 0; number < count; ++number) list.devices.push_back(describe(cuda, number));
-  if (list.devices.empty()) list.why_none = "the driver has no GPU (CUDA_VISIBLE_DEVICES may hide them)";
+  if (list.devices.empty())
+    list.why_none = "the driver has no GPU (CUDA_VISIBLE_DEVICES may hide them)";
   return list;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The GPUs of this machine, as the driver tells of them. Loads the driver, if there is one: for programs that say what is there.
+// The GPUs of this machine, as the driver tells of them. Loads the driver, if there is one: for
+// programs that say what is there.
 
 #include <cstdint>
 #include <string>
@@ -14,8 +15,9 @@ struct DeviceEntry {
 };
 
 struct DeviceList {
-  std::string why_none;    // empty: there are some
-  int driver_version = 0;  // the CUDA version that it knows, 1000 * major + 10 * minor; 0: no driver
+  std::string why_none;  // empty: there are some
+  int driver_version =
+      0;  // the CUDA version that it knows, 1000 * major + 10 * minor; 0: no driver
   std::vector<DeviceEntry> devices;
 };
 

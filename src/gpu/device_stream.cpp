@@ -13,7 +13,8 @@ const driver::Functions& cuda() { return *driver::loaded(); }
 
 Status no_driver() {
   return Status(Code::kUnsupported,
-                "CUDA: this process has loaded no driver: choose a GPU by cudaSetDevice before this call (`sparcl info` says "
+                "CUDA: this process has loaded no driver: choose a GPU by cudaSetDevice before "
+                "this call (`sparcl info` says "
                 "whether there is one)");
 }
 
@@ -22,7 +23,8 @@ Status check_driver() {
   if (functions == nullptr) return no_driver();
   if (functions->has_streams()) return Status();
   return Status(Code::kUnsupported,
-                "CUDA: the driver lacks functions that calls in a stream's order take: use one of CUDA 11 or later");
+                "CUDA: the driver lacks functions that calls in a stream's order take: use one of "
+                "CUDA 11 or later");
 }
 
 }  // namespace
@@ -31,9 +33,10 @@ Result<void*> context_of(const void* pointer) {
   const driver::Functions* const functions = driver::loaded();
   if (functions == nullptr) return no_driver();
   void* context = nullptr;
-  SPARCL_RETURN_IF_ERROR(status_of(*functions,
-                                   functions->pointer_attribute(&context, driver::kContextOfPointer, as_device(pointer)),
-                                   "the context of device memory"));
+  SPARCL_RETURN_IF_ERROR(status_of(
+      *functions,
+      functions->pointer_attribute(&context, driver::kContextOfPointer, as_device(pointer)),
+      "the context of device memory"));
   if (context == nullptr) return current_context();
   return context;
 }
@@ -43,15 +46,17 @@ Result<void*> context_for(const void* pointer, void* stream) {
   if (!context.ok() || stream == nullptr || cuda().context_of_stream == nullptr) return context;
   const DeviceScope inside(*context);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().context_of_stream(stream, &*context), "the context of a stream"));
+  SPARCL_RETURN_IF_ERROR(
+      status_of(cuda(), cuda().context_of_stream(stream, &*context), "the context of a stream"));
   return context;
 }
 
 Result<int> device_of(const void* pointer) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   int device = -1;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().pointer_attribute(&device, driver::kDeviceOfPointer, as_device(pointer)),
-                                   "the GPU of device memory"));
+  SPARCL_RETURN_IF_ERROR(status_of(
+      cuda(), cuda().pointer_attribute(&device, driver::kDeviceOfPointer, as_device(pointer)),
+      "the GPU of device memory"));
   return device;
 }
 
@@ -75,14 +80,16 @@ Result<void*> current_context() {
   SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().current_context(&context), "this thread's GPU"));
   if (context == nullptr) {
     return Status(Code::kInvalidUsage,
-                  "CUDA: this thread has no GPU yet: choose it by cudaSetDevice, and allocate something there, before this call");
+                  "CUDA: this thread has no GPU yet: choose it by cudaSetDevice, and allocate "
+                  "something there, before this call");
   }
   return context;
 }
 
 DeviceScope::DeviceScope(void* context) {
   const driver::Functions& functions = cuda();
-  status_ = status_of(functions, functions.push_context(context), "entering the context of device memory");
+  status_ = status_of(functions, functions.push_context(context),
+                      "entering the context of device memory");
   if (!status_.ok() || functions.exchange_capture_mode == nullptr) return;
   capture_mode_ = driver::kRelaxedCapture;
   has_mode_ = functions.exchange_capture_mode(&capture_mode_) == 0;
@@ -99,9 +106,11 @@ Result<DeviceRoom> device_room(void* context) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  if (cuda().memory_left == nullptr) return Status(Code::kUnsupported, "CUDA: the driver does not tell how much memory is free");
+  if (cuda().memory_left == nullptr)
+    return Status(Code::kUnsupported, "CUDA: the driver does not tell how much memory is free");
   DeviceRoom room;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().memory_left(&room.free_bytes, &room.total_bytes), "asking for free memory"));
+  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().memory_left(&room.free_bytes, &room.total_bytes),
+                                   "asking for free memory"));
   return room;
 }
 
@@ -110,7 +119,8 @@ Result<DeviceBuffer> DeviceBuffer::allocate(void* context, std::size_t bytes) {
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   driver::DevicePointer pointer = 0;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().allocate(&pointer, bytes), "allocating device memory"));
+  SPARCL_RETURN_IF_ERROR(
+      status_of(cuda(), cuda().allocate(&pointer, bytes), "allocating device memory"));
   DeviceBuffer made;
   made.context_ = context;
   made.data_ = reinterpret_cast<void*>(pointer);
@@ -129,7 +139,8 @@ Result<DeviceStream> DeviceStream::create(void* context) {
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   DeviceStream made;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().create_stream(&made.stream_, driver::kNonBlockingStream), "making a stream"));
+  SPARCL_RETURN_IF_ERROR(status_of(
+      cuda(), cuda().create_stream(&made.stream_, driver::kNonBlockingStream), "making a stream"));
   made.context_ = context;
   return made;
 }
@@ -143,9 +154,11 @@ DeviceStream::~DeviceStream() {
 Result<DeviceEvent> DeviceEvent::record(void* context, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   DeviceEvent made;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().create_event(&made.event_, driver::kEventWithoutTime), "making an event"));
+  SPARCL_RETURN_IF_ERROR(status_of(
+      cuda(), cuda().create_event(&made.event_, driver::kEventWithoutTime), "making an event"));
   made.context_ = context;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().record_event(made.event_, stream), "recording an event"));
+  SPARCL_RETURN_IF_ERROR(
+      status_of(cuda(), cuda().record_event(made.event_, stream), "recording an event"));
   return made;
 }
 
@@ -176,7 +189,8 @@ Status DeviceEvent::wait() const {
 
 Status DeviceEvent::order(void* stream) const {
   if (event_ == nullptr) return Status();
-  return status_of(cuda(), cuda().order_after_event(stream, event_, 0), "ordering a stream behind an event");
+  return status_of(cuda(), cuda().order_after_event(stream, event_, 0),
+                   "ordering a stream behind an event");
 }
 
 Result<PinnedBuffer> PinnedBuffer::allocate(void* context, std::size_t bytes) {
@@ -185,7 +199,8 @@ Result<PinnedBuffer> PinnedBuffer::allocate(void* context, std::size_t bytes) {
   SPARCL_RETURN_IF_ERROR(inside.status());
   void* pointer = nullptr;
   SPARCL_RETURN_IF_ERROR(
-      status_of(cuda(), cuda().allocate_pinned(&pointer, bytes, driver::kPinnedForAllContexts), "allocating pinned memory"));
+      status_of(cuda(), cuda().allocate_pinned(&pointer, bytes, driver::kPinnedForAllContexts),
+                "allocating pinned memory"));
   PinnedBuffer made;
   made.context_ = context;
   made.data_ = static_cast<std::byte*>(pointer);
@@ -211,7 +226,8 @@ Status do_beside_streams(void* context, std::size_t bytes, const Enqueue& enqueu
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   void* stream = nullptr;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().create_stream(&stream, driver::kNonBlockingStream), "making a stream"));
+  SPARCL_RETURN_IF_ERROR(status_of(
+      cuda(), cuda().create_stream(&stream, driver::kNonBlockingStream), "making a stream"));
   Status done = enqueue(stream);
   if (done.ok()) done = wait_for(stream);
   (void)cuda().destroy_stream(stream);
@@ -221,25 +237,31 @@ Status do_beside_streams(void* context, std::size_t bytes, const Enqueue& enqueu
 }  // namespace
 
 Status upload(void* context, void* to, const void* from, std::size_t bytes) {
-  return do_beside_streams(context, bytes, [=](void* stream) { return enqueue_copy(to, from, bytes, stream); });
+  return do_beside_streams(context, bytes,
+                           [=](void* stream) { return enqueue_copy(to, from, bytes, stream); });
 }
 
-Status download(void* context, void* to, const void* from, std::size_t bytes) { return upload(context, to, from, bytes); }
+Status download(void* context, void* to, const void* from, std::size_t bytes) {
+  return upload(context, to, from, bytes);
+}
 
 Status clear_memory(void* context, void* to, std::size_t bytes) {
-  return do_beside_streams(context, bytes, [=](void* stream) { return enqueue_zeros(to, bytes, stream); });
+  return do_beside_streams(context, bytes,
+                           [=](void* stream) { return enqueue_zeros(to, bytes, stream); });
 }
 
 Status enqueue_copy(void* to, const void* from, std::size_t bytes, void* stream) {
   if (bytes == 0) return Status();
   SPARCL_RETURN_IF_ERROR(check_driver());
-  return status_of(cuda(), cuda().copy(as_device(to), as_device(from), bytes, stream), "a copy of device memory");
+  return status_of(cuda(), cuda().copy(as_device(to), as_device(from), bytes, stream),
+                   "a copy of device memory");
 }
 
 Status enqueue_zeros(void* to, std::size_t bytes, void* stream) {
   if (bytes == 0) return Status();
   SPARCL_RETURN_IF_ERROR(check_driver());
-  return status_of(cuda(), cuda().set_bytes(as_device(to), 0, bytes, stream), "clearing device memory");
+  return status_of(cuda(), cuda().set_bytes(as_device(to), 0, bytes, stream),
+                   "clearing device memory");
 }
 
 Status wait_for(void* stream) {
@@ -251,7 +273,8 @@ Result<bool> is_capturing(void* stream) {
   SPARCL_RETURN_IF_ERROR(check_driver());
   constexpr int kNotCapturing = 0;
   int status = kNotCapturing;
-  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().is_capturing(stream, &status), "whether a stream is being captured"));
+  SPARCL_RETURN_IF_ERROR(status_of(cuda(), cuda().is_capturing(stream, &status),
+                                   "whether a stream is being captured"));
   return status != kNotCapturing;
 }
 

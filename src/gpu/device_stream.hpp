@@ -1,6 +1,7 @@
 #pragma once
-// What calls in a stream's order take of a GPU: its context, memory, events, and whether a stream is being captured into a graph.
-// By the driver that the process has loaded (device_memory.hpp); where it has none, errors say so.
+// What calls in a stream's order take of a GPU: its context, memory, events, and whether a stream
+// is being captured into a graph. By the driver that the process has loaded (device_memory.hpp);
+// where it has none, errors say so.
 
 #include <array>
 #include <cstddef>
@@ -10,10 +11,12 @@
 
 namespace sparcl::gpu {
 
-// The context of device memory (of a pool's, which has none: the thread's); and that of this thread's GPU.
+// The context of device memory (of a pool's, which has none: the thread's); and that of this
+// thread's GPU.
 Result<void*> context_of(const void* pointer);
 Result<void*> current_context();
-// Where what a stream is to do with device memory is enqueued: in the context of the stream; of a default stream in the memory's.
+// Where what a stream is to do with device memory is enqueued: in the context of the stream; of a
+// default stream in the memory's.
 Result<void*> context_for(const void* pointer, void* stream);
 // The number of the GPU.
 Result<int> device_of(const void* pointer);
@@ -22,7 +25,8 @@ Result<int> current_device();
 using DeviceUuid = std::array<unsigned char, 16>;
 DeviceUuid current_device_uuid();
 
-// Inside a context while it lives. What is done there may be done while some stream is being captured.
+// Inside a context while it lives. What is done there may be done while some stream is being
+// captured.
 class DeviceScope {
  public:
   explicit DeviceScope(void* context);
@@ -93,7 +97,8 @@ class DeviceEvent {
   DeviceEvent() = default;
   // Behind what the stream holds now. Inside the stream's context.
   static Result<DeviceEvent> record(void* context, void* stream);
-  // The mark is behind what the stream holds now, and takes no memory for it. Of an error the mark is where it was.
+  // The mark is behind what the stream holds now, and takes no memory for it. Of an error the mark
+  // is where it was.
   Status move_to_end(void* stream);
   DeviceEvent(DeviceEvent&& other) noexcept { swap(other); }
   DeviceEvent& operator=(DeviceEvent&& other) noexcept {
@@ -116,7 +121,8 @@ class DeviceEvent {
   void* event_ = nullptr;
 };
 
-// Memory of the host that streams copy to and from without a detour. Not to go while something enqueued uses it.
+// Memory of the host that streams copy to and from without a detour. Not to go while something
+// enqueued uses it.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -157,7 +163,8 @@ Status upload(void* context, void* to, const void* from, std::size_t bytes);
 Status download(void* context, void* to, const void* from, std::size_t bytes);
 Status clear_memory(void* context, void* to, std::size_t bytes);
 
-// All inside the stream's context. Copies are between device memory and either kind; waits are for good.
+// All inside the stream's context. Copies are between device memory and either kind; waits are for
+// good.
 Status enqueue_copy(void* to, const void* from, std::size_t bytes, void* stream);
 Status enqueue_zeros(void* to, std::size_t bytes, void* stream);
 Status wait_for(void* stream);

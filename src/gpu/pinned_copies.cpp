@@ -9,8 +9,9 @@
 namespace sparcl::gpu {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{4} << 20;  // heuristic: the link's speed, and little to wait for at both ends
-constexpr std::size_t kLeastBytes = 2 * kChunkBytes;       // of an array, else nothing overlaps
+constexpr std::size_t kChunkBytes =
+    std::size_t{4} << 20;  // heuristic: the link's speed, and little to wait for at both ends
+constexpr std::size_t kLeastBytes = 2 * kChunkBytes;  // of an array, else nothing overlaps
 
 // Chunks of one copy, in turn through two halves of the memory.
 class Chunks {
@@ -52,33 +53,35 @@ Result<void*> PinnedCopies::prepare(const void* device, std::size_t bytes, void*
 }
 
 Status PinnedCopies::to_host(void* host, const void* device, std::size_t bytes, void* stream) {
-  const Result<void*> context = prepare(device, bytes, stream);
-  if (!context.ok()) return context.status();
-  if (*context == nullptr) return copy_device_memory(host, device, bytes, stream);
-  const DeviceScope inside(*context);
+  SPARCL_ASSIGN_OR_RETURN(void* const context, prepare(device, bytes, stream));
+  if (context == nullptr) return copy_device_memory(host, device, bytes, stream);
+  const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Chunks chunks(*context, memory_.data(), bytes, stream);
+  Chunks chunks(context, memory_.data(), bytes, stream);
   for (std::size_t i = 0; i <= chunks.count(); ++i) {
     if (i < chunks.count())
-      SPARCL_RETURN_IF_ERROR(chunks.enqueue(i, chunks.half(i), static_cast<const std::byte*>(device) + chunks.begin(i)));
+      SPARCL_RETURN_IF_ERROR(chunks.enqueue(
+          i, chunks.half(i), static_cast<const std::byte*>(device) + chunks.begin(i)));
     if (i == 0) continue;
     SPARCL_RETURN_IF_ERROR(chunks.wait(i - 1));
-    std::memcpy(static_cast<std::byte*>(host) + chunks.begin(i - 1), chunks.half(i - 1), chunks.size(i - 1));
+    std::memcpy(static_cast<std::byte*>(host) + chunks.begin(i - 1), chunks.half(i - 1),
+                chunks.size(i - 1));
   }
   return Status();
 }
 
 Status PinnedCopies::to_device(void* device, const void* host, std::size_t bytes, void* stream) {
-  const Result<void*> context = prepare(device, bytes, stream);
-  if (!context.ok()) return context.status();
-  if (*context == nullptr) return copy_device_memory(device, host, bytes, stream);
-  const DeviceScope inside(*context);
+  SPARCL_ASSIGN_OR_RETURN(void* const context, prepare(device, bytes, stream));
+  if (context == nullptr) return copy_device_memory(device, host, bytes, stream);
+  const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  Chunks chunks(*context, memory_.data(), bytes, stream);
+  Chunks chunks(context, memory_.data(), bytes, stream);
   for (std::size_t i = 0; i < chunks.count(); ++i) {
     SPARCL_RETURN_IF_ERROR(chunks.wait(i));  // for the chunk that was in this half
-    std::memcpy(chunks.half(i), static_cast<const std::byte*>(host) + chunks.begin(i), chunks.size(i));
-    SPARCL_RETURN_IF_ERROR(chunks.enqueue(i, static_cast<std::byte*>(device) + chunks.begin(i), chunks.half(i)));
+    std::memcpy(chunks.half(i), static_cast<const std::byte*>(host) + chunks.begin(i),
+                chunks.size(i));
+    SPARCL_RETURN_IF_ERROR(
+        chunks.enqueue(i, static_cast<std::byte*>(device) + chunks.begin(i), chunks.half(i)));
   }
   SPARCL_RETURN_IF_ERROR(chunks.wait(0));
   return chunks.wait(1);

@@ -23,7 +23,8 @@ struct Attachment {
 std::vector<std::byte> serialise(const Attachment& attachment);
 
 // For hostile bytes. max_entries: of the layout's change (parse_layout_change()).
-Result<Attachment> parse_attachment(std::span<const std::byte> bytes, std::uint64_t max_entries = UINT64_MAX);
+Result<Attachment> parse_attachment(std::span<const std::byte> bytes,
+                                    std::uint64_t max_entries = UINT64_MAX);
 
 // Those of updates in a row as one, without their bases; errors as of compose_layout_changes().
 Result<Attachment> compose_attachments(Attachment first, Attachment second);

@@ -6,9 +6,12 @@
 
 namespace sparcl::model {
 
-BlockSums::BlockSums(const codec::BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash,
-                     const kernels::KernelSet& kernels)
-    : map_(map), arrays_(arrays.begin(), arrays.end()), schema_hash_(schema_hash), kernels_(kernels) {
+BlockSums::BlockSums(const codec::BlockMap& map, std::span<const std::byte* const> arrays,
+                     const Hash128& schema_hash, const kernels::KernelSet& kernels)
+    : map_(map),
+      arrays_(arrays.begin(), arrays.end()),
+      schema_hash_(schema_hash),
+      kernels_(kernels) {
   sums_.reserve(map.block_count() + 1);
   restart();
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The state hashes of all blocks of a state, made step by step: as a sweep beside other work (is what is held still what the last
-// update led to?), and as the leaves of a search for the blocks in which two states differ (bisect.hpp).
+// The state hashes of all blocks of a state, made step by step: as a sweep beside other work (is
+// what is held still what the last update led to?), and as the leaves of a search for the blocks in
+// which two states differ (bisect.hpp).
 
 #include <cstdint>
 #include <span>
@@ -15,10 +16,11 @@ namespace sparcl::model {
 class BlockSums {
  public:
   // map and arrays outlive it. 16 bytes of memory a block of 65,536 elements.
-  BlockSums(const codec::BlockMap& map, std::span<const std::byte* const> arrays, const Hash128& schema_hash,
-            const kernels::KernelSet& kernels = kernels::cpu_kernels());
+  BlockSums(const codec::BlockMap& map, std::span<const std::byte* const> arrays,
+            const Hash128& schema_hash, const kernels::KernelSet& kernels = kernels::cpu_kernels());
 
-  // Hashes up to `blocks` more. True when all are in. What is written to the arrays between two steps counts where it lies ahead.
+  // Hashes up to `blocks` more. True when all are in. What is written to the arrays between two
+  // steps counts where it lies ahead.
   bool step(std::uint64_t blocks);
   bool finished() const { return next_block() == block_count(); }
   // Forgets all: the arrays have changed.
@@ -28,7 +30,9 @@ class BlockSums {
   std::uint64_t next_block() const { return sums_.size() - 1; }
 
   // Of blocks [first, first + count), all of them hashed already.
-  Hash128 of(std::uint64_t first, std::uint64_t count) const { return sums_[first + count] - sums_[first]; }
+  Hash128 of(std::uint64_t first, std::uint64_t count) const {
+    return sums_[first + count] - sums_[first];
+  }
   // When finished: that of codec::state_hash.
   Hash128 state_hash() const { return schema_hash_ + sums_.back(); }
   const Hash128& schema_hash() const { return schema_hash_; }
@@ -38,7 +42,8 @@ class BlockSums {
   std::vector<const std::byte*> arrays_;
   Hash128 schema_hash_;
   const kernels::KernelSet& kernels_;
-  std::vector<Hash128> sums_;  // over the blocks before each; so that those of any range are a difference
+  std::vector<Hash128>
+      sums_;  // over the blocks before each; so that those of any range are a difference
   std::vector<codec::Piece> pieces_;
   std::vector<std::byte> scratch_;
 };

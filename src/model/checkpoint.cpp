@@ -35,47 +35,59 @@ Result<std::string> read_header(const FileReader& file) {
   const std::string& path = file.path();
   if (file.byte_count() < kHeaderLengthBytes) {
     return corrupt_file(
-        path, fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut", file.byte_count()));
+        path,
+        fmt::format("{} bytes are too few for the header's length: no safetensors file, or cut",
+                    file.byte_count()));
   }
   std::byte first[kHeaderLengthBytes];
   SPARCL_RETURN_IF_ERROR(file.read(0, first));
-  if (load_le<std::uint32_t>(first) == codec::kMagic) return corrupt_file(path, "it is a delta, where a checkpoint is expected");
+  if (load_le<std::uint32_t>(first) == codec::kMagic)
+    return corrupt_file(path, "it is a delta, where a checkpoint is expected");
   const auto length = load_le<std::uint64_t>(first);
   if (length > kMaxHeaderBytes) {
     return corrupt_file(
-        path, fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?", length, kMaxHeaderBytes));
+        path,
+        fmt::format("the header's length is {}, the format allows {} bytes: no safetensors file?",
+                    length, kMaxHeaderBytes));
   }
   if (length > file.byte_count() - kHeaderLengthBytes) {
-    return corrupt_file(path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut", length,
-                                          file.byte_count() - kHeaderLengthBytes));
+    return corrupt_file(
+        path, fmt::format("the header's length is {}, but only {} bytes follow it: the file is cut",
+                          length, file.byte_count() - kHeaderLengthBytes));
   }
   return read_text(file, kHeaderLengthBytes, length);
 }
 
-// Where shard `name` of `folder` really lies. Names are plain (file_layout.cpp); a symbolic link is its owner's wish: model caches
-// are full of them.
+// Where shard `name` of `folder` really lies. Names are plain (file_layout.cpp); a symbolic link is
+// its owner's wish: model caches are full of them.
 Result<std::string> shard_path(const std::string& folder, const std::string& name) {
   std::error_code error;
   const fs::path real = fs::canonical(fs::path(folder) / name, error);
-  if (error) return Status(Code::kSystemError, fmt::format("{}: shard {}: {}", folder, in_quotes(name), error.message()));
+  if (error)
+    return Status(Code::kSystemError,
+                  fmt::format("{}: shard {}: {}", folder, in_quotes(name), error.message()));
   return real.string();
 }
 
 // The names in `folder` that end in `suffix`, sorted.
-Result<std::vector<std::string>> names_with_suffix(const std::string& folder, std::string_view suffix) {
+Result<std::vector<std::string>> names_with_suffix(const std::string& folder,
+                                                   std::string_view suffix) {
   Result<std::vector<std::string>> names = names_in_folder(folder);
-  if (names.ok()) std::erase_if(*names, [&](const std::string& name) { return !name.ends_with(suffix); });
+  if (names.ok())
+    std::erase_if(*names, [&](const std::string& name) { return !name.ends_with(suffix); });
   return names;
 }
 
 // The folder's index file, or "" if it has none.
 Result<std::string> find_index(const std::string& folder) {
-  const Result<std::vector<std::string>> names = names_with_suffix(folder, kIndexSuffix);
-  if (!names.ok()) return names.status();
-  if (names->size() <= 1) return names->empty() ? std::string() : names->front();
-  if (std::find(names->begin(), names->end(), kUsualIndex) != names->end()) return std::string(kUsualIndex);
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                          names_with_suffix(folder, kIndexSuffix));
+  if (names.size() <= 1) return names.empty() ? std::string() : names.front();
+  if (std::find(names.begin(), names.end(), kUsualIndex) != names.end())
+    return std::string(kUsualIndex);
   return Status(Code::kInvalidArgument,
-                fmt::format("{}: several indexes ({}): leave one, or name it {}", folder, fmt::join(*names, ", "), kUsualIndex));
+                fmt::format("{}: several indexes ({}): leave one, or name it {}", folder,
+                            fmt::join(names, ", "), kUsualIndex));
 }
 
 }  // namespace
@@ -85,7 +97,8 @@ Result<Checkpoint> Checkpoint::open_unread(const std::string& path) {
   checkpoint.path_ = path;
   std::error_code error;
   checkpoint.layout_.is_folder = fs::is_directory(path, error);
-  SPARCL_RETURN_IF_ERROR(checkpoint.layout_.is_folder ? checkpoint.open_folder() : checkpoint.add_file(path, ""));
+  SPARCL_RETURN_IF_ERROR(checkpoint.layout_.is_folder ? checkpoint.open_folder()
+                                                      : checkpoint.add_file(path, ""));
   return checkpoint;
 }
 
@@ -98,23 +111,26 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
 Status Checkpoint::add_file(const std::string& path, const std::string& name) {
   Result<FileReader> file = FileReader::open(path);
   if (!file.ok()) return file.status();
-  Result<std::string> text = read_header(*file);
-  if (!text.ok()) return text.status();
-  Result<Header> header = parse_header(*text);
+  SPARCL_ASSIGN_OR_RETURN(std::string text, read_header(*file));
+  Result<Header> header = parse_header(text);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
-  const std::uint64_t begin = kHeaderLengthBytes + text->size(), held_bytes = file->byte_count() - begin;
+  const std::uint64_t begin = kHeaderLengthBytes + text.size(),
+                      held_bytes = file->byte_count() - begin;
   if (header->data_bytes != held_bytes) {
-    return corrupt_file(path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}", header->data_bytes,
-                                          held_bytes, header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
+    return corrupt_file(
+        path, fmt::format("the tensors need {} bytes, but {} follow the header: the file is {}",
+                          header->data_bytes, held_bytes,
+                          header->data_bytes > held_bytes ? "cut" : "longer than it should be"));
   }
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
-    const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
+    const std::uint64_t end =
+        i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
     places_.push_back(begin + header->offsets[i]);
     sizes_.push_back(end - header->offsets[i]);
     file_of_.push_back(layout_.files.size());
     schema_.push_back(std::move(header->tensors[i]));
   }
-  layout_.files.push_back({name, std::move(*text)});
+  layout_.files.push_back({name, std::move(text)});
   metadata_.push_back(std::move(header->metadata));
   readers_.push_back(std::move(*file));
   return {};
@@ -128,7 +144,8 @@ Status Checkpoint::load() {
     offsets.push_back(bytes);
     bytes += (size + kAlignment - 1) / kAlignment * kAlignment;
   }
-  Result<ZeroMemory> memory = ZeroMemory::allocate(bytes + 1, "the tensors");  // + 1: an empty tensor has an address, too
+  Result<ZeroMemory> memory =
+      ZeroMemory::allocate(bytes + 1, "the tensors");  // + 1: an empty tensor has an address, too
   if (!memory.ok()) return memory.status().with_prefix(path_ + ": ");
   memory_.emplace(std::move(*memory));
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -139,36 +156,36 @@ Status Checkpoint::load() {
 }
 
 Status Checkpoint::open_folder() {
-  const Result<std::string> index_name = find_index(path_);
-  if (!index_name.ok()) return index_name.status();
-  layout_.index_name = *index_name;
+  SPARCL_ASSIGN_OR_RETURN(const std::string index_name, find_index(path_));
+  layout_.index_name = index_name;
 
   Result<std::vector<std::string>> names = names_with_suffix(path_, kShardSuffix);
   if (!layout_.index_name.empty()) {
-    const Result<std::string> index_path = shard_path(path_, layout_.index_name);
-    if (!index_path.ok()) return index_path.status();
-    const Result<FileReader> file = FileReader::open(*index_path);
-    if (!file.ok()) return file.status();
-    if (file->byte_count() > kMaxHeaderBytes)
-      return corrupt_file(*index_path, fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
-    Result<std::string> text = read_text(*file, 0, file->byte_count());
-    if (!text.ok()) return text.status();
-    layout_.index = std::move(*text);
+    SPARCL_ASSIGN_OR_RETURN(const std::string index_path, shard_path(path_, layout_.index_name));
+    SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(index_path));
+    if (file.byte_count() > kMaxHeaderBytes)
+      return corrupt_file(index_path,
+                          fmt::format("an index of more than {} bytes", kMaxHeaderBytes));
+    SPARCL_ASSIGN_OR_RETURN(std::string text, read_text(file, 0, file.byte_count()));
+    layout_.index = std::move(text);
     Result<ShardIndex> index = parse_shard_index(layout_.index);
-    if (!index.ok()) return index.status().with_prefix(*index_path + ": ");
-    if (names.ok()) std::ranges::set_difference(*names, index->files, std::back_inserter(stray_shards_));
+    if (!index.ok()) return index.status().with_prefix(index_path + ": ");
+    if (names.ok())
+      std::ranges::set_difference(*names, index->files, std::back_inserter(stray_shards_));
     names = std::move(index->files);
   }
   if (!names.ok()) return names.status();
-  if (names->empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no *{} file in this folder", path_, kShardSuffix));
+  if (names->empty())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: no *{} file in this folder", path_, kShardSuffix));
 
   for (const std::string& name : *names) {
     SPARCL_RETURN_IF_ERROR(check_shard_name(name).with_prefix(path_ + ": "));
-    const Result<std::string> path = shard_path(path_, name);
-    if (!path.ok()) return path.status();
-    SPARCL_RETURN_IF_ERROR(add_file(*path, name));
+    SPARCL_ASSIGN_OR_RETURN(const std::string path, shard_path(path_, name));
+    SPARCL_RETURN_IF_ERROR(add_file(path, name));
   }
-  if (const Status status = validate(schema_); !status.ok()) return corrupt_file(path_, status.message());
+  if (const Status status = validate(schema_); !status.ok())
+    return corrupt_file(path_, status.message());
   return check_index(layout_, schema_, file_of_).with_prefix(path_ + "/");
 }
 
@@ -181,6 +198,8 @@ Status Checkpoint::check_unchanged() const {
   return {};
 }
 
-std::uint64_t Checkpoint::byte_count() const { return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0}); }
+std::uint64_t Checkpoint::byte_count() const {
+  return std::accumulate(sizes_.begin(), sizes_.end(), std::uint64_t{0});
+}
 
 }  // namespace sparcl::model

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "src/base/files/file_reader.hpp"
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/base/files/file_reader.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/zero_memory.hpp"
 
@@ -18,10 +18,12 @@ namespace sparcl::model {
 
 class Checkpoint {
  public:
-  // PATH is a .safetensors file or a folder. A folder's shards are those that its *.safetensors.index.json names (all of whose
-  // tensors must be where it says), else all *.safetensors in it, in the order of their names. Files are hostile: a shard whose
-  // name leads out of the folder is refused before it is opened; a symbolic link is its owner's wish, and followed. All tensors are
-  // read into private memory. No file is ever mapped: one that another program cuts would end this process.
+  // PATH is a .safetensors file or a folder. A folder's shards are those that its
+  // *.safetensors.index.json names (all of whose tensors must be where it says), else all
+  // *.safetensors in it, in the order of their names. Files are hostile: a shard whose name leads
+  // out of the folder is refused before it is opened; a symbolic link is its owner's wish, and
+  // followed. All tensors are read into private memory. No file is ever mapped: one that another
+  // program cuts would end this process.
   static Result<Checkpoint> open(const std::string& path);
   // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
   static Result<Checkpoint> open_unread(const std::string& path);
@@ -30,22 +32,33 @@ class Checkpoint {
   const Layout& layout() const { return layout_; }
   const Schema& schema() const { return schema_; }  // file by file, each in the order of its data
 
-  // From the file: bytes of the tensor from byte `at` on, or all of them. Corrupt, SystemError: they cannot be had (FileReader).
+  // From the file: bytes of the tensor from byte `at` on, or all of them. Corrupt, SystemError:
+  // they cannot be had (FileReader).
   Status read(std::size_t tensor, std::uint64_t at, std::span<std::byte> into) const;
-  Status read(std::size_t tensor, std::byte* into) const { return read(tensor, 0, {into, sizes_[tensor]}); }
-  // Corrupt: another program has written to a file since it was opened, so that what was read may be of two versions.
+  Status read(std::size_t tensor, std::byte* into) const {
+    return read(tensor, 0, {into, sizes_[tensor]});
+  }
+  // Corrupt: another program has written to a file since it was opened, so that what was read may
+  // be of two versions.
   Status check_unchanged() const;
 
   // Of one whose tensors are in memory.
-  std::span<const std::byte> bytes(std::size_t tensor) const { return {pointers_[tensor], sizes_[tensor]}; }
-  std::span<const std::byte* const> pointers() const { return {pointers_.data(), pointers_.size()}; }
+  std::span<const std::byte> bytes(std::size_t tensor) const {
+    return {pointers_[tensor], sizes_[tensor]};
+  }
+  std::span<const std::byte* const> pointers() const {
+    return {pointers_.data(), pointers_.size()};
+  }
   std::span<std::byte* const> mutable_pointers() { return pointers_; }
 
-  std::size_t file_of(std::size_t tensor) const { return file_of_[tensor]; }  // position in layout().files
+  std::size_t file_of(std::size_t tensor) const {
+    return file_of_[tensor];
+  }  // position in layout().files
   const Metadata& metadata(std::size_t file) const { return metadata_[file]; }
   std::uint64_t byte_count() const;  // of all tensors
   std::uint64_t byte_count(std::size_t tensor) const { return sizes_[tensor]; }
-  // Files of the folder that are named like shards, and that its index does not name: they are no part of it. Sorted.
+  // Files of the folder that are named like shards, and that its index does not name: they are no
+  // part of it. Sorted.
   const std::vector<std::string>& stray_shards() const { return stray_shards_; }
 
  private:

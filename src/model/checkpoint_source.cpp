@@ -4,7 +4,8 @@
 
 namespace sparcl::model {
 
-void CheckpointSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void CheckpointSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+                            std::byte* out) const {
   const std::size_t width = element_bytes(checkpoint_.schema()[array].datatype);
   Status status = checkpoint_.read(array, first * width, {out, count * width});
   if (status.ok()) return;

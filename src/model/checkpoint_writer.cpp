@@ -12,13 +12,16 @@
 namespace sparcl::model {
 namespace {
 
-// Header and tensors of one file, which is to be committed; takes its tensors from the front of `tensors`.
-Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout, std::span<const std::byte* const>& tensors) {
+// Header and tensors of one file, which is to be committed; takes its tensors from the front of
+// `tensors`.
+Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
+                              std::span<const std::byte* const>& tensors) {
   const Result<Header> header = parse_header(layout.header);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   if (tensors.size() < header->tensors.size()) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("{}: {} tensors to write, but the header has {}", path, tensors.size(), header->tensors.size()));
+                  fmt::format("{}: {} tensors to write, but the header has {}", path,
+                              tensors.size(), header->tensors.size()));
   }
   Result<AtomicFile> file = AtomicFile::create(path);
   if (!file.ok()) return file.status();
@@ -28,7 +31,8 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
   SPARCL_RETURN_IF_ERROR(file->write(length));
   SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(layout.header))));
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
-    const std::uint64_t end = i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
+    const std::uint64_t end =
+        i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
     SPARCL_RETURN_IF_ERROR(file->write({tensors[i], end - header->offsets[i]}));
   }
   tensors = tensors.subspan(header->tensors.size());
@@ -36,55 +40,59 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
 }
 
 Status write_in_new_folder(const std::string& path, std::span<const std::byte> bytes) {
-  Result<AtomicFile> file = AtomicFile::create(path);
-  if (!file.ok()) return file.status();
-  SPARCL_RETURN_IF_ERROR(file->write(bytes));
-  return file->commit_in_new_folder();
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  SPARCL_RETURN_IF_ERROR(file.write(bytes));
+  return file.commit_in_new_folder();
 }
 
-Status write_folder(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
-                    const Layout* replaced, std::span<const SideFile> side_files) {
-  Result<OutputFolder> folder = OutputFolder::create(path, layout, replaced);
-  if (!folder.ok()) return folder.status();
+Status write_folder(const std::string& path, const Layout& layout,
+                    std::span<const std::byte* const> tensors, const Layout* replaced,
+                    std::span<const SideFile> side_files) {
+  SPARCL_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::create(path, layout, replaced));
   for (const FileLayout& file : layout.files) {
     SPARCL_RETURN_IF_ERROR(check_file_name(file.name));
-    Result<AtomicFile> written = write_file(folder->inside(file.name), file, tensors);
-    if (!written.ok()) return written.status();
-    SPARCL_RETURN_IF_ERROR(written->commit_in_new_folder());
+    SPARCL_ASSIGN_OR_RETURN(AtomicFile written,
+                            write_file(folder.inside(file.name), file, tensors));
+    SPARCL_RETURN_IF_ERROR(written.commit_in_new_folder());
   }
   if (!layout.index_name.empty()) {
     SPARCL_RETURN_IF_ERROR(check_file_name(layout.index_name));
-    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder->inside(layout.index_name), std::as_bytes(std::span(layout.index))));
+    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder.inside(layout.index_name),
+                                               std::as_bytes(std::span(layout.index))));
   }
   for (const SideFile& file : side_files) {
     if (!is_side_file(file.name)) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("{}: {} is no name for a file beside the shards", path, in_quotes(file.name)));
+                    fmt::format("{}: {} is no name for a file beside the shards", path,
+                                in_quotes(file.name)));
     }
-    SPARCL_RETURN_IF_ERROR(folder->make_room_for(file.name));
-    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder->inside(file.name), file.content));
+    SPARCL_RETURN_IF_ERROR(folder.make_room_for(file.name));
+    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder.inside(file.name), file.content));
   }
-  return folder->commit();
+  return folder.commit();
 }
 
 }  // namespace
 
-Status write_checkpoint(const std::string& path, const Layout& layout, std::span<const std::byte* const> tensors,
-                        const Layout* replaced, std::span<const SideFile> side_files) {
+Status write_checkpoint(const std::string& path, const Layout& layout,
+                        std::span<const std::byte* const> tensors, const Layout* replaced,
+                        std::span<const SideFile> side_files) {
   if (layout.is_folder) return write_folder(path, layout, tensors, replaced, side_files);
   if (layout.files.size() != 1) {
-    return Status(Code::kInvalidArgument, fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
   }
   Result<AtomicFile> written = write_file(path, layout.files.front(), tensors);
   return written.ok() ? written->commit() : written.status();
 }
 
-Status write_safetensors(const std::string& path, const Schema& schema, std::span<const std::byte* const> tensors,
-                         const Metadata& metadata) {
+Status write_safetensors(const std::string& path, const Schema& schema,
+                         std::span<const std::byte* const> tensors, const Metadata& metadata) {
   SPARCL_RETURN_IF_ERROR(validate(schema).with_prefix(path + ": "));
   for (const auto& [key, value] : metadata) {
     if (is_utf8(key) && is_utf8(value)) continue;
-    return Status(Code::kInvalidArgument, fmt::format("{}: metadata {} is not valid UTF-8", path, in_quotes(key)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: metadata {} is not valid UTF-8", path, in_quotes(key)));
   }
   return write_checkpoint(path, single_file_layout(schema, metadata), tensors);
 }

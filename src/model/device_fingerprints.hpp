@@ -1,5 +1,6 @@
 #pragma once
-// Hashes of tensors in device memory, made there: whether they hold what they held is known for 16 bytes each.
+// Hashes of tensors in device memory, made there: whether they hold what they held is known for 16
+// bytes each.
 
 #include <vector>
 
@@ -11,10 +12,12 @@
 
 namespace sparcl::model {
 
-// One an array of the map, of what they hold behind what the stream holds; of those that are nullptr, nothing. source: has their
-// contexts, in which the kernels run.
-Result<std::vector<Hash128>> device_fingerprints(const codec::BlockMap& map, std::span<std::byte* const> arrays,
-                                                 const DeviceTensorSource& source, const kernels::DeviceKernelSet& kernels,
+// One an array of the map, of what they hold behind what the stream holds; of those that are
+// nullptr, nothing. source: has their contexts, in which the kernels run.
+Result<std::vector<Hash128>> device_fingerprints(const codec::BlockMap& map,
+                                                 std::span<std::byte* const> arrays,
+                                                 const DeviceTensorSource& source,
+                                                 const kernels::DeviceKernelSet& kernels,
                                                  void* stream);
 
 }  // namespace sparcl::model

@@ -1,11 +1,12 @@
 #pragma once
-// The snapshot of a state whose tensors are all in one GPU's memory: there, so that nothing but what changed crosses.
+// The snapshot of a state whose tensors are all in one GPU's memory: there, so that nothing but
+// what changed crosses.
 
 #include <memory>
 #include <vector>
 
-#include "src/gpu/device_stream.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/gpu/device_stream.hpp"
 #include "src/model/snapshot.hpp"
 
 namespace sparcl::model {
@@ -13,8 +14,10 @@ namespace sparcl::model {
 // Shared with what a stream may still do with it.
 class DeviceSnapshot {
  public:
-  // Of all arrays, holding anything. OutOfMemory also where the program would be left with too little of the GPU's memory.
-  static Result<std::shared_ptr<const DeviceSnapshot>> make(const codec::BlockMap& map, void* context);
+  // Of all arrays, holding anything. OutOfMemory also where the program would be left with too
+  // little of the GPU's memory.
+  static Result<std::shared_ptr<const DeviceSnapshot>> make(const codec::BlockMap& map,
+                                                            void* context);
 
   void* context() const { return memory_.context(); }
   // nullptr: it is empty.

@@ -8,26 +8,27 @@
 
 namespace sparcl::model {
 
-Result<std::unique_ptr<DeviceTensorSource>> DeviceTensorSource::create(const codec::BlockMap& map,
-                                                                       std::vector<const std::byte*> arrays, const Room& room) {
+Result<std::unique_ptr<DeviceTensorSource>> DeviceTensorSource::create(
+    const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room) {
   std::unique_ptr<DeviceTensorSource> made(new DeviceTensorSource(map, std::move(arrays), room));
   for (std::size_t i = 0; i < made->arrays_.size(); ++i) {
     if (made->arrays_[i] == nullptr) continue;
-    const Result<void*> context = gpu::context_of(made->arrays_[i]);
-    if (!context.ok()) return context.status();
-    made->contexts_[i] = *context;
+    SPARCL_ASSIGN_OR_RETURN(void* const context, gpu::context_of(made->arrays_[i]));
+    made->contexts_[i] = context;
   }
   const std::size_t chunks = std::min<std::uint64_t>(room.chunks, made->first_chunk_.back());
   const std::vector<void*> contexts = made->contexts();
   if (chunks == 0 || contexts.empty() || !gpu::can_stage()) return made;
-  Result<gpu::PinnedBuffer> memory = gpu::PinnedBuffer::allocate(contexts.front(), chunks * room.chunk_bytes);
+  Result<gpu::PinnedBuffer> memory =
+      gpu::PinnedBuffer::allocate(contexts.front(), chunks * room.chunk_bytes);
   if (!memory.ok()) return made;  // there may be a limit to it: then pieces are copied without
   made->memory_ = std::move(*memory);
   made->slots_.resize(chunks);
   return made;
 }
 
-DeviceTensorSource::DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room)
+DeviceTensorSource::DeviceTensorSource(const codec::BlockMap& map,
+                                       std::vector<const std::byte*> arrays, const Room& room)
     : map_(map), arrays_(std::move(arrays)), contexts_(arrays_.size(), nullptr), room_(room) {
   std::uint64_t chunks = 0;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -81,10 +82,13 @@ Status DeviceTensorSource::status() const {
   return error_;
 }
 
-void DeviceTensorSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
-  const std::size_t width = element_bytes(map_.arrays()[array].datatype), end = (first + count) * width;
+void DeviceTensorSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+                              std::byte* out) const {
+  const std::size_t width = element_bytes(map_.arrays()[array].datatype),
+                    end = (first + count) * width;
   for (std::size_t at = first * width; at < end;) {
-    const std::size_t in_array = at / room_.chunk_bytes, bytes = std::min(end, (in_array + 1) * room_.chunk_bytes) - at;
+    const std::size_t in_array = at / room_.chunk_bytes,
+                      bytes = std::min(end, (in_array + 1) * room_.chunk_bytes) - at;
     const Status status = read_part(first_chunk_[array] + in_array, {array, at, bytes}, out);
     if (!status.ok()) {
       std::memset(out, 0, bytes);  // the same in each run
@@ -96,23 +100,26 @@ void DeviceTensorSource::read(std::uint32_t array, std::uint64_t first, std::uin
   }
 }
 
-Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted, std::byte* out) const {
+Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted,
+                                     std::byte* out) const {
   std::unique_lock lock(mutex_);
   SPARCL_RETURN_IF_ERROR(error_);
   Slot* slot = find(chunk);
   if (slot == nullptr && (slot = oldest_free()) != nullptr) {
-    if (const Status status = fetch(chunk, *slot); !status.ok()) return status;
+    SPARCL_RETURN_IF_ERROR(fetch(chunk, *slot));
   }
   if (slot == nullptr) {  // as many threads as slots, or none of these
     lock.unlock();
-    return gpu::copy_device_memory(out, arrays_[wanted.array] + wanted.begin, wanted.bytes, stream_);
+    return gpu::copy_device_memory(out, arrays_[wanted.array] + wanted.begin, wanted.bytes,
+                                   stream_);
   }
   slot->used_at = ++clock_;
   ++slot->readers;
   Status status;
   // Who reads one after the other wants the next ones, too.
   const bool is_in_order = chunk == 0 || find(chunk - 1) != nullptr;
-  for (std::uint64_t next = chunk + 1; is_in_order && next <= chunk + kAhead && next < first_chunk_.back(); ++next) {
+  for (std::uint64_t next = chunk + 1;
+       is_in_order && next <= chunk + kAhead && next < first_chunk_.back(); ++next) {
     if (find(next) != nullptr) continue;
     Slot* const free = oldest_free();
     if (free == nullptr || !status.ok()) break;
@@ -121,7 +128,8 @@ Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted, st
   }
   lock.unlock();
   if (status.ok()) status = slot->event.wait();
-  if (status.ok()) std::memcpy(out, memory_of(*slot) + (wanted.begin - part_of(chunk).begin), wanted.bytes);
+  if (status.ok())
+    std::memcpy(out, memory_of(*slot) + (wanted.begin - part_of(chunk).begin), wanted.bytes);
   lock.lock();
   --slot->readers;
   return status;
@@ -131,7 +139,8 @@ DeviceTensorSource::Part DeviceTensorSource::part_of(std::uint64_t chunk) const 
   const auto next = std::ranges::upper_bound(first_chunk_, chunk);
   const auto array = static_cast<std::size_t>(next - first_chunk_.begin()) - 1;
   const codec::ArraySpec& spec = map_.arrays()[array];
-  const std::size_t begin = (chunk - first_chunk_[array]) * room_.chunk_bytes, bytes = spec.count * element_bytes(spec.datatype);
+  const std::size_t begin = (chunk - first_chunk_[array]) * room_.chunk_bytes,
+                    bytes = spec.count * element_bytes(spec.datatype);
   return {array, begin, std::min(room_.chunk_bytes, bytes - begin)};
 }
 
@@ -154,10 +163,11 @@ Status DeviceTensorSource::fetch(std::uint64_t chunk, Slot& slot) const {
   const Part part = part_of(chunk);
   const gpu::DeviceScope inside(contexts_[part.array]);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_of(slot), arrays_[part.array] + part.begin, part.bytes, stream_));
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(contexts_[part.array], stream_);
-  if (!event.ok()) return event.status();
-  slot.event = std::move(*event);
+  SPARCL_RETURN_IF_ERROR(
+      gpu::enqueue_copy(memory_of(slot), arrays_[part.array] + part.begin, part.bytes, stream_));
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event,
+                          gpu::DeviceEvent::record(contexts_[part.array], stream_));
+  slot.event = std::move(event);
   slot.chunk = chunk;
   return {};
 }

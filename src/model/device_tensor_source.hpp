@@ -1,34 +1,39 @@
 #pragma once
-// Arrays in device memory, for those who code or copy a state: read in chunks through pinned memory, of which the next ones are
-// under way while one is at work.
+// Arrays in device memory, for those who code or copy a state: read in chunks through pinned
+// memory, of which the next ones are under way while one is at work.
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "src/gpu/device_stream.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/gpu/device_stream.hpp"
 
 namespace sparcl::model {
 
 class DeviceTensorSource final : public codec::ArraySource {
  public:
-  // Of pinned memory: heuristic, the link's speed, and some for each thread that reads. Less where the arrays are less.
+  // Of pinned memory: heuristic, the link's speed, and some for each thread that reads. Less where
+  // the arrays are less.
   struct Room {
     std::size_t chunk_bytes = std::size_t{2} << 20;
     std::size_t chunks = 8;
   };
 
-  // arrays: one an array of the map, of any GPUs; nullptr where it is not in device memory, and so not read here.
-  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
+  // arrays: one an array of the map, of any GPUs; nullptr where it is not in device memory, and so
+  // not read here.
+  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map,
+                                                            std::vector<const std::byte*> arrays,
                                                             const Room& room);
-  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map, std::vector<const std::byte*> arrays) {
+  static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map,
+                                                            std::vector<const std::byte*> arrays) {
     return create(map, std::move(arrays), Room{});
   }
   ~DeviceTensorSource() override;
 
-  // What is read from now on is what the arrays hold behind what the stream (nullptr: the default stream of each GPU) holds.
+  // What is read from now on is what the arrays hold behind what the stream (nullptr: the default
+  // stream of each GPU) holds.
   void begin(void* stream);
   // Then they may change. Of all that was read: its first error.
   Status end();
@@ -38,7 +43,8 @@ class DeviceTensorSource final : public codec::ArraySource {
   // All of them.
   std::vector<void*> contexts() const;
 
-  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override;
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+            std::byte* out) const override;
   Status status() const override;
 
  private:
@@ -55,9 +61,11 @@ class DeviceTensorSource final : public codec::ArraySource {
     std::size_t bytes;
   };
   static constexpr std::uint64_t kNone = UINT64_MAX;
-  static constexpr int kAhead = 2;  // chunks under way beyond the one that is read: one being copied, one in line
+  static constexpr int kAhead =
+      2;  // chunks under way beyond the one that is read: one being copied, one in line
 
-  DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays, const Room& room);
+  DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
+                     const Room& room);
   Part part_of(std::uint64_t chunk) const;
   Status read_part(std::uint64_t chunk, const Part& wanted, std::byte* out) const;
   Slot* find(std::uint64_t chunk) const;

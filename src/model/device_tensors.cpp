@@ -12,29 +12,35 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kMostNoted = 8;  // of the elements one: more are written with all others, which takes no more bytes and no
-                                         // memory on the device. Heuristic
+constexpr std::uint64_t kMostNoted =
+    8;  // of the elements one: more are written with all others, which takes no more bytes and no
+        // memory on the device. Heuristic
 constexpr std::size_t kKernelAlignment = 16;  // of what kernels read
-constexpr const char* kAsTheyWere = "the new version did not reach the tensors, which hold what they held: ";
+constexpr const char* kAsTheyWere =
+    "the new version did not reach the tensors, which hold what they held: ";
 constexpr const char* kHalfDone =
-    "the new version reached some of the tensors in device memory, which are no version until a call has brought all of it: ";
+    "the new version reached some of the tensors in device memory, which are no version until a "
+    "call has brought all of it: ";
 
-std::size_t kernel_aligned(std::size_t bytes) { return (bytes + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment; }
+std::size_t kernel_aligned(std::size_t bytes) {
+  return (bytes + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment;
+}
 
 }  // namespace
 
-Result<std::unique_ptr<DeviceTensors>> DeviceTensors::create(const codec::BlockMap& map, Places places,
-                                                             const kernels::KernelSet& kernels,
-                                                             const kernels::DeviceKernelSet* device) {
+Result<std::unique_ptr<DeviceTensors>> DeviceTensors::create(
+    const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
+    const kernels::DeviceKernelSet* device) {
   std::unique_ptr<DeviceTensors> made(new DeviceTensors(map, std::move(places), kernels, device));
-  Result<std::unique_ptr<DeviceTensorSource>> source =
-      DeviceTensorSource::create(map, {made->sets_[0].places.on_device.begin(), made->sets_[0].places.on_device.end()});
-  if (!source.ok()) return source.status();
-  made->source_ = std::move(*source);
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<DeviceTensorSource> source,
+                          DeviceTensorSource::create(map, {made->sets_[0].places.on_device.begin(),
+                                                           made->sets_[0].places.on_device.end()}));
+  made->source_ = std::move(source);
   return made;
 }
 
-DeviceTensors::DeviceTensors(const codec::BlockMap& map, Places places, const kernels::KernelSet& kernels,
+DeviceTensors::DeviceTensors(const codec::BlockMap& map, Places places,
+                             const kernels::KernelSet& kernels,
                              const kernels::DeviceKernelSet* device)
     : map_(map), kernels_(kernels), device_(device) {
   sets_.push_back({std::move(places), NotedChanges(map)});
@@ -48,10 +54,12 @@ Status DeviceTensors::make_second_set() {
                     "options.double_buffer: ",
                     map_.byte_count()));
   };
-  Places second{std::vector<std::byte*>(first.on_host.size()), std::vector<std::byte*>(first.on_device.size())};
+  Places second{std::vector<std::byte*>(first.on_host.size()),
+                std::vector<std::byte*>(first.on_device.size())};
   for (std::size_t i = 0; i < first.on_device.size(); ++i) {
     if (first.on_device[i] != nullptr) {
-      Result<gpu::DeviceBuffer> made = gpu::DeviceBuffer::allocate(source_->context(i), bytes_of(i));
+      Result<gpu::DeviceBuffer> made =
+          gpu::DeviceBuffer::allocate(source_->context(i), bytes_of(i));
       if (!made.ok()) return no_room(made.status());
       second.on_device[i] = static_cast<std::byte*>(made->data());
       own_on_device_.push_back(std::move(*made));
@@ -66,11 +74,14 @@ Status DeviceTensors::make_second_set() {
   return {};
 }
 
-std::size_t DeviceTensors::bytes_of(std::size_t array) const { return map_.arrays()[array].bytes(); }
+std::size_t DeviceTensors::bytes_of(std::size_t array) const {
+  return map_.arrays()[array].bytes();
+}
 
 Status DeviceTensors::check_stream(void* stream) const {
   if (stream == nullptr || source_->contexts().size() <= 1) return {};
-  return Status(Code::kInvalidArgument, "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
+  return Status(Code::kInvalidArgument,
+                "the state has tensors on several GPUs, and a stream is one's: pass stream NULL");
 }
 
 Status DeviceTensors::read(void* stream) {
@@ -78,8 +89,9 @@ Status DeviceTensors::read(void* stream) {
   const std::vector<Hash128> known = std::exchange(remembered_, {});
   const std::vector<Hash128> fingerprints = look(stream);
   source_->begin(stream);
-  const Status taken = known.empty() || fingerprints.empty() ? mirror_.take(map_, sets_[0].places.on_host, source_.get())
-                                                             : read_changed(fingerprints, known);
+  const Status taken = known.empty() || fingerprints.empty()
+                           ? mirror_.take(map_, sets_[0].places.on_host, source_.get())
+                           : read_changed(fingerprints, known);
   const Status ended = source_->end();
   SPARCL_RETURN_IF_ERROR(taken);
   SPARCL_RETURN_IF_ERROR(ended);
@@ -90,10 +102,12 @@ Status DeviceTensors::read(void* stream) {
 }
 
 // Those of the host's are copied in any case.
-Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints, std::span<const Hash128> known) {
+Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints,
+                                   std::span<const Hash128> known) {
   const Places& places = sets_[0].places;
   for (std::size_t i = 0; i < fingerprints.size(); ++i) {
-    if (places.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(mirror()[i], places.on_host[i], bytes_of(i));
+    if (places.on_host[i] != nullptr && bytes_of(i) > 0)
+      std::memcpy(mirror()[i], places.on_host[i], bytes_of(i));
     if (places.on_device[i] == nullptr || fingerprints[i] == known[i]) continue;
     source_->read(static_cast<std::uint32_t>(i), 0, map_.arrays()[i].count, mirror()[i]);
   }
@@ -103,7 +117,8 @@ Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints, std::s
 // Nothing where there are no kernels for it, or they fail: then all is read, and says why.
 std::vector<Hash128> DeviceTensors::look(void* stream) {
   if (!can_scatter()) return {};
-  Result<std::vector<Hash128>> found = device_fingerprints(map_, sets_[0].places.on_device, *source_, *device_, stream);
+  Result<std::vector<Hash128>> found =
+      device_fingerprints(map_, sets_[0].places.on_device, *source_, *device_, stream);
   return found.ok() ? std::move(*found) : std::vector<Hash128>();
 }
 
@@ -120,7 +135,8 @@ void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept {
         set.note_all();
         continue;
       }
-      for (std::size_t i = 0; i < replaced.size(); ++i) set.noted.add(replaced[i].index, replaced[i].positions);
+      for (std::size_t i = 0; i < replaced.size(); ++i)
+        set.noted.add(replaced[i].index, replaced[i].positions);
     } catch (const std::bad_alloc&) {
       set.note_all();
     }
@@ -136,7 +152,8 @@ Status DeviceTensors::note_differences(void* stream) {
   set.note_all();  // until all have been looked at
   bool is_known = true;
   source_->begin(stream);
-  const codec::ArrayInput tensors{{set.places.on_host.begin(), set.places.on_host.end()}, source_.get()};
+  const codec::ArrayInput tensors{{set.places.on_host.begin(), set.places.on_host.end()},
+                                  source_.get()};
   codec::BlockInput input;
   std::vector<codec::Piece> pieces;
   std::vector<std::uint16_t> positions(codec::kBlockElements + kernels::kPositionSlack);
@@ -146,7 +163,8 @@ Status DeviceTensors::note_differences(void* stream) {
     std::size_t found = 0;
     for (const codec::Piece& piece : pieces) {
       const std::byte* const wanted = mirror()[piece.array] + piece.first * element_bytes(type);
-      found += kernels_.of(type).diff(codec::data_of(view, pieces, piece), wanted, piece.count, piece.offset, &positions[found]);
+      found += kernels_.of(type).diff(codec::data_of(view, pieces, piece), wanted, piece.count,
+                                      piece.offset, &positions[found]);
     }
     is_known = set.noted.count() + found <= map_.element_count() / kMostNoted;
     if (is_known) {
@@ -171,7 +189,8 @@ Status DeviceTensors::write(void* stream) {
                   : can_stage_changes ? write_changes(set, stream)
                                       : write_pieces(set, stream);
   // A GPU that a model fills has no room for what changes: it is still to get there.
-  if (status.code() == Code::kOutOfMemory && can_stage_changes && set.is_known) status = write_pieces(set, stream);
+  if (status.code() == Code::kOutOfMemory && can_stage_changes && set.is_known)
+    status = write_pieces(set, stream);
   if (!status.ok()) return status;
   set.noted.clear();
   set.is_known = true;
@@ -212,10 +231,12 @@ Status DeviceTensors::wait_for_all(void* stream) const {
   return first;
 }
 
-Status DeviceTensors::copy_out(const Set& set, std::size_t array, std::size_t begin, std::size_t bytes, void* stream) {
+Status DeviceTensors::copy_out(const Set& set, std::size_t array, std::size_t begin,
+                               std::size_t bytes, void* stream) {
   const gpu::DeviceScope inside(source_->context(array));
   SPARCL_RETURN_IF_ERROR(inside.status());
-  return copies_.to_device(set.places.on_device[array] + begin, mirror()[array] + begin, bytes, stream);
+  return copies_.to_device(set.places.on_device[array] + begin, mirror()[array] + begin, bytes,
+                           stream);
 }
 
 Status DeviceTensors::write_all(Set& set, void* stream) {
@@ -228,7 +249,8 @@ Status DeviceTensors::write_all(Set& set, void* stream) {
     return half_done(status);
   }
   for (std::size_t i = 0; i < set.places.on_host.size(); ++i) {
-    if (set.places.on_host[i] != nullptr && bytes_of(i) > 0) std::memcpy(set.places.on_host[i], mirror()[i], bytes_of(i));
+    if (set.places.on_host[i] != nullptr && bytes_of(i) > 0)
+      std::memcpy(set.places.on_host[i], mirror()[i], bytes_of(i));
   }
   return {};
 }
@@ -242,7 +264,8 @@ std::vector<NotedChanges::OfArray> DeviceTensors::changes_on_host(Set& set) cons
   return found;
 }
 
-void DeviceTensors::write_on_host(const Set& set, std::span<const NotedChanges::OfArray> all) const {
+void DeviceTensors::write_on_host(const Set& set,
+                                  std::span<const NotedChanges::OfArray> all) const {
   for (const NotedChanges::OfArray& changes : all) {
     const std::size_t width = element_bytes(map_.arrays()[changes.array].datatype);
     for (std::size_t part = 0; part < changes.parts.size(); ++part) {
@@ -261,7 +284,8 @@ Status DeviceTensors::write_pieces(Set& set, void* stream) {
   Status status;
   set.noted.for_each_array([&](const NotedChanges::OfArray& changes) {
     if (set.places.on_device[changes.array] == nullptr) return;
-    const std::size_t block_bytes = codec::kBlockElements * element_bytes(map_.arrays()[changes.array].datatype);
+    const std::size_t block_bytes =
+        codec::kBlockElements * element_bytes(map_.arrays()[changes.array].datatype);
     for (std::size_t i = 0; i < changes.parts.size() && status.ok();) {
       const std::size_t first = changes.parts[i].block;
       std::size_t last = first;
@@ -311,34 +335,38 @@ void DeviceTensors::gather(const NotedChanges::OfArray& changes, std::byte* valu
   for (std::size_t i = 0; i < changes.parts.size(); ++i) {
     const NotedChanges::OfArray::Part& part = changes.parts[i];
     kernels_.of(type).gather(mirror()[changes.array] + part.block * codec::kBlockElements * width,
-                             changes.positions.data() + part.begin, changes.end(i) - part.begin, 0, values + part.begin * width,
-                             {});
+                             changes.positions.data() + part.begin, changes.end(i) - part.begin, 0,
+                             values + part.begin * width, {});
   }
 }
 
 void DeviceTensors::add_to(Staged& staged, const NotedChanges::OfArray& changes) const {
-  const std::size_t width = element_bytes(map_.arrays()[changes.array].datatype), count = changes.positions.size();
+  const std::size_t width = element_bytes(map_.arrays()[changes.array].datatype),
+                    count = changes.positions.size();
   Staged::Scatter scatter;
   scatter.array = changes.array;
   scatter.count = count;
   scatter.part_count = changes.parts.size();
   scatter.parts = staged.image.size();
-  scatter.values = scatter.parts + kernel_aligned((scatter.part_count + 1) * sizeof(kernels::MaskPart));
+  scatter.values =
+      scatter.parts + kernel_aligned((scatter.part_count + 1) * sizeof(kernels::MaskPart));
   scatter.positions = scatter.values + kernel_aligned(count * width);
   staged.image.resize(scatter.positions + kernel_aligned(count * sizeof(std::uint16_t)));
   std::vector<kernels::MaskPart> parts;
-  for (const NotedChanges::OfArray::Part& part : changes.parts) parts.push_back({part.block, part.begin});
+  for (const NotedChanges::OfArray::Part& part : changes.parts)
+    parts.push_back({part.block, part.begin});
   parts.push_back({0, count});
   std::memcpy(&staged.image[scatter.parts], parts.data(), parts.size() * sizeof(kernels::MaskPart));
   gather(changes, &staged.image[scatter.values]);
-  std::memcpy(&staged.image[scatter.positions], changes.positions.data(), count * sizeof(std::uint16_t));
+  std::memcpy(&staged.image[scatter.positions], changes.positions.data(),
+              count * sizeof(std::uint16_t));
   staged.scatters.push_back(scatter);
 }
 
 Status DeviceTensors::stage(Staged& staged, void* stream) {
-  Result<gpu::DeviceBuffer> memory = gpu::DeviceBuffer::allocate(staged.context, staged.image.size());
-  if (!memory.ok()) return memory.status();
-  staged.memory = std::move(*memory);
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceBuffer memory,
+                          gpu::DeviceBuffer::allocate(staged.context, staged.image.size()));
+  staged.memory = std::move(memory);
   return copies_.to_device(staged.memory.data(), staged.image.data(), staged.image.size(), stream);
 }
 
@@ -352,7 +380,8 @@ Status DeviceTensors::scatter(const Set& set, const Staged& staged, void* stream
     places.parts = reinterpret_cast<const kernels::MaskPart*>(memory + each.parts);
     places.part_count = each.part_count;
     places.positions = reinterpret_cast<const std::uint16_t*>(memory + each.positions);
-    SPARCL_RETURN_IF_ERROR(device_->scatter_mask(places, memory + each.values, element_bytes(map_.arrays()[each.array].datatype),
+    SPARCL_RETURN_IF_ERROR(device_->scatter_mask(places, memory + each.values,
+                                                 element_bytes(map_.arrays()[each.array].datatype),
                                                  set.places.on_device[each.array], stream));
   }
   return {};

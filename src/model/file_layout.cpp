@@ -13,7 +13,9 @@ namespace {
 
 Status check_name(const std::string& name, std::string_view suffix) {
   SPARCL_RETURN_IF_ERROR(check_file_name(name));
-  return name.ends_with(suffix) ? Status() : corrupt(fmt::format("{} does not end in {}", in_quotes(name), suffix));
+  return name.ends_with(suffix)
+             ? Status()
+             : corrupt(fmt::format("{} does not end in {}", in_quotes(name), suffix));
 }
 
 Status check_names(const Layout& layout) {
@@ -23,7 +25,8 @@ Status check_names(const Layout& layout) {
   }
   for (std::size_t i = 0; i < layout.files.size(); ++i) {
     SPARCL_RETURN_IF_ERROR(check_shard_name(layout.files[i].name));
-    if (i > 0 && layout.files[i].name <= layout.files[i - 1].name) return corrupt("the shards are not in the order of their names");
+    if (i > 0 && layout.files[i].name <= layout.files[i - 1].name)
+      return corrupt("the shards are not in the order of their names");
   }
   if (layout.files.empty()) return corrupt("a folder without a shard");
   return layout.index_name.empty() ? Status() : check_name(layout.index_name, kIndexSuffix);
@@ -51,32 +54,38 @@ Result<Schema> layout_schema(const Layout& layout) {
 }
 
 Status check_file_name(const std::string& name) {
-  const bool has_control = std::any_of(name.begin(), name.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; });
-  if (name.empty() || name == "." || name == ".." || has_control || name.find_first_of("/\\") != name.npos || !is_utf8(name)) {
-    return corrupt(fmt::format("{} is no plain file name: files outside of the folder are refused", in_quotes(name)));
+  const bool has_control = std::any_of(
+      name.begin(), name.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7f; });
+  if (name.empty() || name == "." || name == ".." || has_control ||
+      name.find_first_of("/\\") != name.npos || !is_utf8(name)) {
+    return corrupt(fmt::format("{} is no plain file name: files outside of the folder are refused",
+                               in_quotes(name)));
   }
   return {};
 }
 
 Status check_shard_name(const std::string& name) { return check_name(name, kShardSuffix); }
 
-Status check_index(const Layout& layout, const Schema& schema, std::span<const std::size_t> file_of) {
+Status check_index(const Layout& layout, const Schema& schema,
+                   std::span<const std::size_t> file_of) {
   if (layout.index_name.empty()) return {};
   const Result<ShardIndex> index = parse_shard_index(layout.index);
   if (!index.ok()) return index.status().with_prefix(layout.index_name + ": ");
   std::vector<std::pair<std::string, std::string>> held;
   held.reserve(schema.size());
-  for (std::size_t i = 0; i < schema.size(); ++i) held.emplace_back(schema[i].name, layout.files[file_of[i]].name);
+  for (std::size_t i = 0; i < schema.size(); ++i)
+    held.emplace_back(schema[i].name, layout.files[file_of[i]].name);
   std::sort(held.begin(), held.end());
 
-  const auto [listed, found] = std::mismatch(index->weight_map.begin(), index->weight_map.end(), held.begin(), held.end());
+  const auto [listed, found] =
+      std::mismatch(index->weight_map.begin(), index->weight_map.end(), held.begin(), held.end());
   if (listed == index->weight_map.end() && found == held.end()) return {};
   if (found == held.end() || (listed != index->weight_map.end() && *listed < *found)) {
-    return corrupt(fmt::format("{}: tensor {} is missing in shard {}", layout.index_name, in_quotes(listed->first),
-                               in_quotes(listed->second)));
+    return corrupt(fmt::format("{}: tensor {} is missing in shard {}", layout.index_name,
+                               in_quotes(listed->first), in_quotes(listed->second)));
   }
-  return corrupt(fmt::format("{}: shard {} holds tensor {}, which the index does not list there", layout.index_name,
-                             in_quotes(found->second), in_quotes(found->first)));
+  return corrupt(fmt::format("{}: shard {} holds tensor {}, which the index does not list there",
+                             layout.index_name, in_quotes(found->second), in_quotes(found->first)));
 }
 
 Layout single_file_layout(const Schema& schema, const Metadata& metadata) {

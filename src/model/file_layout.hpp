@@ -1,5 +1,6 @@
 #pragma once
-// How a checkpoint lies in files, apart from its tensors' bytes: enough to write the same tensors back byte for byte as they were.
+// How a checkpoint lies in files, apart from its tensors' bytes: enough to write the same tensors
+// back byte for byte as they were.
 
 #include <cstddef>
 #include <span>
@@ -31,17 +32,19 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-// The tensors of all files, file by file, each in the order of its data. Checks a hostile layout as Checkpoint::open() checks
-// files: what this accepts can be written, and opened again to the same schema.
+// The tensors of all files, file by file, each in the order of its data. Checks a hostile layout as
+// Checkpoint::open() checks files: what this accepts can be written, and opened again to the same
+// schema.
 Result<Schema> layout_schema(const Layout& layout);
 
 // A plain name: not empty, no '/', no "..", nothing that a terminal or a shell would stumble over.
 Status check_file_name(const std::string& name);
 Status check_shard_name(const std::string& name);  // and ends in kShardSuffix
 
-// Each tensor is in the file that the index (if there is one) names, and no file holds another. file_of[i]: the position of tensor
-// i's file.
-Status check_index(const Layout& layout, const Schema& schema, std::span<const std::size_t> file_of);
+// Each tensor is in the file that the index (if there is one) names, and no file holds another.
+// file_of[i]: the position of tensor i's file.
+Status check_index(const Layout& layout, const Schema& schema,
+                   std::span<const std::size_t> file_of);
 
 // One file, with the header that render_header() writes.
 Layout single_file_layout(const Schema& schema, const Metadata& metadata);

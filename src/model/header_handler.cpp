@@ -24,7 +24,8 @@ bool HeaderHandler::number_unsigned(number_unsigned_t value) {
     return true;
   }
   if (place_ != Place::kInOffsets) return wrong(fmt::format("the number {}", value));
-  if (offset_count_ == 2) return refuse(Code::kCorrupt, "data_offsets must hold two numbers, not more");
+  if (offset_count_ == 2)
+    return refuse(Code::kCorrupt, "data_offsets must hold two numbers, not more");
   (offset_count_ == 0 ? tensor().begin : tensor().end) = value;
   ++offset_count_;
   return true;
@@ -35,15 +36,19 @@ bool HeaderHandler::string(string_t& value) {
     metadata_.emplace_back(std::move(key_), std::move(value));
     return true;
   }
-  if (place_ != Place::kTensor || field_ != kDtype) return wrong(fmt::format("the string {}", in_quotes(value)));
+  if (place_ != Place::kTensor || field_ != kDtype)
+    return wrong(fmt::format("the string {}", in_quotes(value)));
   const DataTypeInfo* type = find_safetensors_type(value);
   if (type != nullptr) {
     tensor().schema.datatype = type->type;
   } else if (may_be_opaque_type(value)) {
-    tensor().schema.opaque = OpaqueType{std::move(value), 0};  // its bytes are known with the offsets
+    tensor().schema.opaque =
+        OpaqueType{std::move(value), 0};  // its bytes are known with the offsets
   } else {
-    return refuse(Code::kCorrupt, fmt::format("{} is no name of a data type: up to {} letters, digits and underscores are",
-                                              in_quotes(value), kMaxOpaqueName));
+    return refuse(
+        Code::kCorrupt,
+        fmt::format("{} is no name of a data type: up to {} letters, digits and underscores are",
+                    in_quotes(value), kMaxOpaqueName));
   }
   return true;
 }
@@ -75,8 +80,12 @@ bool HeaderHandler::key(string_t& value) {
     key_ = std::move(value);
     return true;
   }
-  field_ = value == "dtype" ? kDtype : value == "shape" ? kShape : value == "data_offsets" ? kOffsets : kNone;
-  if (field_ == kNone) return refuse(Code::kCorrupt, fmt::format("unknown field {}", in_quotes(value)));
+  field_ = value == "dtype"          ? kDtype
+           : value == "shape"        ? kShape
+           : value == "data_offsets" ? kOffsets
+                                     : kNone;
+  if (field_ == kNone)
+    return refuse(Code::kCorrupt, fmt::format("unknown field {}", in_quotes(value)));
   if ((seen_ & field_) != 0) return refuse(Code::kCorrupt, fmt::format("{} is there twice", value));
   seen_ |= field_;
   return true;
@@ -87,8 +96,10 @@ bool HeaderHandler::end_object() {
     place_ = Place::kOutside;
     return true;
   }
-  for (const auto& [field, name] : {std::pair(kDtype, "dtype"), std::pair(kShape, "shape"), std::pair(kOffsets, "data_offsets")}) {
-    if (place_ == Place::kTensor && (seen_ & field) == 0) return refuse(Code::kCorrupt, fmt::format("{} is missing", name));
+  for (const auto& [field, name] : {std::pair(kDtype, "dtype"), std::pair(kShape, "shape"),
+                                    std::pair(kOffsets, "data_offsets")}) {
+    if (place_ == Place::kTensor && (seen_ & field) == 0)
+      return refuse(Code::kCorrupt, fmt::format("{} is missing", name));
   }
   place_ = Place::kRoot;
   return true;
@@ -103,17 +114,22 @@ bool HeaderHandler::start_array(std::size_t) {
 
 bool HeaderHandler::end_array() {
   if (place_ == Place::kInOffsets && offset_count_ != 2) {
-    return refuse(Code::kCorrupt, fmt::format("data_offsets must hold two numbers, not {}", offset_count_));
+    return refuse(Code::kCorrupt,
+                  fmt::format("data_offsets must hold two numbers, not {}", offset_count_));
   }
   place_ = Place::kTensor;
   return true;
 }
 
-bool HeaderHandler::parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) {
-  // "[json.exception.parse_error.101] parse error at line 1, column 5: reason": the reason alone, without the parser's own prefix.
+bool HeaderHandler::parse_error(std::size_t position, const std::string&,
+                                const nlohmann::json::exception& error) {
+  // "[json.exception.parse_error.101] parse error at line 1, column 5: reason": the reason alone,
+  // without the parser's own prefix.
   std::string_view reason = error.what();
-  if (const std::size_t colon = reason.find(": "); colon != reason.npos) reason.remove_prefix(colon + 2);
-  error_ = Status(Code::kCorrupt, fmt::format("header: no valid JSON at byte {}: {}", position, in_quotes(reason)));
+  if (const std::size_t colon = reason.find(": "); colon != reason.npos)
+    reason.remove_prefix(colon + 2);
+  error_ = Status(Code::kCorrupt,
+                  fmt::format("header: no valid JSON at byte {}: {}", position, in_quotes(reason)));
   return false;
 }
 
@@ -122,7 +138,9 @@ bool HeaderHandler::refuse(Code code, std::string what) {
   return false;
 }
 
-bool HeaderHandler::wrong(std::string_view found) { return refuse(Code::kCorrupt, fmt::format("{}, not {}", demanded(), found)); }
+bool HeaderHandler::wrong(std::string_view found) {
+  return refuse(Code::kCorrupt, fmt::format("{}, not {}", demanded(), found));
+}
 
 std::string HeaderHandler::where() const {
   switch (place_) {
@@ -146,7 +164,8 @@ std::string HeaderHandler::demanded() const {
     case Place::kMetadata:
       return fmt::format("the value of {} must be a string", in_quotes(key_));
     case Place::kTensor:
-      return field_ == kDtype ? "dtype must be a string" : "shape and data_offsets must be arrays of integers";
+      return field_ == kDtype ? "dtype must be a string"
+                              : "shape and data_offsets must be arrays of integers";
     case Place::kInShape:
       return "shape must hold integers that are not negative";
     case Place::kInOffsets:

@@ -1,6 +1,7 @@
 #pragma once
-// Events of a JSON parser, turned into the entries of a safetensors header. Events, and not a tree: a tree hides duplicate keys,
-// and grows with whatever nonsense a hostile header holds. Any depth but the format's is refused at the event that opens it.
+// Events of a JSON parser, turned into the entries of a safetensors header. Events, and not a tree:
+// a tree hides duplicate keys, and grows with whatever nonsense a hostile header holds. Any depth
+// but the format's is refused at the event that opens it.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -22,9 +23,13 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override;  // metadata may be null: there are none
   bool boolean(bool) override { return wrong("a boolean"); }
-  bool number_integer(number_integer_t value) override { return wrong(std::to_string(value) + " (negative)"); }
+  bool number_integer(number_integer_t value) override {
+    return wrong(std::to_string(value) + " (negative)");
+  }
   bool number_unsigned(number_unsigned_t value) override;
-  bool number_float(number_float_t, const string_t& text) override { return wrong(text + " (no 64-bit integer)"); }
+  bool number_float(number_float_t, const string_t& text) override {
+    return wrong(text + " (no 64-bit integer)");
+  }
   bool string(string_t& value) override;
   bool binary(binary_t&) override { return wrong("binary data"); }
   bool start_object(std::size_t) override;
@@ -32,7 +37,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() override;
   bool start_array(std::size_t) override;
   bool end_array() override;
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override;
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override;
 
   std::vector<RawTensor> take_tensors() { return std::move(tensors_); }
   Metadata take_metadata() { return std::move(metadata_); }

@@ -47,9 +47,12 @@ bool get(ByteReader& reader, std::string& text) {
 bool get(ByteReader& reader, TextPatch& patch) {
   std::uint64_t length = 0;
   std::span<const std::byte> bytes;
-  if (!reader.read_varint(patch.first) || !reader.read_varint(patch.last) || !reader.read_varint(patch.spaces)) return false;
+  if (!reader.read_varint(patch.first) || !reader.read_varint(patch.last) ||
+      !reader.read_varint(patch.spaces))
+    return false;
   if (!reader.read_varint(length) || !reader.read_bytes(length, bytes)) return false;
-  patch.text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());  // may cut a character in two
+  patch.text.assign(reinterpret_cast<const char*>(bytes.data()),
+                    bytes.size());  // may cut a character in two
   return true;
 }
 
@@ -79,7 +82,9 @@ bool read_change(ByteReader& reader, std::uint64_t left, LayoutChange& change) {
   std::uint8_t flags = 0;
   std::uint64_t file_count = 0;
   if (!reader.read(version) || version != kChangeVersion) return false;
-  if (!reader.read(flags) || flags > (kFolder | kIndex | kEdits | kBaseHash) || !reader.read(change.base_digest)) return false;
+  if (!reader.read(flags) || flags > (kFolder | kIndex | kEdits | kBaseHash) ||
+      !reader.read(change.base_digest))
+    return false;
   if (!reader.read(change.target_digest)) return false;
   change.is_folder = (flags & kFolder) != 0;
   change.has_edits = (flags & kEdits) != 0;
@@ -87,12 +92,14 @@ bool read_change(ByteReader& reader, std::uint64_t left, LayoutChange& change) {
     Hash128& hash = change.base_hash.emplace();
     if (!reader.read(hash.low) || !reader.read(hash.high)) return false;
   }
-  if (!reader.read_varint(file_count) || file_count > reader.remaining() || !take(file_count, left)) return false;
+  if (!reader.read_varint(file_count) || file_count > reader.remaining() || !take(file_count, left))
+    return false;
   for (std::uint64_t i = 0; i < file_count; ++i) {
     FileChange& file = change.files.emplace_back();
     if ((change.is_folder && !get(reader, file.name)) || !get(reader, file.header)) return false;
   }
-  if ((flags & kIndex) != 0 && (!get(reader, change.index_name) || change.index_name.empty() || !get(reader, change.index)))
+  if ((flags & kIndex) != 0 &&
+      (!get(reader, change.index_name) || change.index_name.empty() || !get(reader, change.index)))
     return false;
   for (std::uint64_t i = 0; change.has_edits && i < file_count; ++i) {
     if (!get(reader, left, change.files[i].edits)) return false;
@@ -105,8 +112,9 @@ bool read_change(ByteReader& reader, std::uint64_t left, LayoutChange& change) {
 std::vector<std::byte> serialise(const LayoutChange& change) {
   ByteWriter writer;
   writer.write(kChangeVersion);
-  writer.write(static_cast<std::uint8_t>((change.is_folder ? kFolder : 0) | (change.index_name.empty() ? 0 : kIndex) |
-                                         (change.has_edits ? kEdits : 0) | (change.base_hash ? kBaseHash : 0)));
+  writer.write(static_cast<std::uint8_t>(
+      (change.is_folder ? kFolder : 0) | (change.index_name.empty() ? 0 : kIndex) |
+      (change.has_edits ? kEdits : 0) | (change.base_hash ? kBaseHash : 0)));
   writer.write(change.base_digest);
   writer.write(change.target_digest);
   if (change.base_hash) {
@@ -128,12 +136,16 @@ std::vector<std::byte> serialise(const LayoutChange& change) {
   return writer.take();
 }
 
-Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes, std::uint64_t max_entries) {
+Result<LayoutChange> parse_layout_change(std::span<const std::byte> bytes,
+                                         std::uint64_t max_entries) {
   ByteReader reader(bytes);
   LayoutChange change;
   if (read_change(reader, max_entries, change)) return change;
-  return Status(Code::kCorrupt, fmt::format("the attached change of the layout is damaged at its byte {}, or of a later version",
-                                            reader.position()));
+  return Status(
+      Code::kCorrupt,
+      fmt::format(
+          "the attached change of the layout is damaged at its byte {}, or of a later version",
+          reader.position()));
 }
 
 }  // namespace sparcl::model

@@ -1,5 +1,6 @@
-// Changes of a layout in a row, as one. A patch refers to its base by "the first n bytes" and "the last n", and a patch of a patch
-// is one again where the second stays inside what the first wrote, or reaches beyond it on one side into what the first kept there.
+// Changes of a layout in a row, as one. A patch refers to its base by "the first n bytes" and "the
+// last n", and a patch of a patch is one again where the second stays inside what the first wrote,
+// or reaches beyond it on one side into what the first kept there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,9 +13,13 @@ namespace {
 
 std::optional<TextPatch> compose(const TextPatch& first, const TextPatch& second) {
   const std::uint64_t written = first.text.size();
-  if (second.first > first.first + written || second.last > written + first.last) return std::nullopt;
-  const std::uint64_t head = second.first - std::min(second.first, first.first);  // of what the first wrote, kept before ...
-  const std::uint64_t tail = second.last - std::min(second.last, first.last);     // ... and after what the second writes
+  if (second.first > first.first + written || second.last > written + first.last)
+    return std::nullopt;
+  const std::uint64_t head =
+      second.first -
+      std::min(second.first, first.first);  // of what the first wrote, kept before ...
+  const std::uint64_t tail =
+      second.last - std::min(second.last, first.last);  // ... and after what the second writes
   if (head + tail > written) return std::nullopt;
   TextPatch patch;
   patch.first = std::min(first.first, second.first);
@@ -35,7 +40,8 @@ MetadataEdits compose(const MetadataEdits& first, const MetadataEdits& second) {
   MetadataEdits edits = first;
   for (const std::string& key : second.removals) {
     drop(edits.settings, key);
-    if (std::ranges::find(edits.removals, key) == edits.removals.end()) edits.removals.push_back(key);
+    if (std::ranges::find(edits.removals, key) == edits.removals.end())
+      edits.removals.push_back(key);
   }
   for (const auto& [key, value] : second.settings) {
     drop(edits.settings, key);
@@ -45,32 +51,39 @@ MetadataEdits compose(const MetadataEdits& first, const MetadataEdits& second) {
 }
 
 Status needs_base(std::string_view why) {
-  return Status(Code::kUnsupported, fmt::format("{}: that can be composed with the base only", why));
+  return Status(Code::kUnsupported,
+                fmt::format("{}: that can be composed with the base only", why));
 }
 
 }  // namespace
 
 Result<LayoutChange> compose_layout_changes(const LayoutChange& first, const LayoutChange& second) {
   if (first.target_digest != second.base_digest) {
-    return Status(Code::kWrongBase, "the headers or metadata that the second was made of are not those that the first leads to");
+    return Status(Code::kWrongBase,
+                  "the headers or metadata that the second was made of are not those that the "
+                  "first leads to");
   }
   if (first.base_hash || second.base_hash) return needs_base("the list of tensors changes");
   LayoutChange change = second;
   change.base_digest = first.base_digest;
-  change.has_edits = first.has_edits && second.has_edits && first.files.size() == second.files.size();
+  change.has_edits =
+      first.has_edits && second.has_edits && first.files.size() == second.files.size();
   const char* kApart = "headers or metadata change at places that lie apart";
   for (std::size_t i = 0; i < change.files.size(); ++i) {
     FileChange& file = change.files[i];
     const bool is_new = i >= first.files.size();
-    const std::optional<TextPatch> patch = is_new ? patch_of_nothing(file.header) : compose(first.files[i].header, file.header);
+    const std::optional<TextPatch> patch =
+        is_new ? patch_of_nothing(file.header) : compose(first.files[i].header, file.header);
     if (!patch) return needs_base(kApart);
     file.header = *patch;
     file.edits = change.has_edits ? compose(first.files[i].edits, file.edits) : MetadataEdits{};
-    if (file.edits.removals.size() > kMaxEdits || file.edits.settings.size() > kMaxEdits) change.has_edits = false;
+    if (file.edits.removals.size() > kMaxEdits || file.edits.settings.size() > kMaxEdits)
+      change.has_edits = false;
   }
   if (change.index_name.empty()) return change;
-  const std::optional<TextPatch> index =
-      first.index_name.empty() ? patch_of_nothing(second.index) : compose(first.index, second.index);
+  const std::optional<TextPatch> index = first.index_name.empty()
+                                             ? patch_of_nothing(second.index)
+                                             : compose(first.index, second.index);
   if (!index) return needs_base("the index changes at places that lie apart");
   change.index = *index;
   return change;

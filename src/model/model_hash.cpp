@@ -26,12 +26,14 @@ codec::BlockMap make_block_map(const Schema& schema) {
 
 namespace {
 
-constexpr std::size_t kReadBytes = std::size_t{256} << 10;  // at once, of a file: in the cache, heuristic
+constexpr std::size_t kReadBytes = std::size_t{256}
+                                   << 10;  // at once, of a file: in the cache, heuristic
 
 Status check(const Schema& schema, std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(validate(schema));
   if (tensors.size() == schema.size()) return {};
-  return Status(Code::kInvalidArgument, fmt::format("{} arrays for a state of {} tensors", tensors.size(), schema.size()));
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} arrays for a state of {} tensors", tensors.size(), schema.size()));
 }
 
 std::string_view torch_name(const TensorSchema& tensor) {
@@ -57,20 +59,24 @@ class TensorBytes {
 
   template <class Hash>
   Status add(const Schema& schema, std::size_t tensor, Hash& hash) {
-    const std::uint64_t bytes = *element_count(schema[tensor]) * element_bytes(schema[tensor].datatype);  // valid: it exists
+    const std::uint64_t bytes = *element_count(schema[tensor]) *
+                                element_bytes(schema[tensor].datatype);  // valid: it exists
     if (checkpoint_ == nullptr) {
       hash.update({tensors_[tensor], static_cast<std::size_t>(bytes)});
       return {};
     }
     piece_.resize(kReadBytes);
     for (std::uint64_t at = 0; at < bytes; at += kReadBytes) {
-      const std::span<std::byte> some = std::span(piece_).first(std::min<std::uint64_t>(kReadBytes, bytes - at));
+      const std::span<std::byte> some =
+          std::span(piece_).first(std::min<std::uint64_t>(kReadBytes, bytes - at));
       SPARCL_RETURN_IF_ERROR(checkpoint_->read(tensor, at, some));
       hash.update(some);
     }
     return {};
   }
-  Status check() const { return checkpoint_ == nullptr ? Status() : checkpoint_->check_unchanged(); }
+  Status check() const {
+    return checkpoint_ == nullptr ? Status() : checkpoint_->check_unchanged();
+  }
 
  private:
   const Checkpoint* checkpoint_ = nullptr;
@@ -81,7 +87,8 @@ class TensorBytes {
 Result<Hash128> xxh3_hash(const Schema& schema, TensorBytes bytes) {
   Xxh3 hash;
   hash.update(serialise(schema));
-  for (std::size_t i = 0; i < schema.size(); ++i) SPARCL_RETURN_IF_ERROR(bytes.add(schema, i, hash));
+  for (std::size_t i = 0; i < schema.size(); ++i)
+    SPARCL_RETURN_IF_ERROR(bytes.add(schema, i, hash));
   SPARCL_RETURN_IF_ERROR(bytes.check());
   return hash.finish();
 }
@@ -90,7 +97,8 @@ Result<trust::Sha256::Digest> weights_hash(const Schema& schema, TensorBytes byt
   std::vector<std::size_t> order(schema.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // By bytes, which for UTF-8 is the order of Python's sorted().
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return schema[a].name < schema[b].name; });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return schema[a].name < schema[b].name; });
   trust::Sha256 hash;
   for (const std::size_t i : order) {
     const std::string head = fmt::format("{}torch.{}", schema[i].name, torch_name(schema[i]));
@@ -110,7 +118,8 @@ Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* cons
 
 Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors) {
   const codec::BlockMap map = make_block_map(schema);
-  return schema_hash(schema) + codec::blocks_hash(map, tensors, 0, map.block_count(), kernels::cpu_kernels());
+  return schema_hash(schema) +
+         codec::blocks_hash(map, tensors, 0, map.block_count(), kernels::cpu_kernels());
 }
 
 Result<Hash128> state_hash(const Checkpoint& checkpoint) {
@@ -124,9 +133,12 @@ Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
   return xxh3_hash(schema, TensorBytes(tensors));
 }
-Result<Hash128> xxh3_hash(const Checkpoint& checkpoint) { return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint)); }
+Result<Hash128> xxh3_hash(const Checkpoint& checkpoint) {
+  return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint));
+}
 
-Result<trust::Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
+Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
+                                           std::span<const std::byte* const> tensors) {
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
   return weights_hash(schema, TensorBytes(tensors));
 }

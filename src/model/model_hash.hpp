@@ -5,33 +5,36 @@
 #include <span>
 
 #include "src/base/checksum.hpp"
-#include "src/trust/sha256.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/schema.hpp"
+#include "src/trust/sha256.hpp"
 
 namespace sparcl::model {
 
 // Where the elements of a state lie in the codec's blocks. The schema must be valid.
 codec::BlockMap make_block_map(const Schema& schema);
 
-// Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor (InvalidArgument otherwise).
+// Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor
+// (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors);
 Result<Hash128> state_hash(const Checkpoint& checkpoint);  // its files are read; so for the others
 // Every array is there. The schema must be valid; a source's status() is the caller's to ask.
 Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors);
 
-// Of all bytes anew, by hashes that owe nothing to ours: to prove equality once, to compare with other systems' manifests, and off
-// the critical path.
+// Of all bytes anew, by hashes that owe nothing to ours: to prove equality once, to compare with
+// other systems' manifests, and off the critical path.
 
 // XXH3-128, seed 0, of the schema's canonical bytes and then of every tensor's, in order.
 Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors);
 Result<Hash128> xxh3_hash(const Checkpoint& checkpoint);
 
-// GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as PyTorch writes it
+// GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as
+// PyTorch writes it
 // ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
-Result<trust::Sha256::Digest> weights_hash(const Schema& schema, std::span<const std::byte* const> tensors);
+Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
+                                           std::span<const std::byte* const> tensors);
 Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint);
 
 }  // namespace sparcl::model

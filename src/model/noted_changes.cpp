@@ -27,7 +27,8 @@ void NotedChanges::merge() {
     const std::size_t at = positions.size(), first = i;
     for (; i < blocks_.size() && blocks_[i].block == blocks_[first].block; ++i) {
       const auto begin = positions_.begin() + static_cast<std::ptrdiff_t>(blocks_[i].at);
-      positions.insert(positions.end(), begin, begin + static_cast<std::ptrdiff_t>(blocks_[i].count));
+      positions.insert(positions.end(), begin,
+                       begin + static_cast<std::ptrdiff_t>(blocks_[i].count));
     }
     const auto own = positions.begin() + static_cast<std::ptrdiff_t>(at);
     if (i - first > 1) {
@@ -48,8 +49,10 @@ void NotedChanges::for_each_array(const std::function<void(const OfArray&)>& vis
       if (!found.positions.empty()) visit(found);
       found = {piece.array, {}, {}};
     }
-    const std::uint64_t element = piece.first + (position - piece.offset), block = element / codec::kBlockElements;
-    if (found.parts.empty() || found.parts.back().block != block) found.parts.push_back({block, found.positions.size()});
+    const std::uint64_t element = piece.first + (position - piece.offset),
+                        block = element / codec::kBlockElements;
+    if (found.parts.empty() || found.parts.back().block != block)
+      found.parts.push_back({block, found.positions.size()});
     found.positions.push_back(static_cast<std::uint16_t>(element % codec::kBlockElements));
   };
   std::vector<codec::Piece> pieces;

@@ -1,5 +1,6 @@
 #pragma once
-// Where elements of a state have changed: by blocks as changes come, by arrays as they are brought elsewhere.
+// Where elements of a state have changed: by blocks as changes come, by arrays as they are brought
+// elsewhere.
 
 #include <functional>
 #include <vector>
@@ -18,7 +19,8 @@ class NotedChanges {
   void clear();
   std::uint64_t count() const { return positions_.size(); }  // some elements count several times
 
-  // All of one array, each once, ascending: as positions in its own blocks of codec::kBlockElements.
+  // All of one array, each once, ascending: as positions in its own blocks of
+  // codec::kBlockElements.
   struct OfArray {
     struct Part {
       std::uint64_t block;
@@ -31,7 +33,9 @@ class NotedChanges {
     std::uint64_t element(std::size_t part, std::size_t position) const {
       return parts[part].block * codec::kBlockElements + positions[position];
     }
-    std::size_t end(std::size_t part) const { return part + 1 < parts.size() ? parts[part + 1].begin : positions.size(); }
+    std::size_t end(std::size_t part) const {
+      return part + 1 < parts.size() ? parts[part + 1].begin : positions.size();
+    }
   };
   // Each array that changes, in turn.
   void for_each_array(const std::function<void(const OfArray&)>& visit);

@@ -16,7 +16,9 @@ constexpr std::array kOpaqueTypes{OpaqueTypeInfo{"F4", "float4_e2m1fn_x2", 4},
                                   OpaqueTypeInfo{"F8_E5M2FNUZ", "float8_e5m2fnuz", 8},
                                   OpaqueTypeInfo{"C64", "complex64", 64}};
 
-bool is_word_character(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; }
+bool is_word_character(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+}
 
 }  // namespace
 
@@ -26,8 +28,8 @@ const OpaqueTypeInfo* find_opaque_type(std::string_view name) {
 }
 
 bool may_be_opaque_type(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxOpaqueName && std::ranges::all_of(name, is_word_character) &&
-         find_safetensors_type(name) == nullptr;
+  return !name.empty() && name.size() <= kMaxOpaqueName &&
+         std::ranges::all_of(name, is_word_character) && find_safetensors_type(name) == nullptr;
 }
 
 }  // namespace sparcl::model

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/folder_list.hpp"
 #include "src/base/files/atomic_file.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/base/folder_list.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {
@@ -21,7 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_shard(const std::string& name) { return name.ends_with(kShardSuffix) || name.ends_with(kIndexSuffix); }
+bool is_shard(const std::string& name) {
+  return name.ends_with(kShardSuffix) || name.ends_with(kIndexSuffix);
+}
 
 bool names(const Layout& layout, const std::string& name) {
   const auto is_it = [&](const FileLayout& file) { return file.name == name; };
@@ -44,34 +46,40 @@ bool is_real_folder(const fs::path& path) {  // no link to one
 }
 
 // A shard that would be lost; or a folder that would be in the way, as folders are kept.
-Status refuse_what_would_be_lost(const std::string& path, const Layout& written, const Layout* replaced) {
-  const Result<std::vector<std::string>> found = names_in_folder(path);
-  if (!found.ok()) return found.status();
-  for (const std::string& name : *found) {
+Status refuse_what_would_be_lost(const std::string& path, const Layout& written,
+                                 const Layout* replaced) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> found, names_in_folder(path));
+  for (const std::string& name : found) {
     if (is_real_folder(fs::path(path) / name)) {
       if (!names(written, name)) continue;
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("{}: it holds a folder {}, and a file of this name is to be written: move the folder, or give another output",
-                      path, in_quotes(name)));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: it holds a folder {}, and a file of this name is to be "
+                                "written: move the folder, or give another output",
+                                path, in_quotes(name)));
     }
-    if (!is_shard(name) || names(written, name) || (replaced != nullptr && names(*replaced, name))) continue;
+    if (!is_shard(name) || names(written, name) || (replaced != nullptr && names(*replaced, name)))
+      continue;
     return Status(Code::kInvalidArgument,
-                  fmt::format("{}: it holds {}, which would be lost: give another output", path, in_quotes(name)));
+                  fmt::format("{}: it holds {}, which would be lost: give another output", path,
+                              in_quotes(name)));
   }
   return {};
 }
 
 }  // namespace
 
-Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout& written, const Layout* replaced) {
+Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout& written,
+                                          const Layout* replaced) {
   std::error_code error;
   std::string place = without_trailing_slash(path);
   const bool is_link = fs::is_symlink(fs::symlink_status(place, error));
   const bool exists = fs::exists(place, error);
   if (exists && !fs::is_directory(place, error)) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: a folder of shards is to be written, but this is no folder: give another output", path));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "{}: a folder of shards is to be written, but this is no folder: give another output",
+            path));
   }
   if (exists && !is_link) {
     place = fs::canonical(place, error).string();  // "." gets a name
@@ -89,14 +97,14 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
 }
 
 Status OutputFolder::link_kept_files() const {
-  const Result<std::vector<std::string>> names = names_in_folder(path_);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
+  for (const std::string& name : names) {
     const fs::path kept = fs::path(path_) / name;
     std::error_code error;
     if (is_shard(name) || is_real_folder(kept) || fs::exists(inside(name), error)) continue;
     if (::linkat(AT_FDCWD, kept.c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
-    fs::copy(kept, inside(name), fs::copy_options::copy_symlinks, error);  // a file system without hard links
+    fs::copy(kept, inside(name), fs::copy_options::copy_symlinks,
+             error);  // a file system without hard links
     if (error) return failed(kept.string(), "cannot be kept beside the new shards", error);
   }
   return {};
@@ -104,23 +112,30 @@ Status OutputFolder::link_kept_files() const {
 
 Status OutputFolder::make_room_for(const std::string& name) const {
   std::error_code error;
-  if (!is_folder_ || !fs::is_directory(fs::symlink_status(fs::path(path_) / name, error))) return {};
-  return Status(Code::kInvalidArgument, fmt::format("{}: it holds a folder {}, where a file is to be written: give another output",
-                                                    path_, in_quotes(name)));
+  if (!is_folder_ || !fs::is_directory(fs::symlink_status(fs::path(path_) / name, error)))
+    return {};
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}: it holds a folder {}, where a file is to be written: give another output",
+                  path_, in_quotes(name)));
 }
 
 Status OutputFolder::exchange() {
-  // The old one is opened while an error changes nothing: later there may be no descriptor left to remove it by.
+  // The old one is opened while an error changes nothing: later there may be no descriptor left to
+  // remove it by.
   if (!is_link_ && !temporary_.hold(path_)) return system_error(path_, "cannot be opened");
   temporary_.hide();  // it is about to be the old folder, with folders in it that are to be kept
   const std::string made = temporary_.path();
   if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
-  if (errno != EINVAL && errno != ENOSYS) return system_error(path_, "the finished folder cannot be exchanged with this");
-  // A file system that cannot exchange: two renames, with a moment in which the folder is not there.
+  if (errno != EINVAL && errno != ENOSYS)
+    return system_error(path_, "the finished folder cannot be exchanged with this");
+  // A file system that cannot exchange: two renames, with a moment in which the folder is not
+  // there.
   TemporaryPath old = TemporaryPath::beside(path_, "old-");
   const std::string aside = old.path();
   old.release();
-  if (::rename(path_.c_str(), aside.c_str()) != 0) return system_error(path_, "cannot be moved aside");
+  if (::rename(path_.c_str(), aside.c_str()) != 0)
+    return system_error(path_, "cannot be moved aside");
   if (::rename(made.c_str(), path_.c_str()) != 0) {
     const Status status = system_error(path_, "the finished folder cannot be renamed to this");
     if (::rename(aside.c_str(), path_.c_str()) != 0)
@@ -132,7 +147,8 @@ Status OutputFolder::exchange() {
 }
 
 Status OutputFolder::move_kept_folders() const {
-  const std::string what = fmt::format("written, but not all of its folders could be kept; they are in {}", temporary_.path());
+  const std::string what = fmt::format(
+      "written, but not all of its folders could be kept; they are in {}", temporary_.path());
   const Result<std::vector<std::string>> names = names_in_folder(temporary_.path());
   if (!names.ok()) return names.status().with_prefix(fmt::format("{}: {}: ", path_, what));
   for (const std::string& name : *names) {

@@ -29,7 +29,8 @@ struct TensorSchema {
   DataType datatype = DataType::kUint8;
   std::vector<std::uint64_t> shape;    // row-major; {} is a scalar
   std::optional<TensorSlice> slice{};  // all that is held of it; nothing: it is held whole
-  // Its type in files, if that has no numbers here: datatype is kUint8 then, and it is never a slice.
+  // Its type in files, if that has no numbers here: datatype is kUint8 then, and it is never a
+  // slice.
   std::optional<OpaqueType> opaque{};
 
   // Of what is held.
@@ -37,7 +38,8 @@ struct TensorSchema {
   friend bool operator==(const TensorSchema&, const TensorSchema&) = default;
 };
 
-// The product of the held shape, or of an opaque type the bytes; an error if elements or bytes pass 2^63.
+// The product of the held shape, or of an opaque type the bytes; an error if elements or bytes pass
+// 2^63.
 Result<std::uint64_t> element_count(const TensorSchema& tensor);
 
 // As many dimensions as the tensor, and inside of it.
@@ -53,27 +55,30 @@ std::string describe_kind(const TensorSchema& tensor);
 
 using Schema = std::vector<TensorSchema>;
 
-// The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name, type, shape, each with its
-// length; of a slice its place, too; of an opaque type its name and the tensor's bytes.
+// The canonical bytes of a schema: equal schemas and no others have equal bytes. Per tensor: name,
+// type, shape, each with its length; of a slice its place, too; of an opaque type its name and the
+// tensor's bytes.
 std::vector<std::byte> serialise(const Schema& schema);
 
 // What a schema may take of memory: a hundred times its bytes without limits.
 struct SchemaLimits {
   std::uint64_t tensors = UINT64_MAX;
-  std::uint64_t dimensions = UINT64_MAX;  // of all tensors; of a slice those of its place and extents, too
+  std::uint64_t dimensions =
+      UINT64_MAX;  // of all tensors; of a slice those of its place and extents, too
 };
-// The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a valid schema. Unsupported: it is beyond
-// the limits, which are checked before memory is taken.
+// The inverse, for hostile bytes: an error unless they are exactly what serialise() writes for a
+// valid schema. Unsupported: it is beyond the limits, which are checked before memory is taken.
 Result<Schema> parse_schema(std::span<const std::byte> bytes, const SchemaLimits& limits = {});
 
 // What a tensor may be called: valid UTF-8, at least a byte of it.
 Status check_tensor_name(std::string_view name);
 
-// Names are fit and unique but for those of slices, which lie inside their tensors, no shape overflows, and neither does the sum of
-// the bytes.
+// Names are fit and unique but for those of slices, which lie inside their tensors, no shape
+// overflows, and neither does the sum of the bytes.
 Status validate(const Schema& schema);
 
-// Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their hashes are.
+// Of names, types, shapes and their order: two schemas are equal if and only if (to 2^-128) their
+// hashes are.
 Hash128 schema_hash(const Schema& schema);
 Hash128 schema_hash(std::span<const std::byte> serialised);
 

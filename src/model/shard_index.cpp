@@ -11,7 +11,8 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::size_t kMaxDepth = 16;  // of entries that are skipped; the weight map itself is at depth 2
+constexpr std::size_t kMaxDepth =
+    16;  // of entries that are skipped; the weight map itself is at depth 2
 
 // Events, so that duplicate keys are seen and skipped entries cost nothing.
 class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
@@ -47,7 +48,8 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override {
     return refuse(fmt::format("no valid JSON at byte {}: {}", position, in_quotes(error.what())));
   }
 
@@ -62,12 +64,16 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool scalar() {
-    if (in_map_) return refuse(fmt::format("weight_map: the file of tensor {} must be a string", in_quotes(key_)));
+    if (in_map_)
+      return refuse(
+          fmt::format("weight_map: the file of tensor {} must be a string", in_quotes(key_)));
     return depth_ != 1 || key_ != "weight_map" || refuse("weight_map must be an object");
   }
 
   bool open(std::string_view what) {
-    if (in_map_) return refuse(fmt::format("weight_map: the file of tensor {} must be a string, not {}", in_quotes(key_), what));
+    if (in_map_)
+      return refuse(fmt::format("weight_map: the file of tensor {} must be a string, not {}",
+                                in_quotes(key_), what));
     if (depth_ == 1 && key_ == "weight_map") return refuse("weight_map must be an object");
     return ++depth_ <= kMaxDepth || refuse(fmt::format("it is nested deeper than {}", kMaxDepth));
   }
@@ -90,7 +96,8 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
 
 Result<ShardIndex> parse_shard_index(std::string_view json) {
   if (json.find('\0') != json.npos || json.empty() || json.front() != '{') {
-    return Status(Code::kCorrupt, "it must be one JSON object that begins with '{' and holds no NUL");
+    return Status(Code::kCorrupt,
+                  "it must be one JSON object that begins with '{' and holds no NUL");
   }
   IndexHandler handler;
   if (!nlohmann::json::sax_parse(json.begin(), json.end(), &handler)) return handler.error();
@@ -101,10 +108,11 @@ Result<ShardIndex> parse_shard_index(std::string_view json) {
   for (std::size_t i = 0; i < index.weight_map.size(); ++i) {
     const auto& [tensor, file] = index.weight_map[i];
     if (i > 0 && tensor == index.weight_map[i - 1].first) {
-      return Status(Code::kCorrupt, fmt::format("weight_map lists tensor {} twice", in_quotes(tensor)));
+      return Status(Code::kCorrupt,
+                    fmt::format("weight_map lists tensor {} twice", in_quotes(tensor)));
     }
-    SPARCL_RETURN_IF_ERROR(
-        check_shard_name(file).with_prefix(fmt::format("weight_map: the file of tensor {}: ", in_quotes(tensor))));
+    SPARCL_RETURN_IF_ERROR(check_shard_name(file).with_prefix(
+        fmt::format("weight_map: the file of tensor {}: ", in_quotes(tensor))));
     index.files.push_back(file);
   }
   std::sort(index.files.begin(), index.files.end());

@@ -11,11 +11,13 @@
 namespace sparcl::model {
 
 struct ShardIndex {
-  std::vector<std::pair<std::string, std::string>> weight_map;  // tensor name, file name; sorted by tensor name
-  std::vector<std::string> files;                               // sorted, each once
+  std::vector<std::pair<std::string, std::string>>
+      weight_map;                  // tensor name, file name; sorted by tensor name
+  std::vector<std::string> files;  // sorted, each once
 };
 
-// Checks hostile JSON: an object whose "weight_map" gives each tensor a plain file name. Other entries are skipped.
+// Checks hostile JSON: an object whose "weight_map" gives each tensor a plain file name. Other
+// entries are skipped.
 Result<ShardIndex> parse_shard_index(std::string_view json);
 
 }  // namespace sparcl::model

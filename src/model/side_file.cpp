@@ -10,9 +10,9 @@
 #include <memory>
 #include <string_view>
 
+#include "src/base/files/file_reader.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/model/file_layout.hpp"
-#include "src/base/files/file_reader.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {
@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 9> kSuffixes{".json",  ".jsonl", ".txt",  ".model", ".tiktoken",
-                                                    ".jinja", ".md",    ".yaml", ".yml"};
+constexpr std::array<std::string_view, 9> kSuffixes{
+    ".json", ".jsonl", ".txt", ".model", ".tiktoken", ".jinja", ".md", ".yaml", ".yml"};
 constexpr int kLevel = 9;  // small files, written once: a second for the largest tokenizer
 
 template <class File>
@@ -39,16 +39,18 @@ void replace(std::vector<File>& files, std::vector<File> later) {
 }  // namespace
 
 bool is_side_file(const std::string& name) {
-  if (!check_file_name(name).ok() || name.starts_with('.') || name.ends_with(kShardSuffix) || name.ends_with(kIndexSuffix))
+  if (!check_file_name(name).ok() || name.starts_with('.') || name.ends_with(kShardSuffix) ||
+      name.ends_with(kIndexSuffix))
     return false;
-  return std::any_of(kSuffixes.begin(), kSuffixes.end(), [&](std::string_view suffix) { return name.ends_with(suffix); });
+  return std::any_of(kSuffixes.begin(), kSuffixes.end(),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-Result<std::vector<SideFile>> read_side_files(const std::string& folder, std::vector<std::string>* skipped) {
+Result<std::vector<SideFile>> read_side_files(const std::string& folder,
+                                              std::vector<std::string>* skipped) {
   std::vector<SideFile> files;
-  const Result<std::vector<std::string>> names = names_in_folder(folder);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(folder));
+  for (const std::string& name : names) {
     const fs::path path = fs::path(folder) / name;
     std::error_code ignored;
     if (!is_side_file(name) || !fs::is_regular_file(path, ignored)) continue;
@@ -57,25 +59,28 @@ Result<std::vector<SideFile>> read_side_files(const std::string& folder, std::ve
       if (skipped != nullptr) skipped->push_back(name);
       continue;
     }
-    Result<std::vector<std::byte>> content = read_file(path.string());
-    if (!content.ok()) return content.status();
-    files.push_back({name, std::move(*content)});
+    SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> content, read_file(path.string()));
+    files.push_back({name, std::move(content)});
   }
   return files;
 }
 
 Result<PackedFile> pack(const SideFile& file) {
-  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  const std::unique_ptr<ZSTD_CCtx, std::size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(),
+                                                                        ZSTD_freeCCtx);
   if (context == nullptr) return no_memory();
-  PackedFile packed{file.name, file.content.size(), std::vector<std::byte>(ZSTD_compressBound(file.content.size()))};
+  PackedFile packed{file.name, file.content.size(),
+                    std::vector<std::byte>(ZSTD_compressBound(file.content.size()))};
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kLevel);
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_checksumFlag, 1);
   const std::size_t bytes =
-      ZSTD_compress2(context.get(), packed.packed.data(), packed.packed.size(), file.content.data(), file.content.size());
+      ZSTD_compress2(context.get(), packed.packed.data(), packed.packed.size(), file.content.data(),
+                     file.content.size());
   if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return no_memory();
   if (ZSTD_isError(bytes) != 0) {
     return Status(Code::kInternalError,
-                  fmt::format("{}: cannot be compressed: {}", in_quotes(file.name), ZSTD_getErrorName(bytes)));
+                  fmt::format("{}: cannot be compressed: {}", in_quotes(file.name),
+                              ZSTD_getErrorName(bytes)));
   }
   packed.packed.resize(bytes);
   return packed;
@@ -83,30 +88,39 @@ Result<PackedFile> pack(const SideFile& file) {
 
 Result<SideFile> unpack(const PackedFile& file) {
   SideFile out{file.name, {}};
-  // Room grows as zstd asks for it, up to what the file says of itself; a frame that says otherwise is refused before.
-  if (ZSTD_getFrameContentSize(file.packed.data(), file.packed.size()) == file.bytes && file.bytes <= kMaxSideFileBytes) {
+  // Room grows as zstd asks for it, up to what the file says of itself; a frame that says otherwise
+  // is refused before.
+  if (ZSTD_getFrameContentSize(file.packed.data(), file.packed.size()) == file.bytes &&
+      file.bytes <= kMaxSideFileBytes) {
     out.content.resize(file.bytes);
-    const std::size_t bytes = ZSTD_decompress(out.content.data(), out.content.size(), file.packed.data(), file.packed.size());
+    const std::size_t bytes = ZSTD_decompress(out.content.data(), out.content.size(),
+                                              file.packed.data(), file.packed.size());
     if (ZSTD_isError(bytes) == 0 && bytes == file.bytes) return out;
-    if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation) return no_memory();  // the file is not to blame
+    if (ZSTD_getErrorCode(bytes) == ZSTD_error_memory_allocation)
+      return no_memory();  // the file is not to blame
   }
-  return Status(Code::kCorrupt, fmt::format("the file {} that travels with the delta is damaged", in_quotes(file.name)));
+  return Status(Code::kCorrupt, fmt::format("the file {} that travels with the delta is damaged",
+                                            in_quotes(file.name)));
 }
 
-Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> base, std::span<const SideFile> target) {
+Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> base,
+                                                   std::span<const SideFile> target) {
   std::vector<PackedFile> changed;
   for (const SideFile& file : target) {
     const auto before = std::ranges::find(base, file.name, &SideFile::name);
     if (before != base.end() && before->content == file.content) continue;
-    Result<PackedFile> packed = pack(file);
-    if (!packed.ok()) return packed.status();
-    changed.push_back(std::move(*packed));
+    SPARCL_ASSIGN_OR_RETURN(PackedFile packed, pack(file));
+    changed.push_back(std::move(packed));
   }
   return changed;
 }
 
-void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later) { replace(files, std::move(later)); }
-void replace_side_files(std::vector<PackedFile>& files, std::vector<PackedFile> later) { replace(files, std::move(later)); }
+void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later) {
+  replace(files, std::move(later));
+}
+void replace_side_files(std::vector<PackedFile>& files, std::vector<PackedFile> later) {
+  replace(files, std::move(later));
+}
 
 void serialise(std::span<const PackedFile> files, ByteWriter& writer) {
   writer.write_varint(files.size());
@@ -129,10 +143,13 @@ bool parse_side_files(ByteReader& reader, std::vector<PackedFile>& files) {
     std::span<const std::byte> bytes;
     if (!reader.read_varint(length) || !reader.read_bytes(length, bytes)) return false;
     file.name.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (!is_side_file(file.name) || (!files.empty() && file.name <= files.back().name)) return false;
+    if (!is_side_file(file.name) || (!files.empty() && file.name <= files.back().name))
+      return false;
     if (!reader.read_varint(file.bytes) || file.bytes > kMaxSideFileBytes) return false;
     all_bytes += file.bytes;
-    if (all_bytes > kMaxSideFilesBytes || !reader.read_varint(length) || !reader.read_bytes(length, bytes)) return false;
+    if (all_bytes > kMaxSideFilesBytes || !reader.read_varint(length) ||
+        !reader.read_bytes(length, bytes))
+      return false;
     file.packed.assign(bytes.begin(), bytes.end());
     files.push_back(std::move(file));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// What lies beside a folder's shards and belongs to the model: configuration, tokenizer, chat template. Such files travel with a
-// delta, whole and compressed, where they changed.
+// What lies beside a folder's shards and belongs to the model: configuration, tokenizer, chat
+// template. Such files travel with a delta, whole and compressed, where they changed.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,10 @@
 
 namespace sparcl::model {
 
-constexpr std::uint64_t kMaxSideFileBytes = std::uint64_t{64} << 20;    // the largest tokenizers have 35 MB
-constexpr std::uint64_t kMaxSideFilesBytes = std::uint64_t{256} << 20;  // all of one delta: what a hostile one can ask for
+constexpr std::uint64_t kMaxSideFileBytes = std::uint64_t{64}
+                                            << 20;  // the largest tokenizers have 35 MB
+constexpr std::uint64_t kMaxSideFilesBytes =
+    std::uint64_t{256} << 20;  // all of one delta: what a hostile one can ask for
 constexpr std::size_t kMaxSideFiles = 1024;
 
 struct SideFile {
@@ -22,11 +24,14 @@ struct SideFile {
   std::vector<std::byte> content;
 };
 
-// A plain, visible name with the suffix of a data file (.json, .txt, .model, ...), and no shard's or index's. Programs are none.
+// A plain, visible name with the suffix of a data file (.json, .txt, .model, ...), and no shard's
+// or index's. Programs are none.
 bool is_side_file(const std::string& name);
 
-// The side files of a folder, by name; `skipped` gets the names of those that are too large to travel.
-Result<std::vector<SideFile>> read_side_files(const std::string& folder, std::vector<std::string>* skipped = nullptr);
+// The side files of a folder, by name; `skipped` gets the names of those that are too large to
+// travel.
+Result<std::vector<SideFile>> read_side_files(const std::string& folder,
+                                              std::vector<std::string>* skipped = nullptr);
 
 // As it travels: compressed with a checksum.
 struct PackedFile {
@@ -41,7 +46,8 @@ Result<PackedFile> pack(const SideFile& file);
 Result<SideFile> unpack(const PackedFile& file);
 
 // Those of `target` that `base` has not, or has with other content.
-Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> base, std::span<const SideFile> target);
+Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> base,
+                                                   std::span<const SideFile> target);
 
 // What `later` brings in place of `files` or beside them, by name.
 void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later);

@@ -24,10 +24,12 @@ class SlicePlace {
   bool is_contiguous() const { return run_count_ <= 1; }
   std::uint64_t first_byte() const { return first_byte_; }
 
-  // Of bytes [first, first + count) of the slice, in their order: visit(byte of what is held, bytes from there on).
+  // Of bytes [first, first + count) of the slice, in their order: visit(byte of what is held, bytes
+  // from there on).
   template <class Visit>
   void for_each_run(std::uint64_t first, std::uint64_t count, Visit&& visit) const {
-    for (std::uint64_t run = count > 0 ? first / run_bytes_ : 0, in_run = first - run * run_bytes_; count > 0; ++run, in_run = 0) {
+    for (std::uint64_t run = count > 0 ? first / run_bytes_ : 0, in_run = first - run * run_bytes_;
+         count > 0; ++run, in_run = 0) {
       const std::uint64_t bytes = std::min(run_bytes_ - in_run, count);
       visit(run_begin(run) + in_run, bytes);
       count -= bytes;
@@ -52,7 +54,8 @@ struct PlacedSlice {
   SlicePlace place;
 };
 
-// Where each tensor or slice of `parts` lies in tensors of the schema `held`. Mismatch names the first that does not.
+// Where each tensor or slice of `parts` lies in tensors of the schema `held`. Mismatch names the
+// first that does not.
 Result<std::vector<PlacedSlice>> place_slices(const Schema& parts, const Schema& held);
 
 }  // namespace sparcl::model

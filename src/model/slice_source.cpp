@@ -9,12 +9,15 @@ std::vector<const std::byte*> SliceSource::pointers() const {
   pointers.reserve(places_.size());
   for (const PlacedSlice& each : places_) {
     const std::byte* tensor = tensors_[each.tensor];
-    pointers.push_back(tensor != nullptr && each.place.is_contiguous() ? tensor + each.place.first_byte() : nullptr);
+    pointers.push_back(tensor != nullptr && each.place.is_contiguous()
+                           ? tensor + each.place.first_byte()
+                           : nullptr);
   }
   return pointers;
 }
 
-void SliceSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const {
+void SliceSource::read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+                       std::byte* out) const {
   const auto& [tensor, place] = places_[array];
   const std::uint64_t width = element_bytes(map_.arrays()[array].datatype);
   const std::byte* bytes = tensors_[tensor];

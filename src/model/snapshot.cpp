@@ -12,24 +12,32 @@ namespace {
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 constexpr std::size_t kArrayAlignment = 64;
 
-std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 }  // namespace
 
 void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
-Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays, const codec::ArraySource* source) {
+Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays,
+                      const codec::ArraySource* source) {
   const auto specs = map.arrays();
   if (arrays_.empty()) {
     arrays_.reserve(specs.size());
     std::size_t total = 0;
     for (const codec::ArraySpec& array : specs) total += round_up(array.bytes(), kArrayAlignment);
-    const std::size_t bytes = round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
+    const std::size_t bytes =
+        round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
+    auto* memory = static_cast<std::byte*>(
+        std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
     if (memory == nullptr) {
-      return Status(Code::kOutOfMemory, fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
+      return Status(
+          Code::kOutOfMemory,
+          fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
     }
-    if (total >= kHugePageBytes) (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
+    if (total >= kHugePageBytes)
+      (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
     storage_.reset(memory);
     for (const codec::ArraySpec& array : specs) {
       arrays_.push_back(memory);

@@ -1,6 +1,6 @@
 #pragma once
-// A copy of a state's arrays: what the ranks have confirmed to hold. Large, read from end to end at each update: so on huge pages
-// where they exist.
+// A copy of a state's arrays: what the ranks have confirmed to hold. Large, read from end to end at
+// each update: so on huge pages where they exist.
 
 #include <cstddef>
 #include <memory>
@@ -21,9 +21,10 @@ class Snapshot {
     storage_.reset();
   }
 
-  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits. An error: what it holds is
-  // nothing.
-  Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays, const codec::ArraySource* source = nullptr);
+  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits.
+  // An error: what it holds is nothing.
+  Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays,
+              const codec::ArraySource* source = nullptr);
 
   std::span<std::byte* const> arrays() const { return arrays_; }
 

@@ -21,7 +21,8 @@ std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 120;
   if (text.size() <= kShown) return fmt::format("'{}'", shown(text));
   std::size_t cut = kShown;
-  while (cut > kShown - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // not inside a character
+  while (cut > kShown - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80)
+    --cut;  // not inside a character
   return fmt::format("'{}...' ({} bytes)", shown(text.substr(0, cut)), text.size());
 }
 

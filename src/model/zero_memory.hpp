@@ -13,7 +13,8 @@ class ZeroMemory {
  public:
   // OutOfMemory says that they are for `what`.
   static Result<ZeroMemory> allocate(std::uint64_t bytes, const char* what = "new tensors");
-  ZeroMemory(ZeroMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  ZeroMemory(ZeroMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   ZeroMemory& operator=(ZeroMemory&&) = delete;
   ~ZeroMemory();
   std::byte* data() const { return data_; }

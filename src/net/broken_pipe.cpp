@@ -16,7 +16,9 @@ void on_broken_pipe(int number) {
 
 void take_broken_pipes() {
   struct sigaction now {};
-  if (::sigaction(SIGPIPE, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return;
+  if (::sigaction(SIGPIPE, nullptr, &now) != 0 || (now.sa_flags & SA_SIGINFO) != 0 ||
+      now.sa_handler != SIG_DFL)
+    return;
   struct sigaction taken {};
   taken.sa_handler = on_broken_pipe;
   taken.sa_flags = SA_RESTART;

@@ -1,12 +1,13 @@
 #pragma once
-// Open MPI's TCP writes to sockets without MSG_NOSIGNAL: SIGPIPE ends a survivor that is just sending to a rank that died.
+// Open MPI's TCP writes to sockets without MSG_NOSIGNAL: SIGPIPE ends a survivor that is just
+// sending to a rank that died.
 
 #include <csignal>
 
 namespace sparcl::net {
 
-// Once a process: from now on SIGPIPE inside a BrokenPipeGuard is nothing, and anywhere else what it was. Only where the program
-// has left the signal at its default, which ends it.
+// Once a process: from now on SIGPIPE inside a BrokenPipeGuard is nothing, and anywhere else what
+// it was. Only where the program has left the signal at its default, which ends it.
 void take_broken_pipes();
 
 // This thread is inside MPI.

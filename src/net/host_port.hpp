@@ -17,11 +17,12 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-// "node7:4711", "10.0.0.7:4711", "[fd00::7]:4711", ":4711". InvalidArgument says what is wrong with others.
+// "node7:4711", "10.0.0.7:4711", "[fd00::7]:4711", ":4711". InvalidArgument says what is wrong with
+// others.
 Result<HostPort> parse_host_port(std::string_view text);
 
-// The address, if the host is a numeric one ("10.0.0.7", "::1", "fe80::7%eth0") or empty, which is this machine's loopback. Never
-// asks the system's resolver. Nothing: the host is a name.
+// The address, if the host is a numeric one ("10.0.0.7", "::1", "fe80::7%eth0") or empty, which is
+// this machine's loopback. Never asks the system's resolver. Nothing: the host is a name.
 std::optional<NetAddress> numeric_address(const HostPort& where);
 
 // Numeric addresses at once; names by the system's resolver, which may take seconds.

@@ -33,9 +33,8 @@ struct NameLookup::UnderWay {  // of both threads
 };
 
 Status NameLookup::start(const HostPort& where) {
-  Result<WakeEvent> event = WakeEvent::create();
-  if (!event.ok()) return event.status();
-  auto under_way = std::make_shared<UnderWay>(std::move(*event));
+  SPARCL_ASSIGN_OR_RETURN(WakeEvent event, WakeEvent::create());
+  auto under_way = std::make_shared<UnderWay>(std::move(event));
   if (const std::optional<NetAddress> numeric = numeric_address(where)) {
     under_way->answer.emplace(std::vector<NetAddress>{*numeric});
     under_way->done.wake();
@@ -55,7 +54,8 @@ Status NameLookup::start(const HostPort& where) {
       under_way->done.wake();
     }).detach();
   } catch (const std::system_error& error) {
-    return Status(Code::kSystemError, fmt::format("no thread to look up the host '{}' with: {}", where.host, error.what()));
+    return Status(Code::kSystemError, fmt::format("no thread to look up the host '{}' with: {}",
+                                                  where.host, error.what()));
   }
   under_way_ = std::move(under_way);
   return {};
@@ -75,15 +75,18 @@ bool NameLookup::take(Addresses& answer) {
 }
 
 Addresses resolve_until(const HostPort& where, double deadline, NameLookup::Resolver resolver) {
-  if (const std::optional<NetAddress> numeric = numeric_address(where)) return std::vector<NetAddress>{*numeric};
+  if (const std::optional<NetAddress> numeric = numeric_address(where))
+    return std::vector<NetAddress>{*numeric};
   const double begin = monotonic_seconds();
   NameLookup lookup(resolver);
-  if (const Status status = lookup.start(where); !status.ok()) return status;
+  SPARCL_RETURN_IF_ERROR(lookup.start(where));
   pollfd entry{lookup.fd(), POLLIN, 0};
   poll_until(std::span(&entry, 1), deadline);
-  Addresses answer = Status(Code::kTimeout, fmt::format("the system's resolver has no answer for the host '{}' after {:.2g} s: "
-                                                        "give an address instead, or check its DNS",
-                                                        where.host, std::max(deadline - begin, 0.0)));
+  Addresses answer =
+      Status(Code::kTimeout,
+             fmt::format("the system's resolver has no answer for the host '{}' after {:.2g} s: "
+                         "give an address instead, or check its DNS",
+                         where.host, std::max(deadline - begin, 0.0)));
   (void)lookup.take(answer);
   return answer;
 }

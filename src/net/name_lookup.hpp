@@ -1,6 +1,6 @@
 #pragma once
-// Looks a name up on a thread of its own: the system's resolver may take many seconds, and cannot be called back. A numeric address
-// needs no resolver: its answer is there at once.
+// Looks a name up on a thread of its own: the system's resolver may take many seconds, and cannot
+// be called back. A numeric address needs no resolver: its answer is there at once.
 
 #include <memory>
 #include <vector>
@@ -35,6 +35,7 @@ class NameLookup {
 };
 
 // Waits for one until the deadline, on monotonic_seconds(). Timeout: the resolver takes longer.
-Addresses resolve_until(const HostPort& where, double deadline, NameLookup::Resolver resolver = resolve);
+Addresses resolve_until(const HostPort& where, double deadline,
+                        NameLookup::Resolver resolver = resolve);
 
 }  // namespace sparcl::net

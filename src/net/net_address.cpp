@@ -14,7 +14,8 @@ namespace {
 std::string scope_text(std::uint32_t scope) {
   if (scope == 0) return "";
   std::array<char, IF_NAMESIZE> name{};
-  return if_indextoname(scope, name.data()) != nullptr ? fmt::format("%{}", name.data()) : fmt::format("%{}", scope);
+  return if_indextoname(scope, name.data()) != nullptr ? fmt::format("%{}", name.data())
+                                                       : fmt::format("%{}", scope);
 }
 
 }  // namespace
@@ -71,7 +72,8 @@ NetAddress loopback_address(std::uint16_t port) {
 }
 
 bool is_link_local(const NetAddress& address) {
-  if (address.family == NetAddress::Family::kIpv4) return address.ip[0] == std::byte{169} && address.ip[1] == std::byte{254};
+  if (address.family == NetAddress::Family::kIpv4)
+    return address.ip[0] == std::byte{169} && address.ip[1] == std::byte{254};
   return address.ip[0] == std::byte{0xfe} && (address.ip[1] & std::byte{0xc0}) == std::byte{0x80};
 }
 

@@ -19,7 +19,8 @@ struct NetAddress {
   Family family = Family::kIpv4;
   std::uint16_t port = 0;
   std::array<std::byte, 16> ip{};  // in network order; IPv4: the first four, the rest zero
-  std::uint32_t scope = 0;         // the interface's index, of a link-local IPv6 address; it means nothing on another machine
+  std::uint32_t scope = 0;  // the interface's index, of a link-local IPv6 address; it means nothing
+                            // on another machine
 
   std::size_t ip_bytes() const { return family == Family::kIpv4 ? 4 : 16; }
   friend bool operator==(const NetAddress&, const NetAddress&) = default;
@@ -34,10 +35,11 @@ struct SocketAddress {
 };
 
 SocketAddress to_socket_address(const NetAddress& address);
-std::optional<NetAddress> from_socket_address(const sockaddr* address);  // nothing for other families, and for nullptr
+std::optional<NetAddress> from_socket_address(
+    const sockaddr* address);  // nothing for other families, and for nullptr
 
 NetAddress loopback_address(std::uint16_t port = 0);  // 127.0.0.1
-bool is_link_local(const NetAddress& address);        // fe80::/10, 169.254/16: of use on one link only
+bool is_link_local(const NetAddress& address);  // fe80::/10, 169.254/16: of use on one link only
 
 // "10.0.0.7:4711", "[fd00::7]:4711", "[fe80::7%eth0]:4711"; without a port if that is 0.
 std::string to_text(const NetAddress& address);
@@ -45,6 +47,7 @@ std::string to_text(const NetAddress& address);
 // One byte for the family, then the bytes of the ip. The port travels apart, the scope not at all.
 constexpr std::size_t kMaxAddressBytes = 17;
 void write_ip(const NetAddress& address, ByteWriter& out);
-[[nodiscard]] bool read_ip(ByteReader& bytes, NetAddress& address);  // false: truncated, or an unknown family
+[[nodiscard]] bool read_ip(ByteReader& bytes,
+                           NetAddress& address);  // false: truncated, or an unknown family
 
 }  // namespace sparcl::net

@@ -22,7 +22,8 @@ namespace sparcl::net {
 namespace {
 
 // Names that are likely to lead to this host's containers only: tried last.
-constexpr std::array<std::string_view, 6> kInnerNames{"docker", "br-", "virbr", "veth", "cni", "lxc"};
+constexpr std::array<std::string_view, 6> kInnerNames{"docker", "br-", "virbr",
+                                                      "veth",   "cni", "lxc"};
 
 bool usable(const InterfaceAddress& entry) {
   return entry.address.family == NetAddress::Family::kIpv4 || !is_link_local(entry.address);
@@ -30,7 +31,8 @@ bool usable(const InterfaceAddress& entry) {
 
 bool reaches_far(const InterfaceAddress& entry) {
   const auto inner = [&](std::string_view name) { return entry.name.starts_with(name); };
-  return std::none_of(kInnerNames.begin(), kInnerNames.end(), inner) && !is_link_local(entry.address);
+  return std::none_of(kInnerNames.begin(), kInnerNames.end(), inner) &&
+         !is_link_local(entry.address);
 }
 
 std::vector<std::string_view> split(std::string_view list) {
@@ -44,22 +46,29 @@ std::vector<std::string_view> split(std::string_view list) {
 }
 
 // A name that occurs twice in the list gives no address twice.
-std::vector<InterfaceAddress> named(std::span<const std::string_view> names, std::span<const InterfaceAddress> present) {
+std::vector<InterfaceAddress> named(std::span<const std::string_view> names,
+                                    std::span<const InterfaceAddress> present) {
   std::vector<InterfaceAddress> found;
   for (const std::string_view name : names) {
     for (const InterfaceAddress& entry : present) {
-      const auto same = [&](const InterfaceAddress& other) { return other.address == entry.address; };
-      if (usable(entry) && entry.name.starts_with(name) && std::none_of(found.begin(), found.end(), same)) found.push_back(entry);
+      const auto same = [&](const InterfaceAddress& other) {
+        return other.address == entry.address;
+      };
+      if (usable(entry) && entry.name.starts_with(name) &&
+          std::none_of(found.begin(), found.end(), same))
+        found.push_back(entry);
     }
   }
   return found;
 }
 
-std::vector<InterfaceAddress> all_but(std::span<const std::string_view> names, std::span<const InterfaceAddress> present) {
+std::vector<InterfaceAddress> all_but(std::span<const std::string_view> names,
+                                      std::span<const InterfaceAddress> present) {
   std::vector<InterfaceAddress> found;
   for (const InterfaceAddress& entry : present) {
     const auto excluded = [&](std::string_view name) { return entry.name.starts_with(name); };
-    if (usable(entry) && !entry.loopback && std::none_of(names.begin(), names.end(), excluded)) found.push_back(entry);
+    if (usable(entry) && !entry.loopback && std::none_of(names.begin(), names.end(), excluded))
+      found.push_back(entry);
   }
   std::stable_partition(found.begin(), found.end(), reaches_far);
   return found;
@@ -68,18 +77,23 @@ std::vector<InterfaceAddress> all_but(std::span<const std::string_view> names, s
 Status nothing_left(std::string_view wanted, std::span<const InterfaceAddress> present) {
   std::vector<std::string> names;
   for (const InterfaceAddress& entry : present) {
-    if (std::find(names.begin(), names.end(), entry.name) == names.end()) names.push_back(entry.name);
+    if (std::find(names.begin(), names.end(), entry.name) == names.end())
+      names.push_back(entry.name);
   }
   return Status(Code::kInvalidArgument,
-                fmt::format("SPARCL_INTERFACE={}: no interface that is up has such a name and an address; host {} has {}", wanted,
-                            own_host_name(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+                fmt::format("SPARCL_INTERFACE={}: no interface that is up has such a name and an "
+                            "address; host {} has {}",
+                            wanted, own_host_name(),
+                            names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-Result<std::vector<InterfaceAddress>> choose_interfaces(std::string_view wanted, std::span<const InterfaceAddress> present) {
+Result<std::vector<InterfaceAddress>> choose_interfaces(std::string_view wanted,
+                                                        std::span<const InterfaceAddress> present) {
   std::vector<InterfaceAddress> chosen;
   if (wanted == "auto") {
     chosen = all_but({}, present);
-    if (chosen.empty()) std::copy_if(present.begin(), present.end(), std::back_inserter(chosen), usable);
+    if (chosen.empty())
+      std::copy_if(present.begin(), present.end(), std::back_inserter(chosen), usable);
   } else if (wanted.starts_with('^')) {
     chosen = all_but(split(wanted.substr(1)), present);
   } else {
@@ -93,7 +107,8 @@ Result<std::vector<InterfaceAddress>> choose_interfaces(std::string_view wanted,
 
 Result<std::vector<InterfaceAddress>> list_interfaces() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return Status(Code::kSystemError, fmt::format("getifaddrs(): {}", error_text(errno)));
+  if (getifaddrs(&list) != 0)
+    return Status(Code::kSystemError, fmt::format("getifaddrs(): {}", error_text(errno)));
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
@@ -106,30 +121,30 @@ Result<std::vector<InterfaceAddress>> list_interfaces() {
   return found;
 }
 
-Result<std::vector<NetAddress>> choose_addresses(std::string_view wanted, std::span<const InterfaceAddress> present) {
-  const Result<std::vector<InterfaceAddress>> chosen = choose_interfaces(wanted, present);
-  if (!chosen.ok()) return chosen.status();
+Result<std::vector<NetAddress>> choose_addresses(std::string_view wanted,
+                                                 std::span<const InterfaceAddress> present) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> chosen,
+                          choose_interfaces(wanted, present));
   std::vector<NetAddress> addresses;
-  for (const InterfaceAddress& entry : *chosen) addresses.push_back(entry.address);
+  for (const InterfaceAddress& entry : chosen) addresses.push_back(entry.address);
   return addresses;
 }
 
 Result<std::vector<NetAddress>> own_addresses() {
-  Result<std::vector<InterfaceAddress>> present = list_interfaces();
-  if (!present.ok()) return present.status();
-  return choose_addresses(setting("INTERFACE").text, *present);
+  SPARCL_ASSIGN_OR_RETURN(std::vector<InterfaceAddress> present, list_interfaces());
+  return choose_addresses(setting("INTERFACE").text, present);
 }
 
 Result<std::vector<std::string>> chosen_interfaces() {
   const std::string wanted = setting("INTERFACE").text;
   std::vector<std::string> names;
   if (wanted == "auto") return names;
-  const Result<std::vector<InterfaceAddress>> present = list_interfaces();
-  if (!present.ok()) return present.status();
-  const Result<std::vector<InterfaceAddress>> chosen = choose_interfaces(wanted, *present);
-  if (!chosen.ok()) return chosen.status();
-  for (const InterfaceAddress& entry : *chosen) {
-    if (std::find(names.begin(), names.end(), entry.name) == names.end()) names.push_back(entry.name);
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> present, list_interfaces());
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> chosen,
+                          choose_interfaces(wanted, present));
+  for (const InterfaceAddress& entry : chosen) {
+    if (std::find(names.begin(), names.end(), entry.name) == names.end())
+      names.push_back(entry.name);
   }
   return names;
 }
@@ -139,7 +154,8 @@ std::vector<std::string> rdma_devices_of(const std::string& interface) {
   unsigned port = 0;  // from 0 here, from 1 in UCX
   std::ifstream(folder + "/dev_port") >> port;
   std::vector<std::string> devices;
-  if (const Result<std::vector<std::string>> names = names_in_folder(folder + "/device/infiniband"); names.ok()) {
+  if (const Result<std::vector<std::string>> names = names_in_folder(folder + "/device/infiniband");
+      names.ok()) {
     for (const std::string& name : *names) devices.push_back(fmt::format("{}:{}", name, port + 1));
   }
   return devices;

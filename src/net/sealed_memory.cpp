@@ -19,12 +19,15 @@ namespace {
 constexpr std::string_view kLinkName = "/memfd:sparcl-sealed (deleted)";
 constexpr int kUnchanging = F_SEAL_WRITE | F_SEAL_SHRINK;
 
-Status failed(const char* call) { return Status(Code::kSystemError, fmt::format("{}: {}", call, error_text(errno))); }
+Status failed(const char* call) {
+  return Status(Code::kSystemError, fmt::format("{}: {}", call, error_text(errno)));
+}
 
 }  // namespace
 
 Result<SealedMemory> SealedMemory::copy_of(std::span<const std::byte> bytes) {
-  if (!may_make_file_of(bytes.size())) return Status(Code::kSystemError, "files may not be so large (ulimit -f)");
+  if (!may_make_file_of(bytes.size()))
+    return Status(Code::kSystemError, "files may not be so large (ulimit -f)");
   Socket file(::memfd_create("sparcl-sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.is_open()) return failed("memfd_create()");
   for (std::size_t done = 0; done < bytes.size();) {
@@ -33,7 +36,8 @@ Result<SealedMemory> SealedMemory::copy_of(std::span<const std::byte> bytes) {
     if (count <= 0) return failed("write() to memory");
     done += static_cast<std::size_t>(count);
   }
-  if (::fcntl(file.fd(), F_ADD_SEALS, kUnchanging | F_SEAL_GROW | F_SEAL_SEAL) != 0) return failed("fcntl(F_ADD_SEALS)");
+  if (::fcntl(file.fd(), F_ADD_SEALS, kUnchanging | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return failed("fcntl(F_ADD_SEALS)");
   return SealedMemory(std::move(file), bytes.size());
 }
 
@@ -53,17 +57,21 @@ Result<SealedMemory> SealedMemory::of_process(std::int64_t pid, int descriptor, 
   struct stat found {};
   if (::fstat(file.fd(), &found) != 0) return failed("fstat()");
   if (found.st_size < 0 || static_cast<std::uint64_t>(found.st_size) != bytes)
-    return Status(Code::kCorrupt, fmt::format("{} has {} bytes, where {} were said", path, found.st_size, bytes));
+    return Status(Code::kCorrupt,
+                  fmt::format("{} has {} bytes, where {} were said", path, found.st_size, bytes));
   return SealedMemory(std::move(file), bytes);
 }
 
-// Privately: kernels before 6.7 map sealed files in no other way. Nothing is copied as long as nobody writes.
+// Privately: kernels before 6.7 map sealed files in no other way. Nothing is copied as long as
+// nobody writes.
 Result<Buffer> SealedMemory::map() const {
   if (bytes_ == 0) return Buffer();
-  void* const memory = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, descriptor_.fd(), 0);
+  void* const memory =
+      ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_POPULATE, descriptor_.fd(), 0);
   if (memory == MAP_FAILED) return failed("mmap()");
-  const std::shared_ptr<std::byte[]> shared(static_cast<std::byte*>(memory),
-                                            [bytes = bytes_](std::byte* first) { ::munmap(first, bytes); });
+  const std::shared_ptr<std::byte[]> shared(
+      static_cast<std::byte*>(memory),
+      [bytes = bytes_](std::byte* first) { ::munmap(first, bytes); });
   return Buffer(shared, 0, bytes_);
 }
 

@@ -13,9 +13,8 @@
 
 namespace sparcl::net {
 Status ServiceThread::start(const char* what, std::function<void(const Stop&)> body) {
-  Result<WakeEvent> event = WakeEvent::create();
-  if (!event.ok()) return event.status();
-  event_ = std::move(*event);
+  SPARCL_ASSIGN_OR_RETURN(WakeEvent event, WakeEvent::create());
+  event_ = std::move(event);
   pid_ = getpid();
   Stop stop;
   stop.event_ = &event_;
@@ -42,8 +41,8 @@ bool ServiceThread::stop() {
   if (!thread_.joinable()) return is_own_process();
   if (!is_own_process()) {
     alignas(std::thread) std::byte left[sizeof(std::thread)];
-    new (left)
-        std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining waits for ever and detaching throws
+    new (left) std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining
+                                                 // waits for ever and detaching throws
     return false;
   }
   asked_.store(true, std::memory_order_release);

@@ -1,6 +1,6 @@
 #pragma once
-// A thread of the library beside the user's: takes no signals of theirs, is told to stop, and is left alone in a child of fork(),
-// where it does not exist.
+// A thread of the library beside the user's: takes no signals of theirs, is told to stop, and is
+// left alone in a child of fork(), where it does not exist.
 
 #include <atomic>
 #include <functional>
@@ -30,10 +30,12 @@ class ServiceThread {
   ServiceThread(const ServiceThread&) = delete;
   ServiceThread& operator=(const ServiceThread&) = delete;
 
-  // Once. `what`, a literal, is named in errors. An exception ends the thread, with a message in the log.
+  // Once. `what`, a literal, is named in errors. An exception ends the thread, with a message in
+  // the log.
   Status start(const char* what, std::function<void(const Stop&)> body);
 
-  // Waits for its end. False in a child of fork(): whatever the thread uses may be in any state, and must not be destroyed.
+  // Waits for its end. False in a child of fork(): whatever the thread uses may be in any state,
+  // and must not be destroyed.
   bool stop();
   bool is_own_process() const;
 

@@ -1,5 +1,6 @@
 #pragma once
-// Threads that are started meanwhile take no signals of the user's: a handler of the program's never runs in one.
+// Threads that are started meanwhile take no signals of the user's: a handler of the program's
+// never runs in one.
 
 #include <signal.h>
 

@@ -19,7 +19,8 @@ namespace {
 
 Status failed(const char* call, const NetAddress& address) {
   const int error = errno;
-  return Status(Code::kSystemError, fmt::format("{} for {}: {}", call, to_text(address), error_text(error)));
+  return Status(Code::kSystemError,
+                fmt::format("{} for {}: {}", call, to_text(address), error_text(error)));
 }
 
 Socket open_stream(const NetAddress& address) {
@@ -35,7 +36,8 @@ Moved moved(ssize_t count) {
 
 // What its user can do about it.
 const char* remedy_of_bind(int error) {
-  if (error == EADDRINUSE) return ": another process listens there; give another port, or 0 for any that is free";
+  if (error == EADDRINUSE)
+    return ": another process listens there; give another port, or 0 for any that is free";
   if (error == EADDRNOTAVAIL) return ": no interface of this host that is up has this address";
   return error == EACCES ? ": ports below 1024 are for privileged users; give another one" : "";
 }
@@ -43,13 +45,15 @@ const char* remedy_of_bind(int error) {
 }  // namespace
 
 void Socket::close() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));  // after EINTR the descriptor is gone all the same, on Linux
+  if (fd_ >= 0)
+    ::close(std::exchange(fd_, -1));  // after EINTR the descriptor is gone all the same, on Linux
 }
 
 Result<WakeEvent> WakeEvent::create() {
   WakeEvent made;
   made.event_ = Socket(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!made.event_.is_open()) return Status(Code::kSystemError, fmt::format("eventfd(): {}", error_text(errno)));
+  if (!made.event_.is_open())
+    return Status(Code::kSystemError, fmt::format("eventfd(): {}", error_text(errno)));
   return made;
 }
 
@@ -65,7 +69,9 @@ void WakeEvent::drain() const {
   }
 }
 
-double monotonic_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double monotonic_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 int poll_until(std::span<pollfd> entries, double deadline) {
   while (true) {
@@ -101,9 +107,11 @@ Result<Socket> listen_at(const NetAddress& address, int backlog) {
   Socket socket = open_stream(address);
   if (!socket.is_open()) return failed("socket()", address);
   const int on = 1;
-  if (address.family == NetAddress::Family::kIpv6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  // So that another process can have the port when this one was killed, while its connections are still ending: both must have
-  // asked for it. Not before bind() where the kernel chooses: it would give two processes the same port.
+  if (address.family == NetAddress::Family::kIpv6)
+    setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  // So that another process can have the port when this one was killed, while its connections are
+  // still ending: both must have asked for it. Not before bind() where the kernel chooses: it would
+  // give two processes the same port.
   if (address.port != 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress where = to_socket_address(address);
   if (::bind(socket.fd(), where.get(), where.bytes) != 0) {
@@ -129,7 +137,9 @@ Result<Socket> start_connect(const NetAddress& address) {
   if (!socket.is_open()) return failed("socket()", address);
   const SocketAddress where = to_socket_address(address);
   // After EINTR the connection goes on being made, as it does after EINPROGRESS.
-  if (::connect(socket.fd(), where.get(), where.bytes) == 0 || errno == EINPROGRESS || errno == EINTR) return socket;
+  if (::connect(socket.fd(), where.get(), where.bytes) == 0 || errno == EINPROGRESS ||
+      errno == EINTR)
+    return socket;
   return failed("connect()", address);
 }
 
@@ -146,7 +156,8 @@ void send_at_once(const Socket& socket) {
 
 std::size_t unacknowledged_bytes(const Socket& socket) {
   int bytes = 0;
-  return ::ioctl(socket.fd(), TIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+  return ::ioctl(socket.fd(), TIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes)
+                                                                  : 0;
 }
 
 }  // namespace sparcl::net

@@ -1,5 +1,6 @@
 #pragma once
-// Sockets that close themselves, never block, stay in this process (CLOEXEC), raise no SIGPIPE, and take EINTR for what it is.
+// Sockets that close themselves, never block, stay in this process (CLOEXEC), raise no SIGPIPE, and
+// take EINTR for what it is.
 
 #include <poll.h>
 
@@ -50,10 +51,12 @@ class WakeEvent {
 
 double monotonic_seconds();
 
-// poll() until something is ready or the deadline on monotonic_seconds() is over. The number of ready entries; 0 at the deadline.
+// poll() until something is ready or the deadline on monotonic_seconds() is over. The number of
+// ready entries; 0 at the deadline.
 int poll_until(std::span<pollfd> entries, double deadline);
 
-// What one attempt to move bytes did. kClosed: the other side has ended its stream, or reset it; `error` is then errno, or 0.
+// What one attempt to move bytes did. kClosed: the other side has ended its stream, or reset it;
+// `error` is then errno, or 0.
 struct Moved {
   enum class Kind : std::uint8_t { kBytes, kWouldBlock, kClosed };
   Kind kind = Kind::kBytes;
@@ -66,10 +69,12 @@ Moved write_some(const Socket& socket, std::span<const std::byte> bytes);
 // Streams. Port 0: the kernel's choice, which local_address tells.
 Result<Socket> listen_at(const NetAddress& address, int backlog);
 Result<NetAddress> local_address(const Socket& socket);
-Result<Socket> start_connect(const NetAddress& address);  // writable once connected, or once it failed: connect_error
-int connect_error(const Socket& socket);                  // errno of what start_connect began, 0: connected
-void send_at_once(const Socket& socket);                  // TCP_NODELAY
+Result<Socket> start_connect(
+    const NetAddress& address);  // writable once connected, or once it failed: connect_error
+int connect_error(const Socket& socket);  // errno of what start_connect began, 0: connected
+void send_at_once(const Socket& socket);  // TCP_NODELAY
 
-std::size_t unacknowledged_bytes(const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
+std::size_t unacknowledged_bytes(
+    const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
 
 }  // namespace sparcl::net

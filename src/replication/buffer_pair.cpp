@@ -9,19 +9,23 @@
 namespace sparcl::replication {
 
 BufferPair::BufferPair(const codec::BlockMap& map, std::span<std::byte* const> first) {
-  for (const codec::ArraySpec& array : map.arrays()) bytes_.push_back(array.count * element_bytes(array.datatype));
+  for (const codec::ArraySpec& array : map.arrays())
+    bytes_.push_back(array.count * element_bytes(array.datatype));
   sets_[0].assign(first.begin(), first.end());
 }
 
-Result<std::unique_ptr<BufferPair>> BufferPair::create(const codec::BlockMap& map, std::span<std::byte* const> first) {
+Result<std::unique_ptr<BufferPair>> BufferPair::create(const codec::BlockMap& map,
+                                                       std::span<std::byte* const> first) {
   std::unique_ptr<BufferPair> pair(new BufferPair(map, first));
   for (const std::size_t bytes : pair->bytes_) {
     std::unique_ptr<std::byte[]> array(new (std::nothrow) std::byte[bytes]);
     if (array == nullptr) {
-      return Status(Code::kOutOfMemory,
-                    fmt::format("a second buffer for {} bytes of tensors cannot be had: free memory, or do without "
-                                "options.double_buffer",
-                                map.byte_count()));
+      return Status(
+          Code::kOutOfMemory,
+          fmt::format(
+              "a second buffer for {} bytes of tensors cannot be had: free memory, or do without "
+              "options.double_buffer",
+              map.byte_count()));
     }
     pair->sets_[1].push_back(array.get());
     pair->own_.push_back(std::move(array));

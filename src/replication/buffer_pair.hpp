@@ -1,5 +1,6 @@
 #pragma once
-// Two sets of a replica's arrays: the front one is read, and holds a version; the next one is made in the back.
+// Two sets of a replica's arrays: the front one is read, and holds a version; the next one is made
+// in the back.
 
 #include <array>
 #include <cstddef>
@@ -15,13 +16,16 @@ namespace sparcl::replication {
 
 class BufferPair {
  public:
-  // first: the front, the caller's; the back is made, as large. OutOfMemory says how much that takes.
-  static Result<std::unique_ptr<BufferPair>> create(const codec::BlockMap& map, std::span<std::byte* const> first);
+  // first: the front, the caller's; the back is made, as large. OutOfMemory says how much that
+  // takes.
+  static Result<std::unique_ptr<BufferPair>> create(const codec::BlockMap& map,
+                                                    std::span<std::byte* const> first);
 
   std::span<std::byte* const> front() const { return sets_[front_]; }
   std::span<std::byte* const> back() const { return sets_[1 - front_]; }
 
-  // The back becomes what the front is. last: the way back to what the back holds, if that is known; else all bytes are copied.
+  // The back becomes what the front is. last: the way back to what the back holds, if that is
+  // known; else all bytes are copied.
   void catch_up(const ReplicatedState& state, const WayBack& last);
   void exchange() { front_ = 1 - front_; }
   // Nobody knows what the back holds.

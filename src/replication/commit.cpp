@@ -34,11 +34,15 @@ std::vector<std::byte> serialise(const Commit& commit) {
 
 bool read_commit(ByteReader& bytes, Commit& commit) {
   std::span<const std::byte> context;
-  if (!bytes.read_bytes(kContext.size(), context) || !std::ranges::equal(context, std::as_bytes(std::span(kContext)))) return false;
-  return read_text(bytes, commit.model_id) && bytes.read(commit.epoch) && bytes.read(commit.base_version) &&
-         bytes.read(commit.version) && read_flag(bytes, commit.is_anchor) && read_hash(bytes, commit.schema_hash) &&
-         read_hash(bytes, commit.base_hash) && read_hash(bytes, commit.target_hash) && bytes.read(commit.elements) &&
-         bytes.read(commit.changed) && bytes.read(commit.stream_bytes) && read_array(bytes, commit.stream_digest);
+  if (!bytes.read_bytes(kContext.size(), context) ||
+      !std::ranges::equal(context, std::as_bytes(std::span(kContext))))
+    return false;
+  return read_text(bytes, commit.model_id) && bytes.read(commit.epoch) &&
+         bytes.read(commit.base_version) && bytes.read(commit.version) &&
+         read_flag(bytes, commit.is_anchor) && read_hash(bytes, commit.schema_hash) &&
+         read_hash(bytes, commit.base_hash) && read_hash(bytes, commit.target_hash) &&
+         bytes.read(commit.elements) && bytes.read(commit.changed) &&
+         bytes.read(commit.stream_bytes) && read_array(bytes, commit.stream_digest);
 }
 
 }  // namespace sparcl::replication

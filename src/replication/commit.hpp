@@ -1,6 +1,7 @@
 #pragma once
-// A published version: what an update leads to, and from where. The publisher announces these bytes on its own connections, and its
-// key signs them if it has one. A replica that passes an update on can therefore change no bit of it, nor give an old one for new.
+// A published version: what an update leads to, and from where. The publisher announces these bytes
+// on its own connections, and its key signs them if it has one. A replica that passes an update on
+// can therefore change no bit of it, nor give an old one for new.
 
 #include <array>
 #include <cstdint>

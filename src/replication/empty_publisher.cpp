@@ -10,19 +10,23 @@
 
 namespace sparcl::replication {
 
-Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener, const std::string& model_id,
+Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener,
+                                                               const std::string& model_id,
                                                                double silence_s) {
   std::unique_ptr<EmptyPublisher> made(new EmptyPublisher(listener, model_id, silence_s));
   net::Socket own(::fcntl(listener.socket.fd(), F_DUPFD_CLOEXEC, 0));
   if (!own.is_open())
-    return Status(Code::kSystemError, fmt::format("no descriptor for {}: {}", listener.address, error_text(errno)));
+    return Status(Code::kSystemError,
+                  fmt::format("no descriptor for {}: {}", listener.address, error_text(errno)));
   made->server_ = std::make_unique<Server>(std::move(own), made->context_);
   EmptyPublisher* it = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start("a publisher", [it](const net::ServiceThread::Stop& stop) { it->serve(stop); }));
+  SPARCL_RETURN_IF_ERROR(made->thread_.start(
+      "a publisher", [it](const net::ServiceThread::Stop& stop) { it->serve(stop); }));
   return made;
 }
 
-EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s)
+EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id,
+                               double silence_s)
     : clock_(net::clock_slack_s(silence_s)) {
   const ReportFields report{{"publisher", process_name()},
                             {"model_id", model_id},

@@ -1,20 +1,23 @@
 #pragma once
-// Answers at a publisher's port as long as there is nothing to publish: whoever asks learns that, and does not wait for an answer.
+// Answers at a publisher's port as long as there is nothing to publish: whoever asks learns that,
+// and does not wait for an answer.
 
 #include <memory>
 #include <string>
 
-#include "src/replication/listener.hpp"
-#include "src/replication/server.hpp"
 #include "src/net/run_clock.hpp"
 #include "src/net/service_thread.hpp"
+#include "src/replication/listener.hpp"
+#include "src/replication/server.hpp"
 
 namespace sparcl::replication {
 
 class EmptyPublisher {
  public:
   // listener stays the caller's; once this has ended another may take what comes there.
-  static Result<std::unique_ptr<EmptyPublisher>> create(const Listener& listener, const std::string& model_id, double silence_s);
+  static Result<std::unique_ptr<EmptyPublisher>> create(const Listener& listener,
+                                                        const std::string& model_id,
+                                                        double silence_s);
   ~EmptyPublisher() { (void)thread_.stop(); }
   EmptyPublisher(const EmptyPublisher&) = delete;
   EmptyPublisher& operator=(const EmptyPublisher&) = delete;

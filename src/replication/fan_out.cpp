@@ -6,18 +6,21 @@ namespace sparcl::replication {
 namespace {
 
 // Heuristics; in seconds.
-constexpr double kSlow = 1;         // behind what it takes from
-constexpr double kHadIt = 0.5;      // a parent that has had a version for less may not have passed it on yet
+constexpr double kSlow = 1;  // behind what it takes from
+constexpr double kHadIt =
+    0.5;  // a parent that has had a version for less may not have passed it on yet
 constexpr double kLeafFor = 30;     // after it was slow, or left its children alone
 constexpr double kFirstDirect = 1;  // after a parent failed; twice as long each time
 constexpr double kLastDirect = 64;
 constexpr double kSlowPart = 0.25;  // of the rate in the middle
 constexpr double kForever = 1e18;
-constexpr double kAwaitedPart = 0.25;  // of the rate at which the publisher itself gave something: as fast is expected of a parent
+constexpr double kAwaitedPart = 0.25;  // of the rate at which the publisher itself gave something:
+                                       // as fast is expected of a parent
 constexpr double kAssumedRate = 1 << 20;  // bytes a second, where that is not known
 constexpr std::size_t kMaxExpelled = 1024;
-constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
-constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
+constexpr std::size_t kTellingRates = 3;  // fewer have no middle
+constexpr std::uint64_t kTellingBytes = std::uint64_t{1}
+                                        << 20;  // fewer do not tell how fast a link is
 
 }  // namespace
 
@@ -26,17 +29,20 @@ FanOut::Replica* FanOut::find(Id id) {
   return found == replicas_.end() ? nullptr : &found->second;
 }
 
-void FanOut::join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine, const std::optional<net::NetAddress>& from) {
+void FanOut::join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine,
+                  const std::optional<net::NetAddress>& from) {
   leave(id);
   Replica& replica = replicas_[id];
   replica.id = replica.root = id;
   replica.passes_on = passes_on;
   replica.from = from;
-  replica.key = machine ? GroupKey{machine->family, machine->ip, 0} : GroupKey{net::NetAddress::Family::kIpv4, {}, id};
+  replica.key = machine ? GroupKey{machine->family, machine->ip, 0}
+                        : GroupKey{net::NetAddress::Family::kIpv4, {}, id};
   replica.group = &groups_[replica.key];
   replica.group->is_machine = machine.has_value();
   replica.group->members[id] = &replica;
-  if (const auto known = from ? expelled_.find(from->ip) : expelled_.end(); known != expelled_.end()) {
+  if (const auto known = from ? expelled_.find(from->ip) : expelled_.end();
+      known != expelled_.end()) {
     ban(replica, &Replica::leaf_until, known->second);
   }
   list_anew(replica);
@@ -53,10 +59,12 @@ void FanOut::leave(Id id) {
   replicas_.erase(id);
 }
 
-// It is served by the publisher itself for a while: each time after a parent failed it twice as long.
+// It is served by the publisher itself for a while: each time after a parent failed it twice as
+// long.
 void FanOut::pause(Replica& replica, double now) {
   if (now < replica.direct_until) return;
-  const double seconds = std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
+  const double seconds = std::min(
+      kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
   ban(replica, &Replica::direct_until, now + seconds);
   ++replica.failures;
 }
@@ -77,7 +85,8 @@ std::optional<FanOut::Id> FanOut::come_back(Id id, Blame blame, double now) {
   pause(*replica, now);
   if (parent == nullptr || blame == Blame::kReplica) return {};
   // One that has nothing itself, or has got it only now, is no worse than its own parent.
-  const bool has_it = parent->staged > replica->staged && replica->staged < replica->due && now - replica->due_since >= kHadIt;
+  const bool has_it = parent->staged > replica->staged && replica->staged < replica->due &&
+                      now - replica->due_since >= kHadIt;
   if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && has_it)) {
     if (is_expelled(parent->id)) return {};
     expel(*parent, now);
@@ -103,7 +112,8 @@ FanOut::Id FanOut::parent(Id id) const {
   return found == replicas_.end() ? kNobody : found->second.parent;
 }
 
-// Those who pass on stay before those who do not, and who was here first: fewer than the degree are before it.
+// Those who pass on stay before those who do not, and who was here first: fewer than the degree are
+// before it.
 bool FanOut::is_needed_here(const Replica& own) {
   staying_.set_rank(static_cast<std::size_t>(degree() - 1));
   const auto last = staying_.at_rank();
@@ -117,7 +127,8 @@ std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t 
   const ParentIndex::Stock wanted{anchor == 0 ? Kind::kNext : Kind::kAnchor, anchor};
   const auto of_its_machine = [&](const ParentIndex::Place& place) {
     ++looked_at_;
-    if (place.depth == 1 && place.id > own.id && own.passes_on) return Answer::kSkipDepth;  // that one will be placed
+    if (place.depth == 1 && place.id > own.id && own.passes_on)
+      return Answer::kSkipDepth;  // that one will be placed
     return replicas_.at(place.id).root == own.id ? Answer::kSkip : Answer::kTake;
   };
   const auto of_another = [&](const ParentIndex::Place& place) {
@@ -138,7 +149,8 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
   if (!best) return {};
   own->anchor = anchor;
   move(*own, *best);
-  if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->staged) make_due(*own, has, now);
+  if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->staged)
+    make_due(*own, has, now);
   return best;
 }
 
@@ -146,9 +158,12 @@ std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now)
 void FanOut::awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now) {
   Replica* const replica = find(id);
   if (replica == nullptr || replica->staged < replica->awaited) return;  // it awaits an earlier one
-  const double known = replica->rate > 0 ? replica->rate : middle_rate_ > 0 ? middle_rate_ : kAssumedRate;
+  const double known = replica->rate > 0  ? replica->rate
+                       : middle_rate_ > 0 ? middle_rate_
+                                          : kAssumedRate;
   const std::uint64_t leaf = std::min<std::uint64_t>(bytes, kTellingBytes);
-  const double on_the_way = static_cast<double>(bytes + leaf * static_cast<std::uint64_t>(replica->depth));
+  const double on_the_way =
+      static_cast<double>(bytes + leaf * static_cast<std::uint64_t>(replica->depth));
   replica->awaited = version;
   replica->awaited_until = now + kSlow + on_the_way / (kAwaitedPart * known);
 }
@@ -170,7 +185,8 @@ void FanOut::begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_an
 }
 
 void FanOut::sent(Id id, double now) {
-  if (Replica* const replica = find(id); replica != nullptr) make_due(*replica, replica->sending, now);
+  if (Replica* const replica = find(id); replica != nullptr)
+    make_due(*replica, replica->sending, now);
 }
 
 double FanOut::slow_below() const { return kSlowPart * middle_rate_; }
@@ -178,7 +194,8 @@ double FanOut::slow_below() const { return kSlowPart * middle_rate_; }
 void FanOut::measure(Replica& replica, double now) {
   if (replica.sending_bytes < kTellingBytes) return;
   if (replica.rate > 0) rates_.erase({replica.rate, replica.id});
-  replica.rate = static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
+  replica.rate =
+      static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
   replica.sending_bytes = 0;
   rates_.insert({replica.rate, replica.id});
   const std::size_t known = rates_.keys().size();
@@ -187,13 +204,16 @@ void FanOut::measure(Replica& replica, double now) {
   middle_rate_ = known < kTellingRates ? 0 : rates_.at_rank()->first;
   // Those that count as slow now, or do no more.
   const auto [least, most] = std::minmax({before, slow_below()});
-  for (auto each = rates_.keys().lower_bound({least, 0}); each != rates_.keys().end() && each->first < most; ++each) {
+  for (auto each = rates_.keys().lower_bound({least, 0});
+       each != rates_.keys().end() && each->first < most; ++each) {
     list_anew(replicas_.at(each->second));
   }
 }
 
 void FanOut::staged(Id id, std::uint64_t version, double now) {
-  has_staged_ = has_staged_ || version != 0;  // also by one that is in no plan, as it shares memory with the publisher
+  has_staged_ =
+      has_staged_ ||
+      version != 0;  // also by one that is in no plan, as it shares memory with the publisher
   Replica* const replica = find(id);
   if (replica == nullptr) return;
   replica->staged = std::max(replica->staged, version);
@@ -215,7 +235,8 @@ void FanOut::held_up(Id id, std::uint64_t version, double now) {
   if (Replica* const replica = find(id); replica != nullptr) make_due(*replica, version, now);
 }
 
-// Those below it that could take more. Others are full themselves: what those below them wait for comes no sooner.
+// Those below it that could take more. Others are full themselves: what those below them wait for
+// comes no sooner.
 void FanOut::leave_alone(Replica& replica, double now, std::vector<Id>& moved) {
   if (replica.full_below_at == passes_) return;
   const std::size_t at_first = moved.size();
@@ -227,7 +248,8 @@ void FanOut::leave_alone(Replica& replica, double now, std::vector<Id>& moved) {
     }
     const std::size_t before = moved.size();
     leave_alone(*child, now, moved);
-    if (moved.size() > before) ban(*child, &Replica::leaf_until, std::max(child->leaf_until, now + kLeafFor));
+    if (moved.size() > before)
+      ban(*child, &Replica::leaf_until, std::max(child->leaf_until, now + kLeafFor));
   }
   if (moved.size() == at_first) replica.full_below_at = passes_;
 }
@@ -237,12 +259,14 @@ std::vector<FanOut::Id> FanOut::relieve(double now) {
   ++passes_;
   for (auto& [id, replica] : replicas_) {
     const bool is_behind = replica.staged < replica.due && now - replica.due_since >= kSlow;
-    const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited && now >= replica.awaited_until;
+    const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited &&
+                            now >= replica.awaited_until;
     const bool is_late = is_behind || is_starved;
     if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
     const std::size_t before = moved.size();
     leave_alone(replica, now, moved);
-    // It may be the fault of its parent, which has the version or says so. The publisher itself sends the rest.
+    // It may be the fault of its parent, which has the version or says so. The publisher itself
+    // sends the rest.
     if (is_late && !replica.is_full && replicas_.contains(replica.parent)) {
       moved.push_back(id);
       pause(replica, now);

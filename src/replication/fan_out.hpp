@@ -1,18 +1,22 @@
 #pragma once
-// Who takes updates from whom. The publisher sends each update to few replicas, these pass it on while it comes, and so on: in
-// chains, or in a tree of a given degree. Its own upload grows with that degree and not with the number of replicas.
+// Who takes updates from whom. The publisher sends each update to few replicas, these pass it on
+// while it comes, and so on: in chains, or in a tree of a given degree. Its own upload grows with
+// that degree and not with the number of replicas.
 //
-// This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one says became of it (ORPHAN). A
-// replica whose parent dies, falls silent or is behind is served by the publisher at once, from the byte at which it stands, and is
-// placed anew when it is current. One that holds those below it up becomes a leaf.
+// This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one
+// says became of it (ORPHAN). A replica whose parent dies, falls silent or is behind is served by
+// the publisher at once, from the byte at which it stands, and is placed anew when it is current.
+// One that holds those below it up becomes a leaf.
 //
-// Each placement has a deadline: for the bytes of what was announced, whatever the parent says meanwhile. A parent that has them,
-// by its own word, and does not give them is no parent any more as long as it is connected, and so is one that gives other bytes.
+// Each placement has a deadline: for the bytes of what was announced, whatever the parent says
+// meanwhile. A parent that has them, by its own word, and does not give them is no parent any more
+// as long as it is connected, and so is one that gives other bytes.
 //
-// Replicas of one machine share memory: one of them gets updates over the network, the others from that one.
+// Replicas of one machine share memory: one of them gets updates over the network, the others from
+// that one.
 //
-// Each event costs the logarithm of the number of replicas, and what it really changes: there may be thousands, and all of this is
-// done while the publisher serves nobody.
+// Each event costs the logarithm of the number of replicas, and what it really changes: there may
+// be thousands, and all of this is done while the publisher serves nobody.
 
 #include <array>
 #include <cstdint>
@@ -24,9 +28,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/net/net_address.hpp"
 #include "src/replication/parent_index.hpp"
 #include "src/replication/ranked_set.hpp"
-#include "src/net/net_address.hpp"
 
 namespace sparcl::replication {
 
@@ -41,9 +45,11 @@ class FanOut {
   FanOut(const FanOut&) = delete;  // its rows point to each other
   FanOut& operator=(const FanOut&) = delete;
 
-  // Served by the publisher. passes_on: whether others can take updates from it. machine: its address, whatever the port, if it
-  // shares memory with others there. from: its address, where it is known.
-  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine = {}, const std::optional<net::NetAddress>& from = {});
+  // Served by the publisher. passes_on: whether others can take updates from it. machine: its
+  // address, whatever the port, if it shares memory with others there. from: its address, where it
+  // is known.
+  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine = {},
+            const std::optional<net::NetAddress>& from = {});
   void leave(Id id);
   enum class Blame : std::uint8_t {
     kNobody,       // it was called back
@@ -52,10 +58,12 @@ class FanOut {
     kIdleParent,   // the parent gives nothing, or slowly
     kFalseParent,  // the parent gave what the publisher has not announced
   };
-  // It takes updates from the publisher again. Answers with the parent where nobody is to take from that any more.
+  // It takes updates from the publisher again. Answers with the parent where nobody is to take from
+  // that any more.
   std::optional<Id> come_back(Id id, Blame blame, double now);
-  // Where a replica that the publisher serves is to take updates from: nothing where it stays. anchor: the version of the anchor
-  // that it needs, or 0: then those come into question that are being sent the same one. now: never before that of an earlier call.
+  // Where a replica that the publisher serves is to take updates from: nothing where it stays.
+  // anchor: the version of the anchor that it needs, or 0: then those come into question that are
+  // being sent the same one. now: never before that of an earlier call.
   std::optional<Id> place(Id id, std::uint64_t anchor, double now);
   // It was told of an update that it is to take from its parent.
   void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now);
@@ -69,8 +77,8 @@ class FanOut {
   // The publisher has had `version` for it since then, and it does not take it.
   void held_up(Id id, std::uint64_t version, double now);
 
-  // Those that are behind what they take from, or have not had in time what they await, and those that take from them: they are to
-  // come back.
+  // Those that are behind what they take from, or have not had in time what they await, and those
+  // that take from them: they are to come back.
   std::vector<Id> relieve(double now);
 
   bool has_staged() const { return has_staged_; }  // any of them, ever
@@ -87,7 +95,8 @@ class FanOut {
 
   struct Replica;
   // Of one machine; one that shares no memory is alone in its own.
-  using GroupKey = std::tuple<net::NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
+  using GroupKey =
+      std::tuple<net::NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
   struct Group {
     bool is_machine = false;
     std::map<Id, Replica*> members;
@@ -137,8 +146,12 @@ class FanOut {
   };
 
   Replica* find(Id id);
-  bool stays_direct(const Replica& replica) const { return clock_ < replica.leaf_until || clock_ < replica.direct_until; }
-  bool is_slow(const Replica& replica) const { return replica.rate > 0 && replica.rate < slow_below(); }
+  bool stays_direct(const Replica& replica) const {
+    return clock_ < replica.leaf_until || clock_ < replica.direct_until;
+  }
+  bool is_slow(const Replica& replica) const {
+    return replica.rate > 0 && replica.rate < slow_below();
+  }
   double slow_below() const;
   int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
   bool is_needed_here(const Replica& own);
@@ -163,13 +176,15 @@ class FanOut {
   bool has_staged_ = false;
   std::map<Id, Replica> replicas_;
   std::map<GroupKey, Group> groups_;
-  ParentIndex parents_;                                   // that can send to other machines
-  RankedSet<std::pair<bool, Id>> staying_;                // with the publisher, in their order: does not pass on, id
-  RankedSet<std::pair<double, Id>> rates_;                // known
-  double middle_rate_ = 0;                                // of those known; 0: of too few
-  double clock_ = 0;                                      // what is listed is so then
-  std::map<std::array<std::byte, 16>, double> expelled_;  // addresses that nobody takes from until then
-  using Wake = std::pair<double, Id>;                     // a replica's ban ends
+  ParentIndex parents_;  // that can send to other machines
+  RankedSet<std::pair<bool, Id>>
+      staying_;  // with the publisher, in their order: does not pass on, id
+  RankedSet<std::pair<double, Id>> rates_;  // known
+  double middle_rate_ = 0;                  // of those known; 0: of too few
+  double clock_ = 0;                        // what is listed is so then
+  std::map<std::array<std::byte, 16>, double>
+      expelled_;                       // addresses that nobody takes from until then
+  using Wake = std::pair<double, Id>;  // a replica's ban ends
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   std::uint64_t passes_ = 0;  // of relieve()
   std::uint64_t looked_at_ = 0;

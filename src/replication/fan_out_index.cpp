@@ -1,4 +1,5 @@
-// How FanOut keeps what it knows about all replicas, so that no question needs to look at all of them.
+// How FanOut keeps what it knows about all replicas, so that no question needs to look at all of
+// them.
 
 #include <algorithm>
 
@@ -37,10 +38,13 @@ void FanOut::set_depths(Replica& top) {
     left.pop_back();
     ++looked_at_;
     const bool is_direct = replica->parent == kPublisher;
-    const int depth = is_direct ? 1 : parent == nullptr || parent->depth == 0 ? 0 : parent->depth + 1;
+    const int depth = is_direct                                 ? 1
+                      : parent == nullptr || parent->depth == 0 ? 0
+                                                                : parent->depth + 1;
     const Id root = is_direct ? replica->id : parent == nullptr ? kNobody : parent->root;
     if (depth == replica->depth && root == replica->root) continue;
-    const bool is_listed = replica->listed.is_near || replica->listed.is_far || (depth == 0) != (replica->depth == 0);
+    const bool is_listed =
+        replica->listed.is_near || replica->listed.is_far || (depth == 0) != (replica->depth == 0);
     replica->depth = depth;
     replica->root = root;
     if (is_listed) list_anew(*replica);
@@ -68,7 +72,8 @@ FanOut::Listing FanOut::listing_of(const Replica& replica) const {
   using Stock = ParentIndex::Stock;
   Listing listing;
   listing.stays = replica.parent == kPublisher && !stays_direct(replica) && !is_slow(replica);
-  if (!replica.passes_on || is_slow(replica) || clock_ < replica.leaf_until || replica.depth == 0) return listing;
+  if (!replica.passes_on || is_slow(replica) || clock_ < replica.leaf_until || replica.depth == 0)
+    return listing;
   if (replica.anchor != 0) {
     listing.stock = Stock{Stock::Kind::kAnchor, replica.anchor};
   } else if (replica.staged > 0) {

@@ -19,29 +19,37 @@ namespace {
 
 constexpr std::uint64_t kFeedStepElements = std::uint64_t{16} << 20;
 constexpr std::uint64_t kHashedBlocks = 256;  // some milliseconds; heuristic
-constexpr double kMostDistinct = 0.9;         // of several updates' changes: composing them would spare less; heuristic
+constexpr double kMostDistinct =
+    0.9;  // of several updates' changes: composing them would spare less; heuristic
 constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kLeastSlices = 1024;
 constexpr std::uint64_t kPlaceBytes = 512;       // of memory, for where a slice lies; heuristic
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
-constexpr std::uint64_t kMostReplaced = 4;       // of the elements one: what more replaces is not kept; heuristic
+constexpr std::uint64_t kMostReplaced =
+    4;  // of the elements one: what more replaces is not kept; heuristic
 
-std::uint64_t max_slices(const model::Schema& held) { return kSlicesATensor * held.size() + kLeastSlices; }
+std::uint64_t max_slices(const model::Schema& held) {
+  return kSlicesATensor * held.size() + kLeastSlices;
+}
 
 std::uint64_t max_dimensions(const model::Schema& held) {
   constexpr std::uint64_t kASlice = 3;  // its tensor's shape, its place, its extents
   std::uint64_t most = 0;
-  for (const model::TensorSchema& each : held) most = std::max<std::uint64_t>(most, each.shape.size());
+  for (const model::TensorSchema& each : held)
+    most = std::max<std::uint64_t>(most, each.shape.size());
   return kASlice * most * max_slices(held);
 }
 
 // A list of an unauthenticated peer must cost no more to compare and to keep than the whole model.
 Status check_bytes(const model::Schema& parts, const model::Schema& held) {
-  const std::uint64_t bytes = model::make_block_map(parts).byte_count(), all = model::make_block_map(held).byte_count();
+  const std::uint64_t bytes = model::make_block_map(parts).byte_count(),
+                      all = model::make_block_map(held).byte_count();
   if (bytes <= all) return {};
-  return Status(Code::kMismatch, fmt::format("they have {} bytes, the whole model has {}: slices overlap", bytes, all));
+  return Status(
+      Code::kMismatch,
+      fmt::format("they have {} bytes, the whole model has {}: slices overlap", bytes, all));
 }
 
 }  // namespace
@@ -50,10 +58,10 @@ Status Issuer::seal(Update& update, StreamDigest& digested) const {
   SPARCL_RETURN_IF_ERROR(digested.finish(update.bytes, update.commit.stream_bytes));
   update.leaves = digested.take_leaves();
   update.bytes.fit(update.commit.stream_bytes);
-  const Result<Digest256> root = root_of(update.leaves);
-  if (!root.ok()) return root.status();
-  update.commit.stream_digest = *root;
-  if (key) update.signature = CommitSignature{key->public_key(), key->sign(serialise(update.commit))};
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 root, root_of(update.leaves));
+  update.commit.stream_digest = root;
+  if (key)
+    update.signature = CommitSignature{key->public_key(), key->sign(serialise(update.commit))};
   return {};
 }
 
@@ -61,15 +69,17 @@ UpdateRef Issuer::reissue(const UpdateRef& update) const {
   if (update == nullptr || update->commit.epoch == epoch) return update;
   auto again = std::make_shared<Update>(*update);  // it shares the bytes
   again->commit.epoch = epoch;
-  if (key) again->signature = CommitSignature{key->public_key(), key->sign(serialise(again->commit))};
+  if (key)
+    again->signature = CommitSignature{key->public_key(), key->sign(serialise(again->commit))};
   return again;
 }
 
 Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options)
     : Feed(issuer, whole, nullptr, whole.schema_hash, {}, options) {}
 
-Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
-           std::vector<model::PlacedSlice> places, const Options& options)
+Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map,
+           const Hash128& schema_hash, std::vector<model::PlacedSlice> places,
+           const Options& options)
     : issuer_(issuer),
       whole_map_(*whole.map),
       own_map_(std::move(map)),
@@ -78,7 +88,9 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
       state_(whole),
       account_(PeerBudget::within(options.budget)),
       list_charge_(PeerBudget::Charge::unproven(account_)),
-      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(), whole_map_.byte_count() / kReplacedBytesPart}, account_),
+      store_({std::max<std::size_t>(options.queue, 1), map_->byte_count(),
+              whole_map_.byte_count() / kReplacedBytesPart},
+             account_),
       fan_out_(options.fan_out),
       identities_(schema_hash) {
   list_charge_.set(places_.size() * kPlaceBytes);
@@ -98,38 +110,46 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   };
   source_.block_count = map_->block_count();
   source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
-  source_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) { return identify(hash, nearly); };
+  source_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) {
+    return identify(hash, nearly);
+  };
 }
 
 Status Feed::check_count(std::span<const std::byte> schema, const model::Schema& held) {
   std::uint64_t count = 0;
   if (!ByteReader(schema).read_varint(count) || count <= max_slices(held)) return {};
   return Status(Code::kMismatch,
-                fmt::format("they are {} tensors and slices: at most {} of this model are served", count, max_slices(held)));
+                fmt::format("they are {} tensors and slices: at most {} of this model are served",
+                            count, max_slices(held)));
 }
 
 std::uint64_t Feed::list_bytes(std::span<const std::byte> schema) {
   std::uint64_t count = 0;
-  return ByteReader(schema).read_varint(count) ? std::min(count, std::uint64_t{kMaxSchemaBytes}) * kPlaceBytes : 0;
+  return ByteReader(schema).read_varint(count)
+             ? std::min(count, std::uint64_t{kMaxSchemaBytes}) * kPlaceBytes
+             : 0;
 }
 
 std::uint64_t Feed::max_schema_bytes(const model::Schema& held) {
   constexpr std::uint64_t kVarintBytes = 10;
   std::uint64_t longest = 0;
   for (const model::TensorSchema& each : held)
-    longest = std::max<std::uint64_t>(longest, each.name.size() + (3 + 3 * each.shape.size()) * kVarintBytes);
+    longest = std::max<std::uint64_t>(
+        longest, each.name.size() + (3 + 3 * each.shape.size()) * kVarintBytes);
   return kVarintBytes + max_slices(held) * longest;
 }
 
-Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
-                                             std::span<const std::byte> schema, const Options& options) {
-  const Result<model::Schema> parts = model::parse_schema(schema, {max_slices(held), max_dimensions(held)});
-  if (!parts.ok()) return parts.status();
-  Result<std::vector<model::PlacedSlice>> places = model::place_slices(*parts, held);
-  if (!places.ok()) return places.status();
-  if (Status status = check_bytes(*parts, held); !status.ok()) return status;
-  auto map = std::make_unique<codec::BlockMap>(model::make_block_map(*parts));
-  return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map), model::schema_hash(*parts), std::move(*places), options));
+Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const ReplicatedState& whole,
+                                             const model::Schema& held,
+                                             std::span<const std::byte> schema,
+                                             const Options& options) {
+  SPARCL_ASSIGN_OR_RETURN(const model::Schema parts,
+                          model::parse_schema(schema, {max_slices(held), max_dimensions(held)}));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<model::PlacedSlice> places, model::place_slices(parts, held));
+  SPARCL_RETURN_IF_ERROR(check_bytes(parts, held));
+  auto map = std::make_unique<codec::BlockMap>(model::make_block_map(parts));
+  return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map), model::schema_hash(parts),
+                                        std::move(places), options));
 }
 
 Commit Feed::commit_of(const HeldVersion& base, std::uint64_t version) const {
@@ -162,17 +182,19 @@ UpdateMaker::Arrays Feed::newest(Tensors tensors) const {
   return {std::move(pointers), std::move(slices)};
 }
 
-std::shared_ptr<const codec::ArraySource> Feed::earlier(Tensors tensors, std::vector<ChangeLogRef> replaced) const {
-  auto whole = std::make_shared<codec::ChangedState>(whole_map_, tensors, std::move(replaced), *state_.kernels);
+std::shared_ptr<const codec::ArraySource> Feed::earlier(Tensors tensors,
+                                                        std::vector<ChangeLogRef> replaced) const {
+  auto whole = std::make_shared<codec::ChangedState>(whole_map_, tensors, std::move(replaced),
+                                                     *state_.kernels);
   if (is_whole()) return whole;
-  return std::make_shared<model::SliceSource>(places_, *map_, std::vector<const std::byte*>(tensors.size(), nullptr),
-                                              std::move(whole));
+  return std::make_shared<model::SliceSource>(
+      places_, *map_, std::vector<const std::byte*>(tensors.size(), nullptr), std::move(whole));
 }
 
 // --- what publish() does ---
 
-Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from, const codec::ArrayInput& to,
-                           codec::EncodeOptions options) const {
+Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
+                           const codec::ArrayInput& to, codec::EncodeOptions options) const {
   const HeldVersion base = *store_.newest();  // publish() alone changes it
   options.base_version = base.version;
   options.target_version = version;
@@ -186,7 +208,8 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   Edition edition;
   edition.delta = std::make_shared<Update>();
   codec::StagingSink sink(edition.delta->bytes);
-  auto written = std::make_unique<codec::UpdateEncoder>(*map_, from.arrays, to.arrays, options, *state_.kernels);
+  auto written = std::make_unique<codec::UpdateEncoder>(*map_, from.arrays, to.arrays, options,
+                                                        *state_.kernels);
   codec::UpdateEncoder& encoder = *written;
   while (!encoder.finished()) {
     SPARCL_RETURN_IF_ERROR(encoder.step(kFeedStepElements, sink));
@@ -201,9 +224,8 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   commit.stream_bytes = sink.written_bytes();
   StreamDigest digest;
   SPARCL_RETURN_IF_ERROR(issuer_.seal(*edition.delta, digest));
-  Result<UpdateRef> label = make_label(edition.delta->target());
-  if (!label.ok()) return label.status();
-  edition.label = std::move(*label);
+  SPARCL_ASSIGN_OR_RETURN(UpdateRef label, make_label(edition.delta->target()));
+  edition.label = std::move(label);
   if (options.bring_forward.empty()) return edition;
   if (commit.changed <= commit.elements / kMostReplaced) {
     edition.replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
@@ -222,17 +244,19 @@ Result<Edition> Feed::encode(std::uint64_t version, Tensors before, const codec:
 
 Result<Edition> Feed::first_edition(std::uint64_t version, Tensors tensors) const {
   const UpdateMaker::Arrays arrays = newest(tensors);
-  const Hash128 sum = codec::blocks_hash(*map_, arrays.input(), 0, map_->block_count(), *state_.kernels);
-  Result<UpdateRef> label = make_label({version, state_.schema_hash + sum});
-  if (!label.ok()) return label.status();
-  return Edition{nullptr, std::move(*label), nullptr, nullptr};
+  const Hash128 sum =
+      codec::blocks_hash(*map_, arrays.input(), 0, map_->block_count(), *state_.kernels);
+  SPARCL_ASSIGN_OR_RETURN(UpdateRef label, make_label({version, state_.schema_hash + sum}));
+  return Edition{nullptr, std::move(label), nullptr, nullptr};
 }
 
-Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors, const ChangeLogRef& replaced) const {
+Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors,
+                                   const ChangeLogRef& replaced) const {
   const UpdateMaker::Arrays to = newest(tensors);
   const std::shared_ptr<const codec::ArraySource> from = earlier(tensors, {replaced});
   Result<Edition> edition =
-      code(version, {std::vector<const std::byte*>(map_->arrays().size(), nullptr), from.get()}, to.input(), {});
+      code(version, {std::vector<const std::byte*>(map_->arrays().size(), nullptr), from.get()},
+           to.input(), {});
   if (edition.ok()) edition->replaced = replaced;
   return edition;
 }
@@ -259,7 +283,8 @@ void Feed::reissue() {
 // --- what is made beside the serving of replicas ---
 
 bool Feed::wants_work() const {
-  return !store_.newest() || (anchor_is_wanted_ && !store_.has_newest_anchor()) || composed_is_wanted_;
+  return !store_.newest() || (anchor_is_wanted_ && !store_.has_newest_anchor()) ||
+         composed_is_wanted_;
 }
 
 void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
@@ -267,7 +292,8 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
     UpdateMaker::Arrays arrays = newest(tensors);
     hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
   } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
-    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr, commit_of({}, store_.newest()->version));
+    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr,
+                                           commit_of({}, store_.newest()->version));
     if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
   } else if (composed_is_wanted_) {
     begin_composed(tensors);
@@ -285,24 +311,28 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
 void Feed::begin_composed(Tensors tensors) {
   const HeldVersion base = *composed_is_wanted_;
   std::vector<ChangeLogRef> logs = store_.way_back(base);
-  if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct) return give_up();
+  if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct)
+    return give_up();
   maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
                                          commit_of(base, store_.newest()->version));
   if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
 }
 
-// Of the version that the replica held: what was published since then leads on from there. Else of the newest one.
+// Of the version that the replica held: what was published since then leads on from there. Else of
+// the newest one.
 void Feed::begin_repair(Tensors tensors) {
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
   const std::uint64_t most_bytes = map_->byte_count() / kRepairsPart;
-  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > most_bytes || !account_->has_room(most_bytes)) {
+  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > most_bytes ||
+      !account_->has_room(most_bytes)) {
     repair->is_over = true;
     return repairs_.pop_front();
   }
   const HeldVersion target = store_.find(repair->wanted.hash).value_or(*store_.newest());
   std::optional<UpdateMaker::Arrays> arrays = arrays_of(target, tensors);
-  Commit commit = commit_of({0, repair->held_hash}, arrays ? target.version : store_.newest()->version);
+  Commit commit =
+      commit_of({0, repair->held_hash}, arrays ? target.version : store_.newest()->version);
   commit.target_hash = arrays ? target.hash : store_.newest()->hash;
   if (!arrays) arrays = newest(tensors);
   repairer_ = std::make_unique<RepairMaker>(state_, std::move(*arrays), repair, std::move(commit));
@@ -325,7 +355,8 @@ void Feed::repair_on() {
   Status status = over.status();
   std::shared_ptr<Update> made = over.ok() ? repairer_->take() : nullptr;
   if (made != nullptr) status = issuer_.seal(*made, repairer_->digest());
-  if (!status.ok()) log_error("replication: a damaged replica is sent all bytes: {}", status.message());
+  if (!status.ok())
+    log_error("replication: a damaged replica is sent all bytes: {}", status.message());
   if (status.ok() && made != nullptr) {
     made->charge_to(account_);
     made_repairs_.push_back(made);
@@ -344,16 +375,19 @@ void Feed::put_repair_off() {
 // --- what a version's bytes are, for replicas that come with some ---
 
 // Where they lie, or can be had; nothing: the way back to them is not kept.
-std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version, Tensors tensors) const {
+std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version,
+                                                   Tensors tensors) const {
   if (version.hash == store_.newest()->hash) return newest(tensors);
   std::vector<ChangeLogRef> logs = store_.way_back(version);
   if (logs.empty()) return {};
-  return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr), earlier(tensors, std::move(logs))};
+  return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr),
+                             earlier(tensors, std::move(logs))};
 }
 
 // If its bytes can be had.
 std::optional<HeldVersion> Feed::at_hand(std::optional<HeldVersion> version) const {
-  if (version && version->hash != store_.newest()->hash && store_.way_back(*version).empty()) version.reset();
+  if (version && version->hash != store_.newest()->hash && store_.way_back(*version).empty())
+    version.reset();
   return version;
 }
 
@@ -374,7 +408,9 @@ bool Feed::identify_on() {
   if (made) {
     made->model_id = issuer_.model_id;
     made->epoch = issuer_.epoch;
-    if (issuer_.key) made->signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(*made))};
+    if (issuer_.key)
+      made->signature =
+          CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(*made))};
     identities_.keep(std::move(*made));
     repaired_last_ = false;
   }
@@ -394,7 +430,9 @@ bool Feed::work() try {
   const std::unique_ptr<UpdateMaker> done = std::move(maker_);
   const bool is_anchor = done->commit().is_anchor;
   const Status status = whole.ok() ? keep_made(done->take(), done->digest()) : whole.status();
-  if (!status.ok()) log_error("replication: no {} could be made: {}", is_anchor ? "anchor" : "composed update", status.message());
+  if (!status.ok())
+    log_error("replication: no {} could be made: {}", is_anchor ? "anchor" : "composed update",
+              status.message());
   if (is_anchor) anchor_is_wanted_ = false;
   if (!is_anchor && !status.ok()) give_up();
   if (!is_anchor) composed_is_wanted_.reset();
@@ -416,12 +454,14 @@ void Feed::fail(const char* why) {
 
 void Feed::hash_on() {
   const std::uint64_t end = std::min(hashing_->next_block + kHashedBlocks, map_->block_count());
-  hashing_->sum = hashing_->sum + codec::blocks_hash(*map_, hashing_->arrays, hashing_->next_block, end, *state_.kernels);
+  hashing_->sum = hashing_->sum + codec::blocks_hash(*map_, hashing_->arrays, hashing_->next_block,
+                                                     end, *state_.kernels);
   hashing_->next_block = end;
   if (end < map_->block_count()) return;
   Result<UpdateRef> label = make_label({hashing_->version, hashing_->sum});
   hashing_.reset();
-  if (!label.ok()) return log_error("replication: no replica can be served: {}", label.status().message());
+  if (!label.ok())
+    return log_error("replication: no replica can be served: {}", label.status().message());
   store_.begin(std::move(*label));
 }
 
@@ -429,16 +469,17 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
   const HeldVersion base = made->base();
   if (made->target() != *store_.newest()) {
     return Status(Code::kInternalError,
-                  fmt::format("it leads to the state {}, not to version {}'s, {}", to_hex(made->commit.target_hash),
-                              store_.newest()->version, to_hex(store_.newest()->hash)));
+                  fmt::format("it leads to the state {}, not to version {}'s, {}",
+                              to_hex(made->commit.target_hash), store_.newest()->version,
+                              to_hex(store_.newest()->hash)));
   }
   SPARCL_RETURN_IF_ERROR(issuer_.seal(*made, digest));
   if (made->commit.is_anchor) {
     store_.keep_anchor(std::move(made));
     return {};
   }
-  log_debug("replication: versions {} to {} as one update of {} bytes", base.version, made->commit.version,
-            made->commit.stream_bytes);
+  log_debug("replication: versions {} to {} as one update of {} bytes", base.version,
+            made->commit.version, made->commit.stream_bytes);
   store_.keep_composed(base, std::move(made));
   return {};
 }

@@ -1,7 +1,7 @@
 #pragma once
-// What the replicas of one list of tensors are served from: all tensors of a publisher, or parts of them. A feed keeps updates,
-// plans who takes from whom, and makes anchors, composed updates and repairs. It has no copy of any tensor: all is read from the
-// publisher's snapshot.
+// What the replicas of one list of tensors are served from: all tensors of a publisher, or parts of
+// them. A feed keeps updates, plans who takes from whom, and makes anchors, composed updates and
+// repairs. It has no copy of any tensor: all is read from the publisher's snapshot.
 
 #include <atomic>
 #include <deque>
@@ -16,9 +16,9 @@
 #include "src/replication/repair.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
-#include "src/trust/signing_key.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
+#include "src/trust/signing_key.hpp"
 
 namespace sparcl::replication {
 
@@ -28,7 +28,8 @@ struct Issuer {
   std::atomic<std::uint64_t> epoch{0};  // it rises while versions are coded
   std::optional<trust::SigningKey> key;
 
-  // The commit's digest, and its signature where there is a key. digested: of as many bytes as the caller has had time for.
+  // The commit's digest, and its signature where there is a key. digested: of as many bytes as the
+  // caller has had time for.
   Status seal(Update& update, StreamDigest& digested) const;
   // The same update, of the epoch as it is now.
   UpdateRef reissue(const UpdateRef& update) const;
@@ -39,7 +40,8 @@ struct Edition {
   std::shared_ptr<Update> delta;  // from the version before; nullptr: there is none
   UpdateRef label;                // for those who have the bytes
   ChangeLogRef replaced;          // the way back, in the publisher's snapshot; nullptr: not known
-  // What it has written into the snapshot is taken back when it ends, until keep_forward(). nullptr: nothing was written.
+  // What it has written into the snapshot is taken back when it ends, until keep_forward().
+  // nullptr: nothing was written.
   std::unique_ptr<codec::UpdateEncoder> written;
 };
 
@@ -50,14 +52,17 @@ class Feed {
     int fan_out = 0;
     PeerBudgetRef budget = std::make_shared<PeerBudget>();  // of the publisher
   };
-  using Tensors = std::span<std::byte* const>;  // of the snapshot: all tensors of the newest version
+  using Tensors =
+      std::span<std::byte* const>;  // of the snapshot: all tensors of the newest version
 
   // Of all tensors. issuer and what `whole` points to outlive the feed.
   Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options);
-  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the first that is not inside of
-  // `held`, the whole's.
-  static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole, const model::Schema& held,
-                                                std::span<const std::byte> schema, const Options& options);
+  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the
+  // first that is not inside of `held`, the whole's.
+  static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole,
+                                                const model::Schema& held,
+                                                std::span<const std::byte> schema,
+                                                const Options& options);
   // Before it is parsed: it begins with its count.
   static Status check_count(std::span<const std::byte> schema, const model::Schema& held);
   // That are kept of such a schema; 0: it is none.
@@ -82,7 +87,8 @@ class Feed {
   // Without a version before. newest: after that.
   Result<Edition> first_edition(std::uint64_t version, Tensors newest) const;
   // Of parts, once the whole has been brought forward.
-  Result<Edition> next_edition(std::uint64_t version, Tensors newest, const ChangeLogRef& replaced) const;
+  Result<Edition> next_edition(std::uint64_t version, Tensors newest,
+                               const ChangeLogRef& replaced) const;
   void add(Edition edition);
   // It has no version that leads on: those that take from it get an anchor.
   void start_over();
@@ -92,14 +98,17 @@ class Feed {
   // --- what is made of the newest version beside the serving of replicas ---
 
   bool wants_work() const;
-  // For a damaged replica, or for one that comes with bytes: after everything that other replicas wait for.
-  bool wants_rest() const { return store_.newest() && (!repairs_.empty() || identities_.wants_work()); }
+  // For a damaged replica, or for one that comes with bytes: after everything that other replicas
+  // wait for.
+  bool wants_rest() const {
+    return store_.newest() && (!repairs_.empty() || identities_.wants_work());
+  }
   // The feed's first version may be `version`, the whole's.
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
-  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and updates that are kept no more.
-  // Of parts they are all.
+  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and
+  // updates that are kept no more. Of parts they are all.
   std::uint64_t update_bytes() const { return account_->used() - list_charge_.bytes(); }
   void prove() { list_charge_.prove(); }  // a replica has held a version of it
   bool drop_idle() { return store_.drop_idle(); }
@@ -121,17 +130,18 @@ class Feed {
 
   static constexpr std::uint64_t kSliceBytes = 4096;  // heuristic
 
-  Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map, const Hash128& schema_hash,
-       std::vector<model::PlacedSlice> places, const Options& options);
+  Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map,
+       const Hash128& schema_hash, std::vector<model::PlacedSlice> places, const Options& options);
 
   bool is_whole() const { return own_map_ == nullptr; }
   Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
   Result<UpdateRef> make_label(const HeldVersion& held) const;
   // Of this feed's arrays.
   UpdateMaker::Arrays newest(Tensors tensors) const;
-  std::shared_ptr<const codec::ArraySource> earlier(Tensors tensors, std::vector<ChangeLogRef> replaced) const;
-  Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from, const codec::ArrayInput& to,
-                       codec::EncodeOptions options) const;
+  std::shared_ptr<const codec::ArraySource> earlier(Tensors tensors,
+                                                    std::vector<ChangeLogRef> replaced) const;
+  Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from,
+                       const codec::ArrayInput& to, codec::EncodeOptions options) const;
   void begin_composed(Tensors newest);
   void begin_repair(Tensors newest);
   void repair_on();

@@ -1,5 +1,6 @@
 #pragma once
-// The fields that messages and commits are made of. Reading: false where bytes are missing or mean nothing.
+// The fields that messages and commits are made of. Reading: false where bytes are missing or mean
+// nothing.
 
 #include <algorithm>
 #include <array>
@@ -24,14 +25,15 @@ inline void write_text(ByteWriter& out, std::string_view text) {
   out.write_bytes(std::as_bytes(std::span(text)));
 }
 
-// Fit for a log and a terminal: a question mark for each control byte, and for each byte that is no ASCII where it is not all
-// UTF-8.
+// Fit for a log and a terminal: a question mark for each control byte, and for each byte that is no
+// ASCII where it is not all UTF-8.
 inline std::string to_printable(std::string_view text) {
   std::string out(text);
   const bool is_utf8 = model::is_utf8(text);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto byte = static_cast<unsigned char>(out[i]);
-    const bool is_c1 = byte == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xa0;
+    const bool is_c1 =
+        byte == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xa0;
     if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_utf8)) out[i] = '?';
     if (is_c1) out[i] = out[i + 1] = '?';
   }
@@ -42,7 +44,8 @@ inline std::string to_printable(std::string_view text) {
 [[nodiscard]] inline bool read_text(ByteReader& bytes, std::string& text) {
   std::uint16_t count = 0;
   std::span<const std::byte> content;
-  if (!bytes.read(count) || count > kMaxTextBytes || !bytes.read_bytes(count, content)) return false;
+  if (!bytes.read(count) || count > kMaxTextBytes || !bytes.read_bytes(count, content))
+    return false;
   text = to_printable({reinterpret_cast<const char*>(content.data()), content.size()});
   return true;
 }
@@ -65,9 +68,13 @@ inline void write_hash(ByteWriter& out, const Hash128& hash) {
   out.write(hash.high);
 }
 
-[[nodiscard]] inline bool read_hash(ByteReader& bytes, Hash128& hash) { return bytes.read(hash.low) && bytes.read(hash.high); }
+[[nodiscard]] inline bool read_hash(ByteReader& bytes, Hash128& hash) {
+  return bytes.read(hash.low) && bytes.read(hash.high);
+}
 
-inline void write_flag(ByteWriter& out, bool flag) { out.write(static_cast<std::uint8_t>(flag ? 1 : 0)); }
+inline void write_flag(ByteWriter& out, bool flag) {
+  out.write(static_cast<std::uint8_t>(flag ? 1 : 0));
+}
 
 [[nodiscard]] inline bool read_flag(ByteReader& bytes, bool& flag) {
   std::uint8_t value = 0;

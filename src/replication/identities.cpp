@@ -17,10 +17,13 @@ constexpr int kMaxInterruptions = 16;  // of one digest: then all bytes are sent
 
 IdentityAnswer Identities::find(const Hash128& hash, const std::optional<HeldVersion>& at_hand) {
   const auto is_of = [&](const Identity& each) { return each.version.hash == hash; };
-  if (const auto made = std::ranges::find_if(made_, is_of); made != made_.end()) return {hash, *made, false};
+  if (const auto made = std::ranges::find_if(made_, is_of); made != made_.end())
+    return {hash, *made, false};
   if (making_ != nullptr && making_->of.hash == hash) return {hash, {}, true};
-  if (std::ranges::find(wanted_, hash, &HeldVersion::hash) != wanted_.end()) return {hash, {}, true};
-  if (!at_hand || wanted_.size() >= kMaxWanted || std::ranges::count(given_up_, hash) > 0) return {};
+  if (std::ranges::find(wanted_, hash, &HeldVersion::hash) != wanted_.end())
+    return {hash, {}, true};
+  if (!at_hand || wanted_.size() >= kMaxWanted || std::ranges::count(given_up_, hash) > 0)
+    return {};
   wanted_.push_back(*at_hand);
   return {hash, {}, true};
 }
@@ -37,9 +40,11 @@ void Identities::begin(std::optional<UpdateMaker::Arrays> arrays) {
 std::optional<Identity> Identities::work(const codec::BlockMap& map) {
   const Result<bool> whole = making_->digest.step(map, making_->arrays->input(), kDigestedBlocks);
   if (whole.ok() && !*whole) return {};
-  const Result<Digest256> digest = whole.ok() ? making_->digest.finish() : Result<Digest256>(whole.status());
+  const Result<Digest256> digest =
+      whole.ok() ? making_->digest.finish() : Result<Digest256>(whole.status());
   if (!digest.ok()) {
-    log_error("replication: version {} has no digest: {}", making_->of.version, digest.status().message());
+    log_error("replication: version {} has no digest: {}", making_->of.version,
+              digest.status().message());
     give_up();
     return {};
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The digests of versions that replicas may have come with (docs/decisions/0027-vouched-states.md): made on demand, one at a time,
-// beside all else, and kept for those that come later.
+// The digests of versions that replicas may have come with (docs/decisions/0027-vouched-states.md):
+// made on demand, one at a time, beside all else, and kept for those that come later.
 
 #include <deque>
 #include <memory>

@@ -26,7 +26,8 @@ net::NetAddress loopback_of(net::NetAddress::Family family) {
   return loopback;
 }
 
-// Of this machine, in the family that the socket takes connections of: one of the other family would reach nobody.
+// Of this machine, in the family that the socket takes connections of: one of the other family
+// would reach nobody.
 net::NetAddress best_address(net::NetAddress::Family family) {
   const Result<std::vector<net::NetAddress>> own = net::own_addresses();
   if (!own.ok()) return loopback_of(family);
@@ -38,24 +39,22 @@ net::NetAddress best_address(net::NetAddress::Family family) {
 
 // Where no host is given, on all interfaces, IPv4; replicas are then told the best one's address.
 Result<Listener> Listener::open(const std::string& where) {
-  const Result<net::HostPort> parsed = net::parse_host_port(where.empty() ? ":0" : where);
-  if (!parsed.ok()) return parsed.status();
-  net::NetAddress bound = any_address(net::NetAddress::Family::kIpv4, parsed->port);
-  if (!parsed->host.empty()) {
-    const Result<std::vector<net::NetAddress>> found = resolve_until(*parsed, net::monotonic_seconds() + kResolverPatience);
-    if (!found.ok()) return found.status();
-    bound = found->front();
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed,
+                          net::parse_host_port(where.empty() ? ":0" : where));
+  net::NetAddress bound = any_address(net::NetAddress::Family::kIpv4, parsed.port);
+  if (!parsed.host.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found,
+                            resolve_until(parsed, net::monotonic_seconds() + kResolverPatience));
+    bound = found.front();
   }
-  Result<net::Socket> socket = listen_at(bound, kBacklog);
-  if (!socket.ok()) return socket.status();
-  const Result<net::NetAddress> local = local_address(*socket);
-  if (!local.ok()) return local.status();
-  net::NetAddress told = *local;
+  SPARCL_ASSIGN_OR_RETURN(net::Socket socket, listen_at(bound, kBacklog));
+  SPARCL_ASSIGN_OR_RETURN(const net::NetAddress local, local_address(socket));
+  net::NetAddress told = local;
   if (told == any_address(told.family, told.port)) {
     told = best_address(told.family);
-    told.port = local->port;
+    told.port = local.port;
   }
-  return Listener{std::move(*socket), to_text(told)};
+  return Listener{std::move(socket), to_text(told)};
 }
 
 }  // namespace sparcl::replication

@@ -1,5 +1,6 @@
 #pragma once
-// Bytes of updates as sealed memory, for replicas of the same machine: each piece is made once for all of them.
+// Bytes of updates as sealed memory, for replicas of the same machine: each piece is made once for
+// all of them.
 
 #include <array>
 #include <cstdint>
@@ -8,9 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "src/net/sealed_memory.hpp"
 #include "src/replication/message.hpp"
 #include "src/replication/update_store.hpp"
-#include "src/net/sealed_memory.hpp"
 
 namespace sparcl::replication {
 
@@ -24,10 +25,11 @@ class MemoryPieces {
   // Nothing where it is not open.
   const std::optional<MemoryInvitation>& invitation() const { return invitation_; }
 
-  // Bytes of an update, which are all there and lie in one segment of its staging. Others can reach them while the piece is kept.
-  // SystemError: there is no memory, or so much was made of this update that who held it before must still hold it, or the budget of
-  // peers has no room.
-  Result<SealedMemoryRef> piece(const UpdateRef& update, std::uint64_t first_byte, std::size_t count, double now);
+  // Bytes of an update, which are all there and lie in one segment of its staging. Others can reach
+  // them while the piece is kept. SystemError: there is no memory, or so much was made of this
+  // update that who held it before must still hold it, or the budget of peers has no room.
+  Result<SealedMemoryRef> piece(const UpdateRef& update, std::uint64_t first_byte,
+                                std::size_t count, double now);
   void forget_old(double now);
 
  private:

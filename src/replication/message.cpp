@@ -37,14 +37,18 @@ void write_name(ByteWriter& out, const UpdateName& name) {
   out.write(name.version);
 }
 
-bool read_name(ByteReader& bytes, UpdateName& name) { return bytes.read(name.base_version) && bytes.read(name.version); }
+bool read_name(ByteReader& bytes, UpdateName& name) {
+  return bytes.read(name.base_version) && bytes.read(name.version);
+}
 
 void write_held(ByteWriter& out, const HeldVersion& held) {
   out.write(held.version);
   write_hash(out, held.hash);
 }
 
-bool read_held(ByteReader& bytes, HeldVersion& held) { return bytes.read(held.version) && read_hash(bytes, held.hash); }
+bool read_held(ByteReader& bytes, HeldVersion& held) {
+  return bytes.read(held.version) && read_hash(bytes, held.hash);
+}
 
 // All that is left are `entries`, as many as there is room for.
 template <class Entry>
@@ -86,7 +90,8 @@ void write_latest(ByteWriter& out, const LatestHeld& latest) {
 
 bool read_latest(ByteReader& bytes, LatestHeld& latest) {
   bool has_proof = false;
-  if (!bytes.read(latest.epoch) || !bytes.read(latest.version) || !read_flag(bytes, has_proof)) return false;
+  if (!bytes.read(latest.epoch) || !bytes.read(latest.version) || !read_flag(bytes, has_proof))
+    return false;
   return !has_proof || read_offer(bytes, latest.proof.emplace());
 }
 
@@ -111,7 +116,8 @@ bool read_code(ByteReader& bytes, Code& code) {
 }  // namespace
 
 double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms) {
-  constexpr double kPart = 0.2, kLeast = 0.02;  // a message that is late by three periods does no harm
+  constexpr double kPart = 0.2,
+                   kLeast = 0.02;  // a message that is late by three periods does no harm
   return std::max(kPart * std::min(own_silence_s, other_silence_ms * 1e-3), kLeast);
 }
 
@@ -151,15 +157,18 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
     return Status(Code::kCorrupt, "the head of a message is damaged (CRC32C)");
   }
   const auto type = load_le<std::uint32_t>(bytes.data() + 4);
-  if (type < static_cast<std::uint32_t>(MessageType::kHello) || type > static_cast<std::uint32_t>(kLastMessageType)) {
+  if (type < static_cast<std::uint32_t>(MessageType::kHello) ||
+      type > static_cast<std::uint32_t>(kLastMessageType)) {
     return Status(Code::kCorrupt,
-                  fmt::format("a message of type {}, which protocol version {} does not have", type, kProtocolVersion));
+                  fmt::format("a message of type {}, which protocol version {} does not have", type,
+                              kProtocolVersion));
   }
   const MessageHead head{static_cast<MessageType>(type), load_le<std::uint32_t>(bytes.data() + 8),
                          load_le<std::uint32_t>(bytes.data() + 12)};
   if (head.content_bytes > most_content_bytes(head.type)) {
-    return Status(Code::kCorrupt, fmt::format("a message of type {} claims {} bytes, where at most {} are allowed", type,
-                                              head.content_bytes, most_content_bytes(head.type)));
+    return Status(Code::kCorrupt,
+                  fmt::format("a message of type {} claims {} bytes, where at most {} are allowed",
+                              type, head.content_bytes, most_content_bytes(head.type)));
   }
   return head;
 }
@@ -190,11 +199,13 @@ std::vector<std::byte> serialise(const Hello& hello) {
 Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   if (std::optional<Hello> other = of_another_version<Hello>(bytes)) return *std::move(other);
   return parse<Hello>(bytes, "a hello", [](ByteReader& in, Hello& hello) {
-    return in.read(hello.protocol) && read_text(in, hello.model_id) && read_hash(in, hello.schema_hash) &&
-           in.read(hello.wire_version) && read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
-           in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) && read_text(in, hello.name) &&
-           in.read(hello.pin) && read_flag(in, hello.damaged) && read_flag(in, hello.held_is_vouched) &&
-           read_flag(in, hello.tip_is_vouched) && read_flag(in, hello.holds_copy) && read_latest(in, hello.latest) &&
+    return in.read(hello.protocol) && read_text(in, hello.model_id) &&
+           read_hash(in, hello.schema_hash) && in.read(hello.wire_version) &&
+           read_held(in, hello.held) && read_held(in, hello.tip) && in.read(hello.ahead) &&
+           in.read(hello.silence_ms) && in.read(hello.port) && read_flag(in, hello.shares_memory) &&
+           read_text(in, hello.name) && in.read(hello.pin) && read_flag(in, hello.damaged) &&
+           read_flag(in, hello.held_is_vouched) && read_flag(in, hello.tip_is_vouched) &&
+           read_flag(in, hello.holds_copy) && read_latest(in, hello.latest) &&
            read_array(in, hello.receipt);
   });
 }
@@ -221,12 +232,14 @@ Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
   if (std::optional<Welcome> other = of_another_version<Welcome>(bytes)) return *std::move(other);
   return parse<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
     bool has_memory = false;
-    if (!in.read(welcome.protocol) || !read_text(in, welcome.model_id) || !in.read(welcome.epoch) || !in.read(welcome.newest) ||
-        !in.read(welcome.silence_ms) || !read_text(in, welcome.name) || !read_flag(in, has_memory))
+    if (!in.read(welcome.protocol) || !read_text(in, welcome.model_id) || !in.read(welcome.epoch) ||
+        !in.read(welcome.newest) || !in.read(welcome.silence_ms) || !read_text(in, welcome.name) ||
+        !read_flag(in, has_memory))
       return false;
     if (has_memory) {
       MemoryInvitation& memory = welcome.memory.emplace();
-      if (!in.read(memory.pid) || !in.read(memory.descriptor) || !read_array(in, memory.token)) return false;
+      if (!in.read(memory.pid) || !in.read(memory.descriptor) || !read_array(in, memory.token))
+        return false;
     }
     return read_array(in, welcome.receipt);
   });
@@ -251,7 +264,9 @@ std::vector<std::byte> serialise(const Offer& offer) {
   return out.take();
 }
 
-Result<Offer> parse_offer(std::span<const std::byte> bytes) { return parse<Offer>(bytes, "an offer", read_offer); }
+Result<Offer> parse_offer(std::span<const std::byte> bytes) {
+  return parse<Offer>(bytes, "an offer", read_offer);
+}
 
 std::vector<std::byte> serialise(const Request& request) {
   ByteWriter out;
@@ -263,7 +278,8 @@ std::vector<std::byte> serialise(const Request& request) {
 
 Result<Request> parse_request(std::span<const std::byte> bytes) {
   return parse<Request>(bytes, "a request", [](ByteReader& in, Request& request) {
-    return read_name(in, request.update) && in.read(request.first_byte) && read_flag(in, request.has_leaves);
+    return read_name(in, request.update) && in.read(request.first_byte) &&
+           read_flag(in, request.has_leaves);
   });
 }
 
@@ -275,8 +291,9 @@ std::array<std::byte, kChunkHeadBytes> serialise(const ChunkHead& chunk) {
 }
 
 Result<ChunkHead> parse_chunk_head(std::span<const std::byte> bytes) {
-  return parse<ChunkHead>(bytes, "the head of a chunk",
-                          [](ByteReader& in, ChunkHead& chunk) { return in.read(chunk.version) && in.read(chunk.first_byte); });
+  return parse<ChunkHead>(bytes, "the head of a chunk", [](ByteReader& in, ChunkHead& chunk) {
+    return in.read(chunk.version) && in.read(chunk.first_byte);
+  });
 }
 
 std::vector<std::byte> serialise(const Piece& piece) {
@@ -290,8 +307,9 @@ std::vector<std::byte> serialise(const Piece& piece) {
 
 Result<Piece> parse_piece(std::span<const std::byte> bytes) {
   return parse<Piece>(bytes, "a piece", [](ByteReader& in, Piece& piece) {
-    return in.read(piece.version) && in.read(piece.first_byte) && in.read(piece.bytes) && in.read(piece.descriptor) &&
-           piece.bytes > 0 && piece.bytes <= kMaxPieceBytes && piece.descriptor >= 0;
+    return in.read(piece.version) && in.read(piece.first_byte) && in.read(piece.bytes) &&
+           in.read(piece.descriptor) && piece.bytes > 0 && piece.bytes <= kMaxPieceBytes &&
+           piece.descriptor >= 0;
   });
 }
 
@@ -302,7 +320,9 @@ std::vector<std::byte> serialise(const CommitNote& note) {
 }
 
 Result<CommitNote> parse_commit_note(std::span<const std::byte> bytes) {
-  return parse<CommitNote>(bytes, "a commit", [](ByteReader& in, CommitNote& note) { return read_name(in, note.update); });
+  return parse<CommitNote>(bytes, "a commit", [](ByteReader& in, CommitNote& note) {
+    return read_name(in, note.update);
+  });
 }
 
 std::vector<std::byte> serialise(const Ack& ack) {
@@ -333,7 +353,8 @@ std::vector<std::byte> serialise(const Nack& nack) {
 
 Result<Nack> parse_nack(std::span<const std::byte> bytes) {
   return parse<Nack>(bytes, "a refusal of an update", [](ByteReader& in, Nack& nack) {
-    return read_name(in, nack.update) && read_code(in, nack.code) && read_flag(in, nack.wants_anchor) && read_text(in, nack.text);
+    return read_name(in, nack.update) && read_code(in, nack.code) &&
+           read_flag(in, nack.wants_anchor) && read_text(in, nack.text);
   });
 }
 
@@ -344,7 +365,8 @@ std::vector<std::byte> serialise(const Alive& alive) {
 }
 
 Result<Alive> parse_alive(std::span<const std::byte> bytes) {
-  return parse<Alive>(bytes, "a sign of life", [](ByteReader& in, Alive& alive) { return in.read(alive.version); });
+  return parse<Alive>(bytes, "a sign of life",
+                      [](ByteReader& in, Alive& alive) { return in.read(alive.version); });
 }
 
 std::vector<std::byte> serialise(const Bye& bye) {
@@ -355,7 +377,8 @@ std::vector<std::byte> serialise(const Bye& bye) {
 
 Result<Bye> parse_bye(std::span<const std::byte> bytes) {
   if (bytes.empty()) return Bye();
-  return parse<Bye>(bytes, "a goodbye", [](ByteReader& in, Bye& bye) { return read_flag(in, bye.begins_anew); });
+  return parse<Bye>(bytes, "a goodbye",
+                    [](ByteReader& in, Bye& bye) { return read_flag(in, bye.begins_anew); });
 }
 
 std::vector<std::byte> serialise(const Pin& pin) {
@@ -394,10 +417,12 @@ Result<LatestHeld> parse_model_query(std::span<const std::byte> bytes) {
 }
 
 Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes) {
-  return parse<ModelReply>(bytes, "the description of a model", [](ByteReader& in, ModelReply& model) {
-    return read_text(in, model.model_id) && read_blob(in, model.schema) && read_blob(in, model.description) &&
-           in.read(model.epoch) && read_signature(in, model.signature);
-  });
+  return parse<ModelReply>(bytes, "the description of a model",
+                           [](ByteReader& in, ModelReply& model) {
+                             return read_text(in, model.model_id) && read_blob(in, model.schema) &&
+                                    read_blob(in, model.description) && in.read(model.epoch) &&
+                                    read_signature(in, model.signature);
+                           });
 }
 
 std::vector<std::byte> serialise(const Parent& parent) {
@@ -437,7 +462,8 @@ Result<Leaves> parse_leaves(std::span<const std::byte> bytes) {
   return parse<Leaves>(bytes, "a list of leaves", [](ByteReader& in, Leaves& leaves) {
     if (!read_name(in, leaves.update) || !in.read(leaves.first)) return false;
     leaves.digests.resize(in.remaining() / sizeof(Digest256));
-    return std::ranges::all_of(leaves.digests, [&](Digest256& each) { return read_array(in, each); });
+    return std::ranges::all_of(leaves.digests,
+                               [&](Digest256& each) { return read_array(in, each); });
   });
 }
 
@@ -464,8 +490,9 @@ Result<Identity> parse_identity(std::span<const std::byte> bytes) {
     std::span<const std::byte> context;
     if (!in.read_bytes(kIdentityContext.size(), context)) return false;
     if (!std::ranges::equal(context, std::as_bytes(std::span(kIdentityContext)))) return false;
-    return read_text(in, identity.model_id) && in.read(identity.epoch) && read_held(in, identity.version) &&
-           read_hash(in, identity.schema_hash) && read_array(in, identity.digest) && read_signature(in, identity.signature);
+    return read_text(in, identity.model_id) && in.read(identity.epoch) &&
+           read_held(in, identity.version) && read_hash(in, identity.schema_hash) &&
+           read_array(in, identity.digest) && read_signature(in, identity.signature);
   });
 }
 
@@ -491,7 +518,8 @@ std::vector<std::byte> serialise(const BlockDigests& blocks) {
 
 Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes) {
   return parse<BlockDigests>(bytes, "a list of blocks", [](ByteReader& in, BlockDigests& blocks) {
-    return read_held(in, blocks.version) && read_rest(in, blocks.of_blocks, read_array<std::tuple_size_v<Digest256>>);
+    return read_held(in, blocks.version) &&
+           read_rest(in, blocks.of_blocks, read_array<std::tuple_size_v<Digest256>>);
   });
 }
 
@@ -509,7 +537,9 @@ std::vector<std::byte> serialise(const Orphan& orphan) {
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes) {
   return parse<Orphan>(bytes, "an orphan", [](ByteReader& in, Orphan& orphan) {
     std::uint32_t code = 0;
-    if (!in.read(orphan.number) || !read_held(in, orphan.tip) || !in.read(orphan.ahead) || !in.read(code)) return false;
+    if (!in.read(orphan.number) || !read_held(in, orphan.tip) || !in.read(orphan.ahead) ||
+        !in.read(code))
+      return false;
     if (!is_code(static_cast<int>(code))) return false;
     orphan.code = static_cast<Code>(code);
     return read_text(in, orphan.text) && read_flag(in, orphan.tip_is_vouched);

@@ -1,5 +1,6 @@
 #pragma once
-// What a publisher and its subscribers say to each other: the layouts of docs/protocol.md. Bytes from the network are hostile.
+// What a publisher and its subscribers say to each other: the layouts of docs/protocol.md. Bytes
+// from the network are hostile.
 
 #include <array>
 #include <cstdint>
@@ -11,18 +12,19 @@
 #include "src/base/checksum.hpp"
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
+#include "src/net/net_address.hpp"
 #include "src/replication/commit.hpp"
 #include "src/replication/stream_digest.hpp"
-#include "src/net/net_address.hpp"
 
 namespace sparcl::replication {
 
 constexpr std::uint16_t kProtocolVersion = 5;
 constexpr std::size_t kHeadBytes = 20;
-constexpr std::size_t kMaxChunkBytes = kLeafBytes;               // of an update, in one message
-constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;    // of a description of a model
-constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;    // of what a replica holds
-constexpr std::size_t kMaxDamageBytes = std::size_t{32} << 20;   // of what a damaged replica holds: 2 Mi blocks
+constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
+constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
+constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;  // of what a replica holds
+constexpr std::size_t kMaxDamageBytes = std::size_t{32}
+                                        << 20;  // of what a damaged replica holds: 2 Mi blocks
 constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
@@ -42,21 +44,23 @@ enum class MessageType : std::uint8_t {
   kBye = 11,     // either: leaves in good order
   kStatusQuery = 12,
   kStatusReply = 13,  // JSON
-  kModelQuery = 14,   // anyone, instead of a hello: what is published here? And what the asker held last
+  kModelQuery =
+      14,  // anyone, instead of a hello: what is published here? And what the asker held last
   kModelReply = 15,
-  kParent = 16,        // publisher: take updates from another replica from now on, or from here again
-  kOrphan = 17,        // subscriber: it takes them from the publisher again, and why
-  kAnnounce = 18,      // publisher: it has made this update, for a replica that takes it from another one
-  kShares = 19,        // subscriber: it can reach the other side's memory
-  kPiece = 20,         // publisher: some of its bytes, as memory that it has made
-  kTaken = 21,         // subscriber: it has taken a piece
-  kPin = 22,           // subscriber: where it will stop
+  kParent = 16,  // publisher: take updates from another replica from now on, or from here again
+  kOrphan = 17,  // subscriber: it takes them from the publisher again, and why
+  kAnnounce =
+      18,        // publisher: it has made this update, for a replica that takes it from another one
+  kShares = 19,  // subscriber: it can reach the other side's memory
+  kPiece = 20,   // publisher: some of its bytes, as memory that it has made
+  kTaken = 21,   // subscriber: it has taken a piece
+  kPin = 22,     // subscriber: where it will stop
   kSchemaWanted = 23,  // publisher: it does not know these tensors
   kSchema = 24,        // subscriber: what they are
   kDamage = 25,        // subscriber: what it holds, block by block
-  kLeaves = 26,        // publisher: digests of each MiB of the update that is asked for, before its bytes
-  kIdentity = 27,      // publisher: SHA-256 of a version that the subscriber may hold
-  kBlocks = 28,        // subscriber: SHA-256 of each block of what it holds instead
+  kLeaves = 26,  // publisher: digests of each MiB of the update that is asked for, before its bytes
+  kIdentity = 27,  // publisher: SHA-256 of a version that the subscriber may hold
+  kBlocks = 28,    // subscriber: SHA-256 of each block of what it holds instead
 };
 constexpr MessageType kLastMessageType = MessageType::kBlocks;
 
@@ -74,7 +78,9 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes);
 
 // How often to say something at least, so that neither side counts as silent.
 double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms);
-inline std::uint32_t to_ms(double seconds) { return static_cast<std::uint32_t>(seconds < 4e6 ? seconds * 1e3 : 4e9); }
+inline std::uint32_t to_ms(double seconds) {
+  return static_cast<std::uint32_t>(seconds < 4e6 ? seconds * 1e3 : 4e9);
+}
 
 // What a replica holds: a version number is a label, the hash says which bytes.
 struct HeldVersion {
@@ -88,14 +94,16 @@ struct Offer {
   std::optional<CommitSignature> signature;
 };
 
-// The latest version that a replica has applied, by epoch and number: it refuses older ones, and publishers begin after that epoch.
+// The latest version that a replica has applied, by epoch and number: it refuses older ones, and
+// publishers begin after that epoch.
 struct LatestHeld {
   std::uint64_t epoch = 0;  // 0: none yet
   std::uint64_t version = 0;
   std::optional<Offer> proof{};  // a signed commit of that epoch
 };
 
-// What a session is given at its beginning. Named again after a broken connection, it shows that this is the same replica.
+// What a session is given at its beginning. Named again after a broken connection, it shows that
+// this is the same replica.
 using Receipt = std::array<std::byte, 16>;  // zeros: none
 
 struct Hello {
@@ -112,14 +120,16 @@ struct Hello {
   std::string name;                // "host h1, pid 4711"
   std::uint64_t pin = 0;           // as of a PIN
   bool damaged = false;            // what it holds is nearly a version: a DAMAGE comes next
-  bool held_is_vouched = false;    // by the publisher: its own updates or SHA-256 led to what is held
+  bool held_is_vouched = false;  // by the publisher: its own updates or SHA-256 led to what is held
   bool tip_is_vouched = false;
-  bool holds_copy = false;  // of some version, but for damage: to be compared though no version has its state hash
+  bool holds_copy = false;  // of some version, but for damage: to be compared though no version has
+                            // its state hash
   LatestHeld latest{};
   Receipt receipt{};  // of the last welcome
 };
 
-// To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it gets updates as memory, too.
+// To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it
+// gets updates as memory, too.
 using MemoryToken = std::array<std::byte, 16>;
 struct MemoryInvitation {
   std::int64_t pid = 0;
@@ -156,7 +166,8 @@ struct Request {
   bool has_leaves = false;       // and so are the update's LEAVES
 };
 
-// The digests of the leaves from `first` on (StreamDigest). Of all leaves, in their order, before the first chunk.
+// The digests of the leaves from `first` on (StreamDigest). Of all leaves, in their order, before
+// the first chunk.
 struct Leaves {
   UpdateName update;
   std::uint64_t first = 0;
@@ -173,12 +184,15 @@ struct Identity {
   std::optional<CommitSignature> signature;  // of signed_bytes()
 };
 
-// What a replica holds instead of the version of an IDENTITY: the blocks that differ can be sent alone.
+// What a replica holds instead of the version of an IDENTITY: the blocks that differ can be sent
+// alone.
 struct BlockDigests {
   HeldVersion version;               // of the IDENTITY
   std::vector<Digest256> of_blocks;  // of each block of what it holds (StateDigest)
 };
-constexpr std::size_t block_digests_bytes(std::uint64_t blocks) { return 24 + blocks * sizeof(Digest256); }
+constexpr std::size_t block_digests_bytes(std::uint64_t blocks) {
+  return 24 + blocks * sizeof(Digest256);
+}
 constexpr std::size_t kMaxDigestedBlocks = (kMaxDamageBytes - 24) / sizeof(Digest256);
 
 struct ChunkHead {  // the bytes follow
@@ -217,7 +231,8 @@ struct Alive {
 };
 
 struct Bye {
-  bool begins_anew = false;  // what it has said of what it holds counts no more: it comes back, if it comes, with a hello
+  bool begins_anew = false;  // what it has said of what it holds counts no more: it comes back, if
+                             // it comes, with a hello
 };
 
 struct Pin {
@@ -225,7 +240,7 @@ struct Pin {
 };
 
 struct Parent {
-  std::uint32_t number = 0;           // of these messages, to this replica
+  std::uint32_t number = 0;                // of these messages, to this replica
   std::optional<net::NetAddress> address;  // nothing: the publisher
   std::string name;
 };
@@ -239,10 +254,12 @@ struct Orphan {
   bool tip_is_vouched = false;
 };
 
-// What a replica holds whose memory was damaged: blocks that are not those of a version can be sent alone.
+// What a replica holds whose memory was damaged: blocks that are not those of a version can be sent
+// alone.
 struct Damage {
-  HeldVersion version;                // that it held before
-  std::vector<Hash128> block_hashes;  // of what it holds now, of each block at its place (codec::add_block_hashes)
+  HeldVersion version;  // that it held before
+  std::vector<Hash128>
+      block_hashes;  // of what it holds now, of each block at its place (codec::add_block_hashes)
 };
 constexpr std::size_t damage_bytes(std::uint64_t blocks) { return 24 + blocks * sizeof(Hash128); }
 constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash128);
@@ -250,9 +267,10 @@ constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash12
 // What is published: for those who have no tensors of their own yet.
 struct ModelReply {
   std::string model_id;
-  std::vector<std::byte> schema;               // as model::serialise() writes it
-  std::vector<std::byte> description;          // the publisher's user's: how these tensors lie in files; may be empty
-  std::uint64_t epoch = 0;                     // of the publisher that says so
+  std::vector<std::byte> schema;  // as model::serialise() writes it
+  std::vector<std::byte>
+      description;          // the publisher's user's: how these tensors lie in files; may be empty
+  std::uint64_t epoch = 0;  // of the publisher that says so
   std::optional<CommitSignature> signature{};  // of signed_text() of it
 };
 
@@ -270,8 +288,9 @@ std::vector<std::byte> serialise(const Alive& alive);
 std::vector<std::byte> serialise(const Bye& bye);
 std::vector<std::byte> serialise(const Pin& pin);
 std::vector<std::byte> serialise(const ModelReply& model);
-std::vector<std::byte> signed_text(const ModelReply& model);  // what a publisher's key signs: all but the signature
-std::vector<std::byte> serialise(const LatestHeld& latest);   // the content of a MODEL_QUERY
+std::vector<std::byte> signed_text(
+    const ModelReply& model);  // what a publisher's key signs: all but the signature
+std::vector<std::byte> serialise(const LatestHeld& latest);  // the content of a MODEL_QUERY
 std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
 std::vector<std::byte> serialise(const Leaves& leaves);
@@ -280,8 +299,8 @@ std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 std::vector<std::byte> serialise(const BlockDigests& blocks);
 
-// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of a hello or a welcome of another
-// protocol version only `protocol` is read.
+// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of a
+// hello or a welcome of another protocol version only `protocol` is read.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes);
 Result<Refusal> parse_refusal(std::span<const std::byte> bytes);

@@ -13,9 +13,11 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kAhead = std::size_t{64} << 10;       // memory for bytes that have not come, at most
-constexpr std::size_t kGrowth = 4;                          // times what is there, and not more than will be; heuristic
-constexpr std::size_t kKeptContent = std::size_t{4} << 10;  // of a message that is read, for the next one; heuristic
+constexpr std::size_t kAhead = std::size_t{64}
+                               << 10;  // memory for bytes that have not come, at most
+constexpr std::size_t kGrowth = 4;     // times what is there, and not more than will be; heuristic
+constexpr std::size_t kKeptContent =
+    std::size_t{4} << 10;  // of a message that is read, for the next one; heuristic
 
 }  // namespace
 
@@ -25,13 +27,16 @@ WholeMessage::WholeMessage(MessageType type, std::span<const std::byte> bytes)
   std::ranges::copy(bytes, content.data());
 }
 
-short MessageLink::events() const { return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT)); }
+short MessageLink::events() const {
+  return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT));
+}
 
 MessageLink::Progress MessageLink::fail(const net::Moved& step) {
   const bool in_message = fixed_bytes_ > 0 && !is_read_;
-  why_ = Status(Code::kRemoteError, step.error != 0
-                                        ? fmt::format("the connection failed: {}", error_text(step.error))
-                                        : fmt::format("the connection was closed{}", in_message ? " inside a message" : ""));
+  why_ = Status(Code::kRemoteError,
+                step.error != 0 ? fmt::format("the connection failed: {}", error_text(step.error))
+                                : fmt::format("the connection was closed{}",
+                                              in_message ? " inside a message" : ""));
   socket_.close();
   return Progress::kClosed;
 }
@@ -50,7 +55,8 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
     has_head_ = true;
     has_chunk_ = head_.type != MessageType::kChunk;
     if (!has_chunk_ && head_.content_bytes <= kChunkHeadBytes) {
-      return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes carries nothing", head_.content_bytes)));
+      return corrupt(Status(
+          Code::kCorrupt, fmt::format("a chunk of {} bytes carries nothing", head_.content_bytes)));
     }
     if (!has_chunk_) return Progress::kMore;  // its head first
     if (Status status = check_size(); !status.ok()) return corrupt(std::move(status));
@@ -62,8 +68,9 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
     chunk_ = *chunk;
     const std::uint64_t in_piece = chunk_.first_byte % kMaxChunkBytes;
     if (in_piece + chunk_bytes() > kMaxChunkBytes) {
-      return corrupt(Status(Code::kCorrupt, fmt::format("a chunk of {} bytes at byte {} crosses a multiple of {}", chunk_bytes(),
-                                                        chunk_.first_byte, kMaxChunkBytes)));
+      return corrupt(Status(Code::kCorrupt,
+                            fmt::format("a chunk of {} bytes at byte {} crosses a multiple of {}",
+                                        chunk_bytes(), chunk_.first_byte, kMaxChunkBytes)));
     }
     chunk_place_ = place(chunk_, chunk_bytes());
     place_ = chunk_place_.bytes();
@@ -78,11 +85,13 @@ Status MessageLink::check_size() const {
   const auto type = static_cast<int>(head_.type);
   if (head_.type != allowed_) {
     return Status(Code::kCorrupt,
-                  fmt::format("a message of type {} with {} bytes, which nobody has asked for", type, head_.content_bytes));
+                  fmt::format("a message of type {} with {} bytes, which nobody has asked for",
+                              type, head_.content_bytes));
   }
   if (head_.content_bytes <= allowed_bytes_) return {};
-  return Status(Code::kCorrupt, fmt::format("a message of type {} claims {} bytes, where at most {} can be of use", type,
-                                            head_.content_bytes, allowed_bytes_));
+  return Status(Code::kCorrupt,
+                fmt::format("a message of type {} claims {} bytes, where at most {} can be of use",
+                            type, head_.content_bytes, allowed_bytes_));
 }
 
 void MessageLink::read_into_content(std::size_t bytes) {
@@ -102,14 +111,17 @@ void MessageLink::go_on_in_content(std::size_t more) {
     content_.resize(more);
   } else {
     const std::size_t bytes = content_.size() + more;
-    if (bytes > content_.capacity()) content_.reserve(std::min(bytes + content_to_come_, kGrowth * bytes));
+    if (bytes > content_.capacity())
+      content_.reserve(std::min(bytes + content_to_come_, kGrowth * bytes));
     content_.resize(bytes);
   }
   place_ = content_;
 }
 
 bool MessageLink::content_is_whole() const {
-  const std::uint32_t head_crc = head_.type == MessageType::kChunk ? crc32c(std::span(fixed_).subspan(kHeadBytes)) : skipped_crc_;
+  const std::uint32_t head_crc = head_.type == MessageType::kChunk
+                                     ? crc32c(std::span(fixed_).subspan(kHeadBytes))
+                                     : skipped_crc_;
   return crc32c(place_, head_crc) == head_.content_crc;
 }
 
@@ -122,10 +134,12 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
     if (content_.capacity() > kKeptContent) content_ = std::vector<std::byte>();
   }
   while (true) {
-    const std::size_t fixed = has_head_ && head_.type == MessageType::kChunk ? fixed_.size() : kHeadBytes;
+    const std::size_t fixed =
+        has_head_ && head_.type == MessageType::kChunk ? fixed_.size() : kHeadBytes;
     const bool in_fixed = fixed_bytes_ < fixed;
     const std::span<std::byte> wanted =
-        in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_) : place_.subspan(placed_);
+        in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_)
+                 : place_.subspan(placed_);
     if (!wanted.empty()) {
       const net::Moved step = read_some(socket_, wanted);
       if (step.kind == net::Moved::Kind::kWouldBlock) return Progress::kMore;
@@ -165,8 +179,9 @@ void MessageLink::queue(const WholeMessage& message) {
 
 void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {
   const std::array<std::byte, kChunkHeadBytes> chunk_head = serialise(chunk);
-  const std::array<std::byte, kHeadBytes> head = serialise(MessageHead{
-      MessageType::kChunk, static_cast<std::uint32_t>(kChunkHeadBytes + bytes.size()), crc32c(bytes.bytes(), crc32c(chunk_head))});
+  const std::array<std::byte, kHeadBytes> head = serialise(
+      MessageHead{MessageType::kChunk, static_cast<std::uint32_t>(kChunkHeadBytes + bytes.size()),
+                  crc32c(bytes.bytes(), crc32c(chunk_head))});
   Outgoing& next = out_.emplace_back();
   next.head.assign(head.begin(), head.end());
   next.head.insert(next.head.end(), chunk_head.begin(), chunk_head.end());

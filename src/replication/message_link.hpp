@@ -1,6 +1,6 @@
 #pragma once
-// Messages over a stream socket that never blocks. The bytes of chunks go straight to where they belong, and leave from where they
-// lie.
+// Messages over a stream socket that never blocks. The bytes of chunks go straight to where they
+// belong, and leave from where they lie.
 
 #include <deque>
 #include <functional>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/base/buffer.hpp"
-#include "src/replication/message.hpp"
 #include "src/net/socket.hpp"
+#include "src/replication/message.hpp"
 
 namespace sparcl::replication {
 
@@ -25,10 +25,12 @@ struct WholeMessage {
 
 class MessageLink {
  public:
-  // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be read. Both for good. kNoRoom: the
-  // message that is coming is larger than there is room for, and nothing after it can be read.
+  // kClosed: the other side is gone; kCorrupt: what came is no message, and nothing after it can be
+  // read. Both for good. kNoRoom: the message that is coming is larger than there is room for, and
+  // nothing after it can be read.
   enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt, kNoRoom };
-  // Where the bytes of a chunk go: `count` bytes, which are kept until the chunk is there; empty: nobody wants them.
+  // Where the bytes of a chunk go: `count` bytes, which are kept until the chunk is there; empty:
+  // nobody wants them.
   using ChunkPlace = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
   MessageLink() = default;
@@ -39,26 +41,32 @@ class MessageLink {
   const net::Socket& socket() const { return socket_; }
   short events() const;  // for poll()
   void close() { socket_.close(); }
-  int connect_failure() const { return connect_error(socket_); }  // of start_connect(), once writable
+  int connect_failure() const {
+    return connect_error(socket_);
+  }  // of start_connect(), once writable
 
-  // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this type: what was asked for; and then
-  // have at most so many bytes.
+  // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this
+  // type: what was asked for; and then have at most so many bytes.
   void allow(MessageType large, std::size_t most_bytes = SIZE_MAX) {
     allowed_ = large;
     allowed_bytes_ = most_bytes;
   }
   // Those of this type are read, and nothing of them is kept.
   void skip(MessageType type) { skipped_ = type; }
-  // Asked before a message takes so many bytes more, from the second piece of it on; false: it does not come. Empty: any may.
+  // Asked before a message takes so many bytes more, from the second piece of it on; false: it does
+  // not come. Empty: any may.
   void set_room(std::function<bool(std::size_t more)> room) { room_ = std::move(room); }
-  // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its bytes at their place.
+  // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its
+  // bytes at their place.
   Progress receive(const ChunkPlace& place);
   MessageType type() const { return head_.type; }
   std::span<const std::byte> content() const { return content_; }
   std::vector<std::byte> take_content() { return std::exchange(content_, {}); }
   const ChunkHead& chunk() const { return chunk_; }
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
-  bool chunk_is_placed() const { return !chunk_place_.bytes().empty(); }  // else nobody wanted it when it began
+  bool chunk_is_placed() const {
+    return !chunk_place_.bytes().empty();
+  }  // else nobody wanted it when it began
 
   // Queues; nothing is copied of a chunk.
   void queue(MessageType type, std::span<const std::byte> content);

@@ -1,5 +1,6 @@
 #pragma once
-// What a publisher says of its model (message.hpp, ModelReply), as a subscriber with trusted keys takes it.
+// What a publisher says of its model (message.hpp, ModelReply), as a subscriber with trusted keys
+// takes it.
 
 #include "src/replication/message.hpp"
 #include "src/trust/trusted_keys.hpp"
@@ -7,6 +8,7 @@
 namespace sparcl::replication {
 
 // Unauthorized: it is not signed by a trusted key, or is of an earlier publisher than `epoch`.
-Status check_description(const ModelReply& reply, const trust::TrustedKeys& trusted, std::uint64_t epoch);
+Status check_description(const ModelReply& reply, const trust::TrustedKeys& trusted,
+                         std::uint64_t epoch);
 
 }  // namespace sparcl::replication

@@ -9,12 +9,14 @@ namespace sparcl::replication {
 
 Status check_model_id(std::string_view id) {
   if (id.size() > kMaxTextBytes) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("the model id has {} bytes: at most {} are allowed", id.size(), kMaxTextBytes));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("the model id has {} bytes: at most {} are allowed", id.size(), kMaxTextBytes));
   }
   if (to_printable(id) == id) return {};
-  return Status(Code::kInvalidArgument,
-                fmt::format("the model id {} is not UTF-8, or has control characters", model::in_quotes(id)));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("the model id {} is not UTF-8, or has control characters", model::in_quotes(id)));
 }
 
 }  // namespace sparcl::replication

@@ -7,7 +7,8 @@
 
 namespace sparcl::replication {
 
-// It goes into messages, logs and reports: UTF-8 without control characters, and at most 4,096 bytes. Empty is a name, too.
+// It goes into messages, logs and reports: UTF-8 without control characters, and at most 4,096
+// bytes. Empty is a name, too.
 Status check_model_id(std::string_view id);
 
 }  // namespace sparcl::replication

@@ -1,5 +1,6 @@
 #pragma once
-// The replicas that others can take updates from, by what they have for them, those nearest to the publisher first.
+// The replicas that others can take updates from, by what they have for them, those nearest to the
+// publisher first.
 
 #include <compare>
 #include <cstdint>
@@ -13,7 +14,10 @@ namespace sparcl::replication {
 class ParentIndex {
  public:
   struct Stock {
-    enum class Kind : std::uint8_t { kNext, kAnchor };  // the next update; an anchor that is on its way
+    enum class Kind : std::uint8_t {
+      kNext,
+      kAnchor
+    };  // the next update; an anchor that is on its way
     Kind kind = Kind::kNext;
     std::uint64_t version = 0;  // of an anchor
     friend auto operator<=>(const Stock&, const Stock&) = default;
@@ -23,7 +27,11 @@ class ParentIndex {
     std::uint64_t id = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
-  enum class Answer : std::uint8_t { kTake, kSkip, kSkipDepth };  // kSkipDepth: nor any other of that depth
+  enum class Answer : std::uint8_t {
+    kTake,
+    kSkip,
+    kSkipDepth
+  };  // kSkipDepth: nor any other of that depth
 
   void add(const Stock& stock, const Place& place) { places_[stock].insert(place); }
   void remove(const Stock& stock, const Place& place) {

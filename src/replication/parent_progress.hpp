@@ -13,8 +13,9 @@ namespace sparcl::replication {
 
 class ParentProgress {
  public:
-  static constexpr double kPatience = 0.5;       // seconds without a byte; heuristic
-  static constexpr double kMinRate = 256 << 10;  // bytes a second: slower links are no use to others. Heuristic
+  static constexpr double kPatience = 0.5;  // seconds without a byte; heuristic
+  static constexpr double kMinRate =
+      256 << 10;  // bytes a second: slower links are no use to others. Heuristic
 
   // Another parent, or none.
   void begin() { wanted_since_.reset(); }
@@ -35,11 +36,17 @@ class ParentProgress {
     if (!wanted_since_) return {};
     const double waited = now - *wanted_since_, quiet = now - moved_at_;
     if (quiet >= kPatience) {
-      return Status(Code::kTimeout, fmt::format("it gives nothing: {} bytes of version {} came, and none in the last {:.1f} s",
-                                                bytes_, version, quiet));
+      return Status(
+          Code::kTimeout,
+          fmt::format(
+              "it gives nothing: {} bytes of version {} came, and none in the last {:.1f} s",
+              bytes_, version, quiet));
     }
-    if (waited < kPatience || static_cast<double>(bytes_) >= kMinRate * (waited - kPatience)) return {};
-    return Status(Code::kTimeout, fmt::format("it gives slowly: {} bytes of version {} came in {:.1f} s", bytes_, version, waited));
+    if (waited < kPatience || static_cast<double>(bytes_) >= kMinRate * (waited - kPatience))
+      return {};
+    return Status(Code::kTimeout,
+                  fmt::format("it gives slowly: {} bytes of version {} came in {:.1f} s", bytes_,
+                              version, waited));
   }
 
  private:

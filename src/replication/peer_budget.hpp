@@ -1,6 +1,6 @@
 #pragma once
-// The memory that peers cause in a server: what they have sent, what waits for them, and what is made or kept for them alone.
-// Sessions that have proven nothing share a small part of it.
+// The memory that peers cause in a server: what they have sent, what waits for them, and what is
+// made or kept for them alone. Sessions that have proven nothing share a small part of it.
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,8 @@ class PeerBudget {
   class Charge {
    public:
     Charge() = default;
-    explicit Charge(std::shared_ptr<PeerBudget> budget, std::uint64_t bytes = 0) : budget_(std::move(budget)), is_proven_(true) {
+    explicit Charge(std::shared_ptr<PeerBudget> budget, std::uint64_t bytes = 0)
+        : budget_(std::move(budget)), is_proven_(true) {
       set(bytes);
     }
     // Of a peer that has proven nothing yet.
@@ -26,7 +27,9 @@ class PeerBudget {
       return charge;
     }
     Charge(Charge&& other) noexcept
-        : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)), is_proven_(other.is_proven_) {}
+        : budget_(std::move(other.budget_)),
+          bytes_(std::exchange(other.bytes_, 0)),
+          is_proven_(other.is_proven_) {}
     Charge& operator=(Charge&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(bytes_, other.bytes_);
@@ -60,18 +63,22 @@ class PeerBudget {
     account->whole_ = std::move(whole);
     return account;
   }
-  // given: 0 for twice as many as the model has, kMinLimit at least: sharded replicas that come together need all bytes once.
+  // given: 0 for twice as many as the model has, kMinLimit at least: sharded replicas that come
+  // together need all bytes once.
   static std::uint64_t limit_for(std::uint64_t given, std::uint64_t model_bytes) {
     return given != 0 ? given : std::max(2 * model_bytes, kMinLimit);
   }
 
   void set_limit(std::uint64_t limit) { limit_ = limit; }
   std::uint64_t limit() const { return limit_; }
-  std::uint64_t unproven_limit() const { return std::max(limit_ / kUnprovenPart, kMinUnprovenLimit); }
+  std::uint64_t unproven_limit() const {
+    return std::max(limit_ / kUnprovenPart, kMinUnprovenLimit);
+  }
   std::uint64_t used() const { return used_; }
   std::uint64_t unproven() const { return unproven_; }
   bool has_room(std::uint64_t bytes) const {
-    return bytes <= limit_ && used_ <= limit_ - bytes && (whole_ == nullptr || whole_->has_room(bytes));
+    return bytes <= limit_ && used_ <= limit_ - bytes &&
+           (whole_ == nullptr || whole_->has_room(bytes));
   }
   bool is_over() const { return used_ > limit_; }
   bool has_unproven_room(std::uint64_t bytes) const {
@@ -81,7 +88,8 @@ class PeerBudget {
  private:
   static constexpr std::uint64_t kMinLimit = std::uint64_t{64} << 20;  // heuristic
   static constexpr std::uint64_t kUnprovenPart = 4;                    // heuristic
-  static constexpr std::uint64_t kMinUnprovenLimit = std::uint64_t{16} << 20;  // the largest list of tensors has half of it
+  static constexpr std::uint64_t kMinUnprovenLimit =
+      std::uint64_t{16} << 20;  // the largest list of tensors has half of it
 
   void change(std::uint64_t from, std::uint64_t to, bool is_proven) {
     used_ += to - from;

@@ -1,7 +1,7 @@
 #pragma once
-// Warnings about peers. Each peer is named: a second replica of one host is not hidden by the first. A peer with the same trouble
-// again and again is named ever more rarely. If many peers have one trouble within a minute, a summary names those that have no
-// line of their own.
+// Warnings about peers. Each peer is named: a second replica of one host is not hidden by the
+// first. A peer with the same trouble again and again is named ever more rarely. If many peers have
+// one trouble within a minute, a summary names those that have no line of their own.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,8 @@ namespace sparcl::replication {
 
 class PeerWarnings {
  public:
-  // Logs `text`, or keeps it for the summary. kind: what several of them did, "have gone without a goodbye". peer: its identity.
+  // Logs `text`, or keeps it for the summary. kind: what several of them did, "have gone without a
+  // goodbye". peer: its identity.
   void say(const std::string& kind, const std::string& peer, const std::string& text);
   // What is said from here on is said now. Logs the summaries that are due.
   void tick(double now);

@@ -13,10 +13,13 @@
 namespace sparcl::replication {
 
 // As peers and users know this process: "host h1, pid 4711".
-inline std::string process_name() { return fmt::format("host {}, pid {}", net::own_host_name(), ::getpid()); }
+inline std::string process_name() {
+  return fmt::format("host {}, pid {}", net::own_host_name(), ::getpid());
+}
 
-// One of its replicas, as long as it is there: "host h1, pid 4711", and beside that one "host h1, pid 4711, replica 2". One that
-// comes when another has gone takes its name: it has come back. A name of the user's (SPARCL_REPLICA_NAME) comes last.
+// One of its replicas, as long as it is there: "host h1, pid 4711", and beside that one "host h1,
+// pid 4711, replica 2". One that comes when another has gone takes its name: it has come back. A
+// name of the user's (SPARCL_REPLICA_NAME) comes last.
 class ReplicaName {
  public:
   ReplicaName() {
@@ -37,7 +40,8 @@ class ReplicaName {
   }
 
  private:
-  static constexpr const char* kUnnamed = "replica";  // the setting's default: what publishers call one without a name
+  static constexpr const char* kUnnamed =
+      "replica";  // the setting's default: what publishers call one without a name
 
   static inline std::mutex mutex_;
   static inline std::set<int> taken_;

@@ -21,46 +21,49 @@ namespace sparcl::replication {
 namespace {
 
 constexpr double kMostFanOut = 1 << 20;
-constexpr std::size_t kMostFeeds = 256;      // different parts of the model
-constexpr double kIdleFeedSeconds = 300;     // without a replica
-constexpr double kUnprovenFeedSeconds = 10;  // the same, of one that no replica has held a version of
+constexpr std::size_t kMostFeeds = 256;   // different parts of the model
+constexpr double kIdleFeedSeconds = 300;  // without a replica
+constexpr double kUnprovenFeedSeconds =
+    10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
 constexpr const char* kNotPublished = "its tensors are not the publisher's: ";
-constexpr double kStarvedSeconds = 1;          // heuristic
-constexpr std::uint64_t kUnprovenEncoded = 2;  // shards of one model have what is not split each: more than the model together
-constexpr std::uint64_t kProvenEncoded = 4;    // times the model's bytes, of parts in one publish(); heuristic
-constexpr std::size_t kRefusedSchemaBytes = std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
-constexpr double kReportPause = 20;                                // times what a report took, until another one is made; heuristic
+constexpr double kStarvedSeconds = 1;  // heuristic
+constexpr std::uint64_t kUnprovenEncoded =
+    2;  // shards of one model have what is not split each: more than the model together
+constexpr std::uint64_t kProvenEncoded =
+    4;  // times the model's bytes, of parts in one publish(); heuristic
+constexpr std::size_t kRefusedSchemaBytes =
+    std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
+constexpr double kReportPause =
+    20;  // times what a report took, until another one is made; heuristic
 constexpr std::size_t kMostFarewells = 4096;
-constexpr std::size_t kMostReported = 1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
+constexpr std::size_t kMostReported =
+    1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
 }  // namespace
 
 Status PublisherOptions::take_settings() {
-  const Result<double> silence = setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
-  const Result<double> degree = setting_number("FAN_OUT");
-  if (!degree.ok()) return degree.status();
-  const Result<std::string> memory = setting_choice("SHARED_MEMORY");
-  if (!memory.ok()) return memory.status();
-  const Result<double> peers = setting_number("PEER_BYTES");
-  if (!peers.ok()) return peers.status();
-  if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(*peers);
-  silence_s = *silence;
-  shares_memory = *memory == "on";
-  fan_out = static_cast<int>(std::min(*degree, kMostFanOut));
+  SPARCL_ASSIGN_OR_RETURN(const double silence, setting_number("LIVENESS_S"));
+  SPARCL_ASSIGN_OR_RETURN(const double degree, setting_number("FAN_OUT"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string memory, setting_choice("SHARED_MEMORY"));
+  SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
+  if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(peers);
+  silence_s = silence;
+  shares_memory = memory == "on";
+  fan_out = static_cast<int>(std::min(degree, kMostFanOut));
   return {};
 }
 
-Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options) {
-  Result<Listener> listener = Listener::open(options.listen);
-  if (!listener.ok()) return listener.status();
-  Result<std::unique_ptr<Publisher>> made = create(state, options, std::move(*listener));
+Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state,
+                                                     const PublisherOptions& options) {
+  SPARCL_ASSIGN_OR_RETURN(Listener listener, Listener::open(options.listen));
+  Result<std::unique_ptr<Publisher>> made = create(state, options, std::move(listener));
   if (made.ok()) SPARCL_RETURN_IF_ERROR((*made)->start_serving());
   return made;
 }
 
-Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state, const PublisherOptions& options,
+Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state,
+                                                     const PublisherOptions& options,
                                                      Listener listener) {
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   std::unique_ptr<Publisher> made(new Publisher(state, options));
@@ -69,11 +72,15 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
 }
 
 Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
-    : state_(state), options_(options), epoch_(options.state_path, options.clock), clock_(net::clock_slack_s(options.silence_s)) {
+    : state_(state),
+      options_(options),
+      epoch_(options.state_path, options.clock),
+      clock_(net::clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state_.map->byte_count()));
-  whole_ = std::make_shared<Feed>(issuer_, state_, Feed::Options{options.queue, options.fan_out, context_.budget});
+  whole_ = std::make_shared<Feed>(issuer_, state_,
+                                  Feed::Options{options.queue, options.fan_out, context_.budget});
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
   context_.most_replicas = Server::most_replicas();
@@ -87,7 +94,9 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.status_report = [this] { return cached_report(); };
   context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
   context_.max_schema_bytes = [this] { return max_schema_bytes(); };
-  context_.make_room = [this](const Session& asker) { return server_->make_room(&asker, clock_.now()); };
+  context_.make_room = [this](const Session& asker) {
+    return server_->make_room(&asker, clock_.now());
+  };
   context_.on_farewell = [this](const Session& session) { note_farewell(session); };
   context_.on_arrival = [this](const Session& session) {
     std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
@@ -96,39 +105,47 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
 
 Status Publisher::open(Listener listener) {
   if (!options_.key_path.empty()) {
-    Result<trust::SigningKey> key = trust::SigningKey::load(options_.key_path);
-    if (!key.ok()) return key.status();
-    issuer_.key = std::move(*key);
+    SPARCL_ASSIGN_OR_RETURN(trust::SigningKey key, trust::SigningKey::load(options_.key_path));
+    issuer_.key = std::move(key);
   }
   describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {
-    return Status(Code::kUnsupported, fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
-                                                  context_.model_reply->content.size(), kMaxModelBytes));
+    return Status(
+        Code::kUnsupported,
+        fmt::format("the list of tensors takes {} bytes; at most {} can be told to others",
+                    context_.model_reply->content.size(), kMaxModelBytes));
   }
   address_ = listener.address;
-  Result<net::WakeEvent> wake = net::WakeEvent::create();
-  if (!wake.ok()) return wake.status();
-  wake_ = std::move(*wake);
+  SPARCL_ASSIGN_OR_RETURN(net::WakeEvent wake, net::WakeEvent::create());
+  wake_ = std::move(wake);
   server_ = std::make_unique<Server>(std::move(listener.socket), context_);
   return {};
 }
 
 // What is published, for those who have no tensors yet.
 void Publisher::describe() {
-  ModelReply reply{options_.model_id, {state_.schema.begin(), state_.schema.end()}, options_.description, issuer_.epoch, {}};
-  if (issuer_.key) reply.signature = CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_text(reply))};
+  ModelReply reply{options_.model_id,
+                   {state_.schema.begin(), state_.schema.end()},
+                   options_.description,
+                   issuer_.epoch,
+                   {}};
+  if (issuer_.key)
+    reply.signature =
+        CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_text(reply))};
   context_.model_reply.emplace(MessageType::kModelReply, serialise(reply));
 }
 
 Status Publisher::learn_epoch(const LatestHeld& latest) {
-  const std::optional<trust::PublicKey> key = issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
-  const Result<bool> raised = epoch_.learn(latest, options_.model_id, key, net::monotonic_seconds());
-  if (!raised.ok()) return raised.status();
-  if (*raised) raise_epoch();
+  const std::optional<trust::PublicKey> key =
+      issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
+  SPARCL_ASSIGN_OR_RETURN(const bool raised,
+                          epoch_.learn(latest, options_.model_id, key, net::monotonic_seconds()));
+  if (raised) raise_epoch();
   return {};
 }
 
-// A replica takes updates of the epoch alone that its welcome had: those that are here come anew, with what they hold.
+// A replica takes updates of the epoch alone that its welcome had: those that are here come anew,
+// with what they hold.
 void Publisher::raise_epoch() {
   issuer_.epoch = context_.epoch = epoch_.value();
   at_work_ = nullptr;
@@ -138,7 +155,8 @@ void Publisher::raise_epoch() {
 }
 
 Status Publisher::start_serving() {
-  return thread_.start("a publisher", [this](const net::ServiceThread::Stop& stop) { serve(stop); });
+  return thread_.start("a publisher",
+                       [this](const net::ServiceThread::Stop& stop) { serve(stop); });
 }
 
 Publisher::~Publisher() {
@@ -188,7 +206,8 @@ void Publisher::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& 
   changed_.notify_all();
 }
 
-// For want of memory, as likely as not. What is being made is given up: those who wait for it ask again.
+// For want of memory, as likely as not. What is being made is given up: those who wait for it ask
+// again.
 void Publisher::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
   if (at_work_ != nullptr) at_work_->give_up();
@@ -196,7 +215,8 @@ void Publisher::recover(const std::exception& error) {
   changed_.notify_all();
   try {
     const std::uint64_t times = failed_turns_.count("a turn failed", clock_.look());
-    if (times > 0) log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
+    if (times > 0)
+      log_error("replication: serving replicas: {}{}", error.what(), times_text(times));
   } catch (const std::bad_alloc&) {
     // Not even to say so.
   }
@@ -207,8 +227,10 @@ void Publisher::work_on() {
   if (at_work_ == nullptr) {
     if (is_encoding_ || is_awaited_ || !whole_->store().newest()) return;
     const std::vector<FeedRef> all = feeds();
-    auto next = std::ranges::find_if(all, [&](const FeedRef& feed) { return feed->wants_work() && has_room_for(*feed); });
-    if (next == all.end()) next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_rest(); });
+    auto next = std::ranges::find_if(
+        all, [&](const FeedRef& feed) { return feed->wants_work() && has_room_for(*feed); });
+    if (next == all.end())
+      next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_rest(); });
     if (next == all.end()) return;
     at_work_ = *next;
     at_work_->begin_work(whole_->store().newest()->version, snapshot_.arrays());
@@ -218,12 +240,15 @@ void Publisher::work_on() {
   server_->spread_news();
 }
 
-// What all replicas need, and one part at a time, is always made. If no room comes, an unproven replica that keeps what it is sent
-// goes.
+// What all replicas need, and one part at a time, is always made. If no room comes, an unproven
+// replica that keeps what it is sent goes.
 bool Publisher::has_room_for(Feed& feed) {
-  if (&feed == whole_.get() || !feed.store().newest()) return true;  // its first version takes no memory
+  if (&feed == whole_.get() || !feed.store().newest())
+    return true;  // its first version takes no memory
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
-  const auto is_idle = [&](const Part& each) { return each.feed.get() == &feed || each.feed->update_bytes() == 0; };
+  const auto is_idle = [&](const Part& each) {
+    return each.feed.get() == &feed || each.feed->update_bytes() == 0;
+  };
   if (std::ranges::all_of(parts_, is_idle) || context_.budget->has_room(feed.tensor_bytes())) {
     starved_since_ = -1;
     return true;
@@ -234,8 +259,8 @@ bool Publisher::has_room_for(Feed& feed) {
   return false;
 }
 
-// The oldest updates of parts that nobody is being sent go until peers are within the budget: first those of parts without a proven
-// replica.
+// The oldest updates of parts that nobody is being sent go until peers are within the budget: first
+// those of parts without a proven replica.
 void Publisher::bound_parts() {
   if (at_work_ != nullptr || !context_.budget->is_over()) return;
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
@@ -269,13 +294,15 @@ Status Publisher::parse_held() {
 
 // That a list of parts of this model can have: more is not read.
 std::size_t Publisher::max_schema_bytes() {
-  return parse_held().ok() ? static_cast<std::size_t>(
-                                 std::clamp<std::uint64_t>(Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes))
-                           : 0;
+  return parse_held().ok()
+             ? static_cast<std::size_t>(std::clamp<std::uint64_t>(
+                   Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes))
+             : 0;
 }
 
-// A list of tensors is parsed and placed without the mutex: it may be long, and whoever likes may send one. publish() does not wait
-// for that. One a turn, so that those who are served already have theirs.
+// A list of tensors is parsed and placed without the mutex: it may be long, and whoever likes may
+// send one. publish() does not wait for that. One a turn, so that those who are served already have
+// theirs.
 void Publisher::look_at_list() {
   std::uint64_t id = 0;
   const std::vector<std::byte>* list = nullptr;
@@ -307,7 +334,8 @@ void Publisher::look_at_list() {
 }
 
 Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) const {
-  Result<FeedRef> made = Feed::of_parts(issuer_, state_, held_, list, {options_.queue, options_.fan_out, context_.budget});
+  Result<FeedRef> made = Feed::of_parts(issuer_, state_, held_, list,
+                                        {options_.queue, options_.fan_out, context_.budget});
   if (!made.ok()) return made.status().with_prefix(kNotPublished);
   feed = std::move(*made);
   return {};
@@ -320,20 +348,23 @@ Status Publisher::check_list(const Session& asker) {
   const std::uint64_t bytes = Feed::list_bytes(*asker.list());
   const PeerBudget& budget = *context_.budget;
   if (!budget.has_unproven_room(bytes)) {
-    std::erase_if(parts_, [](const Part& part) { return !part.is_proven && part.feed.use_count() == 1; });
+    std::erase_if(parts_,
+                  [](const Part& part) { return !part.is_proven && part.feed.use_count() == 1; });
   }
   if (!server_->make_room(&asker, clock_.now(), bytes)) return no_room(budget);
   if (parts_.size() >= kMostFeeds) {
     std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
   }
   if (parts_.size() >= kMostFeeds) {
-    return Status(Code::kUnsupported, fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
+    return Status(Code::kUnsupported,
+                  fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
   }
   return {};
 }
 
 UpdateSourceRef Publisher::add_part(FeedRef feed) {
-  log_info("replication: parts of {} of the model's {} bytes are served", feed->tensor_bytes(), whole_->tensor_bytes());
+  log_info("replication: parts of {} of the model's {} bytes are served", feed->tensor_bytes(),
+           whole_->tensor_bytes());
   parts_.push_back({feed, clock_.now()});
   return UpdateSourceRef(feed, &feed->source());
 }
@@ -350,7 +381,8 @@ void Publisher::drop_idle_feeds(double now) {
   const auto is_idle = [&](const Part& part) {
     return now - part.used_at > (part.is_proven ? kIdleFeedSeconds : kUnprovenFeedSeconds);
   };
-  const auto idle = std::ranges::find_if(parts_, is_idle);  // one a turn: a long list takes time to end, too
+  const auto idle =
+      std::ranges::find_if(parts_, is_idle);  // one a turn: a long list takes time to end, too
   if (idle != parts_.end()) parts_.erase(idle);
 }
 
@@ -363,30 +395,39 @@ Publisher::EncodingEnd::~EncodingEnd() {
   publisher_.wake_.wake();
 }
 
-Result<Edition> Publisher::encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+Result<Edition> Publisher::encode(std::uint64_t version,
+                                  std::span<const codec::ChangedHint* const> hints) {
   if (whole_->store().newest()) return encode_next(version, hints);  // publish() alone changes that
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
   return whole_->first_edition(version, snapshot_.arrays());
 }
 
-// Where what has changed is found without reading the arrays they are what was published last, with that over it.
-Result<Edition> Publisher::encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+// Where what has changed is found without reading the arrays they are what was published last, with
+// that over it.
+Result<Edition> Publisher::encode_next(std::uint64_t version,
+                                       std::span<const codec::ChangedHint* const> hints) {
   Result<ChangeLogRef> found = ChangeLogRef();
   if (state_.finder != nullptr && !codec::name_changes(hints)) found = state_.finder->find(hints);
   if (!found.ok()) return found.status();
-  if (*found == nullptr) return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
-  const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)}, *state_.kernels);
+  if (*found == nullptr)
+    return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
+  const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)},
+                                    *state_.kernels);
   return whole_->encode(version, snapshot_.arrays(), {state_.readable(), &changed}, hints);
 }
 
-// Where it fails the replicas of that part start over. One that has no version yet, or whose way from the last one is not known,
-// gets its first one from the thread, which hashes it piece by piece.
-void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced, std::uint64_t expected_bytes) {
+// Where it fails the replicas of that part start over. One that has no version yet, or whose way
+// from the last one is not known, gets its first one from the thread, which hashes it piece by
+// piece.
+void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,
+                             std::uint64_t expected_bytes) {
   {
     const std::lock_guard lock(mutex_);
     bound_parts();
-    const auto own = std::ranges::find(parts_, &part, [](const Part& each) { return each.feed.get(); });
-    const bool has_room = own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
+    const auto own =
+        std::ranges::find(parts_, &part, [](const Part& each) { return each.feed.get(); });
+    const bool has_room =
+        own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
     if (!part.store().newest() || replaced == nullptr || !has_room) return part.start_over();
   }
   Status status;
@@ -399,15 +440,17 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
     status = no_memory();
   }
   if (!status.ok()) {
-    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(), status.message());
+    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(),
+              status.message());
     const std::lock_guard lock(mutex_);
     part.start_over();
   }
   wake_.wake();
 }
 
-// Parts of proven replicas first, and of all no more bytes than a few times the model's: peers must not make publish() take longer
-// and longer. The others start over, and get their next version as an anchor, which the thread makes.
+// Parts of proven replicas first, and of all no more bytes than a few times the model's: peers must
+// not make publish() take longer and longer. The others start over, and get their next version as
+// an anchor, which the thread makes.
 std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
   std::vector<FeedRef> chosen;
   for (const bool proven : {true, false}) {
@@ -426,7 +469,8 @@ std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
   return chosen;
 }
 
-Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
+Result<Publisher::PublishReport> Publisher::publish(
+    std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
   const StageRange range("publish a version");
   const double begin = net::monotonic_seconds();
@@ -438,12 +482,14 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
     is_awaited_ = false;
     const std::optional<HeldVersion>& newest = whole_->store().newest();
     if (version == UINT64_MAX) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("version {} is the last number there is: none could come after it", version));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("version {} is the last number there is: none could come after it", version));
     }
     if (newest && version <= newest->version) {
       return Status(Code::kInvalidArgument,
-                    fmt::format("version {} does not come after version {}, the newest", version, newest->version));
+                    fmt::format("version {} does not come after version {}, the newest", version,
+                                newest->version));
     }
     at_work_ = nullptr;
     for (const FeedRef& feed : feeds()) feed->give_up();
@@ -451,23 +497,25 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
   }
   const EncodingEnd end(*this);
   const bool is_first = !whole_->store().newest();  // whatever hints say all of it is
-  Result<Edition> edition = encode(version, hints);
-  if (!edition.ok()) return edition.status();
+  SPARCL_ASSIGN_OR_RETURN(Edition edition, encode(version, hints));
   PublishReport report;
-  report.hash = edition->label->commit.target_hash;
-  report.changed = edition->delta == nullptr ? edition->label->commit.elements : edition->delta->commit.changed;
-  report.stream_bytes = edition->delta == nullptr ? 0 : edition->delta->commit.stream_bytes;
-  const ChangeLogRef replaced = edition->replaced;
-  // Until the version is there the snapshot may go back to the one before: a publish() that has failed has changed nothing.
-  const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition->written);
+  report.hash = edition.label->commit.target_hash;
+  report.changed =
+      edition.delta == nullptr ? edition.label->commit.elements : edition.delta->commit.changed;
+  report.stream_bytes = edition.delta == nullptr ? 0 : edition.delta->commit.stream_bytes;
+  const ChangeLogRef replaced = edition.replaced;
+  // Until the version is there the snapshot may go back to the one before: a publish() that has
+  // failed has changed nothing.
+  const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition.written);
   std::vector<FeedRef> all;
   {
     const std::lock_guard lock(mutex_);
     all = parts_to_encode();
-    whole_->add(std::move(*edition));
+    whole_->add(std::move(edition));
     if (written != nullptr) written->keep_forward();
   }
-  if (state_.finder != nullptr) state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
+  if (state_.finder != nullptr)
+    state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   wake_.wake();
   for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
   report.seconds = net::monotonic_seconds() - begin;
@@ -477,29 +525,35 @@ Result<Publisher::PublishReport> Publisher::publish(std::uint64_t version, std::
 // The same replica: by its receipt, or another one of its process. A name alone is anybody's word.
 bool Publisher::is_again(const Farewell& farewell, const Session& session) {
   if (farewell.receipt == session.last_receipt()) return true;
-  const auto same_host = [](const std::optional<net::NetAddress>& a, const std::optional<net::NetAddress>& b) {
+  const auto same_host = [](const std::optional<net::NetAddress>& a,
+                            const std::optional<net::NetAddress>& b) {
     return a && b && a->family == b->family && a->ip == b->ip;
   };
   return farewell.process == session.process() && same_host(farewell.from, session.from());
 }
 
-// What it held counts for those who wait for acknowledgements; what one held that was lost does not.
+// What it held counts for those who wait for acknowledgements; what one held that was lost does
+// not.
 void Publisher::note_farewell(const Session& session) {
   if (session.acknowledged_version() == 0) return;
-  farewells_.push_back({session.receipt(), session.process(), session.from(), session.acknowledged_version()});
+  farewells_.push_back(
+      {session.receipt(), session.process(), session.from(), session.acknowledged_version()});
   if (farewells_.size() > kMostFarewells) farewells_.pop_front();
 }
 
 Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   Count count;
-  count.left = static_cast<int>(std::ranges::count_if(farewells_, [&](const Farewell& each) { return each.version >= version; }));
+  count.left = static_cast<int>(std::ranges::count_if(
+      farewells_, [&](const Farewell& each) { return each.version >= version; }));
   for (const auto& session : server_->sessions()) {
     if (!session->is_replica()) continue;
     ++count.connected;
-    // A number alone says nothing: the bytes must be of this life's versions, and it must have been given them.
+    // A number alone says nothing: the bytes must be of this life's versions, and it must have been
+    // given them.
     const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
     if (is_held) ++count.holding;
-    if (is_held || session->received_version() >= std::max<std::uint64_t>(version, 1)) ++count.staged;
+    if (is_held || session->received_version() >= std::max<std::uint64_t>(version, 1))
+      ++count.staged;
   }
   return count;
 }
@@ -517,15 +571,17 @@ Status Publisher::wait_staged(std::uint64_t version, int replicas, double second
   return wait_for(version, replicas, seconds, &Count::staged, "have received");
 }
 
-Status Publisher::wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what) {
+Status Publisher::wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which,
+                           const char* do_what) {
   std::unique_lock lock(mutex_);
   const auto reached = [&](const Count& count) { return count.*which + count.left; };
   const auto enough = [&] { return reached(count_locked(version)) >= replicas; };
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   if (changed_.wait_for(lock, limit, enough)) return {};
   const Count now = count_locked(version);
-  return Status(Code::kTimeout, fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected", reached(now),
-                                            replicas, do_what, version, seconds, now.connected));
+  return Status(Code::kTimeout,
+                fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected",
+                            reached(now), replicas, do_what, version, seconds, now.connected));
 }
 
 std::string Publisher::status() const {
@@ -533,7 +589,8 @@ std::string Publisher::status() const {
   return status_locked();
 }
 
-// A report of a thousand replicas takes milliseconds: those who ask again and again take a small part of the thread's time.
+// A report of a thousand replicas takes milliseconds: those who ask again and again take a small
+// part of the thread's time.
 const std::string& Publisher::cached_report() {
   const double begin = net::monotonic_seconds();
   if (begin - report_.made_at < kReportPause * report_.took_s) return report_.text;
@@ -552,7 +609,8 @@ std::string Publisher::status_locked() const {
   report["version"] = newest;
   report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
   report["signed"] = issuer_.key.has_value();
-  report["acknowledgements"] = "advisory";  // replicas prove neither who they are nor what they hold
+  report["acknowledgements"] =
+      "advisory";  // replicas prove neither who they are nor what they hold
   report["tensor_bytes"] = whole_->tensor_bytes();
   report["kept_updates"] = whole_->store().updates();
   std::uint64_t kept_bytes = 0;
@@ -573,21 +631,22 @@ std::string Publisher::status_locked() const {
     if (!session->is_replica()) continue;
     const std::uint64_t held = session->held() ? session->held()->version : 0;
     const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
-    const bool has_room = text.add({{"name", shown_name(session->replica())},
-                                    {"replica", shown_name(session->label().name)},
-                                    {"host", shown_name(session->label().host)},
-                                    {"slot", session->label().slot},
-                                    {"version", held},
-                                    {"vouched", session->is_vouched()},
-                                    {"lag", newest > held ? newest - held : 0},
-                                    {"staged", session->staged_version()},
-                                    {"tensor_bytes", session->source()->tensor_bytes},
-                                    {"bytes_sent", session->bytes_sent()},
-                                    {"bytes_shared", session->bytes_shared()},
-                                    {"refused", session->refused()},
-                                    {"expelled", session->source()->fan_out->is_expelled(session->id())},
-                                    {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
-                                    {"state", session->state()}});
+    const bool has_room =
+        text.add({{"name", shown_name(session->replica())},
+                  {"replica", shown_name(session->label().name)},
+                  {"host", shown_name(session->label().host)},
+                  {"slot", session->label().slot},
+                  {"version", held},
+                  {"vouched", session->is_vouched()},
+                  {"lag", newest > held ? newest - held : 0},
+                  {"staged", session->staged_version()},
+                  {"tensor_bytes", session->source()->tensor_bytes},
+                  {"bytes_sent", session->bytes_sent()},
+                  {"bytes_shared", session->bytes_shared()},
+                  {"refused", session->refused()},
+                  {"expelled", session->source()->fan_out->is_expelled(session->id())},
+                  {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
+                  {"state", session->state()}});
     if (!has_room || ++reported == kMostReported) break;
   }
   return text.text();

@@ -1,6 +1,6 @@
 #pragma once
-// Publishes versions of a state to any number of replicas, which come and go. A thread of its own serves them; none of them can
-// hold publish() up.
+// Publishes versions of a state to any number of replicas, which come and go. A thread of its own
+// serves them; none of them can hold publish() up.
 
 #include <condition_variable>
 #include <deque>
@@ -9,44 +9,51 @@
 #include <optional>
 #include <string>
 
-#include "src/model/schema.hpp"
-#include "src/model/snapshot.hpp"
-#include "src/replication/feed.hpp"
 #include "src/base/fair_mutex.hpp"
 #include "src/base/repeated_messages.hpp"
+#include "src/model/schema.hpp"
+#include "src/model/snapshot.hpp"
+#include "src/net/run_clock.hpp"
+#include "src/net/service_thread.hpp"
+#include "src/replication/feed.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
-#include "src/net/run_clock.hpp"
-#include "src/net/service_thread.hpp"
 
 namespace sparcl::replication {
 
 struct PublisherOptions {
-  std::string listen;                  // "HOST:PORT"; "": any port of all interfaces
-  std::string model_id;                // replicas name the same
-  std::vector<std::byte> description;  // how the tensors lie in files, for those who ask what is published here
-  std::string key_path;                // of an Ed25519 key that signs commits; "": they are not signed
-  std::string state_path;              // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
-  WallClock clock;                     // empty: the system's
-  std::size_t queue = 64;              // versions kept for replicas that are behind
-  int fan_out = 0;                     // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
-  double silence_s = 5;                // after which a replica counts as stopped or cut off
-  bool shares_memory = true;           // with replicas of this machine
-  std::uint64_t peer_bytes = 0;        // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
+  std::string listen;    // "HOST:PORT"; "": any port of all interfaces
+  std::string model_id;  // replicas name the same
+  std::vector<std::byte>
+      description;       // how the tensors lie in files, for those who ask what is published here
+  std::string key_path;  // of an Ed25519 key that signs commits; "": they are not signed
+  std::string
+      state_path;   // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
+  WallClock clock;  // empty: the system's
+  std::size_t queue = 64;  // versions kept for replicas that are behind
+  int fan_out = 0;       // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
+  double silence_s = 5;  // after which a replica counts as stopped or cut off
+  bool shares_memory = true;  // with replicas of this machine
+  std::uint64_t peer_bytes =
+      0;  // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
 
-  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY, and SPARCL_PEER_BYTES if peer_bytes is 0.
+  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY, and SPARCL_PEER_BYTES if peer_bytes is
+  // 0.
   Status take_settings();
 };
 
 class Publisher {
  public:
-  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state, const PublisherOptions& options);
+  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
+                                                   const PublisherOptions& options);
 
-  // The same with a listener that is there already. Nobody is served before start_serving(), so that what is published until then
-  // is one step for those who come: they never meet the versions in between. Once.
-  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state, const PublisherOptions& options,
+  // The same with a listener that is there already. Nobody is served before start_serving(), so
+  // that what is published until then is one step for those who come: they never meet the versions
+  // in between. Once.
+  static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
+                                                   const PublisherOptions& options,
                                                    Listener listener);
   Status start_serving();
 
@@ -64,12 +71,13 @@ class Publisher {
     Hash128 hash;
     double seconds = 0;
   };
-  // What the arrays hold now becomes `version`, larger than all before. On return they may change again.
-  // hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
-  Result<PublishReport> publish(std::uint64_t version, std::span<const codec::ChangedHint* const> hints = {});
+  // What the arrays hold now becomes `version`, larger than all before. On return they may change
+  // again. hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
+  Result<PublishReport> publish(std::uint64_t version,
+                                std::span<const codec::ChangedHint* const> hints = {});
 
-  // Until so many replicas hold `version` or a later one, or held it when they said goodbye: by their own word, where they were
-  // given it (nobody proves who he is). Timeout says how many do.
+  // Until so many replicas hold `version` or a later one, or held it when they said goodbye: by
+  // their own word, where they were given it (nobody proves who he is). Timeout says how many do.
   Status wait(std::uint64_t version, int replicas, double seconds);
   // Until they have all its bytes, though they may not have applied them.
   Status wait_staged(std::uint64_t version, int replicas, double seconds);
@@ -120,13 +128,16 @@ class Publisher {
   Status make_part(std::span<const std::byte> list, FeedRef& feed) const;
   UpdateSourceRef add_part(FeedRef feed);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
-  Result<Edition> encode_next(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
-  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced, std::uint64_t expected_bytes);
+  Result<Edition> encode_next(std::uint64_t version,
+                              std::span<const codec::ChangedHint* const> hints);
+  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,
+                    std::uint64_t expected_bytes);
   std::vector<FeedRef> parts_to_encode();
   const std::string& cached_report();
   std::size_t max_schema_bytes();
   Status parse_held();
-  Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which, const char* do_what);
+  Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which,
+                  const char* do_what);
   Count count_locked(std::uint64_t version) const;
   void note_farewell(const Session& session);
   std::string status_locked() const;
@@ -138,14 +149,14 @@ class Publisher {
   std::string address_;
   SessionContext context_;
   net::WakeEvent wake_;
-  net::RunClock clock_;                   // all times of the service
-  model::Schema held_;               // the thread's: once a part is asked for
-  RepeatedMessages failed_turns_;    // the thread's
+  net::RunClock clock_;            // all times of the service
+  model::Schema held_;             // the thread's: once a part is asked for
+  RepeatedMessages failed_turns_;  // the thread's
 
   std::mutex publishing_;  // one publish() at a time; taken before mutex_
 
-  // Guards all below. The thread holds it but while it waits for the network: for a bounded time in each turn (Server), after which
-  // others have theirs.
+  // Guards all below. The thread holds it but while it waits for the network: for a bounded time in
+  // each turn (Server), after which others have theirs.
   mutable FairMutex mutex_;
   std::condition_variable_any changed_;  // what replicas hold, or an update is made
   struct Part {
@@ -156,7 +167,8 @@ class Publisher {
   std::vector<FeedRef> feeds() const;
   FeedRef whole_;
   std::vector<Part> parts_;   // of replicas that hold less
-  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing is being made of it
+  model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing
+                              // is being made of it
   FeedRef at_work_;           // of which something is being made of the snapshot
   bool is_encoding_ = false;  // publish() is at the snapshot
   bool is_awaited_ = false;   // publish() waits for the snapshot: nothing new is begun
@@ -164,7 +176,8 @@ class Publisher {
     std::string text;
     double made_at = -1e9, took_s = 0;
   };
-  double starved_since_ = -1;  // a part's update cannot be made: the budget is used up; -1: none waits
+  double starved_since_ =
+      -1;          // a part's update cannot be made: the budget is used up; -1: none waits
   Report report_;  // for those who ask over the network
   std::unique_ptr<Server> server_;
   struct Farewell {

@@ -16,11 +16,14 @@ namespace {
 constexpr std::string_view kStateKind = "sparcl publisher state 1";
 constexpr std::uint64_t kYear = std::uint64_t{365} * 24 * 3600 * 1'000'000'000;
 constexpr std::uint64_t kLastEpoch = INT64_MAX;  // the year 2262
-constexpr double kFirstPause = 1;                // seconds between two unsigned epochs that count; twice as long each time
-constexpr double kLastPause = 3600;              // both heuristic
+constexpr double kFirstPause =
+    1;  // seconds between two unsigned epochs that count; twice as long each time
+constexpr double kLastPause = 3600;  // both heuristic
 
-bool is_signed_by(const trust::PublicKey& key, const LatestHeld& latest, const std::string& model_id) {
-  if (!latest.proof || !latest.proof->signature || latest.proof->signature->key != key) return false;
+bool is_signed_by(const trust::PublicKey& key, const LatestHeld& latest,
+                  const std::string& model_id) {
+  if (!latest.proof || !latest.proof->signature || latest.proof->signature->key != key)
+    return false;
   const Commit& commit = latest.proof->commit;
   return commit.epoch == latest.epoch && commit.model_id == model_id &&
          trust::is_signature(latest.proof->signature->signature, serialise(commit), key);
@@ -29,8 +32,9 @@ bool is_signed_by(const trust::PublicKey& key, const LatestHeld& latest, const s
 }  // namespace
 
 std::uint64_t system_nanoseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
 }
 
 std::string epoch_text(std::uint64_t epoch) {
@@ -38,11 +42,12 @@ std::string epoch_text(std::uint64_t epoch) {
   const auto seconds = static_cast<std::time_t>(epoch / 1'000'000'000);
   std::tm parts{};
   if (::gmtime_r(&seconds, &parts) == nullptr) return std::to_string(epoch);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-PublisherEpoch::PublisherEpoch(std::string path, WallClock clock) : path_(std::move(path)), clock_(std::move(clock)) {
+PublisherEpoch::PublisherEpoch(std::string path, WallClock clock)
+    : path_(std::move(path)), clock_(std::move(clock)) {
   if (!clock_) clock_ = system_nanoseconds;
   load();
   value_ = begun_at_ = std::max(clock_(), saved_ + 1);
@@ -54,23 +59,28 @@ void PublisherEpoch::load() {
   const Result<std::optional<RecordFields>> fields = read_record(path_, kStateKind);
   if (!fields.ok()) {
     return log_warn(
-        "replication: the publisher's last epoch is not known: {}; the publisher learns it from replicas and writes the file anew",
+        "replication: the publisher's last epoch is not known: {}; the publisher learns it from "
+        "replicas and writes the file anew",
         fields.status().message());
   }
   if (!*fields) return;
   const std::string text = field_of(**fields, "epoch");
   std::uint64_t epoch = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), epoch);
-  if (error == std::errc() && end == text.data() + text.size() && epoch < kLastEpoch) saved_ = epoch;
+  if (error == std::errc() && end == text.data() + text.size() && epoch < kLastEpoch)
+    saved_ = epoch;
 }
 
 void PublisherEpoch::save() {
   if (path_.empty() || saved_ == value_) return;
   saved_ = value_;  // also where that fails: it is not tried again before there is something new
-  const Status status = write_record(path_, kStateKind, {{"epoch", std::to_string(value_)}, {"begun", epoch_text(value_)}});
+  const Status status = write_record(
+      path_, kStateKind, {{"epoch", std::to_string(value_)}, {"begun", epoch_text(value_)}});
   if (status.ok()) return;
-  log_warn("replication: the publisher's epoch cannot be kept for its next life: {}; that one learns it from replicas",
-           status.message());
+  log_warn(
+      "replication: the publisher's epoch cannot be kept for its next life: {}; that one learns it "
+      "from replicas",
+      status.message());
 }
 
 Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
@@ -78,31 +88,40 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
   if (epoch > limit) {
     return Status(
         Code::kUnauthorized,
-        fmt::format("it holds a version of a publisher that began on {}, this one began on {}; without a signature epochs "
+        fmt::format("it holds a version of a publisher that began on {}, this one began on {}; "
+                    "without a signature epochs "
                     "count up to {}: compare the clocks of both hosts, or restart the replica",
                     epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
   if (now - raised_at_ >= pause_s_) return {};
   return Status(Code::kRemoteError,
-                fmt::format("it holds a version of a publisher that began on {}, later than this one ({}), whose epoch was raised "
+                fmt::format("it holds a version of a publisher that began on {}, later than this "
+                            "one ({}), whose epoch was raised "
                             "{:.0f} s ago: the next time in {:.0f} s",
-                            epoch_text(epoch), epoch_text(value_), now - raised_at_, pause_s_ - (now - raised_at_)));
+                            epoch_text(epoch), epoch_text(value_), now - raised_at_,
+                            pause_s_ - (now - raised_at_)));
 }
 
-Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id, const std::optional<trust::PublicKey>& key,
-                                   double now) {
+Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id,
+                                   const std::optional<trust::PublicKey>& key, double now) {
   if (latest.epoch <= value_) return false;
   if (latest.epoch >= kLastEpoch) {
-    return Status(Code::kUnauthorized, fmt::format("it holds a version of the epoch {}, after which there can be none: let the "
-                                                   "replica begin without that version",
-                                                   latest.epoch));
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("it holds a version of the epoch {}, after which there can be none: let the "
+                    "replica begin without that version",
+                    latest.epoch));
   }
   if (key && !is_signed_by(*key, latest, model_id)) {
-    return Status(Code::kUnauthorized,
-                  fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and the replica has no "
-                              "commit of that time that this publisher's key {} signed: compare the clocks, give the publisher "
-                              "its earlier key, or restart the replica without its record (sparcl subscribe --allow-rollback)",
-                              epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and "
+                    "the replica has no "
+                    "commit of that time that this publisher's key {} signed: compare the clocks, "
+                    "give the publisher "
+                    "its earlier key, or restart the replica without its record (sparcl subscribe "
+                    "--allow-rollback)",
+                    epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
   }
   if (!key) {
     SPARCL_RETURN_IF_ERROR(check_word(latest.epoch, now));
@@ -110,8 +129,10 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
     raised_at_ = now;
   }
   log_warn(
-      "replication: a replica has a version of a publisher that began on {}, later than this publisher ({}): the clock of the "
-      "other publisher was ahead, or the clock of this host is behind. This publisher raises its epoch, and all replicas connect "
+      "replication: a replica has a version of a publisher that began on {}, later than this "
+      "publisher ({}): the clock of the "
+      "other publisher was ahead, or the clock of this host is behind. This publisher raises its "
+      "epoch, and all replicas connect "
       "again",
       epoch_text(latest.epoch), epoch_text(value_));
   value_ = std::max(clock_(), latest.epoch + 1);

@@ -1,5 +1,6 @@
 #pragma once
-// The epoch of a publisher's life: larger than those of all lives before, also where the clock was set back meanwhile.
+// The epoch of a publisher's life: larger than those of all lives before, also where the clock was
+// set back meanwhile.
 
 #include <cstdint>
 #include <functional>
@@ -17,17 +18,20 @@ std::string epoch_text(std::uint64_t epoch);  // "2026-11-25 21:24:13 UTC"
 
 class PublisherEpoch {
  public:
-  // The clock, or one more than the epoch in the file at `path`, whichever is later. path: "" keeps nothing. A file that is
-  // missing, damaged or cannot be written is a warning at most: replicas say which epoch they know.
+  // The clock, or one more than the epoch in the file at `path`, whichever is later. path: "" keeps
+  // nothing. A file that is missing, damaged or cannot be written is a warning at most: replicas
+  // say which epoch they know.
   PublisherEpoch(std::string path, WallClock clock);
 
   std::uint64_t value() const { return value_; }
 
-  // What a replica has applied last. True: it is of a later life than this one, and this one's epoch is later now. An error:
-  // replicas that hold it cannot be served, and why. key: of a signing publisher, which believes commits with its own signature
-  // alone; the epochs of others count up to a year after the clock, each time after a longer pause, so that no unauthenticated peer keeps
-  // replicas from their updates.
-  Result<bool> learn(const LatestHeld& latest, const std::string& model_id, const std::optional<trust::PublicKey>& key, double now);
+  // What a replica has applied last. True: it is of a later life than this one, and this one's
+  // epoch is later now. An error: replicas that hold it cannot be served, and why. key: of a
+  // signing publisher, which believes commits with its own signature alone; the epochs of others
+  // count up to a year after the clock, each time after a longer pause, so that no unauthenticated
+  // peer keeps replicas from their updates.
+  Result<bool> learn(const LatestHeld& latest, const std::string& model_id,
+                     const std::optional<trust::PublicKey>& key, double now);
 
   // Writes the file anew where the value is not in it. May take long.
   void save();

@@ -3,31 +3,31 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include "src/net/name_lookup.hpp"
 #include "src/replication/connect_text.hpp"
 #include "src/replication/message_link.hpp"
-#include "src/net/name_lookup.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 Result<MessageLink> connect_to(const net::NetAddress& address, double deadline) {
-  Result<net::Socket> socket = start_connect(address);
-  if (!socket.ok()) return socket.status();
-  pollfd entry{socket->fd(), POLLOUT, 0};
-  if (net::poll_until(std::span(&entry, 1), deadline) == 0) return Status(Code::kTimeout, "no answer to the connection in time");
-  if (const int error = connect_error(*socket); error != 0) return no_connection(error, "publisher");
-  return MessageLink(std::move(*socket));
+  SPARCL_ASSIGN_OR_RETURN(net::Socket socket, start_connect(address));
+  pollfd entry{socket.fd(), POLLOUT, 0};
+  if (net::poll_until(std::span(&entry, 1), deadline) == 0)
+    return Status(Code::kTimeout, "no answer to the connection in time");
+  if (const int error = connect_error(socket); error != 0) return no_connection(error, "publisher");
+  return MessageLink(std::move(socket));
 }
 
 // Any of its addresses.
 Result<MessageLink> connect_to(const net::HostPort& where, double deadline) {
-  const Result<std::vector<net::NetAddress>> found = resolve_until(where, deadline);
-  if (!found.ok()) return found.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found, resolve_until(where, deadline));
   Status status;
-  std::size_t left = found->size();  // one that does not answer must leave time for the others
-  for (const net::NetAddress& each : *found) {
+  std::size_t left = found.size();  // one that does not answer must leave time for the others
+  for (const net::NetAddress& each : found) {
     const double now = net::monotonic_seconds();
-    Result<MessageLink> link = connect_to(each, now + (deadline - now) / static_cast<double>(left--));
+    Result<MessageLink> link =
+        connect_to(each, now + (deadline - now) / static_cast<double>(left--));
     if (link.ok()) return link;
     status = link.status();
   }
@@ -46,7 +46,8 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
           const Result<Refusal> refusal = parse_refusal(link.content());
           return refusal.ok() ? Status(refusal->code, refusal->text) : refusal.status();
         }
-        return Status(Code::kCorrupt, fmt::format("the answer is a message of type {}", static_cast<int>(link.type())));
+        return Status(Code::kCorrupt, fmt::format("the answer is a message of type {}",
+                                                  static_cast<int>(link.type())));
       case MessageLink::Progress::kMore:
         break;
       default:
@@ -55,17 +56,18 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     pollfd entry{link.fd(), link.events(), 0};
     if (net::poll_until(std::span(&entry, 1), deadline) == 0)
       return Status(Code::kTimeout,
-                    "it takes connections, and does not answer in time: is it a publisher of sparcl that listens there?");
+                    "it takes connections, and does not answer in time: is it a publisher of "
+                    "sparcl that listens there?");
   }
 }
 
-Result<std::vector<std::byte>> ask(const std::string& address, MessageType question, std::span<const std::byte> content,
-                                   MessageType answer, double timeout_s) {
-  const Result<net::HostPort> where = net::parse_host_port(address);
-  if (!where.ok()) return where.status();
+Result<std::vector<std::byte>> ask(const std::string& address, MessageType question,
+                                   std::span<const std::byte> content, MessageType answer,
+                                   double timeout_s) {
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort where, net::parse_host_port(address));
   const double deadline = net::monotonic_seconds() + timeout_s;
   const std::string prefix = fmt::format("publisher {}: ", address);
-  Result<MessageLink> link = connect_to(*where, deadline);
+  Result<MessageLink> link = connect_to(where, deadline);
   if (!link.ok()) return link.status().with_prefix(prefix);
   link->allow(answer);
   link->queue(question, content);
@@ -76,16 +78,18 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
 }  // namespace
 
 Result<std::string> query_status(const std::string& address, double timeout_s) {
-  const Result<std::vector<std::byte>> answer = ask(address, MessageType::kStatusQuery, {}, MessageType::kStatusReply, timeout_s);
-  if (!answer.ok()) return answer.status();
-  return std::string(reinterpret_cast<const char*>(answer->data()), answer->size());
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::vector<std::byte> answer,
+      ask(address, MessageType::kStatusQuery, {}, MessageType::kStatusReply, timeout_s));
+  return std::string(reinterpret_cast<const char*>(answer.data()), answer.size());
 }
 
-Result<ModelReply> query_model(const std::string& address, double timeout_s, const LatestHeld& latest) {
-  const Result<std::vector<std::byte>> answer =
-      ask(address, MessageType::kModelQuery, serialise(latest), MessageType::kModelReply, timeout_s);
-  if (!answer.ok()) return answer.status();
-  return parse_model_reply(*answer);
+Result<ModelReply> query_model(const std::string& address, double timeout_s,
+                               const LatestHeld& latest) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> answer,
+                          ask(address, MessageType::kModelQuery, serialise(latest),
+                              MessageType::kModelReply, timeout_s));
+  return parse_model_reply(answer);
 }
 
 }  // namespace sparcl::replication

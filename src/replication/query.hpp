@@ -10,6 +10,7 @@ namespace sparcl::replication {
 // JSON (docs/protocol.md). Timeout, RemoteError: the address is named.
 Result<std::string> query_status(const std::string& address, double timeout_s);
 // latest: what the asker has applied last.
-Result<ModelReply> query_model(const std::string& address, double timeout_s, const LatestHeld& latest = {});
+Result<ModelReply> query_model(const std::string& address, double timeout_s,
+                               const LatestHeld& latest = {});
 
 }  // namespace sparcl::replication

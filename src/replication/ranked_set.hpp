@@ -1,5 +1,6 @@
 #pragma once
-// An ordered set that knows its element of one rank at any time: both the set and the rank change little by little.
+// An ordered set that knows its element of one rank at any time: both the set and the rank change
+// little by little.
 
 #include <cstddef>
 #include <iterator>

@@ -21,7 +21,9 @@ std::string checksum_line(std::string_view text) {
 }
 
 Status damaged(const std::string& path, std::string_view kind) {
-  return Status(Code::kCorrupt, fmt::format("{}: it is damaged, or no file '{}' of this version of sparcl", path, kind));
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: it is damaged, or no file '{}' of this version of sparcl", path, kind));
 }
 
 }  // namespace
@@ -30,23 +32,23 @@ Status write_record(const std::string& path, std::string_view kind, const Record
   std::string text = fmt::format("{}\n", kind);
   for (const auto& [name, value] : fields) text += fmt::format("{} {}\n", name, value);
   text += checksum_line(text);
-  Result<AtomicFile> file = AtomicFile::create(path);
-  if (!file.ok()) return file.status();
-  SPARCL_RETURN_IF_ERROR(file->write(std::as_bytes(std::span(text))));
-  return file->commit();
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  SPARCL_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(text))));
+  return file.commit();
 }
 
 Result<std::optional<RecordFields>> read_record(const std::string& path, std::string_view kind) {
   std::error_code error;
-  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return std::optional<RecordFields>();
-  const Result<FileReader> file = FileReader::open(path);
-  if (!file.ok()) return file.status();
-  if (file->byte_count() > kMaxRecordBytes) return damaged(path, kind);
-  std::string all(static_cast<std::size_t>(file->byte_count()), '\0');
-  SPARCL_RETURN_IF_ERROR(file->read(0, std::as_writable_bytes(std::span(all))));
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found)
+    return std::optional<RecordFields>();
+  SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
+  if (file.byte_count() > kMaxRecordBytes) return damaged(path, kind);
+  std::string all(static_cast<std::size_t>(file.byte_count()), '\0');
+  SPARCL_RETURN_IF_ERROR(file.read(0, std::as_writable_bytes(std::span(all))));
   const std::size_t end = all.rfind(kChecksumName);
   const std::string head = fmt::format("{}\n", kind);
-  if (end == std::string::npos || !all.starts_with(head) || all.substr(end) != checksum_line(all.substr(0, end))) {
+  if (end == std::string::npos || !all.starts_with(head) ||
+      all.substr(end) != checksum_line(all.substr(0, end))) {
     return damaged(path, kind);
   }
   RecordFields fields;
@@ -61,7 +63,8 @@ Result<std::optional<RecordFields>> read_record(const std::string& path, std::st
 }
 
 std::string field_of(const RecordFields& fields, std::string_view name) {
-  const auto found = std::ranges::find(fields, name, [](const auto& each) -> std::string_view { return each.first; });
+  const auto found = std::ranges::find(
+      fields, name, [](const auto& each) -> std::string_view { return each.first; });
   return found == fields.end() ? std::string() : found->second;
 }
 

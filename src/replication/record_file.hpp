@@ -1,5 +1,6 @@
 #pragma once
-// A small file that a publisher or a replica keeps for its next life: lines "NAME VALUE" with a checksum, replaced whole.
+// A small file that a publisher or a replica keeps for its next life: lines "NAME VALUE" with a
+// checksum, replaced whole.
 
 #include <optional>
 #include <string>
@@ -16,7 +17,8 @@ using RecordFields = std::vector<std::pair<std::string, std::string>>;  // value
 // kind: the first line, which says what the file is.
 Status write_record(const std::string& path, std::string_view kind, const RecordFields& fields);
 
-// Nothing: there is no such file. Corrupt: it is damaged, or another kind of file. SystemError: it cannot be read.
+// Nothing: there is no such file. Corrupt: it is damaged, or another kind of file. SystemError: it
+// cannot be read.
 Result<std::optional<RecordFields>> read_record(const std::string& path, std::string_view kind);
 
 // The value of a field; empty where there is none.

@@ -11,13 +11,15 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::size_t kKeptUpdates = 16;  // heuristic
-constexpr double kAlivePeriod = 0.1;      // seconds: those that take from here leave what is silent for long (Subscriber)
+constexpr double kAlivePeriod =
+    0.1;  // seconds: those that take from here leave what is silent for long (Subscriber)
 constexpr int kRelayBacklog = 32;
 constexpr std::size_t kMostChildren = 256;  // descriptors are the host program's, too
 
 }  // namespace
 
-Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
+Relay::Relay(const ReplicatedState& state, const Options& options)
+    : store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state.map->byte_count()));
   context_.model_id = options.model_id;
   source_->schema_hash = state.schema_hash;
@@ -29,7 +31,9 @@ Relay::Relay(const ReplicatedState& state, const Options& options) : store_({kKe
   context_.most_replicas = std::min(kMostChildren, Server::most_replicas());
   context_.most_replicas_why = "it passes updates on to";
   context_.shares_memory = options.shares_memory;
-  context_.find_source = [this](const Hash128& wanted) { return wanted == source_->schema_hash ? source_ : nullptr; };
+  context_.find_source = [this](const Hash128& wanted) {
+    return wanted == source_->schema_hash ? source_ : nullptr;
+  };
   context_.status_report = [this] { return report(); };
 }
 
@@ -39,8 +43,10 @@ void Relay::open(const net::NetAddress& interface) {
   net::NetAddress any_port = interface;
   any_port.port = 0;
   Result<net::Socket> socket = listen_at(any_port, kRelayBacklog);
-  const Result<net::NetAddress> address = socket.ok() ? local_address(*socket) : Result<net::NetAddress>(socket.status());
-  if (!address.ok()) return log_warn("replication: no updates can be passed on: {}", address.status().message());
+  const Result<net::NetAddress> address =
+      socket.ok() ? local_address(*socket) : Result<net::NetAddress>(socket.status());
+  if (!address.ok())
+    return log_warn("replication: no updates can be passed on: {}", address.status().message());
   address_ = *address;
   server_ = std::make_unique<Server>(std::move(*socket), context_);
 }
@@ -85,7 +91,8 @@ void Relay::step(std::span<const pollfd> entries, double now) {
 int Relay::children() const {
   if (server_ == nullptr) return 0;
   const auto is_child = [](const auto& each) { return !each->is_stranger() && !each->is_over(); };
-  return static_cast<int>(std::count_if(server_->sessions().begin(), server_->sessions().end(), is_child));
+  return static_cast<int>(
+      std::count_if(server_->sessions().begin(), server_->sessions().end(), is_child));
 }
 
 std::string Relay::report() const {
@@ -101,7 +108,9 @@ std::string Relay::report() const {
   ReportText text(report, "passes_on_to");
   for (const auto& session : server_->sessions()) {
     if (session->is_stranger() || session->is_over()) continue;
-    if (!text.add({{"name", shown_name(session->replica())}, {"bytes_sent", session->bytes_sent()}, {"state", session->state()}}))
+    if (!text.add({{"name", shown_name(session->replica())},
+                   {"bytes_sent", session->bytes_sent()},
+                   {"state", session->state()}}))
       break;
   }
   return text.text();

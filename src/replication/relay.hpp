@@ -1,5 +1,6 @@
 #pragma once
-// Passes on to other replicas what this one is sent, while it comes. The subscriber's thread runs it.
+// Passes on to other replicas what this one is sent, while it comes. The subscriber's thread runs
+// it.
 
 #include <memory>
 
@@ -14,19 +15,22 @@ class Relay {
     std::string model_id;
     double silence_s = 5;
     bool shares_memory = false;
-    std::uint64_t keep_bytes = 0;  // of updates, for those that are behind. The last one is kept whatever it has
+    std::uint64_t keep_bytes =
+        0;  // of updates, for those that are behind. The last one is kept whatever it has
     std::uint64_t peer_bytes = 0;  // PeerBudget::limit_for()
   };
   Relay(const ReplicatedState& state, const Options& options);
 
-  // Takes a port of this interface, unless there is one already. Where that fails nobody can take updates from here.
+  // Takes a port of this interface, unless there is one already. Where that fails nobody can take
+  // updates from here.
   void open(const net::NetAddress& interface);
   std::uint16_t port() const { return address_.port; }  // 0: none
   // Says goodbye to those that take from here, and takes no others.
   void close();
   void set_epoch(std::uint64_t epoch) { context_.epoch = epoch; }
 
-  // This replica is being sent it: it is offered to the others, and goes on as its bytes come (publish()).
+  // This replica is being sent it: it is offered to the others, and goes on as its bytes come
+  // (publish()).
   void pass_on(UpdateRef update);
   void publish(double now);
   // It is of no use after all, or another one comes in its stead.

@@ -10,11 +10,13 @@ namespace {
 
 constexpr std::uint64_t kComparedBlocks = 256;  // some milliseconds; heuristic
 constexpr std::uint64_t kDigestedBlocks = 64;   // the same, by SHA-256
-constexpr std::uint64_t kMostDiffering = 2;     // of the blocks one: where more differ, an anchor is made. Heuristic
+constexpr std::uint64_t kMostDiffering =
+    2;  // of the blocks one: where more differ, an anchor is made. Heuristic
 
 }  // namespace
 
-RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit)
+RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair,
+                         Commit commit)
     : state_(state),
       target_(std::move(target)),
       repair_(std::move(repair)),
@@ -27,19 +29,24 @@ Result<bool> RepairMaker::step() {
   const std::uint64_t blocks = state_.map->block_count();
   SPARCL_RETURN_IF_ERROR(compare_on());
   if (differing_count_ > blocks / kMostDiffering) {
-    log_info("replication: more than {} of {} blocks of a damaged replica are not version {}'s: all are sent", differing_count_ - 1,
-             blocks, commit_.version);
+    log_info(
+        "replication: more than {} of {} blocks of a damaged replica are not version {}'s: all are "
+        "sent",
+        differing_count_ - 1, blocks, commit_.version);
     return true;
   }
   if (next_block_ < blocks) return false;
-  log_info("replication: {} of {} blocks of a damaged replica are not version {}'s", differing_count_, blocks, commit_.version);
-  maker_ = std::make_unique<UpdateMaker>(state_, std::move(target_), std::move(differing_), std::move(commit_));
+  log_info("replication: {} of {} blocks of a damaged replica are not version {}'s",
+           differing_count_, blocks, commit_.version);
+  maker_ = std::make_unique<UpdateMaker>(state_, std::move(target_), std::move(differing_),
+                                         std::move(commit_));
   return false;
 }
 
 Status RepairMaker::compare_on() {
   if (!repair_->digests.empty()) {
-    SPARCL_RETURN_IF_ERROR(target_digest_.step(*state_.map, target_.input(), kDigestedBlocks).status());
+    SPARCL_RETURN_IF_ERROR(
+        target_digest_.step(*state_.map, target_.input(), kDigestedBlocks).status());
     const std::vector<Digest256>& target = target_digest_.of_blocks();
     while (next_block_ < target.size()) note(target[next_block_] != repair_->digests[next_block_]);
     return {};

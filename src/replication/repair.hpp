@@ -1,5 +1,6 @@
 #pragma once
-// What was damaged in a replica's memory, made good: the blocks that are not those of a version travel whole, and no others.
+// What was damaged in a replica's memory, made good: the blocks that are not those of a version
+// travel whole, and no others.
 
 #include <memory>
 #include <vector>
@@ -20,13 +21,16 @@ struct Repair {
   UpdateRef update;  // then: nullptr where so much differs that all bytes may as well be sent
 };
 using RepairRef = std::shared_ptr<Repair>;
-inline constexpr int kMostRepairAttempts = 3;  // that new versions interrupt: then all bytes are sent; heuristic
+inline constexpr int kMostRepairAttempts =
+    3;  // that new versions interrupt: then all bytes are sent; heuristic
 
 // Finds the blocks that differ, and codes them, piece by piece beside the serving of replicas.
 class RepairMaker {
  public:
-  // target: holds the version that `commit` names until the end. commit: all of it but what the coding tells.
-  RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair, Commit commit);
+  // target: holds the version that `commit` names until the end. commit: all of it but what the
+  // coding tells.
+  RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays target, RepairRef repair,
+              Commit commit);
 
   // Some milliseconds of work. True when it is over.
   Result<bool> step();

@@ -7,24 +7,26 @@
 #include <vector>
 
 #include "src/base/log.hpp"
-#include "src/trust/hex.hpp"
-#include "src/trust/key_file.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/record_file.hpp"
+#include "src/trust/hex.hpp"
+#include "src/trust/key_file.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr std::string_view kRecordKind = "sparcl replica record 1";
 constexpr std::string_view kRecordSuffix = ".sparcl-record";
-constexpr std::size_t kMaxNameBytes = 255 - 24;  // the system's, less what a temporary name adds to it
+constexpr std::size_t kMaxNameBytes =
+    255 - 24;  // the system's, less what a temporary name adds to it
 
 Status damaged_record(const std::string& path) {
-  return Status(
-      Code::kCorrupt,
-      fmt::format("{}: the record of what was held last is damaged: versions that are older cannot be told from newer ones. "
-                  "Remove it to begin without it (then any version that a trusted key has signed is taken once)",
-                  path));
+  return Status(Code::kCorrupt,
+                fmt::format("{}: the record of what was held last is damaged: versions that are "
+                            "older cannot be told from newer ones. "
+                            "Remove it to begin without it (then any version that a trusted key "
+                            "has signed is taken once)",
+                            path));
 }
 
 }  // namespace
@@ -39,7 +41,9 @@ std::string record_path_of(const std::string& file) {
   return (path.parent_path() / name).string();
 }
 
-Result<std::optional<Offer>> load_replica_record(const std::string& path, const trust::TrustedKeys& trusted, const std::string& model_id) {
+Result<std::optional<Offer>> load_replica_record(const std::string& path,
+                                                 const trust::TrustedKeys& trusted,
+                                                 const std::string& model_id) {
   const Result<std::optional<RecordFields>> fields = read_record(path, kRecordKind);
   if (!fields.ok() && fields.status().code() == Code::kCorrupt) return damaged_record(path);
   if (!fields.ok()) return fields.status();
@@ -47,23 +51,28 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path, const 
   Result<Offer> latest = parse_offer(trust::bytes_of_hex(field_of(**fields, "commit")));
   if (!latest.ok() || !latest->signature) return damaged_record(path);
   if (!trusted.trusts(latest->signature->key)) {
-    log_warn("replication: {}: version {} was signed by the key {}, which is not trusted any more: the record does not count", path,
-             latest->commit.version, trust::fingerprint(latest->signature->key));
+    log_warn(
+        "replication: {}: version {} was signed by the key {}, which is not trusted any more: the "
+        "record does not count",
+        path, latest->commit.version, trust::fingerprint(latest->signature->key));
     return std::optional<Offer>();
   }
-  const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key, latest->signature->signature);
+  const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key,
+                                          latest->signature->signature);
   if (!signature.ok()) return damaged_record(path);
   if (latest->commit.model_id != model_id) {
-    return Status(Code::kMismatch,
-                  fmt::format("{}: the record is of the model '{}', asked for is '{}': give another output, or remove "
-                              "it to replace what is there",
-                              path, latest->commit.model_id, model_id));
+    return Status(Code::kMismatch, fmt::format("{}: the record is of the model '{}', asked for is "
+                                               "'{}': give another output, or remove "
+                                               "it to replace what is there",
+                                               path, latest->commit.model_id, model_id));
   }
   return std::optional(std::move(*latest));
 }
 
 Status save_replica_record(const std::string& path, const Offer& latest) {
-  if (!latest.signature) return Status(Code::kInternalError, fmt::format("{}: what is to be recorded is not signed", path));
+  if (!latest.signature)
+    return Status(Code::kInternalError,
+                  fmt::format("{}: what is to be recorded is not signed", path));
   return write_record(path, kRecordKind,
                       {{"model_id", latest.commit.model_id},
                        {"version", std::to_string(latest.commit.version)},

@@ -1,5 +1,6 @@
 #pragma once
-// What a replica that trusts keys has applied last, kept beside its file: after a restart it takes no older version.
+// What a replica that trusts keys has applied last, kept beside its file: after a restart it takes
+// no older version.
 
 #include <optional>
 #include <string>
@@ -9,14 +10,19 @@
 
 namespace sparcl::replication {
 
-// Beside the file or folder: "FILE.sparcl-record". Of a name that is too long for that: its hash instead.
+// Beside the file or folder: "FILE.sparcl-record". Of a name that is too long for that: its hash
+// instead.
 std::string record_path_of(const std::string& file);
 
-// The signed commit. Nothing: there is none yet, or it is signed by a key that is not trusted any more (a warning). Corrupt: it is
-// damaged. Mismatch: it is of another model. The messages say what to do.
-Result<std::optional<Offer>> load_replica_record(const std::string& path, const trust::TrustedKeys& trusted, const std::string& model_id);
+// The signed commit. Nothing: there is none yet, or it is signed by a key that is not trusted any
+// more (a warning). Corrupt: it is damaged. Mismatch: it is of another model. The messages say what
+// to do.
+Result<std::optional<Offer>> load_replica_record(const std::string& path,
+                                                 const trust::TrustedKeys& trusted,
+                                                 const std::string& model_id);
 
-// Replaces it whole. Before the file itself is replaced: what is recorded is never older than what was held.
+// Replaces it whole. Before the file itself is replaced: what is recorded is never older than what
+// was held.
 Status save_replica_record(const std::string& path, const Offer& latest);
 
 }  // namespace sparcl::replication

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::string_view kHostWord = "host ", kNameWord = ", name ";
 
-std::string slots_key(const ReplicaLabel& label) { return fmt::format("{}\n{}", label.host, label.name); }
+std::string slots_key(const ReplicaLabel& label) {
+  return fmt::format("{}\n{}", label.host, label.name);
+}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// Labels of replicas that stay the same when a replica is started anew: its name, its host, and a small number (slot) that tells
-// apart those of one host and name. Metrics use them.
+// Labels of replicas that stay the same when a replica is started anew: its name, its host, and a
+// small number (slot) that tells apart those of one host and name. Metrics use them.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,8 @@ ReplicaLabel label_of(std::string_view process);
 
 class ReplicaSlots {
  public:
-  // The slot of `process` for the session `id`: the one that this process has, else the lowest that is free.
+  // The slot of `process` for the session `id`: the one that this process has, else the lowest that
+  // is free.
   ReplicaLabel take(const std::string& process, std::uint64_t id);
   void give_back(const ReplicaLabel& label, std::uint64_t id);
 

@@ -31,17 +31,21 @@ struct ReplicatedState {
   std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them
   std::span<std::byte* const> arrays;
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
-  codec::ChangeFinder* finder = nullptr;       // of a publisher, all of whose arrays come from the source; may be nullptr
-  codec::ArrayName array_name;                 // for errors; may be empty
+  codec::ChangeFinder* finder =
+      nullptr;  // of a publisher, all of whose arrays come from the source; may be nullptr
+  codec::ArrayName array_name;  // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
-  bool verify_all = false;                 // a replica hashes all that it holds at each update, not only what changes
-  model::DeviceTensors* device = nullptr;  // of a replica: whose mirror the arrays are; nullptr: they are the tensors themselves
+  bool verify_all =
+      false;  // a replica hashes all that it holds at each update, not only what changes
+  model::DeviceTensors* device = nullptr;  // of a replica: whose mirror the arrays are; nullptr:
+                                           // they are the tensors themselves
   WorkerPool* workers = nullptr;           // shares the work of coding; may be nullptr
 
   std::vector<const std::byte*> readable() const { return {arrays.begin(), arrays.end()}; }
   // Of arrays of this map that lie in memory.
   Hash128 hash_of(std::span<std::byte* const> held) const {
-    return codec::state_hash(*map, std::vector<const std::byte*>(held.begin(), held.end()), schema_hash, *kernels);
+    return codec::state_hash(*map, std::vector<const std::byte*>(held.begin(), held.end()),
+                             schema_hash, *kernels);
   }
   Hash128 hash() const { return hash_of(arrays); }
 };

@@ -39,7 +39,8 @@ std::string json_text(std::string_view text) {
 
 }  // namespace
 
-ReportFields::Value::Value(double value) : text_(std::isfinite(value) ? fmt::format("{}", value) : "null") {}
+ReportFields::Value::Value(double value)
+    : text_(std::isfinite(value) ? fmt::format("{}", value) : "null") {}
 
 ReportFields::Value::Value(std::string_view text) : text_(json_text(text)) {}
 

@@ -1,6 +1,6 @@
 #pragma once
-// A JSON object without objects inside. A publisher in a trainer's process does not use nlohmann::json to write: its destructor takes
-// memory, and ends the process where there is none.
+// A JSON object without objects inside. A publisher in a trainer's process does not use
+// nlohmann::json to write: its destructor takes memory, and ends the process where there is none.
 
 #include <concepts>
 #include <initializer_list>

@@ -8,14 +8,17 @@ namespace {
 constexpr std::size_t kMostNameBytes = 200;  // heuristic, as is the next
 constexpr std::size_t kNameEndBytes = 60;    // an address of IPv6 with its port, in brackets
 
-bool is_inside_character(std::string_view text, std::size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80; }
+bool is_inside_character(std::string_view text, std::size_t at) {
+  return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
+}
 
 }  // namespace
 
 std::string shown_name(std::string_view name) {
   constexpr std::string_view kGap = "...";
   if (name.size() <= kMostNameBytes) return std::string(name);
-  std::size_t front = kMostNameBytes - kNameEndBytes - kGap.size(), back = name.size() - kNameEndBytes;
+  std::size_t front = kMostNameBytes - kNameEndBytes - kGap.size(),
+              back = name.size() - kNameEndBytes;
   while (front > 0 && is_inside_character(name, front)) --front;
   while (back < name.size() && is_inside_character(name, back)) ++back;
   return fmt::format("{}{}{}", name.substr(0, front), kGap, name.substr(back));

@@ -1,6 +1,6 @@
 #pragma once
-// What a publisher, or a replica that passes updates on, says of those who are connected. Their names are what they say themselves:
-// whatever that is, a report is one message.
+// What a publisher, or a replica that passes updates on, says of those who are connected. Their
+// names are what they say themselves: whatever that is, a report is one message.
 
 #include <string>
 #include <string_view>
@@ -15,9 +15,10 @@ std::string shown_name(std::string_view name);
 
 class ReportText {
  public:
-  // head: an object with something in it. list: its last member, an array of what is added. most_bytes: of the text, and more than
-  // the head has.
-  ReportText(const ReportFields& head, std::string_view list, std::size_t most_bytes = kMaxReportBytes);
+  // head: an object with something in it. list: its last member, an array of what is added.
+  // most_bytes: of the text, and more than the head has.
+  ReportText(const ReportFields& head, std::string_view list,
+             std::size_t most_bytes = kMaxReportBytes);
 
   // False: there is no room for it, and the list stays as it is.
   bool add(const ReportFields& entry);

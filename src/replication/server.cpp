@@ -16,9 +16,12 @@ namespace sparcl::replication {
 namespace {
 
 constexpr double kServerTickSeconds = 0.1;
-constexpr double kProvingSeconds = 1;   // a replica's time before it may be ended to make room; heuristic
-constexpr double kTurnSeconds = 0.005;  // of all sessions, then the users' threads have theirs; heuristic
-constexpr double kEvictSeconds = 0.25;  // a stranger's time where there are too many: a replica speaks at once; heuristic
+constexpr double kProvingSeconds =
+    1;  // a replica's time before it may be ended to make room; heuristic
+constexpr double kTurnSeconds =
+    0.005;  // of all sessions, then the users' threads have theirs; heuristic
+constexpr double kEvictSeconds =
+    0.25;  // a stranger's time where there are too many: a replica speaks at once; heuristic
 
 }  // namespace
 
@@ -80,9 +83,12 @@ bool Server::evict_unproven(double now) {
   std::map<std::string, std::size_t> of_host;
   for (const auto& each : sessions_) of_host[host_of(*each)] += is_candidate(*each) ? 1 : 0;
   Session* chosen = nullptr;
-  const auto rank = [&](const Session& each) { return std::tuple(of_host[host_of(each)], !each.has_answered(), -each.born()); };
+  const auto rank = [&](const Session& each) {
+    return std::tuple(of_host[host_of(each)], !each.has_answered(), -each.born());
+  };
   for (const auto& each : sessions_) {
-    if (is_candidate(*each) && (chosen == nullptr || rank(*each) > rank(*chosen))) chosen = each.get();
+    if (is_candidate(*each) && (chosen == nullptr || rank(*each) > rank(*chosen)))
+      chosen = each.get();
   }
   if (chosen == nullptr) return false;
   end_for_others(*chosen);
@@ -91,7 +97,9 @@ bool Server::evict_unproven(double now) {
 }
 
 bool Server::evict_taker() {
-  const auto is_taker = [](const auto& each) { return each->is_replica() && !each->is_proven() && each->keeps_update(false); };
+  const auto is_taker = [](const auto& each) {
+    return each->is_replica() && !each->is_proven() && each->keeps_update(false);
+  };
   const auto found = std::ranges::find_if(sessions_, is_taker);
   if (found == sessions_.end()) return false;
   end_for_others(**found);
@@ -103,11 +111,15 @@ bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
   const auto is_unproven = [](const Session& each) { return !each.is_over() && !each.is_proven(); };
   while (!context_.budget->has_unproven_room(bytes)) {
     std::map<std::string, std::uint64_t> of_host;
-    for (const auto& each : sessions_) of_host[host_of(*each)] += is_unproven(*each) ? each->own_bytes() : 0;
+    for (const auto& each : sessions_)
+      of_host[host_of(*each)] += is_unproven(*each) ? each->own_bytes() : 0;
     Session* chosen = nullptr;
-    const auto rank = [&](const Session& each) { return std::tuple(of_host[host_of(each)], each.own_bytes(), -each.born()); };
+    const auto rank = [&](const Session& each) {
+      return std::tuple(of_host[host_of(each)], each.own_bytes(), -each.born());
+    };
     for (const auto& each : sessions_) {
-      if (!is_unproven(*each) || each.get() == asker || now - each->born() < kEvictSeconds) continue;
+      if (!is_unproven(*each) || each.get() == asker || now - each->born() < kEvictSeconds)
+        continue;
       if (chosen == nullptr || rank(*each) > rank(*chosen)) chosen = each.get();
     }
     if (chosen == nullptr) return false;
@@ -116,12 +128,14 @@ bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
   return true;
 }
 
-// Replicas that have proven themselves are ended for an update alone that nobody else needs any more: they come for the newest.
+// Replicas that have proven themselves are ended for an update alone that nobody else needs any
+// more: they come for the newest.
 void Server::keep_within_budget(double now) {
   (void)make_room(nullptr, now);
   for (const bool proven : {false, true}) {
     for (const auto& each : sessions_) {
-      const bool may_end = each->is_replica() && each->is_proven() == proven && each->keeps_update(true);
+      const bool may_end =
+          each->is_replica() && each->is_proven() == proven && each->keeps_update(true);
       if (context_.budget->is_over() && may_end) end_for_others(*each);
     }
   }
@@ -129,15 +143,17 @@ void Server::keep_within_budget(double now) {
 }
 
 Session* Server::first_with_list() const {
-  const auto found = std::ranges::find_if(sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
+  const auto found = std::ranges::find_if(
+      sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
   return found == sessions_.end() ? nullptr : found->get();
 }
 
 void Server::end_for_others(Session& session) {
   ++context_.counts->evicted;
   const std::string kind = "connections that have proven nothing end to make room for others";
-  context_.warnings->say(kind, host_of(session),
-                         fmt::format("{} is told to come again: there are too many others", session.replica()));
+  context_.warnings->say(
+      kind, host_of(session),
+      fmt::format("{} is told to come again: there are too many others", session.replica()));
   session.drop(Status());
 }
 
@@ -162,13 +178,16 @@ void Server::withdraw(const UpdateRef& update) {
 }
 
 Session* Server::find(std::uint64_t id) const {
-  const auto found = std::ranges::lower_bound(sessions_, id, {}, [](const auto& each) { return each->id(); });
-  return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr : found->get();
+  const auto found =
+      std::ranges::lower_bound(sessions_, id, {}, [](const auto& each) { return each->id(); });
+  return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr
+                                                                                 : found->get();
 }
 
 double Server::next_tick(double now) const {
-  const bool is_due =
-      std::ranges::any_of(sessions_, [](const auto& session) { return session->has_news() || session->list() != nullptr; });
+  const bool is_due = std::ranges::any_of(sessions_, [](const auto& session) {
+    return session->has_news() || session->list() != nullptr;
+  });
   return is_due ? now : now + kServerTickSeconds;
 }
 
@@ -190,7 +209,8 @@ void Server::leave() {
 void Server::accept_all(double now) {
   while (make_place(now)) {
     net::SocketAddress from;
-    net::Socket socket(::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    net::Socket socket(
+        ::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.is_open()) {
       const int error = errno;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
@@ -203,8 +223,9 @@ void Server::accept_all(double now) {
       continue;  // the one connection's: it was reset before we took it
     }
     send_at_once(socket);
-    sessions_.push_back(
-        std::make_unique<Session>(std::move(socket), net::from_socket_address(from.get()), ++last_id_, context_, memory_, counts_, now));
+    sessions_.push_back(std::make_unique<Session>(std::move(socket),
+                                                  net::from_socket_address(from.get()), ++last_id_,
+                                                  context_, memory_, counts_, now));
     ++counts_.waiting;
   }
 }
@@ -221,7 +242,9 @@ bool Server::make_place(double now) {
   if (counts_.waiting < kMostStrangers) return true;
   count();
   if (counts_.waiting < kMostStrangers) return true;
-  const auto since = [](const auto& session) { return session->is_waiting() ? session->waits_since() : 1e300; };
+  const auto since = [](const auto& session) {
+    return session->is_waiting() ? session->waits_since() : 1e300;
+  };
   const auto oldest = std::ranges::min_element(sessions_, {}, since);
   if (now - (*oldest)->waits_since() < kEvictSeconds) {
     accept_from_ = now + 0.05;

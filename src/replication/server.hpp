@@ -1,6 +1,7 @@
 #pragma once
-// The port of a publisher, or of a replica that passes updates on: takes connections and serves its sessions from one thread.
-// Whatever foreign programs send there costs a bounded number of descriptors for a bounded time.
+// The port of a publisher, or of a replica that passes updates on: takes connections and serves its
+// sessions from one thread. Whatever foreign programs send there costs a bounded number of
+// descriptors for a bounded time.
 
 #include <poll.h>
 
@@ -17,7 +18,8 @@ class Server {
  public:
   static constexpr std::size_t kMostStrangers = 64;  // with those that wait for an answer to go out
 
-  // So many replicas can be served that a quarter of the descriptors of this process is left for others, and 64 at least.
+  // So many replicas can be served that a quarter of the descriptors of this process is left for
+  // others, and 64 at least.
   static std::size_t most_replicas();
 
   // context outlives the server.
@@ -26,7 +28,8 @@ class Server {
   // For poll(), in this order; then step() with the same entries.
   void add_entries(std::vector<pollfd>& entries, double now) const;
   void step(std::span<const pollfd> entries, double now);
-  // The store has something new, or more of what is on its way. spread_news(): each session's next turn sends it.
+  // The store has something new, or more of what is on its way. spread_news(): each session's next
+  // turn sends it.
   void publish(double now);
   void spread_news();
   // Of no use after all.
@@ -36,12 +39,14 @@ class Server {
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
-  // Ends the session of a replica that has not held what it was sent here, to make room: of the address that has most of them, one
-  // that has asked for nothing, the oldest. False: there is none that has had its time.
+  // Ends the session of a replica that has not held what it was sent here, to make room: of the
+  // address that has most of them, one that has asked for nothing, the oldest. False: there is none
+  // that has had its time.
   bool evict_unproven(double now);
   // The same of one that is being sent an update that takes of the budget of peers.
   bool evict_taker();
-  // The same of those that have most of the unproven ones' part of it, until that has room for so many bytes; false: it has not.
+  // The same of those that have most of the unproven ones' part of it, until that has room for so
+  // many bytes; false: it has not.
   bool make_room(const Session* asker, double now, std::uint64_t bytes = 0);
   // As far as it is a matter of sessions, peers are within the budget again.
   void keep_within_budget(double now);
@@ -67,7 +72,7 @@ class Server {
   SessionCounts counts_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
-  std::size_t first_ = 0;  // whose turn is next
+  std::size_t first_ = 0;   // whose turn is next
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
 };
 

@@ -19,12 +19,14 @@ constexpr double kLeastPatience = 10;  // seconds, with one that takes nothing o
 Status no_room(const PeerBudget& budget) {
   return Status(
       Code::kRemoteError,
-      fmt::format("there is no room for what it sends: peers take {} of {} bytes here, those that have proven nothing {} of {}",
+      fmt::format("there is no room for what it sends: peers take {} of {} bytes here, those that "
+                  "have proven nothing {} of {}",
                   budget.used(), budget.limit(), budget.unproven(), budget.unproven_limit()));
 }
 
-Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id, const SessionContext& context,
-                 MemoryPieces& memory, SessionCounts& counts, double now)
+Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id,
+                 const SessionContext& context, MemoryPieces& memory, SessionCounts& counts,
+                 double now)
     : context_(context),
       link_(std::move(socket)),
       from_(from),
@@ -43,14 +45,16 @@ Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::u
 // Of one connection alone: what came, what is queued, what waits to be looked at.
 std::uint64_t Session::memory() const {
   const std::uint64_t list = list_ ? list_->capacity() : 0;
-  const std::uint64_t hashes =
-      repair_ != nullptr ? repair_->block_hashes.size() * sizeof(Hash128) + repair_->digests.size() * sizeof(Digest256) : 0;
+  const std::uint64_t hashes = repair_ != nullptr ? repair_->block_hashes.size() * sizeof(Hash128) +
+                                                        repair_->digests.size() * sizeof(Digest256)
+                                                  : 0;
   return sizeof(Session) + link_.own_bytes() + list + hashes;
 }
 
 bool Session::has_room(std::size_t more) {
   charge_.set(memory() + more);
-  const bool has_room = is_proven_ ? !context_.budget->is_over() : context_.budget->has_unproven_room(0);
+  const bool has_room =
+      is_proven_ ? !context_.budget->is_over() : context_.budget->has_unproven_room(0);
   return has_room || (context_.make_room && context_.make_room(*this));
 }
 
@@ -63,7 +67,8 @@ bool Session::keeps_update(bool is_lost) const {
 
 // What is queued of it goes out.
 void Session::let_go() {
-  if (update_ != nullptr && link_.queued_bytes() > 0) sending_.push_back({std::move(update_), update_end_});
+  if (update_ != nullptr && link_.queued_bytes() > 0)
+    sending_.push_back({std::move(update_), update_end_});
   update_ = nullptr;
 }
 
@@ -72,7 +77,8 @@ const char* Session::state() const {
   if (phase_ != Phase::kReplica) return "leaving";
   if (update_ != nullptr) return is_requested_ ? "receiving" : "offered";
   if (awaits_damage() || repair_ != nullptr) return "waits for a repair";
-  if (identifying_ == Identifying::kAwaitsDigest || identifying_ == Identifying::kAwaitsWord) return "is compared";
+  if (identifying_ == Identifying::kAwaitsDigest || identifying_ == Identifying::kAwaitsWord)
+    return "is compared";
   if (needs_anchor_) return "waits for an anchor";
   if (awaits_composed_) return "waits for a composed update";
   if (store().newest() && held_ && *held_ == *store().newest()) return "current";
@@ -81,7 +87,8 @@ const char* Session::state() const {
 
 // One that is only told something more is not read any more.
 short Session::events() const {
-  return phase_ == Phase::kLeaving || list_ ? static_cast<short>(link_.events() & ~POLLIN) : link_.events();
+  return phase_ == Phase::kLeaving || list_ ? static_cast<short>(link_.events() & ~POLLIN)
+                                            : link_.events();
 }
 
 // Memory that runs out is this one's end, and nobody else's.
@@ -115,7 +122,9 @@ void Session::tick(double now) {
     return;
   }
   if (now - heard_ > context_.silence_s) {
-    return drop(Status(Code::kTimeout, fmt::format("silent for {:g} s: it is stopped, or its link is cut", context_.silence_s)));
+    return drop(Status(
+        Code::kTimeout,
+        fmt::format("silent for {:g} s: it is stopped, or its link is cut", context_.silence_s)));
   }
   drop_where_nothing_moves(now);
   if (is_over()) return;
@@ -130,19 +139,26 @@ void Session::tick(double now) {
 }
 
 // Something that it has not taken keeps memory here.
-bool Session::owes() const { return arrived_ < update_end_ || !pieces_out_.empty() || (update_ != nullptr && !is_requested_); }
+bool Session::owes() const {
+  return arrived_ < update_end_ || !pieces_out_.empty() || (update_ != nullptr && !is_requested_);
+}
 
-// Signs of life are not enough. One whose user does not come to apply what it has is offered nothing.
+// Signs of life are not enough. One whose user does not come to apply what it has is offered
+// nothing.
 void Session::drop_where_nothing_moves(double now) {
   const std::uint64_t before = arrived_;
-  arrived_ = link_.bytes_sent() - std::min<std::uint64_t>(unacknowledged_bytes(link_.socket()), link_.bytes_sent());
+  arrived_ = link_.bytes_sent() -
+             std::min<std::uint64_t>(unacknowledged_bytes(link_.socket()), link_.bytes_sent());
   if (!owes() || (before < update_end_ && arrived_ > before)) moved_at_ = now;
   const double patience = std::max(kLeastPatience, 2 * context_.silence_s);
   if (now - moved_at_ <= patience) return;
   const bool is_offered = update_ != nullptr && !is_requested_ && arrived_ >= update_end_;
-  const std::string text = is_offered ? fmt::format("it does not ask for version {}, which it was offered", update_->commit.version)
-                                      : "it takes nothing of what it is sent";
-  drop(Status(Code::kTimeout, fmt::format("{} for {:g} s, though it says that it is alive", text, patience)));
+  const std::string text = is_offered
+                               ? fmt::format("it does not ask for version {}, which it was offered",
+                                             update_->commit.version)
+                               : "it takes nothing of what it is sent";
+  drop(Status(Code::kTimeout,
+              fmt::format("{} for {:g} s, though it says that it is alive", text, patience)));
 }
 
 void Session::publish(double now) {
@@ -169,20 +185,24 @@ void Session::note_given(const ReceiptBook::Given& given) {
   context_.receipts->note(receipt_, given_);
 }
 
-// What was announced to it counts once its parent was given it; if the parent is gone, because it was announced.
+// What was announced to it counts once its parent was given it; if the parent is gone, because it
+// was announced.
 void Session::note_given_by_parent() {
   if (!is_placed_ || fan_out() == nullptr || announced_version_ <= given_.version) return;
   const Session* parent = context_.find_session(fan_out()->parent(id_));
-  const std::uint64_t by_parent = parent == nullptr ? announced_version_ : std::min(announced_version_, parent->given_.version);
+  const std::uint64_t by_parent =
+      parent == nullptr ? announced_version_ : std::min(announced_version_, parent->given_.version);
   note_given({by_parent, by_parent > given_.version});
 }
 
 void Session::call_back() {
-  if (phase_ == Phase::kReplica && is_placed_) link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name});
+  if (phase_ == Phase::kReplica && is_placed_)
+    link_.queue(MessageType::kParent, Parent{++placements_, {}, context_.name});
 }
 
 void Session::withdraw(const UpdateRef& update) {
-  if (phase_ == Phase::kReplica && update_ == update) refuse(Status(Code::kRemoteError, "the update has not come whole"));
+  if (phase_ == Phase::kReplica && update_ == update)
+    refuse(Status(Code::kRemoteError, "the update has not come whole"));
 }
 
 void Session::leave() {
@@ -210,8 +230,10 @@ void Session::drop(Status why) {
 void Session::tell_of_loss(const Status& why) {
   const bool is_gone = why.code() == Code::kRemoteError;
   const std::string text =
-      fmt::format("replica {} {}: {}", replica_, is_gone ? "has gone without a goodbye" : "is given up", why.message());
-  if (fan_out() == nullptr && is_gone) return log_info("replication: {}", text);  // its publisher says so
+      fmt::format("replica {} {}: {}", replica_,
+                  is_gone ? "has gone without a goodbye" : "is given up", why.message());
+  if (fan_out() == nullptr && is_gone)
+    return log_info("replication: {}", text);  // its publisher says so
   ++context_.counts->lost;
   warn(text, is_gone ? "replicas have gone without a goodbye" : "replicas are given up");
 }
@@ -228,7 +250,9 @@ std::string Session::identity() const {
   return process_.empty() ? to_text(from) : fmt::format("{} ({})", process_, to_text(from));
 }
 
-void Session::warn(const std::string& text, const std::string& kind) { context_.warnings->say(kind, identity(), text); }
+void Session::warn(const std::string& text, const std::string& kind) {
+  context_.warnings->say(kind, identity(), text);
+}
 
 void Session::refuse(Status why) {
   // Nothing is published here yet: it comes again, and says so itself.
@@ -236,7 +260,8 @@ void Session::refuse(Status why) {
     log_info("replication: {} is told to come again: {}", replica_, why.message());
   } else {
     ++context_.counts->refused;
-    warn(fmt::format("{} is refused: {}", replica_, why.message()), fmt::format("peers are refused ({})", code_name(why.code())));
+    warn(fmt::format("{} is refused: {}", replica_, why.message()),
+         fmt::format("peers are refused ({})", code_name(why.code())));
   }
   link_.queue(MessageType::kRefusal, Refusal{why.code(), why.message()});
   let_go();
@@ -254,10 +279,13 @@ void Session::end_without_way() {
 void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
   const std::uint64_t before = link_.bytes_received();
-  for (int i = 0; i < kMessagesAtOnce && !list_ && (phase_ == Phase::kStranger || phase_ == Phase::kReplica); ++i) {
+  for (int i = 0;
+       i < kMessagesAtOnce && !list_ && (phase_ == Phase::kStranger || phase_ == Phase::kReplica);
+       ++i) {
     switch (link_.receive(nowhere)) {
       case MessageLink::Progress::kMore:
-        if (link_.bytes_received() > before) heard_ = now;  // a part of a message is a sign of life, too
+        if (link_.bytes_received() > before)
+          heard_ = now;  // a part of a message is a sign of life, too
         return;
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:

@@ -1,15 +1,17 @@
 #pragma once
-// A publisher's end of one connection, or that of a replica that passes updates on: brings the replica at the other end to the
-// newest version, one update after the other.
+// A publisher's end of one connection, or that of a replica that passes updates on: brings the
+// replica at the other end to the newest version, one update after the other.
 //
 //   stranger ── hello ──► replica ── bye, silence, corrupt ──► over
 //                           │  idle ── offer ──► offered ── request ──► sending ── commit ──► idle
 //                           │   │                    └──── nack ─────► idle, by an anchor
 //                           │   ├── parent ──► takes from another replica ── orphan ──► idle
 //                           │   ├── damage ──► waits for a repair, or an anchor ──► idle
-//                           │   └── not vouched for ──► identity ──► vouched for: idle; else idle, by a repair or an anchor
+//                           │   └── not vouched for ──► identity ──► vouched for: idle;
+//                           │                              else idle, by a repair or an anchor
 //
-// At most kMostAhead updates are under way that the replica does not hold yet: one that does not come to apply them costs no more.
+// At most kMostAhead updates are under way that the replica does not hold yet: one that does not
+// come to apply them costs no more.
 
 #include <cstdint>
 #include <deque>
@@ -41,13 +43,18 @@ struct UpdateSource {
   std::uint64_t tensor_bytes = 0;
   const UpdateStore* store = nullptr;
   FanOut* fan_out = nullptr;             // a publisher's
-  std::function<void()> request_anchor;  // one is needed that the store does not have: it will be made. Empty: it will not
-  // One update from `base` to the newest version might be less than those between them. Empty: it will not be made.
+  std::function<void()> request_anchor;  // one is needed that the store does not have: it will be
+                                         // made. Empty: it will not
+  // One update from `base` to the newest version might be less than those between them. Empty: it
+  // will not be made.
   std::function<void(const HeldVersion& base)> request_composed;
-  // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it will not be made.
+  // Blocks of a replica that are not those of a version: it is made known in the repair. Empty: it
+  // will not be made.
   std::function<void(const RepairRef& repair)> request_repair;
-  // The digest of the version with this state hash; if there is none, of version `nearly` or the newest. Empty: none are made here.
-  std::function<IdentityAnswer(const Hash128& hash, const std::optional<std::uint64_t>& nearly)> identify;
+  // The digest of the version with this state hash; if there is none, of version `nearly` or the
+  // newest. Empty: none are made here.
+  std::function<IdentityAnswer(const Hash128& hash, const std::optional<std::uint64_t>& nearly)>
+      identify;
   std::uint64_t block_count = 0;  // of these tensors, where repairs are made
 };
 using UpdateSourceRef = std::shared_ptr<const UpdateSource>;
@@ -62,24 +69,27 @@ struct SessionContext {
   double silence_s = 5;                     // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                     // between two signs of life, at most
   std::size_t most_replicas = SIZE_MAX;
-  std::function<bool()> evict;    // ends the session of a replica that has not proven itself; false: there is none. May be empty
+  std::function<bool()> evict;  // ends the session of a replica that has not proven itself; false:
+                                // there is none. May be empty
   std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
   bool shares_memory = false;     // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
-  // What one that comes has applied last: an error says why it cannot be served. Empty: it is no matter.
+  // What one that comes has applied last: an error says why it cannot be served. Empty: it is no
+  // matter.
   std::function<Status(const LatestHeld& latest)> learn_epoch;
-  // Of a list of tensors that is no known source's: it is asked for, and answered once somebody has looked at it (list(),
-  // take_source()). Empty: no list is asked for.
+  // Of a list of tensors that is no known source's: it is asked for, and answered once somebody has
+  // looked at it (list(), take_source()). Empty: no list is asked for.
   std::function<std::size_t()> max_schema_bytes;
-  // Ends others until those that have proven nothing are within their part of the budget; false: `asker` must go. Empty: nobody
-  // goes for another.
+  // Ends others until those that have proven nothing are within their part of the budget; false:
+  // `asker` must go. Empty: nobody goes for another.
   std::function<bool(const Session& asker)> make_room;
   std::function<std::string()> status_report;                    // JSON, for who asks
   std::function<const Session*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const Session& session)> on_arrival;        // of a replica; may be empty
-  std::function<void(const Session& session)> on_farewell;       // a goodbye, after which what it held counts; may be empty
-  std::string closed;                                            // why there is nothing for replicas here; empty: there is
+  std::function<void(const Session& session)>
+      on_farewell;     // a goodbye, after which what it held counts; may be empty
+  std::string closed;  // why there is nothing for replicas here; empty: there is
   std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
   std::shared_ptr<PeerWarnings> warnings = std::make_shared<PeerWarnings>();
   std::shared_ptr<PeerCounts> counts = std::make_shared<PeerCounts>();
@@ -98,9 +108,10 @@ struct SessionCounts {
 
 class Session {
  public:
-  // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for replicas of this machine; outlives it.
-  Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id, const SessionContext& context, MemoryPieces& memory,
-          SessionCounts& counts, double now);
+  // from: nothing where it is not known. id: from 1, of this server's sessions. memory: for
+  // replicas of this machine; outlives it.
+  Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id,
+          const SessionContext& context, MemoryPieces& memory, SessionCounts& counts, double now);
 
   int fd() const { return link_.fd(); }
   short events() const;
@@ -111,7 +122,8 @@ class Session {
   const UpdateSourceRef& source() const { return source_; }  // nullptr: of a stranger
   std::uint64_t id() const { return id_; }
 
-  // Its list of tensors, which waits for take_source(); nullptr: none does. The bytes stay as they are until then.
+  // Its list of tensors, which waits for take_source(); nullptr: none does. The bytes stay as they
+  // are until then.
   const std::vector<std::byte>* list() const { return list_ ? &*list_ : nullptr; }
   const Hash128& list_hash() const { return hello_->schema_hash; }
   // What replicas with these tensors are served from, or why they are not.
@@ -146,16 +158,26 @@ class Session {
   double born() const { return born_; }
   // Memory that this session alone causes, of the budget of peers.
   std::uint64_t own_bytes() const { return charge_.bytes(); }
-  // It is being sent an update that takes of the budget. is_lost: which is kept for those alone who are being sent it.
+  // It is being sent an update that takes of the budget. is_lost: which is kept for those alone who
+  // are being sent it.
   bool keeps_update(bool is_lost) const;
   const std::optional<HeldVersion>& held() const { return held_; }
-  bool has_confirmed() const { return has_confirmed_; }  // that it holds a version of this publisher's, which is vouched for
-  bool is_vouched() const { return held_is_vouched_; }   // by its own word, too
+  bool has_confirmed() const {
+    return has_confirmed_;
+  }  // that it holds a version of this publisher's, which is vouched for
+  bool is_vouched() const { return held_is_vouched_; }  // by its own word, too
   std::uint64_t staged_version() const { return staged_version_; }
-  // The versions that count for those who wait for acknowledgements: its word, as far as it was given them. 0: none.
-  std::uint64_t acknowledged_version() const { return has_confirmed_ && held_->version <= given_.version ? held_->version : 0; }
-  std::uint64_t received_version() const { return staged_version_ <= given_.version ? staged_version_ : 0; }
-  const Receipt& last_receipt() const { return last_receipt_; }  // of its session before, in this life; zeros: none
+  // The versions that count for those who wait for acknowledgements: its word, as far as it was
+  // given them. 0: none.
+  std::uint64_t acknowledged_version() const {
+    return has_confirmed_ && held_->version <= given_.version ? held_->version : 0;
+  }
+  std::uint64_t received_version() const {
+    return staged_version_ <= given_.version ? staged_version_ : 0;
+  }
+  const Receipt& last_receipt() const {
+    return last_receipt_;
+  }  // of its session before, in this life; zeros: none
   const Receipt& receipt() const { return receipt_; }
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
   std::uint64_t bytes_shared() const { return bytes_shared_; }  // as memory
@@ -203,7 +225,8 @@ class Session {
   bool pass(std::size_t count, double now);
   bool send_leaves();
   void refuse(Status why);
-  void warn(const std::string& text, const std::string& kind);  // of one kind and peer not each time
+  void warn(const std::string& text,
+            const std::string& kind);  // of one kind and peer not each time
   Status take_bye();
   std::string identity() const;
   void end_without_way();
@@ -233,12 +256,14 @@ class Session {
   std::optional<HeldVersion> held_;  // by its own word
   bool held_is_vouched_ = false;
   bool has_confirmed_ = false;
-  bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with may be another's
+  bool tip_is_ours_ = false;  // it came of this publisher since the replica came; what it came with
+                              // may be another's
   HeldVersion tip_;           // what it will hold once it has applied all that it was sent
   bool tip_is_vouched_ = false;
   Identifying identifying_ = Identifying::kNot;
-  Hash128 identity_of_;                  // the state hash whose digest it is compared with, or may be
-  std::optional<std::uint64_t> nearly_;  // it says that what it came with is nearly this version, or some other
+  Hash128 identity_of_;  // the state hash whose digest it is compared with, or may be
+  std::optional<std::uint64_t>
+      nearly_;  // it says that what it came with is nearly this version, or some other
   std::uint64_t staged_version_ = 0;
   ReceiptBook::Given given_;          // from here, or from a parent that was given them
   bool is_asked_whole_ = false;       // what is offered, from its first byte
@@ -258,8 +283,8 @@ class Session {
   double progress_at_ = 0;        // of update_
   std::uint64_t update_end_ = 0;  // among the bytes of the connection: of what was said of updates
   std::uint64_t arrived_ = 0;     // bytes that its machine has
-  double moved_at_ = 0;           // it has taken something that it was sent, or nothing was left to take
-  int ahead_ = 0;                 // updates that it was sent whole and does not hold yet
+  double moved_at_ = 0;  // it has taken something that it was sent, or nothing was left to take
+  int ahead_ = 0;        // updates that it was sent whole and does not hold yet
   bool needs_anchor_ = false;
   bool awaits_composed_ = false;
   bool said_damaged_ = false;  // a DAMAGE is to come, before anything else
@@ -281,9 +306,10 @@ class Session {
   std::uint64_t bytes_shared_ = 0;
 
   std::optional<net::NetAddress> serves_at_;
-  bool is_placed_ = false;               // with another replica, from which it takes updates
-  std::uint32_t placements_ = 0;         // PARENT messages, so far
-  std::uint64_t announced_ = 0;          // while it is placed: of what the store has made, up to this number
+  bool is_placed_ = false;        // with another replica, from which it takes updates
+  std::uint32_t placements_ = 0;  // PARENT messages, so far
+  std::uint64_t announced_ =
+      0;  // while it is placed: of what the store has made, up to this number
   std::uint64_t announced_version_ = 0;  // of these the newest
   std::uint64_t said_newest_ = 0;
 };

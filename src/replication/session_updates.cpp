@@ -10,13 +10,16 @@
 namespace sparcl::replication {
 namespace {
 
-// Of an update, in one message: small ones go in smaller pieces, so that those further down a chain need not wait. Heuristic.
+// Of an update, in one message: small ones go in smaller pieces, so that those further down a chain
+// need not wait. Heuristic.
 constexpr std::size_t kLargePiece = std::size_t{256} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
-constexpr std::size_t kQueuedBytes = std::size_t{2} << 20;   // of a replica that does not take them; heuristic
-constexpr std::size_t kLeastPiece = std::size_t{256} << 10;  // fewer bytes go over the connection; heuristic
-constexpr std::size_t kMostPiecesOut = 4;                    // that a replica has not taken
+constexpr std::size_t kQueuedBytes = std::size_t{2}
+                                     << 20;  // of a replica that does not take them; heuristic
+constexpr std::size_t kLeastPiece = std::size_t{256}
+                                    << 10;  // fewer bytes go over the connection; heuristic
+constexpr std::size_t kMostPiecesOut = 4;   // that a replica has not taken
 
 }  // namespace
 
@@ -36,7 +39,8 @@ void Session::announce(double now, std::uint64_t after) {
 
 // True: what it came with is being compared with the version of the same state hash.
 bool Session::identify() {
-  if (tip_is_vouched_ || !source_->identify || identifying_ == Identifying::kIsAnother) return false;
+  if (tip_is_vouched_ || !source_->identify || identifying_ == Identifying::kIsAnother)
+    return false;
   if (identifying_ == Identifying::kAwaitsWord) return true;
   const IdentityAnswer answer = source_->identify(identity_of_, nearly_);
   identifying_ = answer.is_coming ? Identifying::kAwaitsDigest : Identifying::kNot;
@@ -44,20 +48,22 @@ bool Session::identify() {
   nearly_.reset();  // no other one, if that cannot be made: all bytes are sent instead
   if (!answer.identity) return answer.is_coming;
   link_.queue(MessageType::kIdentity, *answer.identity);
-  if (source_->request_repair) link_.allow(MessageType::kBlocks, block_digests_bytes(source_->block_count));
+  if (source_->request_repair)
+    link_.allow(MessageType::kBlocks, block_digests_bytes(source_->block_count));
   identifying_ = Identifying::kAwaitsWord;
   return true;
 }
 
-// One that is at most a step behind may take that step, and those after it, from another replica. One that needs an anchor may take
-// it from a replica that is being sent it.
+// One that is at most a step behind may take that step, and those after it, from another replica.
+// One that needs an anchor may take it from a replica that is being sent it.
 bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
   if (fan_out() == nullptr || !store().newest()) return false;
   const std::uint64_t newest = store().newest()->version;
   std::uint64_t anchor = next.needs_anchor ? newest : 0;
   if (next.update != nullptr) {
     const Commit& commit = next.update->commit;
-    if (commit.stream_bytes == 0 || next.is_composed) return false;  // the publisher alone has such ones
+    if (commit.stream_bytes == 0 || next.is_composed)
+      return false;  // the publisher alone has such ones
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
@@ -81,7 +87,8 @@ UpdateStore::Step Session::next_step() const {
   const std::uint64_t before_oldest = oldest_taken_ > 0 ? oldest_taken_ - 1 : 0;
   if (!tip_is_vouched_) return store().step_by_anchor(before_oldest);
   if (!needs_anchor_ || !store().newest()) {
-    if (is_of_another_epoch_ && store().newest() == tip_ && store().label() != nullptr) return {store().label()};
+    if (is_of_another_epoch_ && store().newest() == tip_ && store().label() != nullptr)
+      return {store().label()};
     const UpdateStore::Step step = store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
     const bool is_too_old = step.update != nullptr && step.update->commit.version < oldest_taken_;
     return is_too_old ? store().step_by_anchor(before_oldest) : step;
@@ -96,7 +103,8 @@ void Session::offer_next(double now) {
   if (ahead_ >= kMostAhead) {
     if (fan_out() == nullptr || !store().newest()) return;
     fan_out()->held_up(id_, store().newest()->version, now);
-    if (store().newest()->version > std::max(said_newest_, tip_.version) && link_.queued_bytes() < kQueuedBytes) {
+    if (store().newest()->version > std::max(said_newest_, tip_.version) &&
+        link_.queued_bytes() < kQueuedBytes) {
       said_newest_ = store().newest()->version;
       link_.queue(MessageType::kAlive, Alive{said_newest_});
     }
@@ -138,7 +146,8 @@ void Session::offer(UpdateRef update, double now) {
 // As memory: a whole segment, or the end. 0: what comes next goes over the connection.
 std::size_t Session::next_piece() const {
   if (!shares_memory_ || next_byte_ % kMaxPieceBytes != 0) return 0;
-  const std::uint64_t count = std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
+  const std::uint64_t count =
+      std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
   return count < kLeastPiece ? 0 : static_cast<std::size_t>(count);
 }
 
@@ -150,7 +159,8 @@ bool Session::pass(std::size_t count, double now) {
     shares_memory_ = false;
     return false;
   }
-  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count), (*memory)->descriptor()};
+  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count),
+                    (*memory)->descriptor()};
   link_.queue(MessageType::kPiece, piece);
   update_end_ = link_.bytes_sent() + link_.queued_bytes();
   pieces_out_.push_back(std::move(*memory));
@@ -160,7 +170,8 @@ bool Session::pass(std::size_t count, double now) {
   return true;
 }
 
-// The digests of all leaves, once they are known here. False: they are not, or their turn comes again.
+// The digests of all leaves, once they are known here. False: they are not, or their turn comes
+// again.
 bool Session::send_leaves() {
   const std::uint64_t count = leaf_count(update_->commit.stream_bytes);
   if (next_leaf_ == count) return true;
@@ -169,7 +180,9 @@ bool Session::send_leaves() {
     const std::uint64_t end = std::min<std::uint64_t>(count, next_leaf_ + kMaxLeavesAtOnce);
     const auto first = update_->leaves.begin() + static_cast<std::ptrdiff_t>(next_leaf_);
     link_.queue(MessageType::kLeaves,
-                Leaves{update_->name(), next_leaf_, {first, update_->leaves.begin() + static_cast<std::ptrdiff_t>(end)}});
+                Leaves{update_->name(),
+                       next_leaf_,
+                       {first, update_->leaves.begin() + static_cast<std::ptrdiff_t>(end)}});
     next_leaf_ = end;
   }
   update_end_ = link_.bytes_sent() + link_.queued_bytes();
@@ -188,7 +201,8 @@ void Session::send_ready(double now) {
     }
     const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;
     const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - next_byte_));
-    link_.queue_chunk({update_->commit.version, next_byte_}, update_->bytes.slice(next_byte_, count));
+    link_.queue_chunk({update_->commit.version, next_byte_},
+                      update_->bytes.slice(next_byte_, count));
     update_end_ = link_.bytes_sent() + link_.queued_bytes();
     next_byte_ += count;
   }

@@ -14,17 +14,18 @@ constexpr std::string_view kStateContext = "sparcl state 1\n";
 
 }  // namespace
 
-Result<bool> StateDigest::step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t max_blocks) {
+Result<bool> StateDigest::step(const codec::BlockMap& map, const codec::ArrayInput& arrays,
+                               std::uint64_t max_blocks) {
   codec::BlockInput input;
   std::vector<codec::Piece> pieces;
   std::vector<std::byte> scratch;
-  const std::uint64_t first = of_blocks_.size(), end = first + std::min(map.block_count() - first, max_blocks);
+  const std::uint64_t first = of_blocks_.size(),
+                      end = first + std::min(map.block_count() - first, max_blocks);
   for (std::uint64_t i = first; i < end; ++i) {
     const DataType datatype = map.block(i, pieces);
     const codec::BlockView view = input.read(arrays, codec::shape_of(datatype, pieces), pieces);
-    const Result<Digest256> block = sha256_of(codec::whole_block(view, scratch));
-    if (!block.ok()) return block.status();
-    of_blocks_.push_back(*block);
+    SPARCL_ASSIGN_OR_RETURN(const Digest256 block, sha256_of(codec::whole_block(view, scratch)));
+    of_blocks_.push_back(block);
   }
   return end == map.block_count();
 }

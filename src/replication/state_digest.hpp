@@ -1,6 +1,7 @@
 #pragma once
-// SHA-256 of all that a replica holds, block by block. The linear state hash finds accidents; bytes that somebody chose can have
-// any state hash that he likes, and these digests not (docs/decisions/0027-vouched-states.md).
+// SHA-256 of all that a replica holds, block by block. The linear state hash finds accidents; bytes
+// that somebody chose can have any state hash that he likes, and these digests not
+// (docs/decisions/0027-vouched-states.md).
 
 #include <vector>
 
@@ -17,7 +18,8 @@ class StateDigest {
   explicit StateDigest(const Hash128& schema_hash) : schema_hash_(schema_hash) {}
 
   // Some more blocks of it. True: these were the last.
-  Result<bool> step(const codec::BlockMap& map, const codec::ArrayInput& arrays, std::uint64_t max_blocks);
+  Result<bool> step(const codec::BlockMap& map, const codec::ArrayInput& arrays,
+                    std::uint64_t max_blocks);
   // Of each block that was read.
   const std::vector<Digest256>& of_blocks() const { return of_blocks_; }
   // Once all were: of them all.

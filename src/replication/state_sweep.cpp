@@ -18,7 +18,8 @@ constexpr double kRestSeconds = 4e-3;
 
 }  // namespace
 
-Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back, double now) {
+Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held,
+                        const WayBack& way_back, double now) {
   if (period_s_ <= 0) {
     due_ = std::numeric_limits<double>::infinity();
     return {};
@@ -35,7 +36,8 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, c
   if (!is_begun_) begin(state, held);
   look_at_blocks(state);
   if (next_block_ < state.map->block_count()) return {};
-  if (found_ != held.hash && has_followed_ && has_two_sets_) {  // what one set holds is damaged, if any: which one?
+  if (found_ != held.hash && has_followed_ &&
+      has_two_sets_) {  // what one set holds is damaged, if any: which one?
     wants_certainty_ = true;
     is_begun_ = false;
     return {};
@@ -45,10 +47,10 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held, c
     block_hashes_ = {};
   } else {
     status =
-        Status(Code::kCorrupt,
-               fmt::format("the tensors do not hold version {} any more: their hash is {} instead of {} (their memory is damaged, "
-                           "or the program wrote to them)",
-                           held.version, to_hex(found_), to_hex(held.hash)));
+        Status(Code::kCorrupt, fmt::format("the tensors do not hold version {} any more: their "
+                                           "hash is {} instead of {} (their memory is damaged, "
+                                           "or the program wrote to them)",
+                                           held.version, to_hex(found_), to_hex(held.hash)));
   }
   wants_certainty_ = is_begun_ = false;
   due_ = now + period_s_;
@@ -62,7 +64,8 @@ void StateSweep::begin(const ReplicatedState& state, const HeldVersion& held) {
   found_ = state.schema_hash;
   has_followed_ = false;
   block_hashes_.clear();
-  block_hashes_.reserve(state.map->block_count() > kMaxDamagedBlocks ? kBlocksAtOnce : state.map->block_count());
+  block_hashes_.reserve(state.map->block_count() > kMaxDamagedBlocks ? kBlocksAtOnce
+                                                                     : state.map->block_count());
   is_begun_ = true;
 }
 
@@ -70,7 +73,8 @@ void StateSweep::look_at_blocks(const ReplicatedState& state) {
   const std::uint64_t end = std::min(next_block_ + kBlocksAtOnce, state.map->block_count());
   const std::size_t before = block_hashes_.size();
   try {
-    codec::add_block_hashes(*state.map, {state.readable()}, next_block_, end, *state.kernels, block_hashes_);
+    codec::add_block_hashes(*state.map, {state.readable()}, next_block_, end, *state.kernels,
+                            block_hashes_);
   } catch (const std::bad_alloc&) {
     block_hashes_.resize(before);
     throw;
@@ -80,8 +84,10 @@ void StateSweep::look_at_blocks(const ReplicatedState& state) {
   next_block_ = end;
 }
 
-// Some of what has changed in the blocks that were seen. False: that is not known, or yet another version is held by now.
-bool StateSweep::follow(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back) {
+// Some of what has changed in the blocks that were seen. False: that is not known, or yet another
+// version is held by now.
+bool StateSweep::follow(const ReplicatedState& state, const HeldVersion& held,
+                        const WayBack& way_back) {
   const codec::ChangeLog* log = way_back.only_step_from(of_);
   if (log == nullptr || (followed_ > 0 && held != to_)) return false;
   to_ = held;

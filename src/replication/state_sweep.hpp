@@ -1,6 +1,6 @@
 #pragma once
-// Looks at all that a replica holds now and then, piece by piece beside its other work: memory that was damaged, or written to by
-// the program, is found before a version is served from it for ever.
+// Looks at all that a replica holds now and then, piece by piece beside its other work: memory that
+// was damaged, or written to by the program, is found before a version is served from it for ever.
 
 #include "src/replication/message.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -10,8 +10,10 @@ namespace sparcl::replication {
 
 class StateSweep {
  public:
-  // period_s: between two passes; 0: none. has_two_sets: versions alternate between two sets of arrays.
-  explicit StateSweep(double period_s, bool has_two_sets = false) : period_s_(period_s), has_two_sets_(has_two_sets) {}
+  // period_s: between two passes; 0: none. has_two_sets: versions alternate between two sets of
+  // arrays.
+  explicit StateSweep(double period_s, bool has_two_sets = false)
+      : period_s_(period_s), has_two_sets_(has_two_sets) {}
 
   // When step() has something to do, if a version is held.
   double due() const { return due_; }
@@ -21,12 +23,15 @@ class StateSweep {
   void forget_pass() { is_begun_ = false; }
   // There is reason to.
   void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
-  // A millisecond of a pass. Where another version is held than before, it first takes up what has changed of the blocks that it
-  // has seen, if way_back tells, and else begins anew: models whose pass is longer than a version lasts are looked at, too. The
-  // arrays stay as they are meanwhile. Corrupt, at the end of a pass: they do not hold `held`, but found().
-  Status step(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back, double now);
+  // A millisecond of a pass. Where another version is held than before, it first takes up what has
+  // changed of the blocks that it has seen, if way_back tells, and else begins anew: models whose
+  // pass is longer than a version lasts are looked at, too. The arrays stay as they are meanwhile.
+  // Corrupt, at the end of a pass: they do not hold `held`, but found().
+  Status step(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back,
+              double now);
   const Hash128& found() const { return found_; }
-  // Then, until the next pass: of each block of what is held, and what should be held. None where they are too many to be told.
+  // Then, until the next pass: of each block of what is held, and what should be held. None where
+  // they are too many to be told.
   const std::vector<Hash128>& block_hashes() const { return block_hashes_; }
   const HeldVersion& wanted() const { return of_; }
 
@@ -39,10 +44,11 @@ class StateSweep {
   bool has_two_sets_;
   double due_ = 0;  // 0: no version was seen yet
   HeldVersion of_;
-  HeldVersion to_;                // that it is being led on to,
-  std::size_t followed_ = 0;      // by so many blocks of what has changed
-  bool has_followed_ = false;     // in this pass
-  bool wants_certainty_ = false;  // of what a pass has found that saw some blocks of one set, and some of the other
+  HeldVersion to_;             // that it is being led on to,
+  std::size_t followed_ = 0;   // by so many blocks of what has changed
+  bool has_followed_ = false;  // in this pass
+  bool wants_certainty_ =
+      false;  // of what a pass has found that saw some blocks of one set, and some of the other
   bool is_begun_ = false;
   std::uint64_t next_block_ = 0;
   Hash128 found_;

@@ -12,10 +12,9 @@ namespace {
 constexpr std::byte kLeafMark{0}, kNodeMark{1};
 
 Result<Digest256> finish_sha(trust::Sha256& sha) {
-  const Result<trust::Sha256::Digest> digest = sha.finish();
-  if (!digest.ok()) return digest.status();
+  SPARCL_ASSIGN_OR_RETURN(const trust::Sha256::Digest digest, sha.finish());
   Digest256 bytes;
-  std::memcpy(bytes.data(), digest->data(), bytes.size());
+  std::memcpy(bytes.data(), digest.data(), bytes.size());
   return bytes;
 }
 
@@ -42,17 +41,16 @@ Result<Digest256> leaf_digest(std::span<const std::byte> leaf) {
   return finish_sha(sha);
 }
 
-// Level by level; the last of an odd number goes up as it is. That is the tree of RFC 9162, whose left part is the largest full
-// one.
+// Level by level; the last of an odd number goes up as it is. That is the tree of RFC 9162, whose
+// left part is the largest full one.
 Result<Digest256> root_of(std::span<const Digest256> leaves) {
   if (leaves.empty()) return sha256_of({});
   std::vector<Digest256> level(leaves.begin(), leaves.end());
   while (level.size() > 1) {
     std::size_t above = 0;
     for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
-      const Result<Digest256> node = node_digest(level[i], level[i + 1]);
-      if (!node.ok()) return node.status();
-      level[above++] = *node;
+      SPARCL_ASSIGN_OR_RETURN(const Digest256 node, node_digest(level[i], level[i + 1]));
+      level[above++] = node;
     }
     if (level.size() % 2 == 1) level[above++] = level.back();
     level.resize(above);
@@ -62,14 +60,16 @@ Result<Digest256> root_of(std::span<const Digest256> leaves) {
 
 Status StreamDigest::add_leaf(const Staging& bytes, std::uint64_t end) {
   const std::uint64_t begin = leaves_.size() * kLeafBytes;
-  const Result<Digest256> digest = leaf_digest(bytes.slice(begin, static_cast<std::size_t>(end - begin)).bytes());
-  if (!digest.ok()) return digest.status();
-  leaves_.push_back(*digest);
+  SPARCL_ASSIGN_OR_RETURN(
+      const Digest256 digest,
+      leaf_digest(bytes.slice(begin, static_cast<std::size_t>(end - begin)).bytes()));
+  leaves_.push_back(digest);
   return {};
 }
 
 Status StreamDigest::advance(const Staging& bytes, std::uint64_t end) {
-  while ((leaves_.size() + 1) * kLeafBytes <= end) SPARCL_RETURN_IF_ERROR(add_leaf(bytes, (leaves_.size() + 1) * kLeafBytes));
+  while ((leaves_.size() + 1) * kLeafBytes <= end)
+    SPARCL_RETURN_IF_ERROR(add_leaf(bytes, (leaves_.size() + 1) * kLeafBytes));
   return {};
 }
 

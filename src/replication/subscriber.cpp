@@ -16,18 +16,22 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kBlocksPerCheck =
-    16;                                   // checked while the lock is held, and others wait for bytes: half a millisecond or so
-constexpr double kQuietSeconds = 0.0001;  // without a byte, then there is time for checks; both heuristic (bench_replication)
-constexpr double kLastRetry = 1;          // seconds
-constexpr double kLastRefusedRetry = 16;  // the same, after what waiting alone does not cure; heuristic
+    16;  // checked while the lock is held, and others wait for bytes: half a millisecond or so
+constexpr double kQuietSeconds =
+    0.0001;  // without a byte, then there is time for checks; both heuristic (bench_replication)
+constexpr double kLastRetry = 1;  // seconds
+constexpr double kLastRefusedRetry =
+    16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
-constexpr double kLookupPatience = 2;        // seconds, then users hear that the resolver is at it
-constexpr std::size_t kMostAhead = 2;        // updates that a parent sends before it hears that they are applied (Session)
+constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
+constexpr std::size_t kMostAhead =
+    2;  // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 
 // It lasts until somebody changes this replica, or the publisher.
 bool is_lasting(Code trouble) {
-  return trouble == Code::kMismatch || trouble == Code::kUnauthorized || trouble == Code::kUnsupported;
+  return trouble == Code::kMismatch || trouble == Code::kUnauthorized ||
+         trouble == Code::kUnsupported;
 }
 
 }  // namespace
@@ -44,7 +48,8 @@ Subscriber::Versions Subscriber::versions() const {
 Subscriber::Incoming Subscriber::incoming() const {
   const std::lock_guard lock(mutex_);
   if (incoming_ == nullptr) return {};
-  return {incoming_->commit().version, incoming_->received_bytes(), incoming_->commit().stream_bytes};
+  return {incoming_->commit().version, incoming_->received_bytes(),
+          incoming_->commit().stream_bytes};
 }
 
 const std::byte* Subscriber::array(std::size_t i) const {
@@ -55,15 +60,18 @@ const std::byte* Subscriber::array(std::size_t i) const {
 Status Subscriber::pin(std::uint64_t version) {
   const std::lock_guard lock(mutex_);
   const bool is_held = holds_published_ && version == held_.version;
-  if (version != 0 && !is_held && way_back_.to() && version == way_back_.to()->version && !is_applying_) {
+  if (version != 0 && !is_held && way_back_.to() && version == way_back_.to()->version &&
+      !is_applying_) {
     back_ = Back::kWanted;
   } else if (version != 0 && holds_published_ && version < held_.version) {
-    const std::string back = is_applying_ ? "and is going on to a newer one"
-                             : way_back_.to()
-                                 ? fmt::format("and can go back to version {} alone, which it held before", way_back_.to()->version)
-                                 : fmt::format("and there is no way back: {}", way_back_.why());
+    const std::string back =
+        is_applying_     ? "and is going on to a newer one"
+        : way_back_.to() ? fmt::format("and can go back to version {} alone, which it held before",
+                                       way_back_.to()->version)
+                         : fmt::format("and there is no way back: {}", way_back_.why());
     return Status(Code::kInvalidUsage,
-                  fmt::format("version {} is past: this replica holds version {} already, {}", version, held_.version, back));
+                  fmt::format("version {} is past: this replica holds version {} already, {}",
+                              version, held_.version, back));
   } else if (back_ != Back::kThere || !is_held) {
     back_ = Back::kNo;
   }
@@ -73,7 +81,8 @@ Status Subscriber::pin(std::uint64_t version) {
   return {};
 }
 
-// What leads past it from before it, and what comes after that: the publisher may have a way that does not pass it by.
+// What leads past it from before it, and what comes after that: the publisher may have a way that
+// does not pass it by.
 void Subscriber::drop_past_pin() {
   std::uint64_t before = held_.version;
   std::size_t kept = 0;
@@ -120,7 +129,8 @@ void Subscriber::serve(const net::ServiceThread::Stop& stop) {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (is_elsewhere_) begin_anew(clock_.now());  // a goodbye would say that it holds what it does not
+  if (is_elsewhere_)
+    begin_anew(clock_.now());  // a goodbye would say that it holds what it does not
   acknowledge();
   publisher_.leave();
   parent_.leave();
@@ -134,7 +144,8 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
     const std::lock_guard lock(mutex_);
     applied = std::move(applied_);
     const double now = clock_.look();
-    if (publisher_.is_apart() && now >= retry_at_ && !lookup_.is_under_way()) look_publisher_up(now);
+    if (publisher_.is_apart() && now >= retry_at_ && !lookup_.is_under_way())
+      look_publisher_up(now);
     entries.assign({{stop.fd(), POLLIN, 0},
                     {wake_.fd(), POLLIN, 0},
                     {lookup_.fd(), POLLIN, 0},
@@ -143,9 +154,11 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
     relay_.add_entries(entries, now);
     until = now + kTickSeconds;
     if (publisher_.is_apart() && !lookup_.is_under_way()) until = std::min(until, retry_at_);
-    if (has_checks()) until = std::min(until, std::max(checks_from_, is_requested_ ? now + kQuietSeconds : now));
+    if (has_checks())
+      until = std::min(until, std::max(checks_from_, is_requested_ ? now + kQuietSeconds : now));
     if (may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
-    if (may_compare()) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
+    if (may_compare())
+      until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   }
   applied = nullptr;  // its memory, without the lock
   const bool is_quiet = clock_.poll(entries, until) == 0;
@@ -164,7 +177,8 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
   compare_on(now);
 }
 
-// For want of memory, as likely as not: what was coming is given up, and asked for again a little later.
+// For want of memory, as likely as not: what was coming is given up, and asked for again a little
+// later.
 void Subscriber::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
   const double now = clock_.look();
@@ -174,8 +188,10 @@ void Subscriber::recover(const std::exception& error) {
   retry_at_ = now + kLastRetry;
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   try {
-    trouble_ = is_memory ? Status(Code::kOutOfMemory, "there is no memory for what comes; it is asked for again")
-                         : Status(Code::kSystemError, fmt::format("what comes could not be taken: {}", error.what()));
+    trouble_ = is_memory ? Status(Code::kOutOfMemory,
+                                  "there is no memory for what comes; it is asked for again")
+                         : Status(Code::kSystemError,
+                                  fmt::format("what comes could not be taken: {}", error.what()));
     const std::uint64_t times = warnings_.count(trouble_.message(), now);
     if (times > 0) log_error("replication: {}{}", trouble_.message(), times_text(times));
   } catch (const std::bad_alloc&) {
@@ -183,7 +199,8 @@ void Subscriber::recover(const std::exception& error) {
   }
 }
 
-// What all others know of this replica is wrong: those that take from it, who find others, and the publisher.
+// What all others know of this replica is wrong: those that take from it, who find others, and the
+// publisher.
 void Subscriber::begin_anew(double now) {
   relay_.start_over();
   relay_.close();
@@ -195,7 +212,9 @@ void Subscriber::begin_anew(double now) {
   is_elsewhere_ = false;
 }
 
-bool Subscriber::may_sweep() const { return holds_published_ && !is_applying_ && !is_going_back_ && !has_checks(); }
+bool Subscriber::may_sweep() const {
+  return holds_published_ && !is_applying_ && !is_going_back_ && !has_checks();
+}
 
 // What is found damaged is no version: the blocks that are not are asked for, or all of it.
 void Subscriber::sweep_on(double now) {
@@ -220,7 +239,8 @@ void Subscriber::sweep_on(double now) {
 
 // What it holds is what the sweep has found, and no update is to come after it.
 bool Subscriber::can_be_repaired() const {
-  return !holds_published_ && staged_.empty() && !sweep_.block_hashes().empty() && held_.hash == sweep_.found();
+  return !holds_published_ && staged_.empty() && !sweep_.block_hashes().empty() &&
+         held_.hash == sweep_.found();
 }
 
 void Subscriber::look_publisher_up(double now) {
@@ -230,7 +250,9 @@ void Subscriber::look_publisher_up(double now) {
 
 // To one of its addresses each time.
 void Subscriber::connect_publisher(double now) {
-  net::Addresses found = Status(Code::kSystemError, fmt::format("publisher {}: the system's resolver has no answer yet", address_));
+  net::Addresses found =
+      Status(Code::kSystemError,
+             fmt::format("publisher {}: the system's resolver has no answer yet", address_));
   if (!lookup_.take(found)) {
     if (trouble_.ok() && now - looked_up_at_ > kLookupPatience) trouble_ = found.status();
     return;
@@ -261,51 +283,61 @@ void Subscriber::tick(double now) {
   parent_.tick(held_.version, now);
   leave_parent_whose_offer_is_unknown(now);
   progress_.want(wants_from_parent(), now);
-  if (!has_parent_ || tip().version == newest_) return;  // more than the newest: of an earlier publisher's
+  if (!has_parent_ || tip().version == newest_)
+    return;  // more than the newest: of an earlier publisher's
   const double since = parent_.is_ready() ? parent_.heard() : parent_since_;
   if (now - since > ParentProgress::kPatience) {
-    const Code code = parent_.is_ready() ? Code::kTimeout : Code::kRemoteError;  // it cannot be reached from here, maybe
-    leave_parent(Status(code, fmt::format("{}: nothing came for {:g} s, and there is a newer version", parent_.who(),
-                                          ParentProgress::kPatience)),
-                 now);
+    const Code code = parent_.is_ready()
+                          ? Code::kTimeout
+                          : Code::kRemoteError;  // it cannot be reached from here, maybe
+    leave_parent(
+        Status(code, fmt::format("{}: nothing came for {:g} s, and there is a newer version",
+                                 parent_.who(), ParentProgress::kPatience)),
+        now);
   }
 }
 
 // Another parent might give it.
-bool Subscriber::wants_from_parent() const { return has_parent_ && newest_ > tip().version && staged_.size() < kMostAhead; }
+bool Subscriber::wants_from_parent() const {
+  return has_parent_ && newest_ > tip().version && staged_.size() < kMostAhead;
+}
 
 Hello Subscriber::hello(const Upstream& to) {
   const bool is_damaged = &to == &publisher_ && can_be_repaired();
   said_damage_.clear();
   if (is_damaged) said_damage_ = serialise(Damage{sweep_.wanted(), sweep_.block_hashes()});
-  if (const Result<net::NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok()) relay_.open(*own);
+  if (const Result<net::NetAddress> own = publisher_.own_address(); options_.passes_on && own.ok())
+    relay_.open(*own);
   said_held_ = held_;
   said_pin_ = pin_;
-  return {kProtocolVersion,
-          options_.model_id,
-          state_.schema_hash,
-          codec::kWireVersion,
-          held_,
-          tip(),
-          ahead(),
-          to_ms(options_.silence_s),
-          relay_.port(),
-          options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
-          name_.text(),
-          pin_,
-          is_damaged,
-          is_vouched(),
-          tip_is_vouched(),
-          options_.holds_copy && may_ask_for_blocks_ && trust_ == Trust::kUnknown && staged_.empty(),
-          latest_held(),
-          &to == &publisher_ ? receipt_ : Receipt{}};
+  return {
+      kProtocolVersion,
+      options_.model_id,
+      state_.schema_hash,
+      codec::kWireVersion,
+      held_,
+      tip(),
+      ahead(),
+      to_ms(options_.silence_s),
+      relay_.port(),
+      options_.shares_memory && publisher_.shares_memory() && parent_.shares_memory(),
+      name_.text(),
+      pin_,
+      is_damaged,
+      is_vouched(),
+      tip_is_vouched(),
+      options_.holds_copy && may_ask_for_blocks_ && trust_ == Trust::kUnknown && staged_.empty(),
+      latest_held(),
+      &to == &publisher_ ? receipt_ : Receipt{}};
 }
 
 LatestHeld Subscriber::latest_held() const {
-  return {latest_epoch_, latest_version_, proof_ != nullptr ? std::optional(*proof_) : std::nullopt};
+  return {latest_epoch_, latest_version_,
+          proof_ != nullptr ? std::optional(*proof_) : std::nullopt};
 }
 
-// What has come stays: the rest of an update is asked for when the publisher is back, or of it where a parent fails.
+// What has come stays: the rest of an update is asked for when the publisher is back, or of it
+// where a parent fails.
 void Subscriber::parted(Upstream& from, const Status& why, double now) {
   if (&from == &source()) is_requested_ = false;
   if (&from == &parent_) return leave_parent(why, now);
@@ -338,7 +370,8 @@ void Subscriber::come_back(const Status& why, double now) {
   awaited_offer_.reset();
   progress_.begin();
   if (!publisher_.is_ready()) return;
-  publisher_.link().queue(MessageType::kOrphan, Orphan{placements_, tip(), ahead(), why.code(), why.message(), tip_is_vouched()});
+  publisher_.link().queue(MessageType::kOrphan, Orphan{placements_, tip(), ahead(), why.code(),
+                                                       why.message(), tip_is_vouched()});
   publisher_.flush(now);
 }
 
@@ -349,21 +382,25 @@ void Subscriber::hear_of(const Upstream& from, std::uint64_t version) {
 
 Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   if (welcome.protocol != kProtocolVersion) {
-    return Status(Code::kUnsupported,
-                  fmt::format("it speaks version {} of the replication protocol, this replica version {}: install "
-                              "the same sparcl on both sides",
-                              welcome.protocol, kProtocolVersion));
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "it speaks version {} of the replication protocol, this replica version {}: install "
+            "the same sparcl on both sides",
+            welcome.protocol, kProtocolVersion));
   }
   if (welcome.model_id != options_.model_id) {
-    return Status(Code::kMismatch,
-                  fmt::format("it has the model '{}', this replica wants '{}'", welcome.model_id, options_.model_id));
+    return Status(Code::kMismatch, fmt::format("it has the model '{}', this replica wants '{}'",
+                                               welcome.model_id, options_.model_id));
   }
   if (&from == &publisher_ && !said_damage_.empty()) {
-    from.link().queue(MessageType::kDamage, std::span<const std::byte>(std::exchange(said_damage_, {})));
+    from.link().queue(MessageType::kDamage,
+                      std::span<const std::byte>(std::exchange(said_damage_, {})));
   }
   if (&from == &parent_) {
     // Applied since the hello.
-    if (held_ != said_held_) parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_, is_vouched()});
+    if (held_ != said_held_)
+      parent_.link().queue(MessageType::kAck, Ack{AckStage::kHeld, held_, is_vouched()});
     return {};
   }
   // The publisher knows nothing of a parent that it may have given before.
@@ -409,11 +446,13 @@ Status Subscriber::take(Upstream& from, double now) {
     default:
       break;
   }
-  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(from.link().type())));
+  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
+                                            static_cast<int>(from.link().type())));
 }
 
-// What waits here is of an earlier publisher, and so is what others could take from here: the one that is listened to now may have
-// gone on from somewhere else. It was told of what waits: it is told anew.
+// What waits here is of an earlier publisher, and so is what others could take from here: the one
+// that is listened to now may have gone on from somewhere else. It was told of what waits: it is
+// told anew.
 void Subscriber::forget_other_epochs(std::uint64_t epoch) {
   relay_.set_epoch(epoch);
   if (std::exchange(publisher_epoch_, epoch) == epoch) return;
@@ -430,7 +469,10 @@ Status Subscriber::take_parent(double now) {
   placements_ = placed->number;
   if (!placed->address) {
     // Even if it has left its parent just now: the publisher waits for the answer to this message.
-    const Status verdict = has_parent_ ? progress_.verdict(newest_, now).with_prefix(fmt::format("{}: ", parent_.who())) : Status();
+    const Status verdict =
+        has_parent_
+            ? progress_.verdict(newest_, now).with_prefix(fmt::format("{}: ", parent_.who()))
+            : Status();
     come_back(verdict, now);
     return {};
   }
@@ -447,9 +489,13 @@ Status Subscriber::take_parent(double now) {
 }
 
 // The messages have a byte for it.
-std::uint8_t Subscriber::ahead() const { return static_cast<std::uint8_t>(std::min<std::size_t>(staged_.size(), UINT8_MAX)); }
+std::uint8_t Subscriber::ahead() const {
+  return static_cast<std::uint8_t>(std::min<std::size_t>(staged_.size(), UINT8_MAX));
+}
 
-HeldVersion Subscriber::tip() const { return staged_.empty() ? held_ : staged_.back()->update().target(); }
+HeldVersion Subscriber::tip() const {
+  return staged_.empty() ? held_ : staged_.back()->update().target();
+}
 
 // Each that waits leads on from the one before: only bytes of the publisher's own are accepted.
 bool Subscriber::tip_is_vouched() const { return is_vouched() || !staged_.empty(); }
@@ -463,22 +509,27 @@ void Subscriber::tell(const Ack& ack) {
 // It is of no use, and so is what came after it.
 void Subscriber::refuse(const UpdateName& update, Status why, bool wants_anchor) try {
   relay_.start_over();
-  staged_.resize(std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
+  staged_.resize(
+      std::min<std::size_t>(staged_.size(), is_applying_ ? 1 : 0));  // next() is at the first
   incoming_ = nullptr;
   is_requested_ = false;
   const Status told = why.with_prefix(fmt::format("version {} is refused: ", update.version));
   const std::uint64_t times = warnings_.count(told.message(), clock_.now());
   if (times > 0) log_error("replication: {}{}", told.message(), times_text(times));
-  if (has_parent_) return leave_parent(told, clock_.now());  // its fault: the publisher will know another way
+  if (has_parent_)
+    return leave_parent(told, clock_.now());  // its fault: the publisher will know another way
   trouble_ = told;
-  if (publisher_.is_ready()) publisher_.link().queue(MessageType::kNack, Nack{update, why.code(), wants_anchor, why.message()});
+  if (publisher_.is_ready())
+    publisher_.link().queue(MessageType::kNack,
+                            Nack{update, why.code(), wants_anchor, why.message()});
 } catch (const std::bad_alloc&) {
   is_elsewhere_ = true;  // who could not be told learns it by a new hello
 }
 
 bool Subscriber::has_checks() const {
   if (is_applying_ || is_going_back_) return false;
-  const StagedUpdate* first = staged_.empty() ? (is_requested_ ? incoming_.get() : nullptr) : staged_.front().get();
+  const StagedUpdate* first =
+      staged_.empty() ? (is_requested_ ? incoming_.get() : nullptr) : staged_.front().get();
   return first != nullptr && first->has_checks();
 }
 
@@ -507,7 +558,8 @@ void Subscriber::say_pin() {
 void Subscriber::forget_trouble() { trouble_ = lasting_ = {}; }
 
 void Subscriber::acknowledge() {
-  if (publisher_.is_ready() && std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_, is_vouched()});
+  if (publisher_.is_ready() && std::exchange(has_news_, false))
+    tell(Ack{AckStage::kHeld, held_, is_vouched()});
 }
 
 }  // namespace sparcl::replication

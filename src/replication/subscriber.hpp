@@ -1,10 +1,11 @@
 #pragma once
-// A replica: its arrays hold exactly one published version at any time, and are written only inside next(); with two sets of them
-// those that are read are never written. A thread of its own
-// keeps the connections, takes updates in, passes them on to other replicas and checks them meanwhile.
+// A replica: its arrays hold exactly one published version at any time, and are written only inside
+// next(); with two sets of them those that are read are never written. A thread of its own keeps
+// the connections, takes updates in, passes them on to other replicas and checks them meanwhile.
 //
-// The connection to the publisher is always kept: it says from whom to take updates, and hears what is held. They come from there,
-// or from a parent, another replica; when that one fails, from the publisher again.
+// The connection to the publisher is always kept: it says from whom to take updates, and hears what
+// is held. They come from there, or from a parent, another replica; when that one fails, from the
+// publisher again.
 
 #include <condition_variable>
 #include <cstdint>
@@ -16,6 +17,10 @@
 #include <string>
 
 #include "src/base/repeated_messages.hpp"
+#include "src/net/host_port.hpp"
+#include "src/net/name_lookup.hpp"
+#include "src/net/run_clock.hpp"
+#include "src/net/service_thread.hpp"
 #include "src/replication/buffer_pair.hpp"
 #include "src/replication/parent_progress.hpp"
 #include "src/replication/process_name.hpp"
@@ -24,41 +29,47 @@
 #include "src/replication/staged_update.hpp"
 #include "src/replication/state_digest.hpp"
 #include "src/replication/state_sweep.hpp"
-#include "src/trust/trusted_keys.hpp"
 #include "src/replication/upstream.hpp"
 #include "src/replication/way_back.hpp"
-#include "src/net/host_port.hpp"
-#include "src/net/name_lookup.hpp"
-#include "src/net/run_clock.hpp"
-#include "src/net/service_thread.hpp"
+#include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::replication {
 
 struct SubscriberOptions {
-  std::string model_id;        // the publisher's
-  std::string trust_path;      // of public keys; then only what one of them has signed is applied. "": anything that is sound
-  double silence_s = 5;        // after which the publisher counts as stopped or cut off
-  bool passes_on = true;       // to other replicas, at a port of its own
+  std::string model_id;    // the publisher's
+  std::string trust_path;  // of public keys; then only what one of them has signed is applied. "":
+                           // anything that is sound
+  double silence_s = 5;    // after which the publisher counts as stopped or cut off
+  bool passes_on = true;   // to other replicas, at a port of its own
   bool shares_memory = true;   // with the publisher and replicas of its machine
-  bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and as much again while updates wait
-  std::string record_path;      // with trusted keys: what was applied last is kept there for the next life (replica_record.hpp); "": nowhere
-  bool holds_copy = false;      // what the arrays hold was a version once, and some of it may be damaged: a file
-  std::optional<Offer> latest;  // the signed commit that it applied last in its life before: older ones are refused
-  bool double_buffer = false;   // what was held stays as it is while next() works, and until it is called again
+  bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and
+                               // as much again while updates wait
+  std::string record_path;  // with trusted keys: what was applied last is kept there for the next
+                            // life (replica_record.hpp); "": nowhere
+  bool holds_copy =
+      false;  // what the arrays hold was a version once, and some of it may be damaged: a file
+  std::optional<Offer>
+      latest;  // the signed commit that it applied last in its life before: older ones are refused
+  bool double_buffer =
+      false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
-  double sweep_s = 300;          // between two looks at all that is held; 0: none
-  std::uint64_t peer_bytes = 0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
+  double sweep_s = 300;  // between two looks at all that is held; 0: none
+  std::uint64_t peer_bytes =
+      0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
 
-  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S, SPARCL_PEER_BYTES
+  Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S,
+                           // SPARCL_PEER_BYTES
 };
 
 class Subscriber final : private UpstreamOwner {
  public:
-  // The publisher need not be there yet: it is looked for until it comes, and again whenever it goes. What the arrays hold may be
-  // anything. If the publisher finds a version of its own there, byte for byte, only what has changed since then travels; if it
-  // finds one but for some blocks, these travel, too.
-  static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state, const std::string& address,
+  // The publisher need not be there yet: it is looked for until it comes, and again whenever it
+  // goes. What the arrays hold may be anything. If the publisher finds a version of its own there,
+  // byte for byte, only what has changed since then travels; if it finds one but for some blocks,
+  // these travel, too.
+  static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state,
+                                                    const std::string& address,
                                                     const SubscriberOptions& options);
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;
@@ -75,11 +86,12 @@ class Subscriber final : private UpstreamOwner {
     std::uint64_t damaged_blocks = 0;  // the same, of bytes that this replica came with
     bool went_back = false;            // to the version before
     bool is_news() const { return updates > 0 || went_back; }
-    double pause_s = 0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
+    double pause_s =
+        0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
-  // The newest version that has come whole: applied when this returns. Timeout: there is none yet; where updates were refused or
-  // the publisher cannot be reached the error is that one. What waiting does not cure (is_lasting) is said at once, and again when
-  // another try has failed.
+  // The newest version that has come whole: applied when this returns. Timeout: there is none yet;
+  // where updates were refused or the publisher cannot be reached the error is that one. What
+  // waiting does not cure (is_lasting) is said at once, and again when another try has failed.
   Result<Swap> next(double seconds);
 
   struct Versions {
@@ -95,11 +107,12 @@ class Subscriber final : private UpstreamOwner {
   };
   Incoming incoming() const;
 
-  // next() goes up to this version and no further; 0: as far as it can. The version before, where the values that led away from it
-  // are still there: next() goes back to it.
+  // next() goes up to this version and no further; 0: as far as it can. The version before, where
+  // the values that led away from it are still there: next() goes back to it.
   Status pin(std::uint64_t version);
 
-  // Where array i of the version that is held lies. With two sets of arrays: not written to before the next but one next().
+  // Where array i of the version that is held lies. With two sets of arrays: not written to before
+  // the next but one next().
   const std::byte* array(std::size_t i) const;
 
   // False in a child of fork(), which must call nothing else.
@@ -111,10 +124,12 @@ class Subscriber final : private UpstreamOwner {
   // Why nothing comes; ok where there is only nothing new.
   Status trouble() const;
 
-  std::string publisher() const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
+  std::string publisher()
+      const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
 
  private:
-  static constexpr double kFirstRetry = 0.05;  // seconds until the publisher is looked for again; twice as long each time
+  static constexpr double kFirstRetry =
+      0.05;  // seconds until the publisher is looked for again; twice as long each time
 
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
   void serve(const net::ServiceThread::Stop& stop);
@@ -193,8 +208,8 @@ class Subscriber final : private UpstreamOwner {
   void sweep_on(double now);
   bool can_be_repaired() const;
 
-  ReplicatedState
-      state_;  // its arrays are those that hold held_: of two sets the front ones, but the back ones while a next() is at it
+  ReplicatedState state_;  // its arrays are those that hold held_: of two sets the front ones, but
+                           // the back ones while a next() is at it
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
   std::optional<trust::TrustedKeys> trusted_;
@@ -205,8 +220,9 @@ class Subscriber final : private UpstreamOwner {
 
   std::mutex using_;  // one next() at a time; taken before mutex_
 
-  // Guards all below. While is_applying_ is set the arrays, the first of staged_ and what way_back_ has kept are next()'s alone,
-  // without it; while is_going_back_ is, the arrays and what way_back_ has kept.
+  // Guards all below. While is_applying_ is set the arrays, the first of staged_ and what way_back_
+  // has kept are next()'s alone, without it; while is_going_back_ is, the arrays and what way_back_
+  // has kept.
   mutable std::mutex mutex_;
   std::condition_variable came_;
   net::RunClock clock_;  // all times of the service
@@ -214,9 +230,11 @@ class Subscriber final : private UpstreamOwner {
   bool holds_published_ = false;
   // Where the bytes that are held come from.
   enum class Trust : std::uint8_t {
-    kUnknown,  // this replica came with them: whatever their state hash is, somebody may have chosen them
+    kUnknown,  // this replica came with them: whatever their state hash is, somebody may have
+               // chosen them
     kVouched,  // the publisher's own updates, or its SHA-256, have led to them
-    kDamaged,  // they were vouched for, and some have changed by accident: what repairs them is vouched for again
+    kDamaged,  // they were vouched for, and some have changed by accident: what repairs them is
+               // vouched for again
   };
   Trust trust_ = Trust::kUnknown;
   struct Comparison {
@@ -224,15 +242,18 @@ class Subscriber final : private UpstreamOwner {
     StateDigest digest;
   };
   std::unique_ptr<Comparison> comparison_;  // of what is held
-  // What is held is not that version, and the blocks that differ were asked for. next()'s alone while is_applying_ is set.
+  // What is held is not that version, and the blocks that differ were asked for. next()'s alone
+  // while is_applying_ is set.
   std::unique_ptr<Comparison> unlike_;
-  bool may_ask_for_blocks_ = true;          // they have not led to the version
-  std::uint64_t epoch_ = 0;                 // of what is held
-  std::uint64_t publisher_epoch_ = 0;       // by its last welcome: what comes is of this one, whoever passes it on
-  std::uint64_t latest_epoch_ = 0;          // that something was applied of: earlier ones are not listened to
-  std::uint64_t latest_version_ = 0;        // of that epoch
-  std::shared_ptr<const Offer> proof_;      // a signed commit of that epoch
-  Receipt receipt_{};                       // of the publisher's last welcome
+  bool may_ask_for_blocks_ = true;  // they have not led to the version
+  std::uint64_t epoch_ = 0;         // of what is held
+  std::uint64_t publisher_epoch_ =
+      0;  // by its last welcome: what comes is of this one, whoever passes it on
+  std::uint64_t latest_epoch_ =
+      0;  // that something was applied of: earlier ones are not listened to
+  std::uint64_t latest_version_ = 0;    // of that epoch
+  std::shared_ptr<const Offer> proof_;  // a signed commit of that epoch
+  Receipt receipt_{};                   // of the publisher's last welcome
   std::uint64_t newest_ = 0;
   std::uint64_t pin_ = 0;
   std::uint64_t said_pin_ = 0;  // to this publisher
@@ -240,18 +261,19 @@ class Subscriber final : private UpstreamOwner {
   Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
   StateSweep sweep_;
-  Status damage_;                                     // that it has found, and next() has not said yet
-  std::vector<std::byte> said_damage_;                // a DAMAGE, which a hello has promised
-  std::deque<std::unique_ptr<StagedUpdate>> staged_;  // whole ones, each from the target of the one before
-  std::unique_ptr<StagedUpdate> incoming_;            // from the last of these
+  Status damage_;                       // that it has found, and next() has not said yet
+  std::vector<std::byte> said_damage_;  // a DAMAGE, which a hello has promised
+  std::deque<std::unique_ptr<StagedUpdate>>
+      staged_;                              // whole ones, each from the target of the one before
+  std::unique_ptr<StagedUpdate> incoming_;  // from the last of these
   bool is_requested_ = false;
   struct AwaitedOffer {
     Offer offer;
     double since;
   };
   std::optional<AwaitedOffer> awaited_offer_;  // a parent's: the publisher has not announced it yet
-  Swap unshown_;                               // of tensors in device memory: what their mirror holds already, and they do not
-  std::uint64_t shown_version_ = 0;            // that they hold
+  Swap unshown_;  // of tensors in device memory: what their mirror holds already, and they do not
+  std::uint64_t shown_version_ = 0;  // that they hold
   bool is_applying_ = false;
   bool is_going_back_ = false;
   bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello

@@ -14,57 +14,54 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kKeptPart = 4;      // of the model's bytes: updates kept for replicas that take them from here; heuristic
+constexpr std::uint64_t kKeptPart =
+    4;  // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kReplacedPart = 4;  // and what they have replaced; heuristic
 
 }  // namespace
 
 Status SubscriberOptions::take_settings() {
-  const Result<double> silence = setting_number("LIVENESS_S");
-  if (!silence.ok()) return silence.status();
-  const Result<std::string> relay = setting_choice("RELAY");
-  if (!relay.ok()) return relay.status();
-  const Result<std::string> memory = setting_choice("SHARED_MEMORY");
-  if (!memory.ok()) return memory.status();
-  silence_s = *silence;
-  shares_memory = *memory == "on";
-  const Result<double> sweep = setting_number("SWEEP_S");
-  if (!sweep.ok()) return sweep.status();
-  const Result<double> peers = setting_number("PEER_BYTES");
-  if (!peers.ok()) return peers.status();
-  sweep_s = *sweep;
-  peer_bytes = static_cast<std::uint64_t>(*peers);
-  passes_on = *relay != "off";
+  SPARCL_ASSIGN_OR_RETURN(const double silence, setting_number("LIVENESS_S"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string relay, setting_choice("RELAY"));
+  SPARCL_ASSIGN_OR_RETURN(const std::string& memory, setting_choice("SHARED_MEMORY"));
+  silence_s = silence;
+  shares_memory = memory == "on";
+  SPARCL_ASSIGN_OR_RETURN(const double sweep, setting_number("SWEEP_S"));
+  SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
+  sweep_s = sweep;
+  peer_bytes = static_cast<std::uint64_t>(peers);
+  passes_on = relay != "off";
   return {};
 }
 
-Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& state, const std::string& address,
+Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& state,
+                                                       const std::string& address,
                                                        const SubscriberOptions& options) {
-  const Result<net::HostPort> where = net::parse_host_port(address);
-  if (!where.ok()) return where.status();
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort where, net::parse_host_port(address));
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   if (!options.trust_path.empty() && options.model_id.empty()) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("trusted keys ({}) without a model id: a key may sign several models, and whoever answers could give "
+                  fmt::format("trusted keys ({}) without a model id: a key may sign several "
+                              "models, and whoever answers could give "
                               "another one of them: name the model, as its publisher does",
                               options.trust_path));
   }
   std::unique_ptr<Subscriber> made(new Subscriber(state, options));
   if (options.double_buffer) {
-    Result<std::unique_ptr<BufferPair>> buffers = BufferPair::create(*state.map, state.arrays);
-    if (!buffers.ok()) return buffers.status();
-    made->buffers_ = std::move(*buffers);
+    SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<BufferPair> buffers,
+                            BufferPair::create(*state.map, state.arrays));
+    made->buffers_ = std::move(buffers);
     made->state_.arrays = made->buffers_->front();
   }
-  made->where_ = *where;
+  made->where_ = where;
   made->address_ = address;
   SPARCL_RETURN_IF_ERROR(made->take_trust());
-  Result<net::WakeEvent> wake = net::WakeEvent::create();
-  if (!wake.ok()) return wake.status();
-  made->wake_ = std::move(*wake);
+  SPARCL_ASSIGN_OR_RETURN(net::WakeEvent wake, net::WakeEvent::create());
+  made->wake_ = std::move(wake);
   made->held_ = {0, state.hash()};
   Subscriber* own = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start("a subscriber", [own](const net::ServiceThread::Stop& stop) { own->serve(stop); }));
+  SPARCL_RETURN_IF_ERROR(made->thread_.start(
+      "a subscriber", [own](const net::ServiceThread::Stop& stop) { own->serve(stop); }));
   return made;
 }
 
@@ -72,12 +69,14 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
     : state_(state),
       options_(options),
       clock_(net::clock_slack_s(options.silence_s)),
-      way_back_(options.keeps_way_back ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1) : 0),
+      way_back_(options.keeps_way_back
+                    ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)
+                    : 0),
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      relay_(state,
-             {options.model_id, options.silence_s, options.shares_memory, state.map->byte_count() / kKeptPart, options.peer_bytes}),
+      relay_(state, {options.model_id, options.silence_s, options.shares_memory,
+                     state.map->byte_count() / kKeptPart, options.peer_bytes}),
       retry_s_(kFirstRetry) {}
 
 // Whom it believes, and what it has held in its life before.
@@ -85,16 +84,19 @@ Status Subscriber::take_trust() {
   if (!options_.record_path.empty() && options_.trust_path.empty()) {
     return Status(
         Code::kInvalidArgument,
-        fmt::format("a record ({}) without trusted keys proves nothing: set trust_path, or no record_path", options_.record_path));
+        fmt::format(
+            "a record ({}) without trusted keys proves nothing: set trust_path, or no record_path",
+            options_.record_path));
   }
   if (options_.trust_path.empty()) return {};
-  Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(options_.trust_path);
-  if (!trusted.ok()) return trusted.status();
-  trusted_ = std::move(*trusted);
+  SPARCL_ASSIGN_OR_RETURN(trust::TrustedKeys trusted,
+                          trust::TrustedKeys::load(options_.trust_path));
+  trusted_ = std::move(trusted);
   if (!options_.record_path.empty()) {
-    Result<std::optional<Offer>> recorded = load_replica_record(options_.record_path, *trusted_, options_.model_id);
-    if (!recorded.ok()) return recorded.status();
-    options_.latest = std::move(*recorded);
+    SPARCL_ASSIGN_OR_RETURN(
+        std::optional<Offer> recorded,
+        load_replica_record(options_.record_path, *trusted_, options_.model_id));
+    options_.latest = std::move(recorded);
   }
   if (!options_.latest) return {};
   latest_epoch_ = options_.latest->commit.epoch;

@@ -9,8 +9,12 @@ constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // some millise
 
 }  // namespace
 
-UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit)
-    : sink_(update_->bytes), target_(std::move(target)), base_(std::move(base)), none_(target_.pointers.size(), nullptr) {
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target,
+                         std::shared_ptr<const codec::ArraySource> base, Commit commit)
+    : sink_(update_->bytes),
+      target_(std::move(target)),
+      base_(std::move(base)),
+      none_(target_.pointers.size(), nullptr) {
   commit.is_anchor = base_ == nullptr;
   codec::EncodeOptions options;
   if (base_ != nullptr) options.base_hash = commit.base_hash;
@@ -19,8 +23,12 @@ UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::share
   begin(state, std::move(commit), options);
 }
 
-UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit)
-    : sink_(update_->bytes), target_(std::move(target)), blocks_(std::move(blocks)), none_(target_.pointers.size(), nullptr) {
+UpdateMaker::UpdateMaker(const ReplicatedState& state, Arrays target,
+                         std::vector<std::uint64_t> blocks, Commit commit)
+    : sink_(update_->bytes),
+      target_(std::move(target)),
+      blocks_(std::move(blocks)),
+      none_(target_.pointers.size(), nullptr) {
   codec::EncodeOptions options;
   options.only_blocks = blocks_;
   options.base_hash = commit.base_hash;
@@ -36,7 +44,8 @@ void UpdateMaker::begin(const ReplicatedState& state, Commit commit, codec::Enco
   options.with_state_hash = true;
   options.target_source = target_.source.get();
   options.workers = state.workers;
-  encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_.pointers, options, *state.kernels);
+  encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_.pointers, options,
+                                                    *state.kernels);
 }
 
 Result<bool> UpdateMaker::step() {

@@ -1,5 +1,6 @@
 #pragma once
-// Codes an update piece by piece, beside the serving of replicas: an anchor, one that is composed of several, or some blocks.
+// Codes an update piece by piece, beside the serving of replicas: an anchor, one that is composed
+// of several, or some blocks.
 
 #include <memory>
 #include <utility>
@@ -20,11 +21,14 @@ class UpdateMaker {
 
     codec::ArrayInput input() const { return {pointers, source.get()}; }
   };
-  // target: holds the version until the end. base: all arrays of the version that the commit names as such; nullptr: an anchor.
-  // commit: all of it but what the coding tells.
-  UpdateMaker(const ReplicatedState& state, Arrays target, std::shared_ptr<const codec::ArraySource> base, Commit commit);
-  // Those blocks of the target alone (bit i of word i/64), for one that holds commit.base_hash: it then holds commit.target_hash.
-  UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks, Commit commit);
+  // target: holds the version until the end. base: all arrays of the version that the commit names
+  // as such; nullptr: an anchor. commit: all of it but what the coding tells.
+  UpdateMaker(const ReplicatedState& state, Arrays target,
+              std::shared_ptr<const codec::ArraySource> base, Commit commit);
+  // Those blocks of the target alone (bit i of word i/64), for one that holds commit.base_hash: it
+  // then holds commit.target_hash.
+  UpdateMaker(const ReplicatedState& state, Arrays target, std::vector<std::uint64_t> blocks,
+              Commit commit);
 
   // So many bytes count for it until it is whole, and then its own.
   void charge_to(PeerBudgetRef budget, std::uint64_t bytes) {

@@ -7,7 +7,8 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::size_t kLeastComposed = 3;  // updates; heuristic
-constexpr std::uint64_t kLeastPart = 64;   // of all bytes: less is sent sooner than composed; heuristic
+constexpr std::uint64_t kLeastPart =
+    64;  // of all bytes: less is sent sooner than composed; heuristic
 constexpr std::size_t kMostComposed = 8;
 constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
 
@@ -32,14 +33,16 @@ void UpdateStore::note_made(const Update& update) {
   ++first_made_;
 }
 
-// What may find no memory comes first: then there is no new version. A stream that was noted as made stays so: nobody has it.
+// What may find no memory comes first: then there is no new version. A stream that was noted as
+// made stays so: nobody has it.
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   const std::size_t before = chain_.size();
   try {
     chain_.push_back(delta);
     way_back_.push_back(replaced);
     note_made(*delta);
-    if (label->commit.target_hash == delta->commit.base_hash) note_made(*label);  // that leads there as well
+    if (label->commit.target_hash == delta->commit.base_hash)
+      note_made(*label);  // that leads there as well
     note_published(label->target());
   } catch (...) {
     if (way_back_.size() > before) way_back_.pop_back();
@@ -75,7 +78,8 @@ void UpdateStore::pass_on(UpdateRef update) {
   }
   if (anchor_ != nullptr && anchor_->commit.stream_bytes > limits_.bytes) drop_anchor();
   const std::uint64_t bytes = update->commit.stream_bytes;
-  while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes)) drop_first();
+  while (!chain_.empty() && (chain_.size() >= limits_.updates || bytes_ + bytes > limits_.bytes))
+    drop_first();
   bytes_ += bytes;
   chain_.push_back(std::move(update));
   way_back_.push_back(nullptr);
@@ -131,8 +135,10 @@ void UpdateStore::drop_first() {
 }
 
 void UpdateStore::trim() {
-  // The last one stays whatever it has: else what was just coded would be coded again, as an anchor.
-  while (chain_.size() > 1 && (chain_.size() > limits_.updates || bytes_ > limits_.bytes)) drop_first();
+  // The last one stays whatever it has: else what was just coded would be coded again, as an
+  // anchor.
+  while (chain_.size() > 1 && (chain_.size() > limits_.updates || bytes_ > limits_.bytes))
+    drop_first();
   for (ChangeLogRef& each : way_back_) {  // the oldest first
     if (way_back_bytes_ <= limits_.replaced_bytes) break;
     if (each != nullptr) way_back_bytes_ -= each->bytes();
@@ -180,7 +186,8 @@ std::optional<HeldVersion> UpdateStore::find(const Hash128& hash) const {
 
 std::optional<HeldVersion> UpdateStore::find_version(std::uint64_t version) const {
   if (newest_ && newest_->version == version) return newest_;
-  const auto found = std::ranges::find(chain_, version, [](const UpdateRef& each) { return each->base().version; });
+  const auto found = std::ranges::find(chain_, version,
+                                       [](const UpdateRef& each) { return each->base().version; });
   return found != chain_.end() ? std::optional((*found)->base()) : std::nullopt;
 }
 
@@ -204,9 +211,12 @@ void UpdateStore::trim_composed() {
     return true;
   });
   std::uint64_t bytes = 0;
-  for (const Composed& each : composed_) bytes += each.update != nullptr ? each.update->commit.stream_bytes : 0;
-  while (composed_.size() > kMostComposed || (!composed_.empty() && bytes > limits_.bytes / kComposedPart)) {
-    bytes -= composed_.front().update != nullptr ? composed_.front().update->commit.stream_bytes : 0;
+  for (const Composed& each : composed_)
+    bytes += each.update != nullptr ? each.update->commit.stream_bytes : 0;
+  while (composed_.size() > kMostComposed ||
+         (!composed_.empty() && bytes > limits_.bytes / kComposedPart)) {
+    bytes -=
+        composed_.front().update != nullptr ? composed_.front().update->commit.stream_bytes : 0;
     let_go(composed_.front().update);
     composed_.pop_front();
   }
@@ -220,13 +230,14 @@ UpdateStore::Step UpdateStore::step_in_chain(std::size_t first, std::uint64_t up
   std::uint64_t least = bytes_since(first);
   if (composed != nullptr && composed->update != nullptr) {
     const HeldVersion target = composed->update->target();
-    const std::uint64_t bytes =
-        composed->update->commit.stream_bytes + (target == *newest_ ? 0 : bytes_since(find_base(target.hash)));
+    const std::uint64_t bytes = composed->update->commit.stream_bytes +
+                                (target == *newest_ ? 0 : bytes_since(find_base(target.hash)));
     if (bytes < least) step = {composed->update, false, false, true};
     least = std::min(least, bytes);
   }
   if (anchor_is_less_than(first, least)) return {anchor_};
-  const bool is_long = chain_.size() - first >= kLeastComposed && bytes_since(first) >= limits_.bytes / kLeastPart;
+  const bool is_long =
+      chain_.size() - first >= kLeastComposed && bytes_since(first) >= limits_.bytes / kLeastPart;
   step.may_be_composed = composed == nullptr && is_long && way_back_[first] != nullptr;
   return step;
 }
@@ -235,7 +246,8 @@ UpdateStore::Step UpdateStore::step_from(const HeldVersion& held, std::uint64_t 
   if (!newest_ || held == *newest_) return {};
   if (held.hash == newest_->hash && label_ != nullptr) return {label_};
   // By the hash: the number is a label.
-  if (const std::size_t first = find_base(held.hash); first < chain_.size()) return step_in_chain(first, up_to);
+  if (const std::size_t first = find_base(held.hash); first < chain_.size())
+    return step_in_chain(first, up_to);
   // A larger number is of an earlier publisher's; or, in a replica, of what is still to come here.
   const bool is_past = held.version >= newest_->version;
   if (label_ == nullptr && is_past && !has_newest_anchor()) return {};
@@ -259,9 +271,12 @@ UpdateStore::Step UpdateStore::step_by_anchor(std::uint64_t after) const {
 }
 
 bool UpdateStore::knows(const HeldVersion& held) const {
-  const auto published = std::ranges::lower_bound(published_, held.version, {}, &HeldVersion::version);
+  const auto published =
+      std::ranges::lower_bound(published_, held.version, {}, &HeldVersion::version);
   if (published != published_.end() && *published == held) return true;
-  const auto leads_there = [&](const UpdateRef& each) { return each->target() == held || each->base() == held; };
+  const auto leads_there = [&](const UpdateRef& each) {
+    return each->target() == held || each->base() == held;
+  };
   return newest_ == held || (anchor_ != nullptr && anchor_->target() == held) ||
          std::any_of(chain_.begin(), chain_.end(), leads_there);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The updates that a publisher keeps for replicas that are behind, or a replica for those that take from it, and which of them
-// brings one on with the fewest bytes.
+// The updates that a publisher keeps for replicas that are behind, or a replica for those that take
+// from it, and which of them brings one on with the fewest bytes.
 
 #include <cstdint>
 #include <deque>
@@ -17,14 +17,17 @@
 
 namespace sparcl::replication {
 
-// An update as it travels. Once it is shared only its leaves and the end of its bytes may still come.
+// An update as it travels. Once it is shared only its leaves and the end of its bytes may still
+// come.
 struct Update {
   Commit commit;
   std::optional<CommitSignature> signature;
-  std::vector<Digest256> leaves;  // of the tree whose root the commit names; empty: they are on their way
+  std::vector<Digest256>
+      leaves;  // of the tree whose root the commit names; empty: they are on their way
   Staging bytes;
   std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
-  // What it takes of the budget of peers: those that have it alone keep its bytes. The bytes are shared with its copies, and so is this.
+  // What it takes of the budget of peers: those that have it alone keep its bytes. The bytes are
+  // shared with its copies, and so is this.
   mutable std::shared_ptr<PeerBudget::Charge> charge;
 
   bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
@@ -34,7 +37,8 @@ struct Update {
   HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
   HeldVersion target() const { return {commit.version, commit.target_hash}; }
   void charge_to(const PeerBudgetRef& budget) const {
-    if (charge == nullptr && budget != nullptr) charge = std::make_shared<PeerBudget::Charge>(budget, commit.stream_bytes);
+    if (charge == nullptr && budget != nullptr)
+      charge = std::make_shared<PeerBudget::Charge>(budget, commit.stream_bytes);
   }
   UpdateName name() const { return {commit.base_version, commit.version}; }
 };
@@ -46,18 +50,23 @@ class UpdateStore {
   struct Limits {
     std::size_t updates = 64;
     std::uint64_t bytes = UINT64_MAX;  // of all: a chain that is longer than an anchor is of no use
-    std::uint64_t replaced_bytes = 0;  // of what they have replaced, which all parts of a model share; 0: a quarter of `bytes`
+    std::uint64_t replaced_bytes =
+        0;  // of what they have replaced, which all parts of a model share; 0: a quarter of `bytes`
   };
   // budget: takes what is kept here no more while sessions still send it; nullptr: none.
-  explicit UpdateStore(const Limits& limits, PeerBudgetRef budget = nullptr) : limits_(limits), budget_(std::move(budget)) {
+  explicit UpdateStore(const Limits& limits, PeerBudgetRef budget = nullptr)
+      : limits_(limits), budget_(std::move(budget)) {
     if (limits_.replaced_bytes == 0) limits_.replaced_bytes = limits_.bytes / 4;
   }
 
-  // The first version: no update leads to it but an anchor. label: empty, of a replica that holds these bytes already.
+  // The first version: no update leads to it but an anchor. label: empty, of a replica that holds
+  // these bytes already.
   void begin(UpdateRef label);
-  // `delta` leads from the newest version to that of `label`; replaced: the way back (codec::ChangedState), if it is known.
+  // `delta` leads from the newest version to that of `label`; replaced: the way back
+  // (codec::ChangedState), if it is known.
   void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
-  // Of the newest version, when it was made. Dropped again when the chain since then is longer than a new one would be.
+  // Of the newest version, when it was made. Dropped again when the chain since then is longer than
+  // a new one would be.
   void keep_anchor(UpdateRef anchor) {
     note_made(*anchor);
     drop_anchor();
@@ -75,15 +84,20 @@ class UpdateStore {
     if (!newest_) newest_ = held;
   }
   void clear();
-  // The oldest update is kept no more; the newest stays. False: there is no other that no session sends.
+  // The oldest update is kept no more; the newest stays. False: there is no other that no session
+  // sends.
   bool drop_idle();
   // Nobody takes from it: what it has whole need not be kept.
   void keep_incoming_only();
 
   const UpdateRef& label() const { return label_; }  // of the newest version, in a publisher
-  bool has_newest_anchor() const { return anchor_ != nullptr && newest_ && anchor_->target() == *newest_; }
+  bool has_newest_anchor() const {
+    return anchor_ != nullptr && newest_ && anchor_->target() == *newest_;
+  }
   // The anchor is whole, and no session sends it.
-  bool has_idle_anchor() const { return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0; }
+  bool has_idle_anchor() const {
+    return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0;
+  }
   void drop_anchor() {
     let_go(anchor_);
     anchor_ = nullptr;
@@ -92,21 +106,24 @@ class UpdateStore {
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
 
-  // The next update on the way from `held` to the newest version: a delta, one composed of several, the label where only the number
-  // differs, or an anchor. needs_anchor: none is kept, and only a new one leads there. may_be_composed: one update for the rest of
-  // the chain would be less, maybe (way_back()). From what is newer than all that is kept here: nothing, so far.
-  // up_to: where that is in the chain, only the chain itself leads beyond it.
+  // The next update on the way from `held` to the newest version: a delta, one composed of several,
+  // the label where only the number differs, or an anchor. needs_anchor: none is kept, and only a
+  // new one leads there. may_be_composed: one update for the rest of the chain would be less, maybe
+  // (way_back()). From what is newer than all that is kept here: nothing, so far. up_to: where that
+  // is in the chain, only the chain itself leads beyond it.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;
     bool may_be_composed = false;
     bool is_composed = false;
 
-    bool brings_all() const { return needs_anchor || (update != nullptr && update->commit.is_anchor); }
+    bool brings_all() const {
+      return needs_anchor || (update != nullptr && update->commit.is_anchor);
+    }
   };
   Step step_from(const HeldVersion& held, std::uint64_t up_to = UINT64_MAX) const;
-  // From the newest version to `held`, whose hash alone counts: what each update since then has replaced, in their order. Empty
-  // where that is not known.
+  // From the newest version to `held`, whose hash alone counts: what each update since then has
+  // replaced, in their order. Empty where that is not known.
   std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
   // The newest version, or one that the chain leads on from, with these bytes.
   std::optional<HeldVersion> find(const Hash128& hash) const;
@@ -117,11 +134,13 @@ class UpdateStore {
 
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
   Step step_by_anchor(std::uint64_t after) const;
-  // The last kMaxMade updates that were made here, as they are announced; the first of them has the number first_made().
+  // The last kMaxMade updates that were made here, as they are announced; the first of them has the
+  // number first_made().
   const std::deque<Offer>& made() const { return made_; }
   std::uint64_t first_made() const { return first_made_; }
   static constexpr std::size_t kMaxMade = 256;
-  // One of the versions that were published here (the last kMostPublished of them), or that updates here lead from or to.
+  // One of the versions that were published here (the last kMostPublished of them), or that updates
+  // here lead from or to.
   bool knows(const HeldVersion& held) const;
   static constexpr std::size_t kMostPublished = 4096;
 
@@ -138,7 +157,8 @@ class UpdateStore {
   void note_made(const Update& update);
   std::size_t find_base(const Hash128& hash) const;
   std::uint64_t bytes_since(std::size_t first) const;
-  bool anchor_is_less_than(std::size_t first, std::uint64_t bytes) const;  // than a way from there that has so many
+  bool anchor_is_less_than(std::size_t first,
+                           std::uint64_t bytes) const;  // than a way from there that has so many
   Step step_in_chain(std::size_t first, std::uint64_t up_to) const;
   const Composed* find_composed(const Hash128& base) const;
   void let_go(const UpdateRef& update) const;

@@ -7,14 +7,15 @@
 
 #include "src/base/log.hpp"
 #include "src/base/segment_pool.hpp"
-#include "src/replication/connect_text.hpp"
 #include "src/net/sealed_memory.hpp"
+#include "src/replication/connect_text.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr int kMessagesPerLook = 32;  // then the clock is looked at
-// Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes one. Heuristic.
+// Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes
+// one. Heuristic.
 constexpr std::uint64_t kMostMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
@@ -45,7 +46,9 @@ void Upstream::leave(bool begins_anew) {
   close();
 }
 
-std::string Upstream::who() const { return fmt::format("{} {}", what_, name_.empty() ? address_ : name_); }
+std::string Upstream::who() const {
+  return fmt::format("{} {}", what_, name_.empty() ? address_ : name_);
+}
 
 void Upstream::part(Status why, double now) {
   if (phase_ == Phase::kReady) log_info("replication: {}: {}", who(), why.message());
@@ -57,7 +60,8 @@ void Upstream::part(Status why, double now) {
 void Upstream::step(short events, double now) {
   if (phase_ == Phase::kApart) return;
   if (phase_ == Phase::kConnecting && events != 0) {
-    if (const int error = link_.connect_failure(); error != 0) return part(no_connection(error, what_), now);
+    if (const int error = link_.connect_failure(); error != 0)
+      return part(no_connection(error, what_), now);
     phase_ = Phase::kGreeting;
     link_.queue(MessageType::kHello, owner_.hello(*this));
     heard_ = now;
@@ -75,20 +79,27 @@ void Upstream::tick(std::uint64_t held, double now) {
   if (phase_ == Phase::kApart) return;
   if (now - heard_ > silence_s_) {
     return part(
-        Status(Code::kTimeout, fmt::format("it has not answered for {:g} s: it is stopped, or the link is cut", silence_s_)), now);
+        Status(Code::kTimeout,
+               fmt::format("it has not answered for {:g} s: it is stopped, or the link is cut",
+                           silence_s_)),
+        now);
   }
-  if (phase_ == Phase::kReady && now - spoke_ > alive_period_s_) link_.queue(MessageType::kAlive, Alive{held});
+  if (phase_ == Phase::kReady && now - spoke_ > alive_period_s_)
+    link_.queue(MessageType::kAlive, Alive{held});
   flush(now);
 }
 
 void Upstream::read(double now) {
   const std::uint64_t before = link_.bytes_received();
   read_messages(now);
-  if (!is_apart() && link_.bytes_received() > before) heard_ = now;  // a part of a message is a sign of life, too
+  if (!is_apart() && link_.bytes_received() > before)
+    heard_ = now;  // a part of a message is a sign of life, too
 }
 
 void Upstream::read_messages(double now) {
-  const auto place = [this](const ChunkHead& chunk, std::size_t count) { return owner_.place_of(*this, chunk, count); };
+  const auto place = [this](const ChunkHead& chunk, std::size_t count) {
+    return owner_.place_of(*this, chunk, count);
+  };
   for (int i = 0; i < kMessagesPerLook; ++i) {
     switch (link_.receive(place)) {
       case MessageLink::Progress::kMore:
@@ -119,16 +130,14 @@ Status Upstream::handle(double now) {
       if (is_ready()) break;
       return tell_schema();
     case MessageType::kRefusal: {
-      const Result<Refusal> refusal = parse_refusal(link_.content());
-      if (!refusal.ok()) return refusal.status();
+      SPARCL_ASSIGN_OR_RETURN(const Refusal refusal, parse_refusal(link_.content()));
       was_refused_ = true;
-      part(Status(refusal->code, fmt::format("it refuses this replica: {}", refusal->text)), now);
+      part(Status(refusal.code, fmt::format("it refuses this replica: {}", refusal.text)), now);
       return {};
     }
     case MessageType::kAlive: {
-      const Result<Alive> alive = parse_alive(link_.content());
-      if (!alive.ok()) return alive.status();
-      owner_.hear_of(*this, alive->version);
+      SPARCL_ASSIGN_OR_RETURN(const Alive alive, parse_alive(link_.content()));
+      owner_.hear_of(*this, alive.version);
       return {};
     }
     case MessageType::kPiece:
@@ -141,15 +150,16 @@ Status Upstream::handle(double now) {
       if (!is_ready()) break;
       return owner_.take(*this, now);
   }
-  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here", static_cast<int>(link_.type())));
+  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
+                                            static_cast<int>(link_.type())));
 }
 
 Status Upstream::tell_schema() {
   const std::span<const std::byte> schema = owner_.schema();
   if (schema.empty() || schema.size() > kMaxSchemaBytes) {
-    return Status(Code::kMismatch,
-                  fmt::format("these tensors are not the publisher's, and their list has {} bytes: at most {} can be told",
-                              schema.size(), kMaxSchemaBytes));
+    return Status(Code::kMismatch, fmt::format("these tensors are not the publisher's, and their "
+                                               "list has {} bytes: at most {} can be told",
+                                               schema.size(), kMaxSchemaBytes));
   }
   link_.queue(MessageType::kSchema, schema);
   return {};
@@ -166,12 +176,16 @@ Status Upstream::take_welcome() {
   return {};
 }
 
-// Where it cannot be reached after all (another user, another container) everything comes over the connection.
+// Where it cannot be reached after all (another user, another container) everything comes over the
+// connection.
 void Upstream::try_memory(const MemoryInvitation& invitation) {
-  const Result<net::SealedMemory> proof = net::SealedMemory::of_process(invitation.pid, invitation.descriptor, invitation.token.size());
+  const Result<net::SealedMemory> proof =
+      net::SealedMemory::of_process(invitation.pid, invitation.descriptor, invitation.token.size());
   const Result<Buffer> bytes = proof.ok() ? proof->map() : Result<Buffer>(proof.status());
-  if (!bytes.ok()) return log_debug("replication: {}: no memory is shared: {}", who(), bytes.status().message());
-  if (!std::ranges::equal(bytes->bytes(), invitation.token)) return;  // another process of that number
+  if (!bytes.ok())
+    return log_debug("replication: {}: no memory is shared: {}", who(), bytes.status().message());
+  if (!std::ranges::equal(bytes->bytes(), invitation.token))
+    return;  // another process of that number
   memory_pid_ = invitation.pid;
   link_.queue(MessageType::kShares, std::span<const std::byte>());
 }
@@ -181,9 +195,10 @@ Status Upstream::take_piece(double now) {
   if (!piece.ok()) return piece.status();
   if (memory_pid_ == 0) return Status(Code::kCorrupt, "a piece of memory came, and none is shared");
   memory_failed_ = true;  // unless all goes well
-  const Result<net::SealedMemory> memory = net::SealedMemory::of_process(memory_pid_, piece->descriptor, piece->bytes);
-  if (!memory.ok()) return memory.status();
-  Result<Buffer> bytes = memory->map();
+  SPARCL_ASSIGN_OR_RETURN(
+      const net::SealedMemory memory,
+      net::SealedMemory::of_process(memory_pid_, piece->descriptor, piece->bytes));
+  Result<Buffer> bytes = memory.map();
   if (!bytes.ok()) return bytes.status();
   memory_failed_ = false;
   if (piece->first_byte >= kMostMappedBytes) {

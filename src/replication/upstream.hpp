@@ -1,5 +1,6 @@
 #pragma once
-// A replica's end of the connection to where its updates come from: the publisher, or another replica that passes them on.
+// A replica's end of the connection to where its updates come from: the publisher, or another
+// replica that passes them on.
 
 #include <string>
 
@@ -13,9 +14,11 @@ class Upstream;
 class UpstreamOwner {
  public:
   virtual Hello hello(const Upstream& to) = 0;
-  virtual std::span<const std::byte> schema() const = 0;  // whose hash the hello has, as model::serialise() writes it
+  virtual std::span<const std::byte> schema()
+      const = 0;  // whose hash the hello has, as model::serialise() writes it
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
-  // Any message after that but signs of life and farewells. An error ends the connection: the other side is told.
+  // Any message after that but signs of life and farewells. An error ends the connection: the other
+  // side is told.
   virtual Status take(Upstream& from, double now) = 0;
   // The next bytes of an update that it has sent, as memory.
   virtual Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) = 0;
@@ -31,19 +34,23 @@ class UpstreamOwner {
 
 class Upstream {
  public:
-  // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as stopped or cut off.
-  Upstream(UpstreamOwner& owner, const char* what, double silence_s) : owner_(owner), what_(what), silence_s_(silence_s) {}
+  // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as
+  // stopped or cut off.
+  Upstream(UpstreamOwner& owner, const char* what, double silence_s)
+      : owner_(owner), what_(what), silence_s_(silence_s) {}
 
   // address: as users know it.
   void connect(net::Socket socket, std::string address, double now);
   void part(Status why, double now);
-  void close();                         // without a word to anybody
+  void close();                          // without a word to anybody
   void leave(bool begins_anew = false);  // says goodbye
 
   bool is_apart() const { return phase_ == Phase::kApart; }
   bool is_ready() const { return phase_ == Phase::kReady; }
   int fd() const { return link_.fd(); }
-  short events() const { return phase_ == Phase::kConnecting ? static_cast<short>(POLLOUT) : link_.events(); }
+  short events() const {
+    return phase_ == Phase::kConnecting ? static_cast<short>(POLLOUT) : link_.events();
+  }
   void step(short events, double now);
   void tick(std::uint64_t held, double now);
   void flush(double now);
@@ -57,7 +64,9 @@ class Upstream {
   Result<net::NetAddress> own_address() const { return local_address(link_.socket()); }
   // "publisher host h1, pid 4711 (10.0.0.7:4711)", or without the name before the first welcome.
   std::string who() const;
-  const std::string& name() const { return name_; }  // of the last that said welcome, with its address
+  const std::string& name() const {
+    return name_;
+  }  // of the last that said welcome, with its address
 
  private:
   enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };

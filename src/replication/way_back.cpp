@@ -9,7 +9,8 @@ namespace sparcl::replication {
 
 WayBack::WayBack(std::uint64_t most_bytes)
     : most_bytes_(most_bytes),
-      why_(most_bytes > 0 ? "it has held no other published version" : "what updates replace is not kept") {}
+      why_(most_bytes > 0 ? "it has held no other published version"
+                          : "what updates replace is not kept") {}
 
 void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
   lose(why_);
@@ -22,7 +23,9 @@ void WayBack::add(std::optional<codec::ChangeLog> replaced) noexcept try {
   if (!to_) return;
   if (replaced) bytes_ += replaced->bytes();
   if (!replaced || bytes_ > most_bytes_) {
-    return lose("what led away from the version before was not kept: it is all bytes of the model, or more than a quarter of them");
+    return lose(
+        "what led away from the version before was not kept: it is all bytes of the model, or more "
+        "than a quarter of them");
   }
   replaced_.push_back(std::move(*replaced));
 } catch (const std::bad_alloc&) {
@@ -42,7 +45,8 @@ std::uint64_t WayBack::elements() const {
   return count;
 }
 
-bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> from, std::span<std::byte* const> to) const {
+bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> from,
+                   std::span<std::byte* const> to) const {
   if (!to_) return false;
   codec::ChangeLog::Room room;
   try {
@@ -50,7 +54,8 @@ bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> fro
   } catch (const std::bad_alloc&) {
     return false;
   }
-  for (const codec::ChangeLog& each : replaced_) each.copy(*state.map, from, to, *state.kernels, room);
+  for (const codec::ChangeLog& each : replaced_)
+    each.copy(*state.map, from, to, *state.kernels, room);
   return true;
 }
 
@@ -59,7 +64,8 @@ Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
   try {
     for (const codec::ChangeLog& each : replaced_) each.make_room(*state.map, room);
   } catch (const std::bad_alloc&) {
-    return Status(Code::kOutOfMemory, fmt::format("no memory to go back to version {}", to_->version));
+    return Status(Code::kOutOfMemory,
+                  fmt::format("no memory to go back to version {}", to_->version));
   }
   Hash128 hash = held.hash;
   const auto exchange = [&](codec::ChangeLog& log) {
@@ -70,9 +76,11 @@ Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
   for (codec::ChangeLog& each : replaced_) (void)exchange(each);
   return Status(
       Code::kCorrupt,
-      fmt::format("the way back to version {} leads to the state {} instead of {}: the tensors do not hold version {} any "
-                  "more (their memory is damaged, or the program wrote to them); they are as they were",
-                  to_->version, to_hex(hash), to_hex(to_->hash), held.version));
+      fmt::format(
+          "the way back to version {} leads to the state {} instead of {}: the tensors do not hold "
+          "version {} any "
+          "more (their memory is damaged, or the program wrote to them); they are as they were",
+          to_->version, to_hex(hash), to_hex(to_->hash), held.version));
 }
 
 }  // namespace sparcl::replication

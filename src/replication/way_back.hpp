@@ -1,6 +1,6 @@
 #pragma once
-// The way back from what a replica holds to what it held before the last next(): the values that its updates have replaced. One
-// step, and no network; dropped where it would take too much memory.
+// The way back from what a replica holds to what it held before the last next(): the values that
+// its updates have replaced. One step, and no network; dropped where it would take too much memory.
 
 #include <cstdint>
 #include <deque>
@@ -34,15 +34,16 @@ class WayBack {
     return to_ == from && replaced_.size() == 1 ? &replaced_.front() : nullptr;
   }
 
-  // The arrays, which hold the state `held`, hold that of to() again. Corrupt: they did not hold `held`, and are as they were, as
-  // they are where memory runs out.
+  // The arrays, which hold the state `held`, hold that of to() again. Corrupt: they did not hold
+  // `held`, and are as they were, as they are where memory runs out.
   Status go(const ReplicatedState& state, const HeldVersion& held);
   std::uint64_t elements() const;
   const std::deque<codec::ChangeLog>& replaced() const { return replaced_; }
 
-  // What has changed since to(), as `from` has it, goes to where it lies in `to`. False, and nothing was written: that is not
-  // known.
-  bool copy(const ReplicatedState& state, std::span<std::byte* const> from, std::span<std::byte* const> to) const;
+  // What has changed since to(), as `from` has it, goes to where it lies in `to`. False, and
+  // nothing was written: that is not known.
+  bool copy(const ReplicatedState& state, std::span<std::byte* const> from,
+            std::span<std::byte* const> to) const;
 
  private:
   std::uint64_t most_bytes_;

@@ -11,7 +11,9 @@
 namespace sparcl::transport {
 namespace {
 
-std::string name_in(const char* addition) { return std::string(addition, std::strcspn(addition, "=")); }
+std::string name_in(const char* addition) {
+  return std::string(addition, std::strcspn(addition, "="));
+}
 
 bool holds(char* const* variables, const char* entry) {
   for (; *variables != nullptr; ++variables) {
@@ -20,7 +22,8 @@ bool holds(char* const* variables, const char* entry) {
   return false;
 }
 
-// Arrays that a reader may still be in: all are kept, reachable, so that no tool takes them for lost.
+// Arrays that a reader may still be in: all are kept, reachable, so that no tool takes them for
+// lost.
 struct Kept {
   std::vector<char*> entries;
   Kept* before = nullptr;
@@ -29,16 +32,19 @@ std::atomic<Kept*> newest{nullptr};
 
 }  // namespace
 
-// setenv() would move the array under readers in other threads. A second array does not: it stays allocated, as a reader may still
-// be in it later. 1 KB a load.
-EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions) : additions_(additions), before_(environ) {
+// setenv() would move the array under readers in other threads. A second array does not: it stays
+// allocated, as a reader may still be in it later. 1 KB a load.
+EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions)
+    : additions_(additions), before_(environ) {
   auto* const kept = new Kept;
   kept->before = newest.exchange(kept);
   std::vector<char*>& entries = kept->entries;
   for (const char* const addition : additions) {
-    if (std::getenv(name_in(addition).c_str()) == nullptr) entries.push_back(const_cast<char*>(addition));
+    if (std::getenv(name_in(addition).c_str()) == nullptr)
+      entries.push_back(const_cast<char*>(addition));
   }
-  for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry) entries.push_back(*entry);
+  for (char** entry = before_; entry != nullptr && *entry != nullptr; ++entry)
+    entries.push_back(*entry);
   entries.push_back(nullptr);
   during_ = entries.data();
   put_ = entries;
@@ -46,8 +52,8 @@ EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions) :
 }
 
 EnvironmentOverlay::~EnvironmentOverlay() {
-  // Another thread may have changed the environment meanwhile: setenv() of a new name makes a copy of our array, that of a name
-  // that is there, and unsetenv(), change ours.
+  // Another thread may have changed the environment meanwhile: setenv() of a new name makes a copy
+  // of our array, that of a name that is there, and unsetenv(), change ours.
   char** expected = during_;
   const bool is_as_put = std::equal(put_.begin(), put_.end(), during_);
   if (is_as_put && std::atomic_ref(environ).compare_exchange_strong(expected, before_)) return;

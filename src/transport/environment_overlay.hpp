@@ -1,14 +1,15 @@
 #pragma once
-// Environment variables for a library that reads them while it is loaded. The process's own environment stays as it is.
+// Environment variables for a library that reads them while it is loaded. The process's own
+// environment stays as it is.
 
 #include <span>
 #include <vector>
 
 namespace sparcl::transport {
 
-// Adds variables for as long as the object lives. A variable that the user has set keeps its value. Readers in other threads see
-// the environment with or without the additions, and never freed memory. If another thread changes the environment meanwhile, its
-// change stays.
+// Adds variables for as long as the object lives. A variable that the user has set keeps its value.
+// Readers in other threads see the environment with or without the additions, and never freed
+// memory. If another thread changes the environment meanwhile, its change stays.
 class EnvironmentOverlay {
  public:
   // Each addition is "NAME=value" and must live as long as the process.

@@ -53,10 +53,12 @@ class NodeMemory::Mapping {
 
   bool map(int descriptor, std::size_t data_bytes, int data_protection) {
     bytes = data_bytes;
-    void* const first = ::mmap(nullptr, kFrontBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    void* const first =
+        ::mmap(nullptr, kFrontBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (first == MAP_FAILED) return false;
     front = static_cast<Front*>(first);
-    void* const rest = ::mmap(nullptr, data_bytes, data_protection, MAP_SHARED, descriptor, kFrontBytes);
+    void* const rest =
+        ::mmap(nullptr, data_bytes, data_protection, MAP_SHARED, descriptor, kFrontBytes);
     if (rest == MAP_FAILED) return false;
     data = static_cast<std::byte*>(rest);
     (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish
@@ -84,7 +86,8 @@ SharedMapping open_anew(const NodeMemory::Name& name) {
   const off_t size = descriptor.is_open() ? ::lseek(descriptor.fd(), 0, SEEK_END) : -1;
   if (size < 0 || static_cast<std::uint64_t>(size) != kFrontBytes + name.bytes) return nullptr;
   auto mapping = std::make_shared<NodeMemory::Mapping>();
-  if (!mapping->map(descriptor.fd(), name.bytes, PROT_READ) || mapping->front->token != name.token) return nullptr;
+  if (!mapping->map(descriptor.fd(), name.bytes, PROT_READ) || mapping->front->token != name.token)
+    return nullptr;
   return mapping;
 }
 
@@ -106,10 +109,12 @@ void NodeMemory::forget(const std::shared_ptr<NodeMemory>& memory) { unshare_by_
 
 Result<std::shared_ptr<NodeMemory>> NodeMemory::create(std::size_t max_bytes) {
   const auto failed = [](const char* what) {
-    return Status(Code::kUnsupported, fmt::format("no shared window: {}: {}", what, error_text(errno)));
+    return Status(Code::kUnsupported,
+                  fmt::format("no shared window: {}: {}", what, error_text(errno)));
   };
   const std::uint64_t all = kFrontBytes + max_bytes;
-  if (!may_make_file_of(all)) return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
+  if (!may_make_file_of(all))
+    return Status(Code::kUnsupported, "no shared window: files may not be so large (ulimit -f)");
   std::shared_ptr<NodeMemory> made(new NodeMemory);
   made->door_ = net::Socket(::memfd_create("sparcl", MFD_CLOEXEC));
   if (!made->door_.is_open()) return failed("memfd_create");
@@ -126,7 +131,8 @@ std::shared_ptr<const NodeMemory::Mapping> NodeMemory::open(const Name& name) {
   const std::lock_guard lock(open.mutex);
   std::erase_if(open.by_token, [](const auto& each) { return each.second.expired(); });
   if (const auto found = open.by_token.find(name.token); found != open.by_token.end()) {
-    if (SharedMapping known = found->second.lock(); known != nullptr && known->bytes == name.bytes) return known;
+    if (SharedMapping known = found->second.lock(); known != nullptr && known->bytes == name.bytes)
+      return known;
   }
   SharedMapping made = open_anew(name);
   if (made != nullptr) open.by_token[name.token] = made;
@@ -142,8 +148,9 @@ std::optional<Buffer> NodeMemory::take(std::size_t bytes, Use use) {
     piece = find(size_class(bytes));
   }
   if (!piece) return std::nullopt;
-  std::shared_ptr<std::byte[]> shared(own_->data + offset_of_[*piece],
-                                      [memory = shared_from_this(), piece = *piece](std::byte*) { memory->give_back(piece); });
+  std::shared_ptr<std::byte[]> shared(
+      own_->data + offset_of_[*piece],
+      [memory = shared_from_this(), piece = *piece](std::byte*) { memory->give_back(piece); });
   return Buffer(std::move(shared), 0, bytes);
 }
 
@@ -151,7 +158,8 @@ std::optional<std::uint32_t> NodeMemory::find(const SizeClass& size) {
   constexpr std::size_t kLarger = 9;  // sizes: up to four times as large
   take_back();
   // Larger ones, too: sizes change from call to call.
-  for (std::size_t shelf = size.number; shelf < kShelves && shelf < size.number + kLarger; ++shelf) {
+  for (std::size_t shelf = size.number; shelf < kShelves && shelf < size.number + kLarger;
+       ++shelf) {
     if (free_[shelf].empty()) continue;
     const std::uint32_t piece = free_[shelf].back();
     free_[shelf].pop_back();
@@ -182,7 +190,9 @@ bool NodeMemory::is_lent(std::uint32_t piece) const {
   return own_->front->loans[piece].readers.load(std::memory_order_acquire) != 0;
 }
 
-void NodeMemory::shelve(std::uint32_t piece) { free_[size_class(bytes_of_[piece]).number].push_back(piece); }
+void NodeMemory::shelve(std::uint32_t piece) {
+  free_[size_class(bytes_of_[piece]).number].push_back(piece);
+}
 
 void NodeMemory::take_back() {
   std::erase_if(lent_, [this](std::uint32_t piece) {
@@ -212,22 +222,29 @@ std::optional<NodeMemory::Place> NodeMemory::lend(const Buffer& bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (std::less<>()(at, own_->data) || offset >= used_) return std::nullopt;
-    piece = static_cast<std::uint32_t>(std::upper_bound(offset_of_.begin(), offset_of_.end(), offset) - offset_of_.begin()) - 1;
+    piece =
+        static_cast<std::uint32_t>(std::upper_bound(offset_of_.begin(), offset_of_.end(), offset) -
+                                   offset_of_.begin()) -
+        1;
   }
   own_->front->loans[piece].readers.fetch_add(1, std::memory_order_relaxed);
   return Place{piece, offset, bytes.size()};
 }
 
-std::optional<Buffer> NodeMemory::borrow(const std::shared_ptr<const Mapping>& from, const Place& place) {
-  if (from == nullptr || place.piece >= kMaxPieces || place.offset > from->bytes || place.bytes > from->bytes - place.offset)
+std::optional<Buffer> NodeMemory::borrow(const std::shared_ptr<const Mapping>& from,
+                                         const Place& place) {
+  if (from == nullptr || place.piece >= kMaxPieces || place.offset > from->bytes ||
+      place.bytes > from->bytes - place.offset)
     return std::nullopt;
-  std::shared_ptr<std::byte[]> shared(from->data + place.offset, [from, piece = place.piece](std::byte*) {
-    from->front->loans[piece].readers.fetch_sub(1, std::memory_order_release);
-  });
+  std::shared_ptr<std::byte[]> shared(
+      from->data + place.offset, [from, piece = place.piece](std::byte*) {
+        from->front->loans[piece].readers.fetch_sub(1, std::memory_order_release);
+      });
   return Buffer(std::move(shared), 0, place.bytes);
 }
 
-// What a call has sent may be known to a network card of its readers by its pages, which must then stay.
+// What a call has sent may be known to a network card of its readers by its pages, which must then
+// stay.
 void NodeMemory::return_pages() {
   const std::lock_guard lock(mutex_);
   take_back();

@@ -1,6 +1,7 @@
 #pragma once
-// The memory of a process that other processes of its machine read where it lies: a file without a name, cut into pieces. A process
-// has one, whatever number of communicators it has (NodeWindow is a communicator's view of it).
+// The memory of a process that other processes of its machine read where it lies: a file without a
+// name, cut into pieces. A process has one, whatever number of communicators it has (NodeWindow is
+// a communicator's view of it).
 
 #include <array>
 #include <atomic>
@@ -41,27 +42,30 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
   // It as one process sees it.
   class Mapping;
 
-  // The one of this process, as long as anybody holds it. Unsupported where the system gives no such memory, which it does as pages
-  // are used.
+  // The one of this process, as long as anybody holds it. Unsupported where the system gives no
+  // such memory, which it does as pages are used.
   static Result<std::shared_ptr<NodeMemory>> of_process();
   // of_process() returns another one from here on.
   static void forget(const std::shared_ptr<NodeMemory>& memory);
   // One more, as if of another process.
   static Result<std::shared_ptr<NodeMemory>> create(std::size_t max_bytes = kMaxBytes);
-  // That of another process, which nobody here can write to; nullptr: it is closed to this one. All communicators share the
-  // mapping.
+  // That of another process, which nobody here can write to; nullptr: it is closed to this one. All
+  // communicators share the mapping.
   static std::shared_ptr<const Mapping> open(const Name& name);
 
   const Name& name() const { return name_; }
 
-  // What the measurement at the start of a communicator takes leaves no trace: no other process has given it to a network.
+  // What the measurement at the start of a communicator takes leaves no trace: no other process has
+  // given it to a network.
   enum class Use : std::uint8_t { kMeasurement, kCall };
-  // Nothing where there is no room. The piece is the owner's until it is lent; then it stays as it is until each reader has let go.
+  // Nothing where there is no room. The piece is the owner's until it is lent; then it stays as it
+  // is until each reader has let go.
   std::optional<Buffer> take(std::size_t bytes, Use use);
   // For one reader, once: nothing if the bytes are not of this memory.
   std::optional<Place> lend(const Buffer& bytes);
   // What another process lent, until the last slice of it goes. Nothing if there is no such place.
-  static std::optional<Buffer> borrow(const std::shared_ptr<const Mapping>& from, const Place& place);
+  static std::optional<Buffer> borrow(const std::shared_ptr<const Mapping>& from,
+                                      const Place& place);
 
   // Gives its pages back to the system, if all pieces are free, and no call ever took any.
   void return_pages();

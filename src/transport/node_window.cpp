@@ -31,8 +31,8 @@ std::optional<WindowCard> read_card(std::span<const std::byte> bytes) {
   WindowCard card;
   ByteReader reader(bytes);
   NodeMemory::Name& memory = card.memory;
-  if (!reader.read(memory.token[0]) || !reader.read(memory.token[1]) || !reader.read(memory.bytes) || !reader.read(memory.pid) ||
-      !reader.read(memory.descriptor))
+  if (!reader.read(memory.token[0]) || !reader.read(memory.token[1]) ||
+      !reader.read(memory.bytes) || !reader.read(memory.pid) || !reader.read(memory.descriptor))
     return std::nullopt;
   std::span<const std::byte> machine;
   if (!reader.read_bytes(reader.remaining(), machine)) return std::nullopt;
@@ -42,8 +42,8 @@ std::optional<WindowCard> read_card(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-NodeWindow::NodeWindow(int ranks, std::shared_ptr<NodeMemory> memory, std::shared_ptr<BufferSource> beyond,
-                       std::string_view machine)
+NodeWindow::NodeWindow(int ranks, std::shared_ptr<NodeMemory> memory,
+                       std::shared_ptr<BufferSource> beyond, std::string_view machine)
     : memory_(std::move(memory)),
       beyond_(std::move(beyond)),
       peers_(static_cast<std::size_t>(ranks)),

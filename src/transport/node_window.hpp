@@ -1,10 +1,11 @@
 #pragma once
-// Memory of a rank that the other ranks on its machine read where it lies: a message then says only where its bytes are, and nobody
-// copies them. A capability beside the messages of a transport, which still carry every word: order, deadlines and deaths are
-// theirs.
+// Memory of a rank that the other ranks on its machine read where it lies: a message then says only
+// where its bytes are, and nobody copies them. A capability beside the messages of a transport,
+// which still carry every word: order, deadlines and deaths are theirs.
 //
-// The memory is the process's (NodeMemory); a window knows which ranks of one communicator read it. A piece is the owner's until
-// it is lent; then it stays as it is until each reader has let go. Readers cannot write into it.
+// The memory is the process's (NodeMemory); a window knows which ranks of one communicator read it.
+// A piece is the owner's until it is lent; then it stays as it is until each reader has let go.
+// Readers cannot write into it.
 
 #include <cstdint>
 #include <memory>
@@ -24,12 +25,15 @@ class NodeWindow final : public BufferSource {
  public:
   using Place = NodeMemory::Place;
 
-  // What the memory has no room for comes from `beyond`. machine: only windows of the same name are opened.
-  NodeWindow(int ranks, std::shared_ptr<NodeMemory> memory, std::shared_ptr<BufferSource> beyond, std::string_view machine = {});
+  // What the memory has no room for comes from `beyond`. machine: only windows of the same name are
+  // opened.
+  NodeWindow(int ranks, std::shared_ptr<NodeMemory> memory, std::shared_ptr<BufferSource> beyond,
+             std::string_view machine = {});
 
   // What another rank needs to open this window.
   const Bytes& card() const { return card_; }
-  // Opens the window of `rank`: it may be elsewhere, or closed to this process (a container of its own).
+  // Opens the window of `rank`: it may be elsewhere, or closed to this process (a container of its
+  // own).
   enum class Opening { kOpen, kElsewhere, kClosed };
   Opening open(int rank, std::span<const std::byte> card);
 
@@ -37,7 +41,8 @@ class NodeWindow final : public BufferSource {
   void set_shared_with(int rank) { shared_with_[static_cast<std::size_t>(rank)] = true; }
   bool is_shared_with(int rank) const { return shared_with_[static_cast<std::size_t>(rank)]; }
 
-  // What is taken from here on is for calls. Gives the memory that the measurement took back to the system.
+  // What is taken from here on is for calls. Gives the memory that the measurement took back to the
+  // system.
   void end_measurement();
   // A reader may have ended without letting go: communicators made from here on use other memory.
   void give_memory_up() { NodeMemory::forget(memory_); }
@@ -46,7 +51,8 @@ class NodeWindow final : public BufferSource {
 
   // For one reader, once: nothing if the bytes are not this window's.
   std::optional<Place> lend(const Buffer& bytes) { return memory_->lend(bytes); }
-  // What `rank` has lent to this rank, until the last slice of it goes. Nothing if its window has no such place.
+  // What `rank` has lent to this rank, until the last slice of it goes. Nothing if its window has
+  // no such place.
   std::optional<Buffer> borrow(int rank, const Place& place) const {
     return NodeMemory::borrow(peers_[static_cast<std::size_t>(rank)], place);
   }

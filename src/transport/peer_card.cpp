@@ -67,7 +67,8 @@ std::vector<std::uint64_t> own_cores() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return {};
   const auto words = std::bit_cast<Cores>(set);
-  const auto used = std::find_if(words.rbegin(), words.rend(), [](std::uint64_t word) { return word != 0; });
+  const auto used =
+      std::find_if(words.rbegin(), words.rend(), [](std::uint64_t word) { return word != 0; });
   return {words.begin(), used.base()};
 }
 
@@ -108,21 +109,26 @@ Result<PeerCard> PeerCard::parse(std::span<const std::byte> bytes) {
   std::vector<std::int32_t> code;
   std::string why;
   ByteReader reader(bytes);
-  const bool whole = take_as(reader, layout) && layout.size() == 1 && layout[0] == kLayout && take_as(reader, card.host) &&
-                     take_as(reader, card.machine) && take_as(reader, card.memory) && take_as(reader, pid) && pid.size() == 1 &&
-                     take_as(reader, card.cores) && take_as(reader, card.address) && take_as(reader, first_id) &&
-                     first_id.size() == 1 && take_as(reader, card.lanes) && take_as(reader, card.liveness) &&
-                     take_as(reader, code) && code.size() == 1 && is_code(code[0]) && take_as(reader, why) &&
-                     reader.remaining() == 0;
+  const bool whole =
+      take_as(reader, layout) && layout.size() == 1 && layout[0] == kLayout &&
+      take_as(reader, card.host) && take_as(reader, card.machine) && take_as(reader, card.memory) &&
+      take_as(reader, pid) && pid.size() == 1 && take_as(reader, card.cores) &&
+      take_as(reader, card.address) && take_as(reader, first_id) && first_id.size() == 1 &&
+      take_as(reader, card.lanes) && take_as(reader, card.liveness) && take_as(reader, code) &&
+      code.size() == 1 && is_code(code[0]) && take_as(reader, why) && reader.remaining() == 0;
   if (!whole)
-    return Status(Code::kMismatch, "what a rank says of itself cannot be read: do all ranks use the same version of sparcl?");
+    return Status(
+        Code::kMismatch,
+        "what a rank says of itself cannot be read: do all ranks use the same version of sparcl?");
   card.pid = pid[0];
   card.first_id = first_id[0];
   card.refusal = code[0] == 0 ? Status() : Status(static_cast<Code>(code[0]), why);
   return card;
 }
 
-std::string describe(const PeerCard& card) { return fmt::format("host {}, pid {}", card.host, card.pid); }
+std::string describe(const PeerCard& card) {
+  return fmt::format("host {}, pid {}", card.host, card.pid);
+}
 
 Neighbourhood look_around(std::span<const PeerCard> cards, int own_rank) {
   Neighbourhood found;

@@ -1,5 +1,6 @@
 #pragma once
-// What a rank tells the others about itself before there is a transport between them: who it is, and how it is reached.
+// What a rank tells the others about itself before there is a transport between them: who it is,
+// and how it is reached.
 
 #include <cstdint>
 #include <span>

@@ -7,12 +7,13 @@ namespace sparcl::transport {
 Status check_posted(const Operation& operation, const Transport& body) {
   const char* verb = operation.kind == Operation::Kind::kSend ? "send to" : "receive from";
   if (operation.peer < 0 || operation.peer >= body.size()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("cannot {} rank {}: the ranks are 0 to {}", verb, operation.peer, body.size() - 1));
+    return Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}",
+                                                      verb, operation.peer, body.size() - 1));
   }
   if (operation.buffer.space() == MemorySpace::kDevice && !body.capabilities().device_memory) {
     return Status(Code::kUnsupported,
-                  fmt::format("cannot {} rank {}: the {} transport moves host memory only", verb, operation.peer, body.name()));
+                  fmt::format("cannot {} rank {}: the {} transport moves host memory only", verb,
+                              operation.peer, body.name()));
   }
   return {};
 }

@@ -9,7 +9,8 @@
 namespace sparcl::transport {
 
 template <class OwnOperation>
-std::shared_ptr<OwnOperation> make_operation(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
+std::shared_ptr<OwnOperation> make_operation(Operation::Kind kind, int peer, Channel channel,
+                                             Buffer buffer) {
   auto operation = std::make_shared<OwnOperation>();
   operation->kind = kind;
   operation->peer = peer;
@@ -19,7 +20,8 @@ std::shared_ptr<OwnOperation> make_operation(Operation::Kind kind, int peer, Cha
   return operation;
 }
 
-// An error for what `body` cannot move: to or from no rank of its own, memory that it does not take.
+// An error for what `body` cannot move: to or from no rank of its own, memory that it does not
+// take.
 Status check_posted(const Operation& operation, const Transport& body);
 
 // The operation is over before it began, where `error` is one. Returns whether it is.

@@ -29,15 +29,22 @@ constexpr const char* kWithoutPosix = "set UCX_TLS=^posix on all ranks";
 
 bool uses_posix() { return ucx_may_use({"all", "shm", "sm", "mm", "posix"}); }
 
-Finding not_used(const char* name) { return {name, true, fmt::format("not used (UCX_TLS={})", std::getenv("UCX_TLS")), {}, {}}; }
+Finding not_used(const char* name) {
+  return {name, true, fmt::format("not used (UCX_TLS={})", std::getenv("UCX_TLS")), {}, {}};
+}
 
-std::string megabytes(std::uint64_t bytes) { return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6); }
+std::string megabytes(std::uint64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
 
-std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit); }
+std::string limit_text(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : fmt::to_string(limit);
+}
 
 rlim_t limit_of(int resource) {
   rlimit limit{};
-  return ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+  return ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 ? limit.rlim_cur
+                                                                              : RLIM_INFINITY;
 }
 
 std::optional<std::uint64_t> count_open_descriptors() {
@@ -115,17 +122,19 @@ Finding check_ucx_shared_memory() {
       false,
       {},
       fmt::format("transport ucx needs {} there for each rank", megabytes(kUcxSharedBytes)),
-      fmt::format("give it more (docker run --shm-size=1g; mount -o remount,size=1G {}), or {}", folder, kWithoutPosix)};
+      fmt::format("give it more (docker run --shm-size=1g; mount -o remount,size=1G {}), or {}",
+                  folder, kWithoutPosix)};
   struct statvfs found {};
   if (::statvfs(folder.c_str(), &found) != 0) {
     finding.found = fmt::format("{} cannot be used ({})", folder, error_text(errno));
     return finding;
   }
   const std::uint64_t free_bytes = std::uint64_t{found.f_bavail} * found.f_frsize;
-  finding.found =
-      fmt::format("{} has {} free of {}", folder, megabytes(free_bytes), megabytes(std::uint64_t{found.f_blocks} * found.f_frsize));
+  finding.found = fmt::format("{} has {} free of {}", folder, megabytes(free_bytes),
+                              megabytes(std::uint64_t{found.f_blocks} * found.f_frsize));
   finding.ok = free_bytes >= kUcxSharedBytes;
-  if (finding.ok) finding.found += fmt::format(": enough for {} ranks", free_bytes / kUcxSharedBytes);
+  if (finding.ok)
+    finding.found += fmt::format(": enough for {} ranks", free_bytes / kUcxSharedBytes);
   return finding;
 }
 
@@ -139,7 +148,8 @@ Finding check_ucx_file_size() {
 }
 
 Finding check_ucx_descriptors(int ranks) {
-  constexpr std::uint64_t kOfWorker = 40;  // 17 with two network interfaces (UCX 1.13), 6 of ours, and some room
+  constexpr std::uint64_t kOfWorker =
+      40;  // 17 with two network interfaces (UCX 1.13), 6 of ours, and some room
   const rlim_t limit = limit_of(RLIMIT_NOFILE);
   const std::uint64_t open = count_open_descriptors().value_or(3);
   const std::uint64_t need = open + kOfWorker + 2 * static_cast<std::uint64_t>(ranks);
@@ -152,13 +162,15 @@ Finding check_ucx_descriptors(int ranks) {
 Finding check_ucx_threads() {
   ThreadProbe probe;
   probe.run();
-  Finding finding{"threads", probe.error == 0, fmt::format("{} threads could be started", probe.started),
-                  fmt::format("transport ucx needs {}", ThreadProbe::kThreads),
-                  "raise the limit of processes (ulimit -u), or of the container (docker run --pids-limit)"};
+  Finding finding{
+      "threads", probe.error == 0, fmt::format("{} threads could be started", probe.started),
+      fmt::format("transport ucx needs {}", ThreadProbe::kThreads),
+      "raise the limit of processes (ulimit -u), or of the container (docker run --pids-limit)"};
   if (finding.ok) return finding;
   const std::string pids = word_in("/sys/fs/cgroup/pids.max");
-  finding.found = fmt::format("{} of {} threads could be started ({}; ulimit -u is {}{})", probe.started, ThreadProbe::kThreads,
-                              error_text(probe.error), limit_text(limit_of(RLIMIT_NPROC)),
+  finding.found = fmt::format("{} of {} threads could be started ({}; ulimit -u is {}{})",
+                              probe.started, ThreadProbe::kThreads, error_text(probe.error),
+                              limit_text(limit_of(RLIMIT_NPROC)),
                               pids.empty() ? "" : ", the container's limit is " + pids);
   return finding;
 }
@@ -168,7 +180,8 @@ Finding check_ucx_network() {
   Finding finding{"network", true, {}, {}, {}};
   const Result<std::vector<net::InterfaceAddress>> present = net::list_interfaces();
   std::vector<std::string> outer, inner;
-  for (const net::InterfaceAddress& each : present.ok() ? *present : std::vector<net::InterfaceAddress>()) {
+  for (const net::InterfaceAddress& each :
+       present.ok() ? *present : std::vector<net::InterfaceAddress>()) {
     const bool is_ipv4 = each.address.family == net::NetAddress::Family::kIpv4;
     if (!is_ipv4 && (each.loopback || is_link_local(each.address))) continue;
     std::vector<std::string>& names = each.loopback ? inner : outer;
@@ -177,18 +190,21 @@ Finding check_ucx_network() {
   if (!outer.empty()) {
     finding.found = fmt::format("UCX can reach other machines at {}", fmt::join(outer, ", "));
   } else if (!relies_on_tcp() || !inner.empty()) {
-    finding.found = "no network interface with an address for other machines: all ranks must be on this one";
+    finding.found =
+        "no network interface with an address for other machines: all ranks must be on this one";
   } else {
     finding.ok = false;
     finding.found = "no network interface that is up has an IPv4 address or a global IPv6 address";
     finding.need = fmt::format("transport ucx needs one with UCX_TLS={}", std::getenv("UCX_TLS"));
-    finding.cure = "give an interface such an address (ip address add), or leave shared memory in UCX_TLS";
+    finding.cure =
+        "give an interface such an address (ip address add), or leave shared memory in UCX_TLS";
   }
   return finding;
 }
 
 std::vector<Finding> check_ucx_needs(int ranks) {
-  return {check_ucx_shared_memory(), check_ucx_file_size(), check_ucx_descriptors(ranks), check_ucx_threads(), check_ucx_network()};
+  return {check_ucx_shared_memory(), check_ucx_file_size(), check_ucx_descriptors(ranks),
+          check_ucx_threads(), check_ucx_network()};
 }
 
 }  // namespace sparcl::transport

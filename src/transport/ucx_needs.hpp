@@ -1,6 +1,6 @@
 #pragma once
-// What UCX needs of this machine. UCX itself aborts, is killed by a signal, or gives a riddle if it gets less (UCX 1.13), so this
-// is checked before UCX is called.
+// What UCX needs of this machine. UCX itself aborts, is killed by a signal, or gives a riddle if it
+// gets less (UCX 1.13), so this is checked before UCX is called.
 
 #include <cstdint>
 #include <initializer_list>

@@ -20,12 +20,16 @@ namespace {
 
 constexpr const char* kPluginName = "libsparcl_ucx.so";
 constexpr const char* kPluginCure =
-    "install sparcl's UCX transport (libsparcl_ucx.so) beside libsparcl.so, and UCX (Debian: libucx0)";
+    "install sparcl's UCX transport (libsparcl_ucx.so) beside libsparcl.so, and UCX (Debian: "
+    "libucx0)";
 
 // UCX reads these when its library is loaded. UCX_VFS_ENABLE is that of a thread.
-constexpr std::array kQuietUcx{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_FILE=stderr", "UCX_VFS_ENABLE=n"};
+constexpr std::array kQuietUcx{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_FILE=stderr",
+                               "UCX_VFS_ENABLE=n"};
 
-bool wants_handlers_of_ucx() { return std::getenv("UCX_HANDLE_ERRORS") != nullptr || std::getenv("UCX_DEBUG_SIGNO") != nullptr; }
+bool wants_handlers_of_ucx() {
+  return std::getenv("UCX_HANDLE_ERRORS") != nullptr || std::getenv("UCX_DEBUG_SIGNO") != nullptr;
+}
 
 std::atomic<const UcxPlugin*> loaded{nullptr};
 
@@ -61,7 +65,8 @@ void* open_quietly(const std::string& path) {
 }
 
 Status not_loaded(const std::string& reason) {
-  return Status(Code::kUnsupported, fmt::format("transport ucx cannot be loaded: {}: {}", reason, kPluginCure));
+  return Status(Code::kUnsupported,
+                fmt::format("transport ucx cannot be loaded: {}: {}", reason, kPluginCure));
 }
 
 }  // namespace
@@ -75,13 +80,16 @@ Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path) {
   }
   const auto build_of = reinterpret_cast<const char* (*)()>(::dlsym(library, kUcxBuildSymbol));
   const auto table_of = reinterpret_cast<const UcxPlugin* (*)()>(::dlsym(library, kUcxTableSymbol));
-  if (build_of == nullptr || table_of == nullptr) return not_loaded(fmt::format("{} is no plug-in of sparcl", path));
+  if (build_of == nullptr || table_of == nullptr)
+    return not_loaded(fmt::format("{} is no plug-in of sparcl", path));
   const std::string place = path_of(reinterpret_cast<const void*>(build_of));
   if (const std::string_view build = build_of(); build != build_id()) {
-    return Status(Code::kUnsupported,
-                  fmt::format("transport ucx cannot be loaded: {} is of build {}, but {} is of build {}: install "
-                              "both from the same build",
-                              place, build, path_of(reinterpret_cast<const void*>(&path_of)), build_id()));
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "transport ucx cannot be loaded: {} is of build {}, but {} is of build {}: install "
+            "both from the same build",
+            place, build, path_of(reinterpret_cast<const void*>(&path_of)), build_id()));
   }
   const UcxPlugin* const table = table_of();
   if (was_loaded && std::getenv("UCX_LOG_FILE") == nullptr) table->log_to_stderr();

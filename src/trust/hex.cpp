@@ -6,7 +6,8 @@ namespace sparcl::trust {
 
 std::string hex_of(std::span<const std::byte> bytes) {
   std::string text(2 * bytes.size() + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                 bytes.size());
   text.pop_back();
   return text;
 }
@@ -14,8 +15,8 @@ std::string hex_of(std::span<const std::byte> bytes) {
 std::vector<std::byte> bytes_of_hex(const std::string& text) {
   std::vector<std::byte> bytes(text.size() / 2);
   std::size_t count = 0;
-  const int failed = sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), text.data(), text.size(),
-                                    nullptr, &count, nullptr);
+  const int failed = sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
+                                    text.data(), text.size(), nullptr, &count, nullptr);
   if (failed != 0 || count != bytes.size() || text.size() % 2 != 0) bytes.clear();
   return bytes;
 }

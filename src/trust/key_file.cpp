@@ -19,7 +19,8 @@ constexpr std::string_view kBlanks = " \t\r";
 class OpenFile {
  public:
   // O_NONBLOCK: a named pipe must not hang us.
-  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  explicit OpenFile(const std::string& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() {
@@ -45,7 +46,9 @@ std::string_view trimmed(std::string_view text) {
 }
 
 Status too_large(const std::string& path, std::size_t max_bytes) {
-  return Status(Code::kInvalidArgument, fmt::format("{}: it has more than {} bytes, no file of keys does", path, max_bytes));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}: it has more than {} bytes, no file of keys does", path, max_bytes));
 }
 
 // Until the end, or until `out` is full; -1: errno has the reason.
@@ -78,7 +81,8 @@ Result<KeyFile> KeyFile::read(const std::string& path, std::size_t max_bytes) {
   if (opened.fd() < 0) return system_error(path, "cannot be opened");
   struct stat about;
   if (::fstat(opened.fd(), &about) != 0) return system_error(path, "cannot be examined");
-  if (!S_ISREG(about.st_mode)) return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
+  if (!S_ISREG(about.st_mode))
+    return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
   if (about.st_size > static_cast<off_t>(max_bytes)) return too_large(path, max_bytes);
   const std::size_t capacity_bytes = max_bytes + 1;  // it may grow while it is read
   KeyFile file(capacity_bytes, about.st_mode & 0777);
@@ -105,20 +109,24 @@ std::vector<KeyLine> KeyFile::lines() const {
 
 std::optional<std::string> decode_key(std::string_view text, std::span<std::byte, kKeyBytes> out) {
   if (text.size() != kKeyTextBytes) {
-    return fmt::format("the key has {} characters of base64, not {}: it is cut or damaged", text.size(), kKeyTextBytes);
+    return fmt::format("the key has {} characters of base64, not {}: it is cut or damaged",
+                       text.size(), kKeyTextBytes);
   }
   std::size_t length = 0;
-  const int failed = sodium_base642bin(reinterpret_cast<unsigned char*>(out.data()), out.size(), text.data(), text.size(), nullptr,
-                                       &length, nullptr, sodium_base64_VARIANT_ORIGINAL);
-  if (failed != 0 || length != out.size()) return fmt::format("the key is not the base64 of {} bytes: it is damaged", out.size());
+  const int failed =
+      sodium_base642bin(reinterpret_cast<unsigned char*>(out.data()), out.size(), text.data(),
+                        text.size(), nullptr, &length, nullptr, sodium_base64_VARIANT_ORIGINAL);
+  if (failed != 0 || length != out.size())
+    return fmt::format("the key is not the base64 of {} bytes: it is damaged", out.size());
   return std::nullopt;
 }
 
 void encode_key(std::span<const std::byte, kKeyBytes> key, std::span<char, kKeyTextBytes> out) {
   std::array<char, kKeyTextBytes + 1> text;  // libsodium ends it with a zero
-  static_assert(sodium_base64_ENCODED_LEN(kKeyBytes, sodium_base64_VARIANT_ORIGINAL) == sizeof text);
-  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size(),
-                    sodium_base64_VARIANT_ORIGINAL);
+  static_assert(sodium_base64_ENCODED_LEN(kKeyBytes, sodium_base64_VARIANT_ORIGINAL) ==
+                sizeof text);
+  sodium_bin2base64(text.data(), text.size(), reinterpret_cast<const unsigned char*>(key.data()),
+                    key.size(), sodium_base64_VARIANT_ORIGINAL);
   std::copy_n(text.begin(), out.size(), out.begin());
   sodium_memzero(text.data(), text.size());
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The text files in which keys lie: a key a line, "KIND BASE64 COMMENT" (docs/keys.md). What is read may be a secret: it is zeroed
-// in memory when it goes, and no error quotes it.
+// The text files in which keys lie: a key a line, "KIND BASE64 COMMENT" (docs/keys.md). What is
+// read may be a secret: it is zeroed in memory when it goes, and no error quotes it.
 
 #include <array>
 #include <cstddef>
@@ -47,7 +47,8 @@ class KeyFile {
     std::size_t size_bytes;
     void operator()(char* text) const;
   };
-  KeyFile(std::size_t capacity_bytes, unsigned mode) : text_(new char[capacity_bytes], Zeroing{capacity_bytes}), mode_(mode) {}
+  KeyFile(std::size_t capacity_bytes, unsigned mode)
+      : text_(new char[capacity_bytes], Zeroing{capacity_bytes}), mode_(mode) {}
 
   std::unique_ptr<char[], Zeroing> text_;
   std::size_t size_bytes_ = 0;

@@ -18,11 +18,17 @@ Result<KeyedHash> keyed_hash(std::span<const std::byte> key, std::span<const std
   unsigned length = 0;
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   auto* out = reinterpret_cast<unsigned char*>(hash.data());
-  const void* key_data = key.empty() ? "" : static_cast<const void*>(key.data());  // nullptr would mean the key of the last call
-  const bool made = key.size() <= INT_MAX &&
-                    HMAC(EVP_sha256(), key_data, static_cast<int>(key.size()), data, bytes.size(), out, &length) != nullptr;
+  const void* key_data =
+      key.empty()
+          ? ""
+          : static_cast<const void*>(key.data());  // nullptr would mean the key of the last call
+  const bool made =
+      key.size() <= INT_MAX && HMAC(EVP_sha256(), key_data, static_cast<int>(key.size()), data,
+                                    bytes.size(), out, &length) != nullptr;
   if (made && length == hash.size()) return hash;
-  return Status(Code::kSystemError, "libcrypto gives no HMAC-SHA256 here: its configuration forbids it, or memory ran out");
+  return Status(
+      Code::kSystemError,
+      "libcrypto gives no HMAC-SHA256 here: its configuration forbids it, or memory ran out");
 }
 
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) {
@@ -38,7 +44,8 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
 Status fill_random(std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = getrandom(out.data(), out.size(), 0);
-    if (got < 0 && errno != EINTR) return Status(Code::kSystemError, fmt::format("getrandom(): {}", error_text(errno)));
+    if (got < 0 && errno != EINTR)
+      return Status(Code::kSystemError, fmt::format("getrandom(): {}", error_text(errno)));
     if (got > 0) out = out.subspan(static_cast<std::size_t>(got));
   }
   return {};

@@ -1,5 +1,6 @@
 #pragma once
-// What proves knowledge of a secret without showing it: HMAC-SHA256, a comparison in constant time, and random bytes.
+// What proves knowledge of a secret without showing it: HMAC-SHA256, a comparison in constant time,
+// and random bytes.
 
 #include <array>
 #include <cstddef>

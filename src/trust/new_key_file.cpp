@@ -26,13 +26,15 @@ bool write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-Result<NewKeyFile> NewKeyFile::write(const std::string& path, std::string_view text, bool private_to_owner) {
+Result<NewKeyFile> NewKeyFile::write(const std::string& path, std::string_view text,
+                                     bool private_to_owner) {
   const mode_t mode = private_to_owner ? 0600 : 0644;
   std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, mode);
   if (!made) return system_error(path, "cannot be created");
   const int fd = made->fd;
   Status status;
-  if (private_to_owner && ::fchmod(fd, mode) != 0) status = system_error(path, "its mode cannot be set to 0600");
+  if (private_to_owner && ::fchmod(fd, mode) != 0)
+    status = system_error(path, "its mode cannot be set to 0600");
   if (status.ok() && !write_all(fd, text)) status = system_error(path, "cannot be written");
   if (status.ok() && ::fsync(fd) != 0) status = system_error(path, "cannot be brought to the disk");
   if (::close(fd) != 0 && status.ok()) status = system_error(path, "cannot be closed");
@@ -44,10 +46,12 @@ Status NewKeyFile::appear() {
   // A link, as rename() would replace what is there.
   if (::link(present_.path().c_str(), path_.c_str()) != 0) {
     if (errno != EEXIST) return system_error(path_, "the finished file cannot get this name");
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: it is there already, and keys are never overwritten: give another name, or "
-                              "move it away if nobody needs it any more",
-                              path_));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "{}: it is there already, and keys are never overwritten: give another name, or "
+            "move it away if nobody needs it any more",
+            path_));
   }
   ::unlink(present_.path().c_str());
   present_.take(path_);

@@ -10,17 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "src/trust/keyed_hash.hpp"
 #include "src/base/files/atomic_file.hpp"
 #include "src/trust/key_file.hpp"
+#include "src/trust/keyed_hash.hpp"
 #include "src/trust/new_key_file.hpp"
 
 namespace sparcl::trust {
 namespace {
 
-static_assert(std::tuple_size_v<PublicKey> == crypto_sign_PUBLICKEYBYTES && std::tuple_size_v<Signature> == crypto_sign_BYTES);
+static_assert(std::tuple_size_v<PublicKey> == crypto_sign_PUBLICKEYBYTES &&
+              std::tuple_size_v<Signature> == crypto_sign_BYTES);
 
-constexpr std::size_t kMaxSecretFileBytes = 4096;  // heuristic: one line of 66 bytes, and room for comments
+constexpr std::size_t kMaxSecretFileBytes =
+    4096;  // heuristic: one line of 66 bytes, and room for comments
 
 // Zeroed when it goes.
 template <class T, std::size_t kCount>
@@ -46,19 +48,25 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
   if (std::ranges::none_of(lines, is_secret)) {
     if (std::ranges::any_of(lines, is_public))
       return wrong_file(path,
-                        "it is a public key, and nothing can be signed with that: give the file of the secret key, without .pub");
-    return wrong_file(path,
-                      fmt::format("it is no secret key of sparcl, a line '{} BASE64': sparcl keygen makes one", kSecretKeyKind));
+                        "it is a public key, and nothing can be signed with that: give the file of "
+                        "the secret key, without .pub");
+    return wrong_file(
+        path,
+        fmt::format("it is no secret key of sparcl, a line '{} BASE64': sparcl keygen makes one",
+                    kSecretKeyKind));
   }
   // Only now: a public key may be read by all, and the advice would be wrong.
   if ((file->mode() & 077) != 0) {
-    return wrong_file(path, fmt::format("its mode is {:04o}, so that others than its owner may read or change this secret key: run "
-                                        "chmod 600 {}, and make a new key if somebody may have done so",
-                                        file->mode(), path));
+    return wrong_file(path,
+                      fmt::format("its mode is {:04o}, so that others than its owner may read or "
+                                  "change this secret key: run "
+                                  "chmod 600 {}, and make a new key if somebody may have done so",
+                                  file->mode(), path));
   }
   if (lines.size() != 1 || !lines[0].comment.empty())
-    return wrong_file(path, fmt::format("line {}: it holds more than one secret key, '{} BASE64'",
-                                        lines.size() > 1 ? lines[1].number : lines[0].number, kSecretKeyKind));
+    return wrong_file(
+        path, fmt::format("line {}: it holds more than one secret key, '{} BASE64'",
+                          lines.size() > 1 ? lines[1].number : lines[0].number, kSecretKeyKind));
   const std::optional<std::string> wrong = decode_key(lines[0].key, seed);
   return wrong ? wrong_file(path, fmt::format("line {}: {}", lines[0].number, *wrong)) : Status();
 }
@@ -66,7 +74,9 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
 // The name of a file, not of a folder.
 Status check_name(const std::string& path) {
   if (!path.empty() && !path.ends_with('/')) return {};
-  return Status(Code::kInvalidArgument, fmt::format("'{}' names no file: give the name under which the key is to be kept", path));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("'{}' names no file: give the name under which the key is to be kept", path));
 }
 
 }  // namespace
@@ -81,30 +91,30 @@ void SigningKey::Free::operator()(Secret* secret) const { sodium_free(secret); }
 Result<SigningKey::Owner> SigningKey::allocate() {
   SPARCL_RETURN_IF_ERROR(prepare_sodium());
   auto* secret = static_cast<Secret*>(sodium_malloc(sizeof(Secret)));
-  if (secret == nullptr) return Status(Code::kOutOfMemory, "a secret key: no memory of its own can be had for it");
+  if (secret == nullptr)
+    return Status(Code::kOutOfMemory, "a secret key: no memory of its own can be had for it");
   return Owner(secret);
 }
 
 SigningKey SigningKey::from_seed(Owner owner, std::span<const std::byte, 32> seed) {
-  std::array<unsigned char, crypto_sign_PUBLICKEYBYTES> public_key;  // also in the secret's second half
+  std::array<unsigned char, crypto_sign_PUBLICKEYBYTES>
+      public_key;  // also in the secret's second half
   crypto_sign_seed_keypair(public_key.data(), owner->bytes.data(), bytes_of(seed));
   return SigningKey(std::move(owner));
 }
 
 Result<SigningKey> SigningKey::generate() {
-  Result<Owner> owner = allocate();
-  if (!owner.ok()) return owner.status();
+  SPARCL_ASSIGN_OR_RETURN(Owner owner, allocate());
   SeedScratch seed;
   SPARCL_RETURN_IF_ERROR(fill_random(seed.data));
-  return from_seed(std::move(*owner), seed.data);
+  return from_seed(std::move(owner), seed.data);
 }
 
 Result<SigningKey> SigningKey::load(const std::string& path) {
-  Result<Owner> owner = allocate();
-  if (!owner.ok()) return owner.status();
+  SPARCL_ASSIGN_OR_RETURN(Owner owner, allocate());
   SeedScratch seed;
   SPARCL_RETURN_IF_ERROR(read_seed(path, seed.data));
-  return from_seed(std::move(*owner), seed.data);
+  return from_seed(std::move(owner), seed.data);
 }
 
 Status SigningKey::save(const std::string& path) const {
@@ -116,16 +126,17 @@ Status SigningKey::save(const std::string& path) const {
   const std::span<const std::byte> secret = std::as_bytes(std::span(secret_->bytes));
   encode_key(secret.first<kKeyBytes>(), std::span(line.data).subspan<kBefore, kKeyTextBytes>());
   line.data.back() = '\n';
-  Result<NewKeyFile> secret_file = NewKeyFile::write(path, {line.data.data(), line.data.size()}, true);
-  if (!secret_file.ok()) return secret_file.status();
-  Result<NewKeyFile> public_file = NewKeyFile::write(path + ".pub", public_key_line(public_key()) + "\n", false);
-  if (!public_file.ok()) return public_file.status();
+  SPARCL_ASSIGN_OR_RETURN(NewKeyFile secret_file,
+                          NewKeyFile::write(path, {line.data.data(), line.data.size()}, true));
+  SPARCL_ASSIGN_OR_RETURN(
+      NewKeyFile public_file,
+      NewKeyFile::write(path + ".pub", public_key_line(public_key()) + "\n", false));
   // The secret comes last: where it is there, after whatever end of the process, all is.
-  SPARCL_RETURN_IF_ERROR(public_file->appear());
-  SPARCL_RETURN_IF_ERROR(secret_file->appear());
+  SPARCL_RETURN_IF_ERROR(public_file.appear());
+  SPARCL_RETURN_IF_ERROR(secret_file.appear());
   SPARCL_RETURN_IF_ERROR(sync_folder_of(path));
-  public_file->keep();
-  secret_file->keep();
+  public_file.keep();
+  secret_file.keep();
   return {};
 }
 
@@ -137,8 +148,8 @@ PublicKey SigningKey::public_key() const {
 
 Signature SigningKey::sign(std::span<const std::byte> message) const {
   Signature signature;
-  crypto_sign_detached(reinterpret_cast<unsigned char*>(signature.data()), nullptr, bytes_of(message), message.size(),
-                       secret_->bytes.data());
+  crypto_sign_detached(reinterpret_cast<unsigned char*>(signature.data()), nullptr,
+                       bytes_of(message), message.size(), secret_->bytes.data());
   return signature;
 }
 
@@ -150,8 +161,10 @@ std::string fingerprint(const PublicKey& key) {
   return text;
 }
 
-bool is_signature(const Signature& signature, std::span<const std::byte> message, const PublicKey& key) {
-  return crypto_sign_verify_detached(bytes_of(signature), bytes_of(message), message.size(), bytes_of(key)) == 0;
+bool is_signature(const Signature& signature, std::span<const std::byte> message,
+                  const PublicKey& key) {
+  return crypto_sign_verify_detached(bytes_of(signature), bytes_of(message), message.size(),
+                                     bytes_of(key)) == 0;
 }
 
 std::string public_key_line(const PublicKey& key) {

@@ -10,16 +10,21 @@
 namespace sparcl::trust {
 namespace {
 
-constexpr std::size_t kMaxTrustFileBytes = std::size_t{64} << 10;  // heuristic: some 700 keys with comments
+constexpr std::size_t kMaxTrustFileBytes = std::size_t{64}
+                                           << 10;  // heuristic: some 700 keys with comments
 
 // What is wrong with a line, if anything is.
 std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
   if (line.kind == kSecretKeyKind)
-    return "it is a secret key, which belongs to its publisher alone: put the line of its .pub file here";
-  if (line.kind != kPublicKeyKind) return fmt::format("it is no public key of sparcl, '{} BASE64 COMMENT'", kPublicKeyKind);
+    return "it is a secret key, which belongs to its publisher alone: put the line of its .pub "
+           "file here";
+  if (line.kind != kPublicKeyKind)
+    return fmt::format("it is no public key of sparcl, '{} BASE64 COMMENT'", kPublicKeyKind);
   if (std::optional<std::string> wrong = decode_key(line.key, key)) return wrong;
-  // 15 of 16 damaged keys are found so: all that people make are points of the group of prime order.
-  if (crypto_core_ed25519_is_valid_point(bytes_of(key)) != 1) return "the key is no point of Ed25519's group: it is damaged";
+  // 15 of 16 damaged keys are found so: all that people make are points of the group of prime
+  // order.
+  if (crypto_core_ed25519_is_valid_point(bytes_of(key)) != 1)
+    return "the key is no point of Ed25519's group: it is damaged";
   return std::nullopt;
 }
 
@@ -33,16 +38,21 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
   for (const KeyLine& line : file->lines()) {
     Trusted trusted{{}, line.number};
     if (const std::optional<std::string> wrong = parse(line, trusted.key))
-      return Status(Code::kInvalidArgument, fmt::format("{}: line {}: {}", path, line.number, *wrong));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: line {}: {}", path, line.number, *wrong));
     if (keys.find(trusted.key) == nullptr) keys.trusted_.push_back(trusted);
   }
   if (keys.count() == 0)
-    return Status(Code::kInvalidArgument, fmt::format("{}: it names no key: put the line of a publisher's .pub file there", path));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: it names no key: put the line of a publisher's .pub file there", path));
   if ((file->mode() & 02) != 0) {
-    return Status(Code::kUnauthorized,
-                  fmt::format("{}: its mode is {:04o}, so that everybody may add a key to trust: look at its {} {}, "
-                              "then run chmod o-w {}",
-                              path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
+    return Status(
+        Code::kUnauthorized,
+        fmt::format(
+            "{}: its mode is {:04o}, so that everybody may add a key to trust: look at its {} {}, "
+            "then run chmod o-w {}",
+            path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
   }
   return keys;
 }
@@ -54,19 +64,24 @@ const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
   return nullptr;
 }
 
-Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& key, const Signature& signature) const {
+Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& key,
+                           const Signature& signature) const {
   const Trusted* trusted = find(key);
   if (trusted == nullptr) {
-    return Status(Code::kUnauthorized,
-                  fmt::format("signed by the key {}, which is not among the {} of {}: if you trust it, add the "
-                              "line of its .pub file there",
-                              fingerprint(key), count(), path_));
+    return Status(
+        Code::kUnauthorized,
+        fmt::format(
+            "signed by the key {}, which is not among the {} of {}: if you trust it, add the "
+            "line of its .pub file there",
+            fingerprint(key), count(), path_));
   }
   if (is_signature(signature, message, key)) return {};
-  return Status(Code::kUnauthorized,
-                fmt::format("the signature is not one by the key {} (line {} of {}) over these bytes: they were "
-                            "changed, or somebody else signed them",
-                            fingerprint(key), trusted->line, path_));
+  return Status(
+      Code::kUnauthorized,
+      fmt::format(
+          "the signature is not one by the key {} (line {} of {}) over these bytes: they were "
+          "changed, or somebody else signed them",
+          fingerprint(key), trusted->line, path_));
 }
 
 }  // namespace sparcl::trust

@@ -14,16 +14,17 @@ namespace sparcl::trust {
 
 class TrustedKeys {
  public:
-  // Lines as in .pub files, at least one; empty lines and those that begin with # are passed over. Unauthorized where everybody may
-  // write to the file.
+  // Lines as in .pub files, at least one; empty lines and those that begin with # are passed over.
+  // Unauthorized where everybody may write to the file.
   static Result<TrustedKeys> load(const std::string& path);
 
   bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   std::size_t count() const { return trusted_.size(); }  // different keys
 
-  // Unauthorized, with the key's fingerprint and the file: a key that is not trusted, or a signature that is not its own over these
-  // bytes.
-  Status verify(std::span<const std::byte> message, const PublicKey& key, const Signature& signature) const;
+  // Unauthorized, with the key's fingerprint and the file: a key that is not trusted, or a
+  // signature that is not its own over these bytes.
+  Status verify(std::span<const std::byte> message, const PublicKey& key,
+                const Signature& signature) const;
 
  private:
   struct Trusted {

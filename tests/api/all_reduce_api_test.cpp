@@ -52,7 +52,8 @@ TEST(AllReduceMaskedApi, SumsTheMaskAndLeavesTheRest) {
       std::vector<std::vector<float>> sent(static_cast<std::size_t>(ranks)), held(sent.size());
       for (std::size_t r = 0; r < sent.size(); ++r) {
         sent[r].resize(count);
-        for (std::size_t i = 0; i < count; ++i) sent[r][i] = static_cast<float>((i * 7 + r * 13) % 1'000);
+        for (std::size_t i = 0; i < count; ++i)
+          sent[r][i] = static_cast<float>((i * 7 + r * 13) % 1'000);
         held[r].assign(count, -1.0f);
       }
       std::vector<sparclReport_t> reports(sent.size());
@@ -60,7 +61,8 @@ TEST(AllReduceMaskedApi, SumsTheMaskAndLeavesTheRest) {
         const auto r = static_cast<std::size_t>(rank);
         const MaskHandle mask(count, 0.1, 5);
         const sparclResult_t result =
-            sparclAllReduceMasked(sent[r].data(), held[r].data(), count, sparclFloat32, sparclSum, mask.get(), comm, nullptr);
+            sparclAllReduceMasked(sent[r].data(), held[r].data(), count, sparclFloat32, sparclSum,
+                                  mask.get(), comm, nullptr);
         reports[r] = SPARCL_REPORT_INITIALIZER;
         return result == sparclSuccess ? sparclCommLastReport(comm, &reports[r]) : result;
       });
@@ -75,7 +77,8 @@ TEST(AllReduceMaskedApi, SumsTheMaskAndLeavesTheRest) {
       for (const sparclReport_t& report : reports) {
         EXPECT_EQ(report.nnz_out, indices.size());
         EXPECT_EQ(report.bytes_dense, count * sizeof(float));
-        EXPECT_LE(report.bytes_sent, static_cast<std::uint64_t>(ranks) * indices.size() * sizeof(float));
+        EXPECT_LE(report.bytes_sent,
+                  static_cast<std::uint64_t>(ranks) * indices.size() * sizeof(float));
         EXPECT_EQ(report.applied, 1);
       }
     }
@@ -90,7 +93,8 @@ TEST(AllReduceMaskedApi, TheMeanOfHalfPrecisionIsRoundedOnce) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const MaskHandle mask(100, 1, 0);
     auto& own = held[static_cast<std::size_t>(rank)];
-    return sparclAllReduceMasked(own.data(), own.data(), own.size(), sparclBfloat16, sparclAvg, mask.get(), comm, nullptr);
+    return sparclAllReduceMasked(own.data(), own.data(), own.size(), sparclBfloat16, sparclAvg,
+                                 mask.get(), comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclSuccess));
   EXPECT_THAT(held, Each(std::vector<std::uint16_t>(100, 0x3f81)));
@@ -103,18 +107,20 @@ TEST(AllReduceMaskedApi, SeveralAreInFlightAtOnce) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const MaskHandle mask(kCount, 0.3, 1);
     const std::vector<std::uint64_t> indices = mask.indices();
-    std::vector<std::vector<std::int64_t>> values(kCalls, std::vector<std::int64_t>(kCount, rank + 1));
+    std::vector<std::vector<std::int64_t>> values(kCalls,
+                                                  std::vector<std::int64_t>(kCount, rank + 1));
     std::array<sparclRequest_t, kCalls> requests{};
     for (std::size_t c = 0; c < kCalls; ++c) {
       values[c][indices[0]] = static_cast<std::int64_t>(c);
-      EXPECT_EQ(sparclIAllReduceMasked(values[c].data(), values[c].data(), kCount, sparclInt64, sparclSum, mask.get(), comm,
-                                       &requests[c]),
+      EXPECT_EQ(sparclIAllReduceMasked(values[c].data(), values[c].data(), kCount, sparclInt64,
+                                       sparclSum, mask.get(), comm, &requests[c]),
                 sparclSuccess);
     }
     EXPECT_EQ(sparclMaskSetStep(mask.get(), 1), sparclInvalidUsage);
     EXPECT_EQ(sparclMaskDestroy(mask.get()), sparclInvalidUsage);
     for (std::size_t c = kCalls; c-- > 0;) {
-      if (const sparclResult_t result = sparclWait(&requests[c], nullptr); result != sparclSuccess) return result;
+      if (const sparclResult_t result = sparclWait(&requests[c], nullptr); result != sparclSuccess)
+        return result;
       EXPECT_EQ(values[c][indices[0]], static_cast<std::int64_t>(4 * c));
       EXPECT_EQ(values[c][indices[1]], 1 + 2 + 3 + 4);
     }
@@ -135,7 +141,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
        },
        "count is 99, but the mask is of arrays of 100 elements"},
       {[](float*, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, mask, comm, nullptr);
+         return sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, mask, comm,
+                                      nullptr);
        },
        "sendbuff is NULL"},
       {[](float* x, sparclMask_t, sparclComm_t comm) {
@@ -143,7 +150,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
        },
        "mask is NULL"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(x, x, 100, sparclFloat32, static_cast<sparclRedOp_t>(9), mask, comm, nullptr);
+         return sparclAllReduceMasked(x, x, 100, sparclFloat32, static_cast<sparclRedOp_t>(9), mask,
+                                      comm, nullptr);
        },
        "9 is no reduction"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
@@ -151,7 +159,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
        },
        "sparclAvg of sparclBool"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(x, x, 100, static_cast<sparclDataType_t>(77), sparclSum, mask, comm, nullptr);
+         return sparclAllReduceMasked(x, x, 100, static_cast<sparclDataType_t>(77), sparclSum, mask,
+                                      comm, nullptr);
        },
        "77 is no data type"},
   };
@@ -163,7 +172,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
       const MaskHandle mask(100, 0.5, 0);
       float* own = held[static_cast<std::size_t>(rank)].data();
       if (rank == 1) return row.call(own, mask.get(), comm);
-      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclSum, mask.get(), comm, nullptr);
+      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclSum, mask.get(), comm,
+                                   nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument));
     EXPECT_THAT(std::string(sparclGetLastError(party.comm(0))), HasSubstr(row.text));
@@ -172,7 +182,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
       const MaskHandle mask(100, 1, 0);
       float* own = held[static_cast<std::size_t>(rank)].data();
-      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclMax, mask.get(), comm, nullptr);
+      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclMax, mask.get(), comm,
+                                   nullptr);
     }),
                 Each(sparclSuccess));
   }
@@ -182,10 +193,12 @@ TEST(MaskApi, RefusesWhatIsNone) {
   sparclMask_t mask = nullptr;
   const std::uint64_t descending[] = {5, 4};
   EXPECT_EQ(sparclMaskCreateIndices(&mask, descending, 2, 10), sparclInvalidArgument);
-  EXPECT_THAT(std::string(sparclGetLastError(nullptr)), HasSubstr("sparclMaskCreateIndices: indices must ascend strictly"));
+  EXPECT_THAT(std::string(sparclGetLastError(nullptr)),
+              HasSubstr("sparclMaskCreateIndices: indices must ascend strictly"));
   EXPECT_EQ(sparclMaskCreateIndices(&mask, nullptr, 2, 10), sparclInvalidArgument);
   EXPECT_EQ(sparclMaskCreateIndices(&mask, descending, SIZE_MAX, 10), sparclInvalidArgument);
-  EXPECT_THAT(std::string(sparclGetLastError(nullptr)), HasSubstr("nnz is 18446744073709551615: no array in memory"));
+  EXPECT_THAT(std::string(sparclGetLastError(nullptr)),
+              HasSubstr("nnz is 18446744073709551615: no array in memory"));
   EXPECT_EQ(sparclMaskCreateIndices(nullptr, descending, 1, 10), sparclInvalidArgument);
   EXPECT_EQ(sparclMaskCreateRandom(&mask, 10, 1.01, 0), sparclInvalidArgument);
   EXPECT_EQ(sparclMaskCreateRandom(&mask, 10, std::nan(""), 0), sparclInvalidArgument);
@@ -200,8 +213,8 @@ TEST(MaskApi, RefusesWhatIsNone) {
   EXPECT_EQ(nnz, 50u);
 }
 
-// What an element adds over the steps is in the results and the residuals. Multiples of 1/8 are summed exactly in float32; bfloat16
-// rounds them, and what it rounds off stays.
+// What an element adds over the steps is in the results and the residuals. Multiples of 1/8 are
+// summed exactly in float32; bfloat16 rounds them, and what it rounds off stays.
 template <class T>
 void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T(float)>& of,
                          const std::function<float(T)>& number) {
@@ -212,7 +225,8 @@ void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T
   std::vector<std::vector<float>> residuals(static_cast<std::size_t>(ranks));
   std::vector<std::vector<T>> sums(residuals.size());
   std::vector<sparclFeedback_t> feedbacks(residuals.size());
-  for (sparclFeedback_t& feedback : feedbacks) ASSERT_EQ(sparclFeedbackCreate(&feedback, kCount, type), sparclSuccess);
+  for (sparclFeedback_t& feedback : feedbacks)
+    ASSERT_EQ(sparclFeedbackCreate(&feedback, kCount, type), sparclSuccess);
   for (std::size_t step = 0; step < kSteps; ++step) {
     const auto gradient = [step](std::size_t r, std::size_t i) {
       return static_cast<float>((i * 31 + r * 17 + step * 5) % 901) / 8;
@@ -229,15 +243,18 @@ void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T
       options.feedback = feedbacks[r];
       sparclRequest_t request = nullptr;
       const sparclResult_t result =
-          step == 1 ? sparclIAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum, mask, &options, comm, &request)
-                    : sparclAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum, mask, &options, comm, nullptr);
+          step == 1 ? sparclIAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum,
+                                               mask, &options, comm, &request)
+                    : sparclAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum,
+                                              mask, &options, comm, nullptr);
       const sparclResult_t waited = request != nullptr ? sparclWait(&request, nullptr) : result;
       (void)sparclMaskDestroy(mask);
       return waited;
     });
     ASSERT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
     for (std::size_t i = 0; i < kCount; ++i) {
-      for (std::size_t r = 0; r < residuals.size(); ++r) given[i] += static_cast<double>(number(of(gradient(r, i))));
+      for (std::size_t r = 0; r < residuals.size(); ++r)
+        given[i] += static_cast<double>(number(of(gradient(r, i))));
       got[i] += static_cast<double>(number(sums[0][i]));
     }
     EXPECT_THAT(sums, Each(sums[0]));
@@ -246,7 +263,8 @@ void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T
   for (std::size_t r = 0; r < residuals.size(); ++r) {
     const void* residual = nullptr;
     ASSERT_EQ(sparclFeedbackGetResidual(feedbacks[r], &residual, nullptr, nullptr), sparclSuccess);
-    residuals[r].assign(static_cast<const float*>(residual), static_cast<const float*>(residual) + kCount);
+    residuals[r].assign(static_cast<const float*>(residual),
+                        static_cast<const float*>(residual) + kCount);
     sparclFeedbackStats_t stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
     ASSERT_EQ(sparclFeedbackStats(feedbacks[r], &stats), sparclSuccess);
     EXPECT_EQ(stats.calls, kSteps);
@@ -297,7 +315,8 @@ TEST(AllReduceMaskedApi, AFeedbackMustFitTheCall) {
     const char* text;
   };
   for (const WrongRow& row :
-       {WrongRow{101, sparclFloat32, sparclSum, "the feedback is of 101 elements of float32, the call of 100 of float32"},
+       {WrongRow{101, sparclFloat32, sparclSum,
+                 "the feedback is of 101 elements of float32, the call of 100 of float32"},
         WrongRow{100, sparclFloat64, sparclSum, "the feedback is of 100 elements of float64"},
         WrongRow{100, sparclFloat32, sparclMax, "op: with a feedback sparclSum or sparclAvg"}}) {
     std::vector<std::vector<float>> held(2, std::vector<float>(100, 2.0f));
@@ -308,8 +327,8 @@ TEST(AllReduceMaskedApi, AFeedbackMustFitTheCall) {
       sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
       options.feedback = rank == 1 ? feedback : nullptr;
       float* own = held[static_cast<std::size_t>(rank)].data();
-      const sparclResult_t result =
-          sparclAllReduceMaskedEx(own, own, 100, sparclFloat32, row.op, mask.get(), &options, comm, nullptr);
+      const sparclResult_t result = sparclAllReduceMaskedEx(own, own, 100, sparclFloat32, row.op,
+                                                            mask.get(), &options, comm, nullptr);
       (void)sparclFeedbackDestroy(feedback);
       return result;
     });
@@ -328,8 +347,8 @@ TEST(AllReduceMaskedApi, WithFeedbackAllOfTheInputIsRead) {
     (void)sparclFeedbackCreate(&feedback, 100, sparclFloat32);
     sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
     options.feedback = feedback;
-    const sparclResult_t result =
-        sparclAllReduceMaskedEx(nullptr, nullptr, 100, sparclFloat32, sparclSum, none.get(), &options, comm, nullptr);
+    const sparclResult_t result = sparclAllReduceMaskedEx(
+        nullptr, nullptr, 100, sparclFloat32, sparclSum, none.get(), &options, comm, nullptr);
     (void)sparclFeedbackDestroy(feedback);
     return result;
   });
@@ -347,13 +366,16 @@ TEST(AllReduceMaskedApi, InCpp) {
       EXPECT_EQ(mask.indices().size(), 16u);
       mask.set_step(2);
       EXPECT_EQ(comms[r].all_reduce_masked(held[r], std::span(held[r]), mask).nnz_out, 16u);
-      Request request = comms[r].start_all_reduce_masked(held[r], std::span(held[r]), mask, sparclMax);
+      Request request =
+          comms[r].start_all_reduce_masked(held[r], std::span(held[r]), mask, sparclMax);
       request.wait();
       Feedback feedback = Feedback::of<double>(64);
       std::vector<double> ones(64, 1), sums(64);
       EXPECT_EQ(comms[r].all_reduce_masked(ones, std::span(sums), mask, feedback).nnz_out, 16u);
       EXPECT_EQ(std::count(sums.begin(), sums.end(), 2.0), 16);
-      EXPECT_EQ(std::count(feedback.residual<double>().begin(), feedback.residual<double>().end(), 1.0), 48);
+      EXPECT_EQ(
+          std::count(feedback.residual<double>().begin(), feedback.residual<double>().end(), 1.0),
+          48);
     });
   }
   for (std::thread& thread : threads) thread.join();

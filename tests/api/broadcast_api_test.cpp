@@ -1,4 +1,5 @@
-// The sparse broadcasts as users reach them: the C interface of the shared library, ranks as threads.
+// The sparse broadcasts as users reach them: the C interface of the shared library, ranks as
+// threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +39,8 @@ Bits changed(Bits bits, double share, unsigned seed) {
   return bits;
 }
 
-// Ranks that have gone apart, each elsewhere, and a root that sends deltas again after one call without a base.
+// Ranks that have gone apart, each elsewhere, and a root that sends deltas again after one call
+// without a base.
 TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
   constexpr int kRanks = 3;
   constexpr std::size_t kCount = 70'000;
@@ -48,13 +50,14 @@ TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
     unsetenv("SPARCL_VERIFY");
     ASSERT_EQ(party.created(), sparclSuccess);
     std::vector<Bits> held;
-    for (int rank = 0; rank < kRanks; ++rank) held.push_back(random_bits(kCount, static_cast<unsigned>(rank)));
+    for (int rank = 0; rank < kRanks; ++rank)
+      held.push_back(random_bits(kCount, static_cast<unsigned>(rank)));
     const Bits first = held[1], second = changed(first, 0.001, 9);
     const auto broadcast = [&](const Bits* base) {
       return party.run([&](int rank, sparclComm_t comm) {
         return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
-                                    rank == 1 && base != nullptr ? base->data() : nullptr, kCount, sparclBfloat16, 1, comm,
-                                    nullptr);
+                                    rank == 1 && base != nullptr ? base->data() : nullptr, kCount,
+                                    sparclBfloat16, 1, comm, nullptr);
       });
     };
     EXPECT_THAT(broadcast(nullptr), Each(sparclSuccess)) << verify;
@@ -67,7 +70,8 @@ TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
 
 TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
   for (const int ranks : kRankCounts) {
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{65'537}, std::size_t{300'000}}) {
+    for (const std::size_t count :
+         {std::size_t{0}, std::size_t{1}, std::size_t{65'537}, std::size_t{300'000}}) {
       ThreadRanks party(ranks);
       ASSERT_EQ(party.created(), sparclSuccess);
       const Bits base = random_bits(count, 1), target = changed(base, 0.01, 2);
@@ -75,8 +79,9 @@ TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
       const int root = ranks / 2;
       held[static_cast<std::size_t>(root)] = target;
       const auto results = party.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == root ? base.data() : nullptr, count,
-                                    sparclBfloat16, root, comm, nullptr);
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
+                                    rank == root ? base.data() : nullptr, count, sparclBfloat16,
+                                    root, comm, nullptr);
       });
       EXPECT_THAT(results, Each(sparclSuccess));
       EXPECT_THAT(held, Each(target));
@@ -95,8 +100,9 @@ TEST(BroadcastDeltaApi, ThreadsOfARankShareItsWork) {
   held[1] = target;
   for (int round = 0; round < 2; ++round) {  // the second is a repeat
     const auto results = party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), rank == 1 ? base.data() : nullptr, count,
-                                  sparclBfloat16, 1, comm, nullptr);
+      return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
+                                  rank == 1 ? base.data() : nullptr, count, sparclBfloat16, 1, comm,
+                                  nullptr);
     });
     EXPECT_THAT(results, Each(sparclSuccess));
     EXPECT_THAT(held, Each(target));
@@ -116,7 +122,8 @@ TEST(BroadcastDeltaApi, ReportSaysWhatMoved) {
   std::vector<Bits> held(4, base);
   held[0] = target;
   party.run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), count, sparclBfloat16, 0, comm, nullptr);
+    return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), count,
+                                sparclBfloat16, 0, comm, nullptr);
   });
   for (int rank = 0; rank < 4; ++rank) {
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -159,7 +166,8 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
        }},
       {"no data type", sparclInvalidArgument,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, static_cast<sparclDataType_t>(99), 0, comm, nullptr);
+         return sparclBroadcastDelta(w, base, 1000, static_cast<sparclDataType_t>(99), 0, comm,
+                                     nullptr);
        }},
       {"no rank", sparclInvalidArgument,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
@@ -167,7 +175,8 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
        }},
       {"stream NULL", sparclUnsupported,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 0, comm, reinterpret_cast<sparclStream_t>(w));
+         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 0, comm,
+                                     reinterpret_cast<sparclStream_t>(w));
        }},
       {"counts", sparclMismatch,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
@@ -189,14 +198,17 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
       const Bits base = random_bits(1000, 1), target = changed(base, 0.1, 2);
       std::vector<Bits> held{target, base, base};
       const auto call = [&](int rank, sparclComm_t comm) {
-        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), 1000, sparclBfloat16, 0, comm,
-                                    nullptr);
+        return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), 1000,
+                                    sparclBfloat16, 0, comm, nullptr);
       };
       const auto refused = party.run([&](int rank, sparclComm_t comm) {
-        return rank == odd ? row.call(held[static_cast<std::size_t>(rank)].data(), base.data(), comm) : call(rank, comm);
+        return rank == odd
+                   ? row.call(held[static_cast<std::size_t>(rank)].data(), base.data(), comm)
+                   : call(rank, comm);
       });
       EXPECT_THAT(refused, Each(row.expected));
-      for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(sparclGetLastError(party.comm(rank)), HasSubstr(row.text));
+      for (int rank = 0; rank < 3; ++rank)
+        EXPECT_THAT(sparclGetLastError(party.comm(rank)), HasSubstr(row.text));
       EXPECT_THAT(held, testing::ElementsAre(target, base, base));
       EXPECT_THAT(party.run(call), Each(sparclSuccess));
       EXPECT_THAT(held, Each(target));
@@ -211,8 +223,10 @@ TEST(BroadcastDeltaApi, DifferentCallsAreAMismatch) {
   std::vector<std::uint64_t> indices(10);
   std::size_t nnz = 0;
   const auto results = party.run([&](int rank, sparclComm_t comm) {
-    return rank == 0 ? sparclBroadcastDelta(weights.data(), base.data(), 10, sparclBfloat16, 0, comm, nullptr)
-                     : sparclBroadcastSparse(values.data(), indices.data(), &nnz, 10, sparclFloat32, 0, comm, nullptr);
+    return rank == 0 ? sparclBroadcastDelta(weights.data(), base.data(), 10, sparclBfloat16, 0,
+                                            comm, nullptr)
+                     : sparclBroadcastSparse(values.data(), indices.data(), &nnz, 10, sparclFloat32,
+                                             0, comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclMismatch));
   EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("sparclBroadcastSparse"));
@@ -228,13 +242,17 @@ struct Model {
   Model(Bits a, std::vector<float> b) : first(std::move(a)), second(std::move(b)) {
     const std::uint64_t shape1[] = {first.size()}, shape2[] = {2, second.size() / 2};
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "layer.weight", first.data(), sparclBfloat16, 1, shape1), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "layer.bias", second.data(), sparclFloat32, 2, shape2), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "layer.weight", first.data(), sparclBfloat16, 1, shape1),
+              sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "layer.bias", second.data(), sparclFloat32, 2, shape2),
+              sparclSuccess);
   }
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
   Model(Model&& other) noexcept
-      : first(std::move(other.first)), second(std::move(other.second)), state(std::exchange(other.state, nullptr)) {}
+      : first(std::move(other.first)),
+        second(std::move(other.second)),
+        state(std::exchange(other.state, nullptr)) {}
   ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
 
   // In place: the state knows the tensor by its address.
@@ -250,15 +268,17 @@ struct Model {
 std::vector<Model> models(int ranks, std::size_t count) {
   std::vector<Model> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    all.emplace_back(random_bits(count, static_cast<unsigned>(rank)), std::vector<float>(64, static_cast<float>(rank)));
+    all.emplace_back(random_bits(count, static_cast<unsigned>(rank)),
+                     std::vector<float>(64, static_cast<float>(rank)));
   }
   return all;
 }
 
-std::vector<sparclResult_t> update(ThreadRanks& party, std::vector<Model>& all, std::uint64_t version, int root) {
+std::vector<sparclResult_t> update(ThreadRanks& party, std::vector<Model>& all,
+                                   std::uint64_t version, int root) {
   return party.run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, rank == 1 && root != 1 ? 0 : version, root, comm,
-                                 nullptr);
+    return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state,
+                                 rank == 1 && root != 1 ? 0 : version, root, comm, nullptr);
   });
 }
 
@@ -298,7 +318,8 @@ TEST(BroadcastUpdateApi, AnotherRootSendsAllAndTheFirstRootAfterIt) {
   std::vector<Model> all = models(3, 1000);
   std::uint64_t version = 0;
   for (const int root : {0, 2, 0, 1}) {
-    all[static_cast<std::size_t>(root)].set_first(random_bits(1000, 100 + static_cast<unsigned>(version)));
+    all[static_cast<std::size_t>(root)].set_first(
+        random_bits(1000, 100 + static_cast<unsigned>(version)));
     const Bits expected = all[static_cast<std::size_t>(root)].first;
     EXPECT_THAT(update(party, all, ++version, root), Each(sparclSuccess));
     expect_equal(all, version);
@@ -306,8 +327,9 @@ TEST(BroadcastUpdateApi, AnotherRootSendsAllAndTheFirstRootAfterIt) {
   }
 }
 
-// The library follows a state's hash from update to update. What a caller does to his own tensors in between must not make an error
-// of it, as long as the changed elements hold what the root believes.
+// The library follows a state's hash from update to update. What a caller does to his own tensors
+// in between must not make an error of it, as long as the changed elements hold what the root
+// believes.
 TEST(BroadcastUpdateApi, OwnWritesBetweenUpdatesAreNoErrorOfTheTrackedHash) {
   ThreadRanks party(3);
   std::vector<Model> all = models(3, 5000);
@@ -320,7 +342,8 @@ TEST(BroadcastUpdateApi, OwnWritesBetweenUpdatesAreNoErrorOfTheTrackedHash) {
   EXPECT_NE(all[1].hash(), all[0].hash()) << "the hash is of the bytes, not of the updates";
   all[1].first[4999] ^= 1;
 
-  // Another state object with the same bytes has followed nothing, or something else: as in double buffering.
+  // Another state object with the same bytes has followed nothing, or something else: as in double
+  // buffering.
   Model aside = std::move(all[2]);
   all.pop_back();
   all.push_back(std::move(models(1, 5000)[0]));
@@ -348,9 +371,10 @@ TEST(BroadcastUpdateApi, ARefusedUpdateLeavesTheBaseWhereItWas) {
   if (!touched) all[0].first[5] ^= 2;
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclWrongBase));
   for (int rank = 0; rank < 2; ++rank)
-    EXPECT_THAT(sparclGetLastError(party.comm(rank)),
-                AllOf(HasSubstr(": sparclBroadcastUpdate: "), HasSubstr("(in block 0 of 'layer.weight')"),
-                      HasSubstr("an update that sends all: the first of another root or communicator")));
+    EXPECT_THAT(
+        sparclGetLastError(party.comm(rank)),
+        AllOf(HasSubstr(": sparclBroadcastUpdate: "), HasSubstr("(in block 0 of 'layer.weight')"),
+              HasSubstr("an update that sends all: the first of another root or communicator")));
   all[1].set_first(old);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
   expect_equal(all, 2);
@@ -362,13 +386,15 @@ TEST(BroadcastUpdateApi, AStateInFlightIsInvalidUsageOnEveryRankAndTheCommStaysU
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t first = nullptr, second = nullptr;
     const sparclState_t again = all[rank == 0 ? 0 : 2].state;  // rank 1 does nothing wrong
-    EXPECT_EQ(sparclIBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, 1, 0, comm, &first), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, 1, 0, comm, &first),
+              sparclSuccess);
     EXPECT_EQ(sparclIBroadcastUpdate(again, 1, 0, comm, &second), sparclSuccess);
     EXPECT_EQ(sparclWait(&first, nullptr), sparclSuccess);
     return sparclWait(&second, nullptr);
   });
   EXPECT_THAT(results, Each(sparclInvalidUsage));
-  EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("rank 0 refused: sparclIBroadcastUpdate: a broadcast of this state"));
+  EXPECT_THAT(sparclGetLastError(party.comm(1)),
+              HasSubstr("rank 0 refused: sparclIBroadcastUpdate: a broadcast of this state"));
   EXPECT_EQ(all[1].first, all[0].first);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
 }
@@ -390,7 +416,8 @@ TEST(BroadcastUpdateApi, NamedChangesAreSentAndSurviveARefusal) {
   all[0].first[64'321] ^= 8;
   std::vector<std::uint64_t> bitmap(100'000 / 1000 / 64 + 1, 0);
   bitmap[1] = 1;  // elements 64,000 to 64,999
-  EXPECT_EQ(sparclStateMarkBlocks(all[0].state, "layer.weight", bitmap.data(), 1000), sparclSuccess);
+  EXPECT_EQ(sparclStateMarkBlocks(all[0].state, "layer.weight", bitmap.data(), 1000),
+            sparclSuccess);
   EXPECT_THAT(update(party, all, 3, 0), Each(sparclSuccess));
   expect_equal(all, 3);
 }
@@ -404,7 +431,8 @@ TEST(BroadcastUpdateApi, MarksAreAPromiseThatIsTakenAtItsWord) {
   EXPECT_EQ(sparclStateMarkIndices(all[0].state, "layer.weight", elsewhere, 1), sparclSuccess);
   EXPECT_THAT(update(party, all, 2, 0), Each(sparclSuccess));
   EXPECT_NE(all[0].first, all[1].first);
-  EXPECT_THAT(update(party, all, 3, 0), Each(sparclSuccess));  // marks hold for one update: this one compares all
+  EXPECT_THAT(update(party, all, 3, 0),
+              Each(sparclSuccess));  // marks hold for one update: this one compares all
   expect_equal(all, 3);
 }
 
@@ -415,7 +443,8 @@ TEST(BroadcastUpdateApi, StatesThatDifferInANameAreAMismatch) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclState_t state = nullptr;
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, rank == 0 ? "a" : "b", data.data(), sparclBfloat16, 1, shape), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, rank == 0 ? "a" : "b", data.data(), sparclBfloat16, 1, shape),
+              sparclSuccess);
     const sparclResult_t result = sparclBroadcastUpdate(state, 1, 0, comm, nullptr);
     EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
     return result;
@@ -428,21 +457,28 @@ TEST(BroadcastUpdateApi, StatesThatDifferInANameAreAMismatch) {
 TEST(BroadcastSparseApi, EntriesArriveAtEveryIndexUpTo64Bits) {
   for (const int ranks : kRankCounts) {
     ThreadRanks party(ranks);
-    std::vector<std::uint64_t> indices{
-        0, 1, 65'535, 65'536, 1u << 31, std::uint64_t{1} << 32, (std::uint64_t{1} << 40) + 3, UINT64_MAX - 1};
+    std::vector<std::uint64_t> indices{0,
+                                       1,
+                                       65'535,
+                                       65'536,
+                                       1u << 31,
+                                       std::uint64_t{1} << 32,
+                                       (std::uint64_t{1} << 40) + 3,
+                                       UINT64_MAX - 1};
     std::vector<float> values(indices.size());
     std::iota(values.begin(), values.end(), -3.0f);
     values[3] = -0.0f;
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       if (rank == 0) {
         std::size_t nnz = indices.size();
-        return sparclBroadcastSparse(values.data(), indices.data(), &nnz, nnz, sparclFloat32, 0, comm, nullptr);
+        return sparclBroadcastSparse(values.data(), indices.data(), &nnz, nnz, sparclFloat32, 0,
+                                     comm, nullptr);
       }
       std::vector<std::uint64_t> got_indices(20, 99);
       std::vector<float> got_values(20, 99);
       std::size_t nnz = 0;
-      const sparclResult_t result =
-          sparclBroadcastSparse(got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0, comm, nullptr);
+      const sparclResult_t result = sparclBroadcastSparse(
+          got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0, comm, nullptr);
       got_indices.resize(nnz);
       EXPECT_EQ(got_indices, indices);
       EXPECT_EQ(std::memcmp(got_values.data(), values.data(), values.size() * sizeof(float)), 0);
@@ -459,10 +495,11 @@ TEST(BroadcastSparseApi, TooSmallACapacityIsTruncatedEverywhere) {
     std::vector<double> values{1, 2, 3};
     std::size_t nnz = rank == 0 ? 3 : 0;
     if (rank != 0) std::fill(indices.begin(), indices.end(), 99);
-    const sparclResult_t result =
-        sparclBroadcastSparse(values.data(), indices.data(), &nnz, rank == 2 ? 2 : 3, sparclFloat64, 0, comm, nullptr);
+    const sparclResult_t result = sparclBroadcastSparse(
+        values.data(), indices.data(), &nnz, rank == 2 ? 2 : 3, sparclFloat64, 0, comm, nullptr);
     EXPECT_EQ(nnz, 3u);
-    EXPECT_TRUE(rank == 0 || std::all_of(indices.begin(), indices.end(), [](std::uint64_t i) { return i == 99; }));
+    EXPECT_TRUE(rank == 0 || std::all_of(indices.begin(), indices.end(),
+                                         [](std::uint64_t i) { return i == 99; }));
     return result;
   });
   EXPECT_THAT(results, Each(sparclTruncated));
@@ -470,13 +507,15 @@ TEST(BroadcastSparseApi, TooSmallACapacityIsTruncatedEverywhere) {
 }
 
 TEST(BroadcastSparseApi, IndicesThatDoNotAscendAreRefusedEverywhere) {
-  for (const std::vector<std::uint64_t>& bad : {std::vector<std::uint64_t>{1, 1}, std::vector<std::uint64_t>{2, 1}}) {
+  for (const std::vector<std::uint64_t>& bad :
+       {std::vector<std::uint64_t>{1, 1}, std::vector<std::uint64_t>{2, 1}}) {
     ThreadRanks party(2);
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       std::vector<std::uint64_t> indices = bad;
       std::vector<float> values(2);
       std::size_t nnz = rank == 0 ? 2 : 0;
-      return sparclBroadcastSparse(values.data(), indices.data(), &nnz, 2, sparclFloat32, 0, comm, nullptr);
+      return sparclBroadcastSparse(values.data(), indices.data(), &nnz, 2, sparclFloat32, 0, comm,
+                                   nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument));
     EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("ascend"));

@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::Each;
 
-// By what this rank's calls took, not by the exchange alone: once there are five, it is the median of the last five.
+// By what this rank's calls took, not by the exchange alone: once there are five, it is the median
+// of the last five.
 TEST(SecondsPredicted, IsTheMedianOfTheLastFiveCallsOfTheKind) {
   constexpr int kCalls = 12;
   constexpr std::size_t kCount = 20'000;
@@ -37,15 +38,18 @@ TEST(SecondsPredicted, IsTheMedianOfTheLastFiveCallsOfTheKind) {
       seconds.push_back(report.seconds);
     };
     for (int call = 0; call < kCalls; ++call) {
-      const sparclResult_t selected =
-          sparclAllReduceTopK(data.data(), sum.data(), kCount, 200, sparclFloat32, sparclSum, feedback, comm, nullptr);
+      const sparclResult_t selected = sparclAllReduceTopK(
+          data.data(), sum.data(), kCount, 200, sparclFloat32, sparclSum, feedback, comm, nullptr);
       EXPECT_EQ(selected, sparclSuccess);
       expect_median_of(top_k);
-      EXPECT_EQ(sparclAllReduceMasked(data.data(), sum.data(), kCount, sparclFloat32, sparclSum, mask, comm, nullptr), sparclSuccess);
+      EXPECT_EQ(sparclAllReduceMasked(data.data(), sum.data(), kCount, sparclFloat32, sparclSum,
+                                      mask, comm, nullptr),
+                sparclSuccess);
       expect_median_of(masked);
     }
     // Of another size: by the nearest one.
-    EXPECT_EQ(sparclAllReduceTopK(data.data(), sum.data(), kCount / 4, 50, sparclFloat32, sparclSum, nullptr, comm, nullptr),
+    EXPECT_EQ(sparclAllReduceTopK(data.data(), sum.data(), kCount / 4, 50, sparclFloat32, sparclSum,
+                                  nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
     EXPECT_GT(report.seconds_predicted, 0);

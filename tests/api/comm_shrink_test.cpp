@@ -1,4 +1,5 @@
-// sparclCommShrink among threads: its errors everywhere; what it makes, where the transport is ucx (api.ucx.*).
+// sparclCommShrink among threads: its errors everywhere; what it makes, where the transport is ucx
+// (api.ucx.*).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,8 @@ using ::testing::HasSubstr;
 bool is_ucx() { return std::getenv("SPARCL_TEST_UNIQUE_ID") != nullptr; }
 
 sparclResult_t broadcast(sparclComm_t comm, std::vector<float>& weights, int root) {
-  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root, comm, nullptr);
+  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root, comm,
+                              nullptr);
 }
 
 TEST(CommShrink, NullsAreRefused) {
@@ -34,7 +36,8 @@ TEST(CommShrink, ThreadsOfOneProcessDieTogether) {
   sparclComm_t survivors = nullptr;
   EXPECT_EQ(sparclCommShrink(party.comm(0), &survivors), sparclUnsupported);
   EXPECT_EQ(survivors, nullptr);
-  EXPECT_THAT(sparclGetLastError(party.comm(0)), AllOf(HasSubstr("loopback"), HasSubstr("SPARCL_TRANSPORT=ucx")));
+  EXPECT_THAT(sparclGetLastError(party.comm(0)),
+              AllOf(HasSubstr("loopback"), HasSubstr("SPARCL_TRANSPORT=ucx")));
 }
 
 // One gives up, one destroys its communicator, the others go on.
@@ -48,7 +51,8 @@ TEST(CommShrink, ThoseWhoAreThereGoOn) {
     if (rank == kLeaves) return party.destroy(rank);
     if (rank == kAborts) (void)sparclCommAbort(comm);
     sparclComm_t survivors = nullptr;
-    if (const sparclResult_t result = sparclCommShrink(comm, &survivors); result != sparclSuccess) return result;
+    if (const sparclResult_t result = sparclCommShrink(comm, &survivors); result != sparclSuccess)
+      return result;
     auto at = static_cast<std::size_t>(rank);
     (void)sparclCommCount(survivors, &sizes[at]);
     (void)sparclCommUserRank(survivors, &ranks[at]);
@@ -58,7 +62,8 @@ TEST(CommShrink, ThoseWhoAreThereGoOn) {
     EXPECT_EQ(weights[7], 42) << "rank " << rank;
     sparclComm_t again = nullptr;
     EXPECT_EQ(sparclCommShrink(comm, &again), sparclInvalidUsage) << "a second time";
-    EXPECT_EQ(broadcast(comm, weights, 0), sparclRemoteError) << "the old communicator stays poisoned";
+    EXPECT_EQ(broadcast(comm, weights, 0), sparclRemoteError)
+        << "the old communicator stays poisoned";
     (void)sparclCommDestroy(survivors);
     return result;
   };
@@ -74,7 +79,9 @@ TEST(CommShrink, WhoHasRequestsInFlightMustEndThemFirst) {
   const auto program = [&](int, sparclComm_t comm) {
     std::vector<float> weights(100, 1.0f);
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm, &request), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm,
+                                    &request),
+              sparclSuccess);
     sparclComm_t survivors = nullptr;
     EXPECT_EQ(sparclCommShrink(comm, &survivors), sparclInvalidUsage);
     return sparclWait(&request, nullptr);
@@ -92,7 +99,8 @@ TEST(CommShrink, RequestsOfTheFailedCommMayOutliveIt) {
     party.give_up(rank);
     Comm comm(given);
     std::vector<float> weights(1000, 1.0f), others(1000, 2.0f);
-    Request first = comm.start_broadcast_delta(weights, {}, 0), second = comm.start_broadcast_delta(others, {}, 0);
+    Request first = comm.start_broadcast_delta(weights, {}, 0),
+            second = comm.start_broadcast_delta(others, {}, 0);
     try {
       first.wait();
       ADD_FAILURE() << "rank 1 has left";

@@ -49,15 +49,17 @@ std::string last_error() { return sparclGetLastError(nullptr); }
 TEST(FeedbackApi, BeginsWithZerosOfTheResidualsType) {
   const struct {
     sparclDataType_t datatype, residual;
-  } rows[] = {{sparclFloat64, sparclFloat64},  {sparclFloat32, sparclFloat32},    {sparclFloat16, sparclFloat32},
-              {sparclBfloat16, sparclFloat32}, {sparclFloat8e4m3, sparclFloat32}, {sparclInt32, sparclInt32},
+  } rows[] = {{sparclFloat64, sparclFloat64},    {sparclFloat32, sparclFloat32},
+              {sparclFloat16, sparclFloat32},    {sparclBfloat16, sparclFloat32},
+              {sparclFloat8e4m3, sparclFloat32}, {sparclInt32, sparclInt32},
               {sparclInt64, sparclInt64}};
   for (const auto& row : rows) {
     Feedback feedback(33, row.datatype);
     const void* residual = nullptr;
     std::size_t count = 0;
     sparclDataType_t datatype = sparclBool;
-    ASSERT_EQ(sparclFeedbackGetResidual(feedback.get(), &residual, &count, &datatype), sparclSuccess);
+    ASSERT_EQ(sparclFeedbackGetResidual(feedback.get(), &residual, &count, &datatype),
+              sparclSuccess);
     EXPECT_EQ(count, 33U);
     EXPECT_EQ(datatype, row.residual) << row.datatype;
     const std::size_t width = row.residual == sparclFloat64 || row.residual == sparclInt64 ? 8 : 4;
@@ -72,8 +74,10 @@ TEST(FeedbackApi, RefusesWhatItCannotHold) {
   sparclFeedback_t feedback = nullptr;
   EXPECT_EQ(sparclFeedbackCreate(&feedback, 10, sparclInt16), sparclUnsupported);
   EXPECT_THAT(last_error(), AllOf(HasSubstr("sparclFeedbackCreate"), HasSubstr("int16")));
-  EXPECT_EQ(sparclFeedbackCreate(&feedback, 10, static_cast<sparclDataType_t>(99)), sparclInvalidArgument);
-  EXPECT_EQ(sparclFeedbackCreate(&feedback, std::numeric_limits<std::size_t>::max(), sparclFloat32), sparclInvalidArgument);
+  EXPECT_EQ(sparclFeedbackCreate(&feedback, 10, static_cast<sparclDataType_t>(99)),
+            sparclInvalidArgument);
+  EXPECT_EQ(sparclFeedbackCreate(&feedback, std::numeric_limits<std::size_t>::max(), sparclFloat32),
+            sparclInvalidArgument);
   EXPECT_THAT(last_error(), HasSubstr("2^44"));
   EXPECT_EQ(sparclFeedbackCreate(nullptr, 10, sparclFloat32), sparclInvalidArgument);
   EXPECT_EQ(sparclFeedbackLoad(&feedback, nullptr), sparclInvalidArgument);
@@ -90,9 +94,11 @@ TEST(FeedbackApi, RefusesWhatItCannotHold) {
 TEST(FeedbackApi, SaysHowMuchMemoryItWanted) {
   if (kAllocatorAborts) GTEST_SKIP() << "this allocator aborts where memory is short";
   sparclFeedback_t feedback = nullptr;
-  EXPECT_EQ(sparclFeedbackCreate(&feedback, std::size_t{1} << 44, sparclFloat64), sparclOutOfMemory);
+  EXPECT_EQ(sparclFeedbackCreate(&feedback, std::size_t{1} << 44, sparclFloat64),
+            sparclOutOfMemory);
   EXPECT_EQ(last_error(),
-            "sparclFeedbackCreate: no memory for a residual of 140737488355328 bytes: 17592186044416 elements of float64");
+            "sparclFeedbackCreate: no memory for a residual of 140737488355328 bytes: "
+            "17592186044416 elements of float64");
   EXPECT_EQ(feedback, nullptr);
 }
 
@@ -120,7 +126,8 @@ TEST(FeedbackApi, StatsAndResetKnowTheResidual) {
   writable<float>(feedback)[0] = 3;
   writable<float>(feedback)[10] = -4;
   EXPECT_EQ(feedback.stats().residual_l2, 5.0);
-  sparclFeedbackStats_t old = SPARCL_FEEDBACK_STATS_INITIALIZER;  // of a program that knows less of the struct
+  sparclFeedbackStats_t old =
+      SPARCL_FEEDBACK_STATS_INITIALIZER;  // of a program that knows less of the struct
   old.size = offsetof(sparclFeedbackStats_t, threshold);
   old.threshold = 77;
   EXPECT_EQ(sparclFeedbackStats(feedback.get(), &old), sparclSuccess);
@@ -176,25 +183,30 @@ TEST(FeedbackApi, RefusesFilesOfAnotherKind) {
     write_text(path, text);
     EXPECT_EQ(load(path), sparclCorrupt);  // what begins as no safetensors file does
   }
-  write_text(path, file_of(R"({"residual":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"));
+  write_text(path,
+             file_of(R"({"residual":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "abcd"));
   EXPECT_EQ(load(path), sparclInvalidArgument);
   EXPECT_THAT(last_error(), HasSubstr("no feedback"));
   const auto with = [&](const std::string& metadata, const std::string& tensor) {
-    write_text(
-        path, file_of("{\"__metadata__\":{" + metadata + "},\"" + tensor + R"(":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})",
-                      "abcd"));
+    write_text(path, file_of("{\"__metadata__\":{" + metadata + "},\"" + tensor +
+                                 R"(":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})",
+                             "abcd"));
     return load(path);
   };
   const std::string rest = R"(,"threshold_key":"0","xxh3":"00")";
   EXPECT_EQ(with(R"("sparcl_feedback":"2")", "residual"), sparclUnsupported);
   EXPECT_EQ(with(R"("sparcl_feedback":"1")", "residual"), sparclCorrupt);
-  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"quaternion")" + rest, "residual"), sparclCorrupt);
+  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"quaternion")" + rest, "residual"),
+            sparclCorrupt);
   EXPECT_THAT(last_error(), HasSubstr("'quaternion' is no data type"));
   EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"float32")" + rest, "other"), sparclCorrupt);
-  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"float32")" + rest, "residual"), sparclCorrupt);
+  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"float32")" + rest, "residual"),
+            sparclCorrupt);
   EXPECT_THAT(last_error(), HasSubstr("the residual of float32 is float32, not int32"));
   EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"int8")" + rest, "residual"), sparclCorrupt);
-  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"int32","threshold_key":"-1","xxh3":"00")", "residual"), sparclCorrupt);
+  EXPECT_EQ(with(R"("sparcl_feedback":"1","datatype":"int32","threshold_key":"-1","xxh3":"00")",
+                 "residual"),
+            sparclCorrupt);
   EXPECT_THAT(last_error(), HasSubstr("'-1' is no number"));
 }
 
@@ -213,11 +225,13 @@ TEST(FeedbackApi, AFailedSaveLeavesWhatWasThere) {
   const sparclResult_t result = sparclFeedbackSave(large.get(), path.c_str());
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_EQ(result, sparclSystemError);
-  EXPECT_THAT(last_error(), AllOf(HasSubstr("sparclFeedbackSave"), HasSubstr(path), HasSubstr("at byte 65536 failed")));
+  EXPECT_THAT(last_error(), AllOf(HasSubstr("sparclFeedbackSave"), HasSubstr(path),
+                                  HasSubstr("at byte 65536 failed")));
   EXPECT_EQ(read_text(path), before);
   EXPECT_EQ(folder.count(), 1U);
 
-  EXPECT_EQ(sparclFeedbackSave(large.get(), (folder / "missing/residual").c_str()), sparclSystemError);
+  EXPECT_EQ(sparclFeedbackSave(large.get(), (folder / "missing/residual").c_str()),
+            sparclSystemError);
   EXPECT_THAT(last_error(), HasSubstr("missing/residual"));
   EXPECT_EQ(sparclFeedbackSave(large.get(), "/dev/full"), sparclInvalidArgument);
   EXPECT_THAT(last_error(), HasSubstr("no regular file"));

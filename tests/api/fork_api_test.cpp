@@ -16,7 +16,8 @@ TEST(Fork, AChildThatDestroysItsCopyLeavesTheParentsAlone) {
   ASSERT_EQ(party.created(), sparclSuccess);
   const auto broadcast = [](int rank, sparclComm_t comm) {
     std::vector<float> weights(100'000, rank == 0 ? 3.0F : 0.0F);
-    const sparclResult_t result = sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm, nullptr);
+    const sparclResult_t result = sparclBroadcastDelta(weights.data(), nullptr, weights.size(),
+                                                       sparclFloat32, 0, comm, nullptr);
     EXPECT_EQ(weights[99'999], 3.0F) << "rank " << rank;
     return result;
   };

@@ -39,16 +39,20 @@ TEST(LastError, IsThatOfTheCallThatFailedLastWithAnyComm) {
       {"sparclFeedbackSave", [&] { return sparclFeedbackSave(sound, "/nonexistent/f"); }},
       {"sparclWait", [&] { return sparclWait(nullptr, nullptr); }},
       {"sparclTest", [&] { return sparclTest(nullptr, nullptr, nullptr); }},
-      {"sparclStateAdd", [&] { return sparclStateAdd(state, "", &value, sparclFloat32, 1, shape); }},
+      {"sparclStateAdd",
+       [&] { return sparclStateAdd(state, "", &value, sparclFloat32, 1, shape); }},
       {"sparclStateHash", [&] { return sparclStateHash(nullptr, nullptr); }},
-      {"sparclPublisherCreate", [&] { return sparclPublisherCreate(&publisher, nullptr, nullptr); }},
+      {"sparclPublisherCreate",
+       [&] { return sparclPublisherCreate(&publisher, nullptr, nullptr); }},
       {"sparclPublish", [&] { return sparclPublish(nullptr, 1); }},
-      {"sparclSubscriberCreate", [&] { return sparclSubscriberCreate(&subscriber, state, nullptr, nullptr); }},
+      {"sparclSubscriberCreate",
+       [&] { return sparclSubscriberCreate(&subscriber, state, nullptr, nullptr); }},
       {"sparclSubscriberNext", [&] { return sparclSubscriberNext(nullptr, 1, nullptr); }},
       {"sparclCommInitRank", [&] { return sparclCommInitRank(&other, 0, id, 0, nullptr); }},
       {"sparclCommInitLocal", [&] { return sparclCommInitLocal(nullptr, 1); }},
       {"sparclGetVersion", [&] { return sparclGetVersion(nullptr); }},
-      {"sparclBroadcastDelta", [&] { return sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 9, comm, nullptr); }},
+      {"sparclBroadcastDelta",
+       [&] { return sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 9, comm, nullptr); }},
       {"sparclMaskDestroy", [&] { return sparclMaskDestroy(reinterpret_cast<sparclMask_t>(8)); }},
   };
   for (const auto& [name, call] : calls) {
@@ -56,8 +60,10 @@ TEST(LastError, IsThatOfTheCallThatFailedLastWithAnyComm) {
     EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr(std::string(name) + ": "));
     EXPECT_STREQ(sparclGetLastError(comm), sparclGetLastError(nullptr)) << name;
     std::vector<float> array(1);
-    EXPECT_EQ(sparclBroadcastDelta(array.data(), nullptr, 1, sparclFloat32, 0, comm, nullptr), sparclSuccess);
-    EXPECT_THAT(sparclGetLastError(comm), HasSubstr(std::string(name) + ": ")) << "a success leaves it";
+    EXPECT_EQ(sparclBroadcastDelta(array.data(), nullptr, 1, sparclFloat32, 0, comm, nullptr),
+              sparclSuccess);
+    EXPECT_THAT(sparclGetLastError(comm), HasSubstr(std::string(name) + ": "))
+        << "a success leaves it";
   }
   EXPECT_EQ(sparclFeedbackDestroy(sound), sparclSuccess);
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
@@ -76,22 +82,29 @@ TEST(LastError, ARefusedSecondThreadIsToldWhy) {
   std::thread first([&] {
     sparclResult_t result = sparclInvalidUsage;  // while the other thread asks for the report
     while (result == sparclInvalidUsage)
-      result = sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), nullptr);
+      result = sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0),
+                                    nullptr);
     EXPECT_EQ(result, sparclSuccess);
   });
   std::thread second([&] {
     std::vector<float> other(100);
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
     while (sparclCommLastReport(party.comm(0), &report) == sparclSuccess) std::this_thread::yield();
-    EXPECT_THAT(sparclGetLastError(party.comm(0)), StartsWith("sparclCommLastReport: another thread is in a call"));
-    EXPECT_EQ(sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), nullptr), sparclInvalidUsage);
-    EXPECT_THAT(sparclGetLastError(party.comm(0)), StartsWith("sparclBroadcastDelta: another thread is in a call"));
+    EXPECT_THAT(sparclGetLastError(party.comm(0)),
+                StartsWith("sparclCommLastReport: another thread is in a call"));
+    EXPECT_EQ(
+        sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), nullptr),
+        sparclInvalidUsage);
+    EXPECT_THAT(sparclGetLastError(party.comm(0)),
+                StartsWith("sparclBroadcastDelta: another thread is in a call"));
     is_refused = true;
   });
   second.join();
   EXPECT_TRUE(is_refused);
   std::vector<float> received(100);
-  EXPECT_EQ(sparclBroadcastDelta(received.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr), sparclSuccess);
+  EXPECT_EQ(
+      sparclBroadcastDelta(received.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr),
+      sparclSuccess);
   first.join();
 }
 
@@ -101,7 +114,8 @@ TEST(LastError, AnotherThreadIsToldTheCommsUnlessItHasANewerOne) {
   EXPECT_EQ(sparclCommInitLocal(nullptr, 1), sparclInvalidArgument);
   const auto fail_in_comm = [&] {
     float value = 0;
-    EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 5, comm, nullptr), sparclInvalidArgument);
+    EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 5, comm, nullptr),
+              sparclInvalidArgument);
   };
   std::thread(fail_in_comm).join();
   EXPECT_THAT(sparclGetLastError(comm), HasSubstr("root 5"));
@@ -110,7 +124,8 @@ TEST(LastError, AnotherThreadIsToldTheCommsUnlessItHasANewerOne) {
   EXPECT_THAT(sparclGetLastError(comm), HasSubstr("sparclGetVersion"));
   std::thread([&] {
     fail_in_comm();
-    EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 1, sparclFloat32, 0, comm, nullptr), sparclInvalidArgument);
+    EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 1, sparclFloat32, 0, comm, nullptr),
+              sparclInvalidArgument);
   }).join();
   EXPECT_THAT(sparclGetLastError(comm), HasSubstr("weights is NULL"));
 }
@@ -119,12 +134,15 @@ TEST(LastError, AWatchdogThatFindsAnErrorHasATextForIt) {
   ThreadRanks party(2);
   std::vector<float> weights(100);
   std::thread first([&] {
-    EXPECT_EQ(sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), nullptr), sparclRemoteError);
+    EXPECT_EQ(sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0),
+                                   nullptr),
+              sparclRemoteError);
     sparclResult_t error = sparclSuccess;
     std::thread([&] {
       EXPECT_EQ(sparclCommGetAsyncError(party.comm(0), &error), sparclSuccess);
       EXPECT_EQ(error, sparclRemoteError);
-      EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("the communicator ended with sparclRemoteError because of rank 1"));
+      EXPECT_THAT(sparclGetLastError(nullptr),
+                  HasSubstr("the communicator ended with sparclRemoteError because of rank 1"));
     }).join();
   });
   EXPECT_EQ(sparclCommAbort(party.comm(1)), sparclSuccess);

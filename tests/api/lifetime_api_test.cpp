@@ -1,4 +1,5 @@
-// Objects may end in any order: handles are checked, and what is wrong with one is named as what it is.
+// Objects may end in any order: handles are checked, and what is wrong with one is named as what it
+// is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +42,8 @@ struct Handles {
     EXPECT_EQ(sparclPublisherCreate(&publisher, state, nullptr), sparclSuccess) << last_text();
     char address[128];
     EXPECT_EQ(sparclPublisherAddress(publisher, address, sizeof address), sparclSuccess);
-    EXPECT_EQ(sparclSubscriberCreate(&subscriber, replica, address, nullptr), sparclSuccess) << last_text();
+    EXPECT_EQ(sparclSubscriberCreate(&subscriber, replica, address, nullptr), sparclSuccess)
+        << last_text();
   }
 
   // The functions that take a handle of one kind, each with sound arguments.
@@ -56,20 +58,30 @@ struct Handles {
         {"sparclCommRefuse", [=] { return sparclCommRefuse(given, "why"); }},
         {"sparclCommShrink", [=, this] { return sparclCommShrink(given, &other); }},
         {"sparclCommUseNccl", [=] { return sparclCommUseNccl(given, nullptr); }},
-        {"sparclCommStreamSynchronize", [=] { return sparclCommStreamSynchronize(given, nullptr); }},
+        {"sparclCommStreamSynchronize",
+         [=] { return sparclCommStreamSynchronize(given, nullptr); }},
         {"sparclCommLastReport", [=, this] { return sparclCommLastReport(given, &report); }},
         {"sparclBroadcastDelta",
-         [=, this] { return sparclBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given, nullptr); }},
+         [=, this] {
+           return sparclBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given,
+                                       nullptr);
+         }},
         {"sparclIBroadcastDelta",
-         [=, this] { return sparclIBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given, &request); }},
-        {"sparclBroadcastUpdate", [=, this] { return sparclBroadcastUpdate(state, 1, 0, given, nullptr); }},
+         [=, this] {
+           return sparclIBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given,
+                                        &request);
+         }},
+        {"sparclBroadcastUpdate",
+         [=, this] { return sparclBroadcastUpdate(state, 1, 0, given, nullptr); }},
         {"sparclAllReduceMasked",
          [=, this] {
-           return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum, mask, given, nullptr);
+           return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum,
+                                        mask, given, nullptr);
          }},
         {"sparclAllReduceTopK",
          [=, this] {
-           return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32, sparclSum, nullptr, given, nullptr);
+           return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32,
+                                      sparclSum, nullptr, given, nullptr);
          }},
         {"sparclCommDestroy", [=] { return sparclCommDestroy(given); }},
     };
@@ -77,27 +89,38 @@ struct Handles {
   Calls state_calls(sparclState_t given) {
     const auto shape = std::make_shared<std::uint64_t>(1);
     return {
-        {"sparclStateAdd", [=, this] { return sparclStateAdd(given, "x", &value, sparclFloat32, 1, shape.get()); }},
-        {"sparclStateAddMaster", [=, this] { return sparclStateAddMaster(given, "x", &value, sparclBfloat16, 1, shape.get()); }},
-        {"sparclStateMarkIndices", [=] { return sparclStateMarkIndices(given, "w", shape.get(), 1); }},
-        {"sparclStateMarkBlocks", [=] { return sparclStateMarkBlocks(given, "w", shape.get(), 8); }},
+        {"sparclStateAdd",
+         [=, this] { return sparclStateAdd(given, "x", &value, sparclFloat32, 1, shape.get()); }},
+        {"sparclStateAddMaster",
+         [=, this] {
+           return sparclStateAddMaster(given, "x", &value, sparclBfloat16, 1, shape.get());
+         }},
+        {"sparclStateMarkIndices",
+         [=] { return sparclStateMarkIndices(given, "w", shape.get(), 1); }},
+        {"sparclStateMarkBlocks",
+         [=] { return sparclStateMarkBlocks(given, "w", shape.get(), 8); }},
         {"sparclStateSetTrainable", [=] { return sparclStateSetTrainable(given, "w", 1); }},
         {"sparclStateSetPriority", [=] { return sparclStateSetPriority(given, "w", 1); }},
         {"sparclStateVersion", [=, this] { return sparclStateVersion(given, &version); }},
         {"sparclStateHash", [=, this] { return sparclStateHash(given, hash); }},
-        {"sparclBroadcastUpdate", [=, this] { return sparclBroadcastUpdate(given, 1, 0, comm, nullptr); }},
-        {"sparclPublisherCreate", [=, this] { return sparclPublisherCreate(&second, given, nullptr); }},
-        {"sparclSubscriberCreate", [=, this] { return sparclSubscriberCreate(&third, given, "127.0.0.1:1", nullptr); }},
+        {"sparclBroadcastUpdate",
+         [=, this] { return sparclBroadcastUpdate(given, 1, 0, comm, nullptr); }},
+        {"sparclPublisherCreate",
+         [=, this] { return sparclPublisherCreate(&second, given, nullptr); }},
+        {"sparclSubscriberCreate",
+         [=, this] { return sparclSubscriberCreate(&third, given, "127.0.0.1:1", nullptr); }},
         {"sparclStateDestroy", [=] { return sparclStateDestroy(given); }},
     };
   }
   Calls mask_calls(sparclMask_t given) {
     return {
         {"sparclMaskSetStep", [=] { return sparclMaskSetStep(given, 1); }},
-        {"sparclMaskGetIndices", [=, this] { return sparclMaskGetIndices(given, nullptr, 0, &count); }},
+        {"sparclMaskGetIndices",
+         [=, this] { return sparclMaskGetIndices(given, nullptr, 0, &count); }},
         {"sparclAllReduceMasked",
          [=, this] {
-           return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum, given, comm, nullptr);
+           return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum,
+                                        given, comm, nullptr);
          }},
         {"sparclMaskDestroy", [=] { return sparclMaskDestroy(given); }},
     };
@@ -107,27 +130,33 @@ struct Handles {
         {"sparclFeedbackSave", [=] { return sparclFeedbackSave(given, "/nonexistent/feedback"); }},
         {"sparclFeedbackReset", [=] { return sparclFeedbackReset(given); }},
         {"sparclFeedbackStats", [=, this] { return sparclFeedbackStats(given, &stats); }},
-        {"sparclFeedbackGetResidual", [=, this] { return sparclFeedbackGetResidual(given, &data, nullptr, nullptr); }},
+        {"sparclFeedbackGetResidual",
+         [=, this] { return sparclFeedbackGetResidual(given, &data, nullptr, nullptr); }},
         {"sparclAllReduceTopK",
          [=, this] {
-           return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32, sparclSum, given, comm, nullptr);
+           return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32,
+                                      sparclSum, given, comm, nullptr);
          }},
         {"sparclAllReduceMaskedEx",
          [=, this] {
            sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
            options.feedback = given;
-           return sparclAllReduceMaskedEx(weights.data(), weights.data(), 8, sparclFloat32, sparclSum, mask, &options, comm, nullptr);
+           return sparclAllReduceMaskedEx(weights.data(), weights.data(), 8, sparclFloat32,
+                                          sparclSum, mask, &options, comm, nullptr);
          }},
         {"sparclFeedbackDestroy", [=] { return sparclFeedbackDestroy(given); }},
     };
   }
   Calls publisher_calls(sparclPublisher_t given) {
     return {
-        {"sparclPublisherAddress", [=, this] { return sparclPublisherAddress(given, text, sizeof text); }},
+        {"sparclPublisherAddress",
+         [=, this] { return sparclPublisherAddress(given, text, sizeof text); }},
         {"sparclPublish", [=] { return sparclPublish(given, 1); }},
         {"sparclPublisherWait", [=] { return sparclPublisherWait(given, 1, 0, 0); }},
-        {"sparclPublisherCount", [=, this] { return sparclPublisherCount(given, 1, &number, nullptr); }},
-        {"sparclPublisherLastReport", [=, this] { return sparclPublisherLastReport(given, &report); }},
+        {"sparclPublisherCount",
+         [=, this] { return sparclPublisherCount(given, 1, &number, nullptr); }},
+        {"sparclPublisherLastReport",
+         [=, this] { return sparclPublisherLastReport(given, &report); }},
         {"sparclPublisherDestroy", [=] { return sparclPublisherDestroy(given); }},
     };
   }
@@ -135,7 +164,8 @@ struct Handles {
     return {
         {"sparclSubscriberNext", [=, this] { return sparclSubscriberNext(given, 0, &version); }},
         {"sparclSubscriberTensor", [=, this] { return sparclSubscriberTensor(given, 0, &data); }},
-        {"sparclSubscriberVersion", [=, this] { return sparclSubscriberVersion(given, &version, nullptr); }},
+        {"sparclSubscriberVersion",
+         [=, this] { return sparclSubscriberVersion(given, &version, nullptr); }},
         {"sparclSubscriberPin", [=] { return sparclSubscriberPin(given, 0); }},
         {"sparclSubscriberDestroy", [=] { return sparclSubscriberDestroy(given); }},
     };
@@ -186,21 +216,30 @@ TEST(Lifetime, AHandleThatHasEndedIsNamedAsThat) {
   expect_each(own.comm_calls(ended.comm), sparclInvalidUsage, "comm" + says + "CommDestroy");
   expect_each(own.state_calls(ended.state), sparclInvalidUsage, "state" + says + "StateDestroy");
   expect_each(own.mask_calls(ended.mask), sparclInvalidUsage, "mask" + says + "MaskDestroy");
-  expect_each(own.feedback_calls(ended.feedback), sparclInvalidUsage, "feedback" + says + "FeedbackDestroy");
-  expect_each(own.publisher_calls(ended.publisher), sparclInvalidUsage, "publisher" + says + "PublisherDestroy");
-  expect_each(own.subscriber_calls(ended.subscriber), sparclInvalidUsage, "subscriber" + says + "SubscriberDestroy");
+  expect_each(own.feedback_calls(ended.feedback), sparclInvalidUsage,
+              "feedback" + says + "FeedbackDestroy");
+  expect_each(own.publisher_calls(ended.publisher), sparclInvalidUsage,
+              "publisher" + says + "PublisherDestroy");
+  expect_each(own.subscriber_calls(ended.subscriber), sparclInvalidUsage,
+              "subscriber" + says + "SubscriberDestroy");
   own.end();
 }
 
 TEST(Lifetime, AHandleOfAnotherKindIsNamedAsThat) {
   Handles own;
   const auto as = []<class Handle>(Handle, auto given) { return reinterpret_cast<Handle>(given); };
-  expect_each(own.comm_calls(as(sparclComm_t(), own.mask)), sparclInvalidArgument, "comm is a sparclMask_t: expected a sparclComm_t");
-  expect_each(own.state_calls(as(sparclState_t(), own.comm)), sparclInvalidArgument, "state is a sparclComm_t");
-  expect_each(own.mask_calls(as(sparclMask_t(), own.feedback)), sparclInvalidArgument, "mask is a sparclFeedback_t");
-  expect_each(own.feedback_calls(as(sparclFeedback_t(), own.state)), sparclInvalidArgument, "feedback is a sparclState_t");
-  expect_each(own.publisher_calls(as(sparclPublisher_t(), own.subscriber)), sparclInvalidArgument, "publisher is a sparclSubscriber_t");
-  expect_each(own.subscriber_calls(as(sparclSubscriber_t(), own.publisher)), sparclInvalidArgument, "subscriber is a sparclPublisher_t");
+  expect_each(own.comm_calls(as(sparclComm_t(), own.mask)), sparclInvalidArgument,
+              "comm is a sparclMask_t: expected a sparclComm_t");
+  expect_each(own.state_calls(as(sparclState_t(), own.comm)), sparclInvalidArgument,
+              "state is a sparclComm_t");
+  expect_each(own.mask_calls(as(sparclMask_t(), own.feedback)), sparclInvalidArgument,
+              "mask is a sparclFeedback_t");
+  expect_each(own.feedback_calls(as(sparclFeedback_t(), own.state)), sparclInvalidArgument,
+              "feedback is a sparclState_t");
+  expect_each(own.publisher_calls(as(sparclPublisher_t(), own.subscriber)), sparclInvalidArgument,
+              "publisher is a sparclSubscriber_t");
+  expect_each(own.subscriber_calls(as(sparclSubscriber_t(), own.publisher)), sparclInvalidArgument,
+              "subscriber is a sparclPublisher_t");
   auto request = as(sparclRequest_t(), own.comm);
   EXPECT_EQ(sparclWait(&request, nullptr), sparclInvalidArgument);
   EXPECT_THAT(last_text(), StartsWith("sparclWait: request is a sparclComm_t"));
@@ -209,11 +248,14 @@ TEST(Lifetime, AHandleOfAnotherKindIsNamedAsThat) {
 
 TEST(Lifetime, WhatIsNoHandleIsNamedAsThat) {
   Handles own;
-  const std::vector<std::uintptr_t> none{0x1234, reinterpret_cast<std::uintptr_t>(&own), UINTPTR_MAX, 0x8000'0FFF'FFF0'00A5,
-                                         reinterpret_cast<std::uintptr_t>(own.mask) + (std::uintptr_t{1} << 36)};
+  const std::vector<std::uintptr_t> none{
+      0x1234, reinterpret_cast<std::uintptr_t>(&own), UINTPTR_MAX, 0x8000'0FFF'FFF0'00A5,
+      reinterpret_cast<std::uintptr_t>(own.mask) + (std::uintptr_t{1} << 36)};
   for (const std::uintptr_t bits : none) {
-    expect_each(own.comm_calls(reinterpret_cast<sparclComm_t>(bits)), sparclInvalidArgument, "comm is 0x");
-    expect_each(own.mask_calls(reinterpret_cast<sparclMask_t>(bits)), sparclInvalidArgument, "which is no handle");
+    expect_each(own.comm_calls(reinterpret_cast<sparclComm_t>(bits)), sparclInvalidArgument,
+                "comm is 0x");
+    expect_each(own.mask_calls(reinterpret_cast<sparclMask_t>(bits)), sparclInvalidArgument,
+                "which is no handle");
     auto request = reinterpret_cast<sparclRequest_t>(bits);
     int done = 7;
     EXPECT_EQ(sparclTest(&request, &done, nullptr), sparclInvalidArgument);
@@ -243,12 +285,16 @@ TEST(Lifetime, ARequestThatOutlivesItsCommGivesTheErrorAndEnds) {
   ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
   std::vector<float> weights(1000, 3);
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, 1000, sparclFloat32, 0, comms[0], &request), sparclSuccess);
+  ASSERT_EQ(
+      sparclIBroadcastDelta(weights.data(), nullptr, 1000, sparclFloat32, 0, comms[0], &request),
+      sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
   sparclRequest_t copy = request;
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
   EXPECT_EQ(sparclWait(&request, &report), sparclRemoteError);
-  EXPECT_THAT(last_text(), AllOf(StartsWith("rank 0: "), HasSubstr("the communicator was destroyed with requests in flight")));
+  EXPECT_THAT(last_text(),
+              AllOf(StartsWith("rank 0: "),
+                    HasSubstr("the communicator was destroyed with requests in flight")));
   EXPECT_EQ(request, nullptr);
   EXPECT_EQ(report.applied, 0);
   int done = 0;
@@ -262,7 +308,8 @@ TEST(Lifetime, ARequestThatWasDoneBeforeItsCommEndedHasSucceeded) {
   ASSERT_EQ(sparclCommInitLocal(&comm, 1), sparclSuccess);
   float value = 2;
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, &request), sparclSuccess);
+  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, &request),
+            sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
   int done = 0;
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -289,9 +336,12 @@ TEST(Lifetime, WhatACallInFlightUsesCannotBeDestroyedAndCanBeOnceTheCommIs) {
   sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
   options.feedback = feedback;
   const sparclComm_t comm = comms[0];
-  ASSERT_EQ(sparclIAllReduceMaskedEx(data.data(), data.data(), 8, sparclFloat32, sparclSum, mask, &options, comm, &requests[0]),
+  ASSERT_EQ(sparclIAllReduceMaskedEx(data.data(), data.data(), 8, sparclFloat32, sparclSum, mask,
+                                     &options, comm, &requests[0]),
             sparclSuccess);
-  ASSERT_EQ(sparclIAllReduceTopK(other.data(), other.data(), 8, 2, sparclFloat32, sparclSum, largest, comm, &requests[1]), sparclSuccess);
+  ASSERT_EQ(sparclIAllReduceTopK(other.data(), other.data(), 8, 2, sparclFloat32, sparclSum,
+                                 largest, comm, &requests[1]),
+            sparclSuccess);
   ASSERT_EQ(sparclIBroadcastUpdate(state, 1, 0, comm, &requests[2]), sparclSuccess);
   EXPECT_EQ(sparclMaskDestroy(mask), sparclInvalidUsage);
   EXPECT_THAT(last_text(), HasSubstr("sparclMaskDestroy: a call with this mask is in flight"));
@@ -304,19 +354,22 @@ TEST(Lifetime, WhatACallInFlightUsesCannotBeDestroyedAndCanBeOnceTheCommIs) {
   EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclSuccess);
   EXPECT_EQ(sparclFeedbackDestroy(largest), sparclSuccess);
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
-  for (sparclRequest_t& request : requests) EXPECT_EQ(sparclWait(&request, nullptr), sparclRemoteError);
+  for (sparclRequest_t& request : requests)
+    EXPECT_EQ(sparclWait(&request, nullptr), sparclRemoteError);
   EXPECT_EQ(sparclCommDestroy(comms[1]), sparclSuccess);
 }
 
 TEST(Lifetime, AnEndedMaskIsARefusalThatAllRanksAreTold) {
   ThreadRanks party(2);
   std::vector<sparclMask_t> masks(2);
-  for (sparclMask_t& mask : masks) ASSERT_EQ(sparclMaskCreateRandom(&mask, 8, 0.5, 1), sparclSuccess);
+  for (sparclMask_t& mask : masks)
+    ASSERT_EQ(sparclMaskCreateRandom(&mask, 8, 0.5, 1), sparclSuccess);
   ASSERT_EQ(sparclMaskDestroy(masks[1]), sparclSuccess);
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     std::vector<float> data(8, 1);
-    const sparclResult_t result = sparclAllReduceMasked(data.data(), data.data(), 8, sparclFloat32, sparclSum,
-                                                        masks[static_cast<std::size_t>(rank)], comm, nullptr);
+    const sparclResult_t result =
+        sparclAllReduceMasked(data.data(), data.data(), 8, sparclFloat32, sparclSum,
+                              masks[static_cast<std::size_t>(rank)], comm, nullptr);
     EXPECT_THAT(last_text(), HasSubstr("mask has ended already, by sparclMaskDestroy"));
     return result;
   });
@@ -328,7 +381,9 @@ TEST(Lifetime, ACommThatAnotherThreadWaitsInIsNotDestroyed) {
   ThreadRanks party(2);
   std::vector<float> data(100, 1);
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(data.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), &request), sparclSuccess);
+  ASSERT_EQ(
+      sparclIBroadcastDelta(data.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), &request),
+      sparclSuccess);
   sparclRequest_t copy = request;
   std::thread waiting([&] {
     sparclResult_t result = sparclInvalidUsage;  // while the other thread asks for the report
@@ -336,12 +391,16 @@ TEST(Lifetime, ACommThatAnotherThreadWaitsInIsNotDestroyed) {
     EXPECT_EQ(result, sparclSuccess);
   });
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
-  while (sparclCommLastReport(party.comm(0), &report) == sparclSuccess) std::this_thread::yield();  // until it is in the call
+  while (sparclCommLastReport(party.comm(0), &report) == sparclSuccess)
+    std::this_thread::yield();  // until it is in the call
   EXPECT_EQ(sparclWait(&copy, nullptr), sparclInvalidUsage);
-  EXPECT_THAT(last_text(), HasSubstr("sparclWait: another thread is in a call of this communicator"));
+  EXPECT_THAT(last_text(),
+              HasSubstr("sparclWait: another thread is in a call of this communicator"));
   EXPECT_EQ(sparclCommDestroy(party.comm(0)), sparclInvalidUsage);
   std::vector<float> other(100, 0);
-  EXPECT_EQ(sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr), sparclSuccess);
+  EXPECT_EQ(
+      sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr),
+      sparclSuccess);
   waiting.join();
   EXPECT_EQ(sparclWait(&copy, nullptr), sparclInvalidUsage) << "it has ended";
 }
@@ -363,11 +422,16 @@ struct Owned {
 
   void end(int which) {
     switch (which) {
-      case 0: return comm.reset();
-      case 1: return masked.reset();
-      case 2: return selected.reset(), update.reset();
-      case 3: return mask.reset(), state.reset();
-      default: return feedback.reset(), residual.reset();
+      case 0:
+        return comm.reset();
+      case 1:
+        return masked.reset();
+      case 2:
+        return selected.reset(), update.reset();
+      case 3:
+        return mask.reset(), state.reset();
+      default:
+        return feedback.reset(), residual.reset();
     }
   }
 };
@@ -431,7 +495,8 @@ TEST(LifetimeInCpp, WhyNothingCameIsSaid) {
   Publisher publisher(state);
   Subscriber subscriber(replica, publisher.address());
   EXPECT_FALSE(subscriber.next(0.05));
-  EXPECT_THAT(subscriber.reason(), StartsWith("sparclSubscriberNext: ")) << "the text of the C call";
+  EXPECT_THAT(subscriber.reason(), StartsWith("sparclSubscriberNext: "))
+      << "the text of the C call";
   publisher.publish(1);
   EXPECT_FALSE(publisher.wait(2, 1, 0.05));
   EXPECT_THAT(publisher.reason(), AllOf(StartsWith("sparclPublisherWait: "), HasSubstr("0 of 1")));

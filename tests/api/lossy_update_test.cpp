@@ -1,4 +1,5 @@
-// Updates whose values are codes of 8 bits: all replicas hold the same bits, and what was left out is not lost.
+// Updates whose values are codes of 8 bits: all replicas hold the same bits, and what was left out
+// is not lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,16 +33,20 @@ struct LossyModel {
   LossyModel() {
     const std::uint64_t shapes[] = {body.size(), head.size(), steps.size()};
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, &shapes[0]), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclBfloat16, 1, &shapes[1]), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "steps", steps.data(), sparclInt64, 1, &shapes[2]), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, &shapes[0]),
+              sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclBfloat16, 1, &shapes[1]),
+              sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "steps", steps.data(), sparclInt64, 1, &shapes[2]),
+              sparclSuccess);
   }
   ~LossyModel() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
   LossyModel(const LossyModel&) = delete;
   LossyModel& operator=(const LossyModel&) = delete;
 
   bool operator==(const LossyModel& other) const {
-    return std::memcmp(body.data(), other.body.data(), kCount * sizeof(float)) == 0 && head == other.head && steps == other.steps;
+    return std::memcmp(body.data(), other.body.data(), kCount * sizeof(float)) == 0 &&
+           head == other.head && steps == other.steps;
   }
   Hash hash() const {
     Hash hash{};
@@ -61,7 +66,8 @@ class LossyUpdate : public testing::Test {
   std::vector<sparclResult_t> update(const sparclUpdateOptions_t* options) {
     ++version_;
     return party_.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(models_[rank].state, version_, 0, comm, nullptr, rank == 0 ? options : nullptr);
+      return sparclBroadcastUpdateEx(models_[rank].state, version_, 0, comm, nullptr,
+                                     rank == 0 ? options : nullptr);
     });
   }
   sparclReport_t report(int rank) {
@@ -72,7 +78,8 @@ class LossyUpdate : public testing::Test {
   void train(std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::normal_distribution<float> normal(0, 0.001f);
-    for (std::size_t i = 0; i < kCount; i += 1 + random() % 20) models_[0].body[i] += normal(random);
+    for (std::size_t i = 0; i < kCount; i += 1 + random() % 20)
+      models_[0].body[i] += normal(random);
     for (std::size_t i = 0; i < 3000; i += 1 + random() % 20) models_[0].head[i] += 1;
     models_[0].steps[3] += 1;
   }
@@ -85,7 +92,8 @@ class LossyUpdate : public testing::Test {
   }
   double distance() const {
     double squares = 0;
-    for (std::size_t i = 0; i < kCount; ++i) squares += std::pow(double{models_[0].body[i]} - double{models_[1].body[i]}, 2);
+    for (std::size_t i = 0; i < kCount; ++i)
+      squares += std::pow(double{models_[0].body[i]} - double{models_[1].body[i]}, 2);
     return std::sqrt(squares);
   }
 
@@ -182,21 +190,25 @@ TEST_F(LossyUpdate, SaysWhatItCannotDo) {
   const std::uint64_t shape = 4;
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(sparclStateCreate(&states[rank]), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(states[rank], "counts", counts[rank], sparclInt32, 1, &shape), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(states[rank], "counts", counts[rank], sparclInt32, 1, &shape),
+              sparclSuccess);
   }
   EXPECT_THAT(party_.run([&](int rank, sparclComm_t comm) {
     return sparclBroadcastUpdateEx(states[rank], 1, 0, comm, nullptr, &options_);
   }),
               Each(sparclInvalidArgument));
-  EXPECT_THAT(sparclGetLastError(party_.comm(3)), AllOf(HasSubstr("options.values"), HasSubstr("ask for exact values")));
+  EXPECT_THAT(sparclGetLastError(party_.comm(3)),
+              AllOf(HasSubstr("options.values"), HasSubstr("ask for exact values")));
   for (const sparclState_t state : states) EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
 }
 
-// One who was compiled against the struct that ended with `grid` has anything in the four bytes behind it.
+// One who was compiled against the struct that ended with `grid` has anything in the four bytes
+// behind it.
 TEST_F(LossyUpdate, OptionsOfAnOlderHeaderAreExact) {
   options_.size = offsetof(sparclUpdateOptions_t, seed);
-  std::memset(reinterpret_cast<char*>(&options_) + offsetof(sparclUpdateOptions_t, grid) + sizeof options_.grid, 0xee,
-              sizeof options_ - offsetof(sparclUpdateOptions_t, grid) - sizeof options_.grid);
+  std::memset(reinterpret_cast<char*>(&options_) + offsetof(sparclUpdateOptions_t, grid) +
+                  sizeof options_.grid,
+              0xee, sizeof options_ - offsetof(sparclUpdateOptions_t, grid) - sizeof options_.grid);
   train(6);
   EXPECT_THAT(update(&options_), Each(sparclSuccess));
   EXPECT_TRUE(models_[1] == models_[0]);
@@ -206,18 +218,20 @@ TEST_F(LossyUpdate, HasANonBlockingTwin) {
   train(8);
   const std::vector<sparclResult_t> results = party_.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    const sparclResult_t started =
-        sparclIBroadcastUpdateEx(models_[rank].state, 9, 0, rank == 0 ? &options_ : nullptr, comm, &request);
+    const sparclResult_t started = sparclIBroadcastUpdateEx(
+        models_[rank].state, 9, 0, rank == 0 ? &options_ : nullptr, comm, &request);
     return started == sparclSuccess ? sparclWait(&request, nullptr) : started;
   });
   EXPECT_THAT(results, Each(sparclSuccess));
   expect_replicas_equal();
   EXPECT_FALSE(models_[1] == models_[0]);
-  EXPECT_EQ(sparclIBroadcastUpdateEx(models_[0].state, 10, 0, nullptr, party_.comm(0), nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclIBroadcastUpdateEx(models_[0].state, 10, 0, nullptr, party_.comm(0), nullptr),
+            sparclInvalidArgument);
   options_.values = 9;
   EXPECT_THAT(party_.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    const sparclResult_t started = sparclIBroadcastUpdateEx(models_[rank].state, 10, 0, &options_, comm, &request);
+    const sparclResult_t started =
+        sparclIBroadcastUpdateEx(models_[rank].state, 10, 0, &options_, comm, &request);
     return started == sparclSuccess ? sparclWait(&request, nullptr) : started;
   }),
               Each(sparclInvalidArgument));

@@ -1,4 +1,5 @@
-// Float32 masters that are published as what is served: each replica holds each element rounded by itself.
+// Float32 masters that are published as what is served: each replica holds each element rounded by
+// itself.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +49,8 @@ struct MasterTrainer {
 };
 
 struct MasterWorker {
-  MasterWorker() : weights(kRows * kColumns * 2), small(kRows * kColumns), head(kColumns), half(kColumns * 2) {
+  MasterWorker()
+      : weights(kRows * kColumns * 2), small(kRows * kColumns), head(kColumns), half(kColumns * 2) {
     state.add("steps", &steps, sparclInt64, {});
     state.add("weights", weights.data(), sparclBfloat16, {kRows, kColumns});
     state.add("weights.fp8", small.data(), sparclFloat8e4m3, {kRows, kColumns});
@@ -71,7 +73,8 @@ struct Format {
     const int bias = (1 << (exponent_bits - 1)) - 1;
     const std::uint32_t sign_bit = 1U << (exponent_bits + mantissa_bits);
     const std::uint32_t infinity = ((1U << exponent_bits) - 1) << mantissa_bits;
-    if (std::isnan(value)) return has_infinity ? infinity | 1U << (mantissa_bits - 1) : sign_bit - 1;
+    if (std::isnan(value))
+      return has_infinity ? infinity | 1U << (mantissa_bits - 1) : sign_bit - 1;
     const std::uint32_t sign = std::signbit(value) ? sign_bit : 0;
     const std::uint32_t too_large = has_infinity ? infinity : sign_bit - 2;
     const double size = std::fabs(static_cast<double>(value));
@@ -84,7 +87,8 @@ struct Format {
 };
 
 template <class Bits>
-bool is_rounded(const std::vector<std::byte>& held, const std::vector<float>& masters, const Format& format) {
+bool is_rounded(const std::vector<std::byte>& held, const std::vector<float>& masters,
+                const Format& format) {
   for (std::size_t i = 0; i < masters.size(); ++i) {
     Bits bits = 0;
     std::memcpy(&bits, held.data() + i * sizeof bits, sizeof bits);
@@ -156,25 +160,34 @@ TEST(MasterWeights, BelongToPublishersAlone) {
   State published = trainer.state();
   std::uint8_t hash[16];
   EXPECT_EQ(sparclStateHash(published.get(), hash), sparclUnsupported);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("'weights'"), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("'weights'"), std::string::npos)
+      << sparclGetLastError(nullptr);
   sparclSubscriber_t subscriber = nullptr;
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, published.get(), "127.0.0.1:1", nullptr), sparclUnsupported);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, published.get(), "127.0.0.1:1", nullptr),
+            sparclUnsupported);
   sparclState_t state = nullptr;
   ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
   const std::uint64_t shape[] = {4}, wide[] = {1ULL << 62};
   const float four[4] = {};
-  EXPECT_EQ(sparclStateAddMaster(state, "a", nullptr, sparclBfloat16, 1, shape), sparclInvalidArgument);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("master of 'a' is NULL"), std::string::npos)
+  EXPECT_EQ(sparclStateAddMaster(state, "a", nullptr, sparclBfloat16, 1, shape),
+            sparclInvalidArgument);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("master of 'a' is NULL"),
+            std::string::npos)
       << sparclGetLastError(nullptr);
   EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclFloat32, 1, shape), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclInt8, 1, shape), sparclInvalidArgument);
-  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, -1, shape), sparclInvalidArgument);
-  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, nullptr), sparclInvalidArgument);
-  EXPECT_EQ(sparclStateAddMaster(state, nullptr, four, sparclBfloat16, 1, shape), sparclInvalidArgument);
-  EXPECT_EQ(sparclStateAddMaster(nullptr, "a", four, sparclBfloat16, 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, -1, shape),
+            sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, nullptr),
+            sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddMaster(state, nullptr, four, sparclBfloat16, 1, shape),
+            sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddMaster(nullptr, "a", four, sparclBfloat16, 1, shape),
+            sparclInvalidArgument);
   EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, wide), sparclInvalidArgument);
   EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, shape), sparclSuccess);
-  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, shape), sparclInvalidArgument);
+  EXPECT_EQ(sparclStateAddMaster(state, "a", four, sparclBfloat16, 1, shape),
+            sparclInvalidArgument);
   EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
 }
 

@@ -11,10 +11,13 @@ namespace {
 class Mismatch : public testing::TestWithParam<int> {};
 
 TEST_P(Mismatch, EveryArgumentOfEveryCollectiveIsAgreedOn) {
-  if (std::getenv("SPARCL_TEST_UNIQUE_ID") != nullptr) GTEST_SKIP() << "ranks are processes then: tests/mismatch";
+  if (std::getenv("SPARCL_TEST_UNIQUE_ID") != nullptr)
+    GTEST_SKIP() << "ranks are processes then: tests/mismatch";
   std::vector<std::string> wrong(static_cast<std::size_t>(GetParam()));
   ThreadParty party(GetParam());
-  party.run([&](Meeting& meeting) { wrong[static_cast<std::size_t>(meeting.rank())] = describe(run_mismatch_table(meeting)); });
+  party.run([&](Meeting& meeting) {
+    wrong[static_cast<std::size_t>(meeting.rank())] = describe(run_mismatch_table(meeting));
+  });
   for (const std::string& text : wrong) EXPECT_EQ(text, "");
 }
 

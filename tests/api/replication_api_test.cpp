@@ -1,4 +1,5 @@
-// A publisher and its replicas through the C interface, in one process: each has tensors, and threads, of its own.
+// A publisher and its replicas through the C interface, in one process: each has tensors, and
+// threads, of its own.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -24,10 +25,12 @@ using Hash = std::array<std::uint8_t, 16>;
 // Two tensors of some blocks each, and one of a few elements.
 class Model {
  public:
-  explicit Model(std::uint64_t elements = 300'000, std::uint16_t fill = 0) : weights_(elements, fill), bias_(1000), scale_(3) {
+  explicit Model(std::uint64_t elements = 300'000, std::uint16_t fill = 0)
+      : weights_(elements, fill), bias_(1000), scale_(3) {
     EXPECT_EQ(sparclStateCreate(&state_), sparclSuccess);
     const std::uint64_t shape[2] = {elements / 100, 100}, few[1] = {1000}, three[1] = {3};
-    EXPECT_EQ(sparclStateAdd(state_, "weights", weights_.data(), sparclBfloat16, 2, shape), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "weights", weights_.data(), sparclBfloat16, 2, shape),
+              sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state_, "bias", bias_.data(), sparclFloat32, 1, few), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state_, "scale", scale_.data(), sparclInt64, 1, three), sparclSuccess);
   }
@@ -67,13 +70,15 @@ class Model {
 
 class Publisher {
  public:
-  explicit Publisher(Model& model, const std::string& listen = "127.0.0.1:0", const std::string& key = "", int queue = 0) {
+  explicit Publisher(Model& model, const std::string& listen = "127.0.0.1:0",
+                     const std::string& key = "", int queue = 0) {
     sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
     options.listen = listen.c_str();
     options.model_id = "test";
     options.key_path = key.empty() ? nullptr : key.c_str();
     options.queue = queue;
-    EXPECT_EQ(sparclPublisherCreate(&handle_, model.state(), &options), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(sparclPublisherCreate(&handle_, model.state(), &options), sparclSuccess)
+        << sparclGetLastError(nullptr);
     char address[64];
     EXPECT_EQ(sparclPublisherAddress(handle_, address, sizeof address), sparclSuccess);
     address_ = address;
@@ -84,7 +89,9 @@ class Publisher {
 
   sparclPublisher_t get() const { return handle_; }
   const std::string& address() const { return address_; }
-  void publish(std::uint64_t version) { ASSERT_EQ(sparclPublish(handle_, version), sparclSuccess) << sparclGetLastError(nullptr); }
+  void publish(std::uint64_t version) {
+    ASSERT_EQ(sparclPublish(handle_, version), sparclSuccess) << sparclGetLastError(nullptr);
+  }
 
  private:
   sparclPublisher_t handle_ = nullptr;
@@ -93,15 +100,19 @@ class Publisher {
 
 class Replica {
  public:
-  explicit Replica(const std::string& address, const std::string& trust = "", std::uint16_t fill = 7, const char* model_id = "test",
+  explicit Replica(const std::string& address, const std::string& trust = "",
+                   std::uint16_t fill = 7, const char* model_id = "test",
                    std::uint64_t elements = 300'000)
       : model(elements, fill) {
     sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
     options.model_id = model_id;
     options.trust_path = trust.empty() ? nullptr : trust.c_str();
-    options.on_swap = [](std::uint64_t version, void* arg) { static_cast<Replica*>(arg)->swapped.push_back(version); };
+    options.on_swap = [](std::uint64_t version, void* arg) {
+      static_cast<Replica*>(arg)->swapped.push_back(version);
+    };
     options.arg = this;
-    EXPECT_EQ(sparclSubscriberCreate(&handle_, model.state(), address.c_str(), &options), sparclSuccess)
+    EXPECT_EQ(sparclSubscriberCreate(&handle_, model.state(), address.c_str(), &options),
+              sparclSuccess)
         << sparclGetLastError(nullptr);
   }
   ~Replica() { EXPECT_EQ(sparclSubscriberDestroy(handle_), sparclSuccess); }
@@ -109,7 +120,9 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   sparclSubscriber_t get() const { return handle_; }
-  sparclResult_t next(double seconds, std::uint64_t* version = nullptr) { return sparclSubscriberNext(handle_, seconds, version); }
+  sparclResult_t next(double seconds, std::uint64_t* version = nullptr) {
+    return sparclSubscriberNext(handle_, seconds, version);
+  }
   // Until it holds `version`.
   void follow(std::uint64_t version) {
     std::uint64_t held = 0;
@@ -134,7 +147,8 @@ TEST(Replication, ReplicasFollowEveryVersion) {
     first.follow(version);
     second.follow(version);
     EXPECT_TRUE(first.model.same_as(source) && second.model.same_as(source)) << version;
-    EXPECT_EQ(sparclPublisherWait(publisher.get(), version, 2, 20), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(sparclPublisherWait(publisher.get(), version, 2, 20), sparclSuccess)
+        << sparclGetLastError(nullptr);
     source.step(version, version % 4 == 3 ? 0.6 : 0.01);
   }
   EXPECT_EQ(first.swapped.size(), 12U);
@@ -262,7 +276,9 @@ TEST(Replication, WithTwoBuffersTheVersionBeforeStays) {
   options.double_buffer = 1;
   options.model_id = "test";
   sparclSubscriber_t subscriber = nullptr;
-  ASSERT_EQ(sparclSubscriberCreate(&subscriber, copy.state(), publisher.address().c_str(), &options), sparclSuccess)
+  ASSERT_EQ(
+      sparclSubscriberCreate(&subscriber, copy.state(), publisher.address().c_str(), &options),
+      sparclSuccess)
       << sparclGetLastError(nullptr);
   constexpr std::size_t kBytes = 300'000 * 2;
   std::vector<std::byte> before(kBytes);
@@ -273,7 +289,9 @@ TEST(Replication, WithTwoBuffersTheVersionBeforeStays) {
     source.step(version);
     publisher.publish(version);
     std::uint64_t held = 0;
-    while (held < version) ASSERT_EQ(sparclSubscriberNext(subscriber, 20, &held), sparclSuccess) << sparclGetLastError(nullptr);
+    while (held < version)
+      ASSERT_EQ(sparclSubscriberNext(subscriber, 20, &held), sparclSuccess)
+          << sparclGetLastError(nullptr);
     ASSERT_EQ(sparclSubscriberTensor(subscriber, 0, &next), sparclSuccess);
     EXPECT_NE(shown, next);
     EXPECT_EQ(std::memcmp(shown, before.data(), kBytes), 0);
@@ -281,7 +299,8 @@ TEST(Replication, WithTwoBuffersTheVersionBeforeStays) {
   }
   const void* nothing = nullptr;
   EXPECT_EQ(sparclSubscriberTensor(subscriber, 3, &nothing), sparclInvalidArgument);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("the state has 3"), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("the state has 3"), std::string::npos)
+      << sparclGetLastError(nullptr);
   EXPECT_EQ(sparclSubscriberTensor(subscriber, 0, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclSubscriberTensor(nullptr, 0, &nothing), sparclInvalidArgument);
   EXPECT_EQ(sparclSubscriberDestroy(subscriber), sparclSuccess);
@@ -303,7 +322,8 @@ TEST(Replication, ReplicasOutliveTheirPublisher) {
   }
   const Hash held = replica->model.hash();
   EXPECT_EQ(replica->next(0.3), sparclRemoteError);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find(address), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find(address), std::string::npos)
+      << sparclGetLastError(nullptr);
   EXPECT_EQ(replica->model.hash(), held);
   {
     Publisher publisher(source, address);  // the next life, from the same bytes
@@ -333,10 +353,12 @@ TEST(Replication, AnotherModelIsRefused) {
   Model source;
   Publisher publisher(source);
   publisher.publish(1);
-  Replica other_name(publisher.address(), "", 7, "other"), other_shape(publisher.address(), "", 7, "test", 200'000);
+  Replica other_name(publisher.address(), "", 7, "other"),
+      other_shape(publisher.address(), "", 7, "test", 200'000);
   for (Replica* each : {&other_name, &other_shape}) {
     const Hash before = each->model.hash();
-    EXPECT_EQ(each->next(1e6), sparclMismatch) << "waiting would not help: " << sparclGetLastError(nullptr);
+    EXPECT_EQ(each->next(1e6), sparclMismatch)
+        << "waiting would not help: " << sparclGetLastError(nullptr);
     EXPECT_EQ(each->next(1e6), sparclMismatch) << "the next try";
     EXPECT_EQ(each->model.hash(), before);
   }
@@ -350,7 +372,8 @@ TEST(Replication, OneThatSaysGoodbyeHasGivenItsAcknowledgement) {
     Replica replica(publisher.address());
     replica.follow(1);
   }
-  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 1, 20), sparclSuccess) << sparclGetLastError(nullptr);
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 1, 20), sparclSuccess)
+      << sparclGetLastError(nullptr);
   int connected = -1, holding = -1;
   EXPECT_EQ(sparclPublisherCount(publisher.get(), 1, &connected, &holding), sparclSuccess);
   EXPECT_EQ(connected, 0);
@@ -358,7 +381,8 @@ TEST(Replication, OneThatSaysGoodbyeHasGivenItsAcknowledgement) {
   EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 2, 0.05), sparclTimeout);
   source.step(1);
   publisher.publish(2);
-  EXPECT_EQ(sparclPublisherWait(publisher.get(), 2, 1, 0.05), sparclTimeout) << "that is newer than what it held";
+  EXPECT_EQ(sparclPublisherWait(publisher.get(), 2, 1, 0.05), sparclTimeout)
+      << "that is newer than what it held";
   Replica replica(publisher.address());  // of the same process: it has come back
   replica.follow(2);
   EXPECT_EQ(sparclPublisherWait(publisher.get(), 1, 1, 20), sparclSuccess);
@@ -379,18 +403,20 @@ TEST(Replication, AChildOfForkMayOnlyDestroyItsCopies) {
     char address[64];
     std::uint64_t held = 0;
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
-    const sparclResult_t results[] = {sparclPublish(publisher.get(), 2),
-                                      sparclPublisherWait(publisher.get(), 1, 1, 1),
-                                      sparclPublisherCount(publisher.get(), 1, nullptr, nullptr),
-                                      sparclPublisherAddress(publisher.get(), address, sizeof address),
-                                      sparclPublisherLastReport(publisher.get(), &report),
-                                      sparclSubscriberNext(replica.get(), 1, nullptr),
-                                      sparclSubscriberVersion(replica.get(), &held, nullptr),
-                                      sparclSubscriberPin(replica.get(), 1)};
+    const sparclResult_t results[] = {
+        sparclPublish(publisher.get(), 2),
+        sparclPublisherWait(publisher.get(), 1, 1, 1),
+        sparclPublisherCount(publisher.get(), 1, nullptr, nullptr),
+        sparclPublisherAddress(publisher.get(), address, sizeof address),
+        sparclPublisherLastReport(publisher.get(), &report),
+        sparclSubscriberNext(replica.get(), 1, nullptr),
+        sparclSubscriberVersion(replica.get(), &held, nullptr),
+        sparclSubscriberPin(replica.get(), 1)};
     for (const sparclResult_t result : results) {
       if (result != sparclInvalidUsage) ::_exit(1);
     }
-    if (sparclSubscriberDestroy(replica.get()) != sparclSuccess || sparclPublisherDestroy(publisher.get()) != sparclSuccess)
+    if (sparclSubscriberDestroy(replica.get()) != sparclSuccess ||
+        sparclPublisherDestroy(publisher.get()) != sparclSuccess)
       ::_exit(2);
     ::_exit(0);
   }
@@ -410,8 +436,10 @@ TEST(Replication, ByTheCppInterface) {
   copy.add("weights", std::span(served), {5000});
   sparcl::Publisher publisher(source, {.listen = "127.0.0.1:0"});
   std::vector<std::uint64_t> swapped;
-  sparcl::Subscriber subscriber(copy, publisher.address(),
-                                {.on_swap = [&](std::uint64_t version) { swapped.push_back(version); }, .double_buffer = true});
+  sparcl::Subscriber subscriber(
+      copy, publisher.address(),
+      {.on_swap = [&](std::uint64_t version) { swapped.push_back(version); },
+       .double_buffer = true});
   for (std::uint64_t version = 1; version <= 3; ++version) {
     trained[version] = 1.5F;
     publisher.publish(version);
@@ -459,7 +487,9 @@ TEST(Replication, BadArgumentsAreNamed) {
   Model source;
   sparclPublisher_t publisher = nullptr;
   sparclSubscriber_t subscriber = nullptr;
-  const auto says = [](const char* text) { return std::string(sparclGetLastError(nullptr)).find(text) != std::string::npos; };
+  const auto says = [](const char* text) {
+    return std::string(sparclGetLastError(nullptr)).find(text) != std::string::npos;
+  };
   EXPECT_EQ(sparclPublisherCreate(nullptr, source.state(), nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclPublisherCreate(&publisher, nullptr, nullptr), sparclInvalidArgument);
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
@@ -481,7 +511,8 @@ TEST(Replication, BadArgumentsAreNamed) {
     EXPECT_TRUE(says("model id")) << sparclGetLastError(nullptr);
     sparclSubscriberOptions_t subscribing = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
     subscribing.model_id = id;
-    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &subscribing), sparclInvalidArgument);
+    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &subscribing),
+              sparclInvalidArgument);
   }
   options.model_id = nullptr;
   options.reserved = 7;
@@ -489,28 +520,37 @@ TEST(Replication, BadArgumentsAreNamed) {
   EXPECT_TRUE(says("options.reserved = 7")) << sparclGetLastError(nullptr);
   sparclSubscriberOptions_t trusting = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   trusting.trust_path = "";
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting),
+            sparclInvalidArgument);
   EXPECT_TRUE(says("options.trust_path")) << sparclGetLastError(nullptr);
   trusting.trust_path = "/nowhere/keys";
   for (const char* id : {static_cast<const char*>(nullptr), ""}) {
     trusting.model_id = id;
-    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+    EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting),
+              sparclInvalidArgument);
     EXPECT_TRUE(says("without a model id")) << sparclGetLastError(nullptr);
   }
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), nullptr, nullptr), sparclInvalidArgument);
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "host:port", nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), nullptr, nullptr),
+            sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "host:port", nullptr),
+            sparclInvalidArgument);
 
   trusting.trust_path = nullptr;
   trusting.record_path = "/nowhere/record";
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting), sparclInvalidArgument);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting),
+            sparclInvalidArgument);
   EXPECT_TRUE(says("without trusted keys")) << sparclGetLastError(nullptr);
 
   options.reserved = 0;
   options.state_path = "/nowhere/state";  // a warning
-  options.size = offsetof(sparclPublisherOptions_t, peer_bytes);  // of a program that was compiled before there was this field
+  options.size =
+      offsetof(sparclPublisherOptions_t,
+               peer_bytes);  // of a program that was compiled before there was this field
   options.peer_bytes = 1;
-  ASSERT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclSuccess) << sparclGetLastError(nullptr);
-  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", nullptr), sparclInvalidUsage);
+  ASSERT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclSuccess)
+      << sparclGetLastError(nullptr);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", nullptr),
+            sparclInvalidUsage);
   EXPECT_EQ(sparclStateDestroy(source.state()), sparclInvalidUsage);
   char address[4];
   EXPECT_EQ(sparclPublisherAddress(publisher, address, sizeof address), sparclTruncated);

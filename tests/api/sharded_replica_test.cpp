@@ -1,4 +1,5 @@
-// Workers of a sharded model, through the public interface: each holds its slices of what a trainer publishes.
+// Workers of a sharded model, through the public interface: each holds its slices of what a trainer
+// publishes.
 
 #include <gtest/gtest.h>
 
@@ -38,11 +39,16 @@ struct ShardedTrainer {
 // Of part `part`: columns of the weights, rows of the bias.
 struct ShardedWorker {
   ShardedWorker(const std::string& address, std::uint64_t first)
-      : part(first), columns(kOut * kIn / kParts), rows(kOut / kParts), state(make_state()), subscriber(state, address) {}
+      : part(first),
+        columns(kOut * kIn / kParts),
+        rows(kOut / kParts),
+        state(make_state()),
+        subscriber(state, address) {}
   State make_state() {
     State made;
     const std::uint64_t width = kIn / kParts, height = kOut / kParts;
-    made.add_slice("weights", columns.data(), sparclBfloat16, {kOut, kIn}, {0, part * width}, {kOut, width});
+    made.add_slice("weights", columns.data(), sparclBfloat16, {kOut, kIn}, {0, part * width},
+                   {kOut, width});
     made.add_slice("bias", std::span(rows), {kOut}, {part * height}, {height});
     return made;
   }
@@ -56,7 +62,8 @@ struct ShardedWorker {
     const std::uint64_t width = kIn / kParts, height = kOut / kParts;
     for (std::uint64_t row = 0; row < kOut; ++row) {
       for (std::uint64_t i = 0; i < width; ++i) {
-        ASSERT_EQ(columns[row * width + i], trainer.served(row, part * width + i)) << row << " " << i;
+        ASSERT_EQ(columns[row * width + i], trainer.served(row, part * width + i))
+            << row << " " << i;
       }
     }
     ASSERT_EQ(std::memcmp(rows.data(), &trainer.bias[part * height], height * sizeof(float)), 0);
@@ -73,7 +80,8 @@ TEST(ShardedReplica, HoldsItsSlicesOfWhatIsPublished) {
   ShardedTrainer trainer;
   Publisher publisher(trainer.state, {.listen = "127.0.0.1:0"});
   std::vector<std::unique_ptr<ShardedWorker>> workers;
-  for (std::uint64_t part = 0; part < kParts; ++part) workers.push_back(std::make_unique<ShardedWorker>(publisher.address(), part));
+  for (std::uint64_t part = 0; part < kParts; ++part)
+    workers.push_back(std::make_unique<ShardedWorker>(publisher.address(), part));
   for (std::uint64_t version = 1; version <= 6; ++version) {
     trainer.step(version);
     publisher.publish(version);
@@ -102,7 +110,9 @@ TEST(ShardedReplica, ATensorThatIsNotTheTrainersIsNamed) {
       text = error.what();
     }
   }
-  EXPECT_NE(text.find("tensor 'bias' is float32 [96], wanted is float32 [10] at [0] of [97]"), std::string::npos) << text;
+  EXPECT_NE(text.find("tensor 'bias' is float32 [96], wanted is float32 [10] at [0] of [97]"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Sums of sparse vectors as users reach them: the C interface of the shared library, ranks as threads.
+// Sums of sparse vectors as users reach them: the C interface of the shared library, ranks as
+// threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,11 +29,12 @@ TEST(AllReduceSparseApi, EveryAlgorithmTypeSupportAndRankCount) {
       for (const Supports supports : kAllSupports) {
         const sparclDataType_t type = kSparseTypes[++seed % std::size(kSparseTypes)];
         (void)party.run([&](int rank, sparclComm_t comm) {
-          wrong[static_cast<std::size_t>(rank)] = check_sparse_sum(comm, supports, 20'000, type, seed, seed % 3 == 0);
+          wrong[static_cast<std::size_t>(rank)] =
+              check_sparse_sum(comm, supports, 20'000, type, seed, seed % 3 == 0);
           return sparclSuccess;
         });
-        ASSERT_THAT(wrong, Each("")) << algorithm << ", " << ranks << " ranks, support " << static_cast<int>(supports) << ", type "
-                                     << type;
+        ASSERT_THAT(wrong, Each("")) << algorithm << ", " << ranks << " ranks, support "
+                                     << static_cast<int>(supports) << ", type " << type;
       }
     }
   }
@@ -55,16 +57,20 @@ TEST(AllReduceSparseApi, SeveralAreInFlightAtOnce) {
       values.push_back(own.back().values(sparclFloat32));
     }
     for (std::size_t c = 0; c < kCalls; ++c) {
-      EXPECT_EQ(sparclIAllReduceSparse(values[c].data(), own[c].indices.data(), own[c].indices.size(), 200'000, sums[c].data(),
-                                       indices[c].data(), &nnz[c], 5'000, sparclFloat32, sparclSum, comm, &requests[c]),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclIAllReduceSparse(values[c].data(), own[c].indices.data(), own[c].indices.size(),
+                                 200'000, sums[c].data(), indices[c].data(), &nnz[c], 5'000,
+                                 sparclFloat32, sparclSum, comm, &requests[c]),
+          sparclSuccess);
     }
     for (std::size_t c = kCalls; c-- > 0;) {
-      if (const sparclResult_t result = sparclWait(&requests[c], nullptr); result != sparclSuccess) return result;
+      if (const sparclResult_t result = sparclWait(&requests[c], nullptr); result != sparclSuccess)
+        return result;
       const SparseVector expected = sum_of(Supports::kSparse, 200'000, 4, c);
       indices[c].resize(nnz[c]);
       EXPECT_EQ(indices[c], expected.indices);
-      for (std::size_t i = 0; i < nnz[c]; ++i) EXPECT_EQ(sums[c][i], static_cast<float>(expected.numbers[i]));
+      for (std::size_t i = 0; i < nnz[c]; ++i)
+        EXPECT_EQ(sums[c][i], static_cast<float>(expected.numbers[i]));
     }
     return sparclSuccess;
   });
@@ -80,13 +86,16 @@ TEST(AllReduceSparseApi, TruncatedSaysHowManyThereAre) {
     std::uint64_t indices[10];
     float sums[10] = {-1};
     std::size_t nnz = 0;
-    const sparclResult_t result = sparclAllReduceSparse(values, own, 2, 100, sums, indices, &nnz, rank == 1 ? 3 : 10, sparclFloat32,
-                                                        sparclSum, comm, nullptr);
+    const sparclResult_t result =
+        sparclAllReduceSparse(values, own, 2, 100, sums, indices, &nnz, rank == 1 ? 3 : 10,
+                              sparclFloat32, sparclSum, comm, nullptr);
     EXPECT_EQ(nnz, 4U);
     EXPECT_EQ(sums[0], -1);
     EXPECT_THAT(sparclGetLastError(comm),
-                AllOf(HasSubstr("sparclAllReduceSparse: the sum has 4 entries, and rank 1 ("), HasSubstr("pid "),
-                      HasSubstr(rank == 1 ? ") has room for 3 only (this one)" : ") has room for 3 only (this one for 10)")));
+                AllOf(HasSubstr("sparclAllReduceSparse: the sum has 4 entries, and rank 1 ("),
+                      HasSubstr("pid "),
+                      HasSubstr(rank == 1 ? ") has room for 3 only (this one)"
+                                          : ") has room for 3 only (this one for 10)")));
     return result;
   });
   EXPECT_THAT(results, Each(sparclTruncated));
@@ -103,43 +112,48 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
   const Row rows[] = {
       {"values or indices is NULL",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(nullptr, &index, 1, 10, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c, nullptr);
+         return sparclAllReduceSparse(nullptr, &index, 1, 10, out_value, out_index, &nnz, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }},
       {"out_nnz is NULL",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, nullptr, 2, sparclFloat32, sparclSum, c,
-                                      nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, nullptr, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }},
       {"out_values or out_indices is NULL",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, nullptr, out_index, &nnz, 2, sparclFloat32, sparclSum, c, nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 10, nullptr, out_index, &nnz, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }},
       {"overlap",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, &value, out_index, &nnz, 1, sparclFloat32, sparclSum, c, nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 10, &value, out_index, &nnz, 1,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }},
       {"99 is no data type",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2, static_cast<sparclDataType_t>(99),
-                                      sparclSum, c, nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2,
+                                      static_cast<sparclDataType_t>(99), sparclSum, c, nullptr);
        }},
       {"9 is no reduction",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2, sparclFloat32,
-                                      static_cast<sparclRedOp_t>(9), c, nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2,
+                                      sparclFloat32, static_cast<sparclRedOp_t>(9), c, nullptr);
        }},
       {"sparclAllReduceSparse: indices[0] = 3, but there are 3 elements",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 3, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c, nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, 3, out_value, out_index, &nnz, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }},
       {"out_indices overlaps values: inputs are read while outputs are written",
        [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, 10, out_value, reinterpret_cast<std::uint64_t*>(&value), &nnz, 2,
+         return sparclAllReduceSparse(&value, &index, 1, 10, out_value,
+                                      reinterpret_cast<std::uint64_t*>(&value), &nnz, 2,
                                       sparclFloat32, sparclSum, c, nullptr);
        }},
       {"indices are below 2^63", [](sparclComm_t c) {
-         return sparclAllReduceSparse(&value, &index, 1, SIZE_MAX, out_value, out_index, &nnz, 2, sparclFloat32, sparclSum, c,
-                                      nullptr);
+         return sparclAllReduceSparse(&value, &index, 1, SIZE_MAX, out_value, out_index, &nnz, 2,
+                                      sparclFloat32, sparclSum, c, nullptr);
        }}};
   ThreadRanks party(3);
   ASSERT_EQ(party.created(), sparclSuccess);
@@ -149,7 +163,8 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
       std::uint64_t own = 3, indices[2];
       float one = 1, sums[2];
       std::size_t size = 0;
-      return sparclAllReduceSparse(&one, &own, 1, 10, sums, indices, &size, 2, sparclFloat32, sparclSum, comm, nullptr);
+      return sparclAllReduceSparse(&one, &own, 1, 10, sums, indices, &size, 2, sparclFloat32,
+                                   sparclSum, comm, nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument)) << row.text;
     EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr(row.text));
@@ -192,8 +207,10 @@ TEST(AllReduceSparseApi, ARankThatCannotCallInCppTellsTheOthersWhy) {
         ADD_FAILURE() << "rank " << rank;
       } catch (const Error& error) {
         EXPECT_EQ(error.result(), sparclInvalidArgument);
-        EXPECT_THAT(error.what(), HasSubstr("all_reduce_sparse: values and indices differ in length"));
-        EXPECT_EQ(std::string(error.what()).find("rank 1 refused") != std::string::npos, rank != 1) << error.what();
+        EXPECT_THAT(error.what(),
+                    HasSubstr("all_reduce_sparse: values and indices differ in length"));
+        EXPECT_EQ(std::string(error.what()).find("rank 1 refused") != std::string::npos, rank != 1)
+            << error.what();
       }
       EXPECT_EQ(sums, std::vector<double>(4, 5));
       const std::vector<double> two{1, 1};

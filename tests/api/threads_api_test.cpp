@@ -20,7 +20,8 @@ using testing::HasSubstr;
 
 sparclResult_t broadcast(sparclComm_t comm) {
   std::vector<float> weights(100'000, 1.0F);
-  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm, nullptr);
+  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm,
+                              nullptr);
 }
 
 // Another thread may be in the communicator, or not yet.
@@ -29,7 +30,8 @@ void wait_a_moment() { std::this_thread::sleep_for(std::chrono::milliseconds(50)
 TEST(Threads, AWatchdogAsksAndEndsTheCallOfAnother) {
   ThreadRanks party(3);
   ASSERT_EQ(party.created(), sparclSuccess);
-  for (const sparclResult_t result : party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
+  for (const sparclResult_t result :
+       party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
     ASSERT_EQ(result, sparclSuccess);
   // Rank 2 does not come: the others wait for it until their watchdogs lose patience.
   const auto results = party.run([](int rank, sparclComm_t comm) {
@@ -41,7 +43,8 @@ TEST(Threads, AWatchdogAsksAndEndsTheCallOfAnother) {
         int failed = -2;
         EXPECT_EQ(sparclCommGetAsyncError(comm, &error), sparclSuccess);
         EXPECT_EQ(sparclCommGetFailedRank(comm, &failed), sparclSuccess);
-        EXPECT_TRUE(error == sparclSuccess || (error == sparclRemoteError && (rank == 1 || is_over)));
+        EXPECT_TRUE(error == sparclSuccess ||
+                    (error == sparclRemoteError && (rank == 1 || is_over)));
         if (i % 50 == 0) wait_a_moment();
       }
       EXPECT_EQ(rank == 0 ? sparclCommAbort(comm) : sparclSuccess, sparclSuccess);
@@ -75,7 +78,8 @@ TEST(Threads, ASecondCallIsRefusedAndTheFirstGoesOn) {
       wait_a_moment();
       wait_a_moment();
       EXPECT_EQ(broadcast(comm), sparclInvalidUsage);
-      EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr("another thread is in a call of this communicator"));
+      EXPECT_THAT(sparclGetLastError(nullptr),
+                  HasSubstr("another thread is in a call of this communicator"));
       EXPECT_EQ(sparclCommDestroy(comm), sparclInvalidUsage);
       int ranks = 0;
       EXPECT_EQ(sparclCommCount(comm, &ranks), sparclSuccess);
@@ -93,7 +97,8 @@ TEST(Threads, OneAfterTheOtherMayUseIt) {
   ThreadRanks party(2);
   ASSERT_EQ(party.created(), sparclSuccess);
   for (int i = 0; i < 3; ++i) {
-    for (const sparclResult_t result : party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
+    for (const sparclResult_t result :
+         party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
       EXPECT_EQ(result, sparclSuccess);
   }
 }
@@ -101,7 +106,8 @@ TEST(Threads, OneAfterTheOtherMayUseIt) {
 TEST(Threads, AChildOfForkCannotUseItsParents) {
   ThreadRanks party(2);
   ASSERT_EQ(party.created(), sparclSuccess);
-  for (const sparclResult_t result : party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
+  for (const sparclResult_t result :
+       party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
     ASSERT_EQ(result, sparclSuccess);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
@@ -110,12 +116,16 @@ TEST(Threads, AChildOfForkCannotUseItsParents) {
     const bool is_refused = broadcast(party.comm(0)) == sparclInvalidUsage &&
                             sparclCommAbort(party.comm(0)) == sparclInvalidUsage &&
                             sparclCommGetAsyncError(party.comm(0), &error) == sparclInvalidUsage;
-    ::_exit(is_refused && std::string(sparclGetLastError(nullptr)).find("fork()") != std::string::npos ? 0 : 1);
+    ::_exit(is_refused &&
+                    std::string(sparclGetLastError(nullptr)).find("fork()") != std::string::npos
+                ? 0
+                : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  for (const sparclResult_t result : party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
+  for (const sparclResult_t result :
+       party.run([](int, sparclComm_t comm) { return broadcast(comm); }))
     EXPECT_EQ(result, sparclSuccess);
 }
 

@@ -45,12 +45,14 @@ TEST(AllReduceTopKApi, EachTensorGivesItsShare) {
   std::vector<std::vector<float>> received(3, std::vector<float>(kCount));
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     std::vector<float> sent(kCount);
-    for (std::size_t i = 0; i < kCount; ++i) sent[i] = static_cast<float>((i * 7919) % kCount + 1) * (i < 1'000 ? 1'000 : 1);
+    for (std::size_t i = 0; i < kCount; ++i)
+      sent[i] = static_cast<float>((i * 7919) % kCount + 1) * (i < 1'000 ? 1'000 : 1);
     sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
     options.tensors = kLengths.data();
     options.tensor_count = kLengths.size();
-    return sparclAllReduceTopKEx(sent.data(), received[static_cast<std::size_t>(rank)].data(), kCount, kK, sparclFloat32, sparclSum,
-                                 nullptr, &options, comm, nullptr);
+    return sparclAllReduceTopKEx(sent.data(), received[static_cast<std::size_t>(rank)].data(),
+                                 kCount, kK, sparclFloat32, sparclSum, nullptr, &options, comm,
+                                 nullptr);
   });
   ASSERT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
   EXPECT_THAT(received, Each(received[0]));
@@ -60,11 +62,14 @@ TEST(AllReduceTopKApi, EachTensorGivesItsShare) {
     EXPECT_NEAR(length - std::count(first, first + length, 0.0F), share, 1) << "of " << length;
     begin += static_cast<std::size_t>(length);
   }
-  EXPECT_EQ(kCount - static_cast<std::size_t>(std::count(received[0].begin(), received[0].end(), 0.0F)), kK);
+  EXPECT_EQ(
+      kCount - static_cast<std::size_t>(std::count(received[0].begin(), received[0].end(), 0.0F)),
+      kK);
 }
 
-// What was selected, what was sent of it or besides, and what stayed, by hand: acc is 9 and 8 at the elements that a rank selects
-// (those of rank 0 are 0 and 1, of rank 1 they are 2 and 3), 1 at the other's two, and 2 at the last one, which nobody selects.
+// What was selected, what was sent of it or besides, and what stayed, by hand: acc is 9 and 8 at
+// the elements that a rank selects (those of rank 0 are 0 and 1, of rank 1 they are 2 and 3), 1 at
+// the other's two, and 2 at the last one, which nobody selects.
 TEST(AllReduceTopKApi, StatsSayWhatWasSelectedAndSent) {
   struct Row {
     sparclTopKMode_t mode;
@@ -75,7 +80,8 @@ TEST(AllReduceTopKApi, StatsSayWhatWasSelectedAndSent) {
   const Row rows[] = {
       {sparclTopKUnion, sparclResidualSent, 4, 9 + 8 + 1 + 1, 2},
       {sparclTopKSelected, sparclResidualSent, 2, 9 + 8, std::sqrt(1 + 1 + 4)},
-      {sparclTopKGlobal, sparclResidualSent, 1, 9, std::sqrt(1 + 1 + 4)},  // the nines are the 2 largest sums
+      {sparclTopKGlobal, sparclResidualSent, 1, 9,
+       std::sqrt(1 + 1 + 4)},  // the nines are the 2 largest sums
       {sparclTopKUnion, sparclResidualMean, 4, 9 + 8 + 1 + 1, 2},
       {sparclTopKSelected, sparclResidualMean, 2, 9 + 8, 2},
   };
@@ -84,14 +90,16 @@ TEST(AllReduceTopKApi, StatsSayWhatWasSelectedAndSent) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.mode);
     const auto results = party.run([&](int rank, sparclComm_t comm) {
-      const std::vector<float> sent = rank == 0 ? std::vector<float>{9, 8, 1, 1, 2} : std::vector<float>{1, 1, 9, 8, 2};
+      const std::vector<float> sent =
+          rank == 0 ? std::vector<float>{9, 8, 1, 1, 2} : std::vector<float>{1, 1, 9, 8, 2};
       std::vector<float> sums(sent.size());
       Feedback feedback = Feedback::of<float>(sent.size());
       sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
       options.mode = row.mode;
       options.residual = row.residual;
-      const sparclResult_t result = sparclAllReduceTopKEx(sent.data(), sums.data(), sent.size(), 2, sparclFloat32, sparclSum,
-                                                          feedback.get(), &options, comm, nullptr);
+      const sparclResult_t result =
+          sparclAllReduceTopKEx(sent.data(), sums.data(), sent.size(), 2, sparclFloat32, sparclSum,
+                                feedback.get(), &options, comm, nullptr);
       const sparclFeedbackStats_t stats = feedback.stats();
       EXPECT_EQ(stats.selected, 2U);
       EXPECT_EQ(stats.threshold, 8);
@@ -113,16 +121,26 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
   };
   const Row rows[] = {
       {sparclInvalidArgument, "sendbuff is NULL",
-       [](sparclComm_t c) { return sparclAllReduceTopK(nullptr, received, 4, 2, sparclFloat32, sparclSum, nullptr, c, nullptr); }},
+       [](sparclComm_t c) {
+         return sparclAllReduceTopK(nullptr, received, 4, 2, sparclFloat32, sparclSum, nullptr, c,
+                                    nullptr);
+       }},
       {sparclInvalidArgument, "op: sparclSum or sparclAvg",
-       [](sparclComm_t c) { return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclMax, nullptr, c, nullptr); }},
+       [](sparclComm_t c) {
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclMax, nullptr, c,
+                                    nullptr);
+       }},
       {sparclUnsupported, "top-k of int8",
-       [](sparclComm_t c) { return sparclAllReduceTopK(sent, received, 4, 2, sparclInt8, sparclSum, nullptr, c, nullptr); }},
+       [](sparclComm_t c) {
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclInt8, sparclSum, nullptr, c,
+                                    nullptr);
+       }},
       {sparclInvalidArgument, "options.mode = 7",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.mode = 7;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.tensors: 2 lengths that are not 4 in sum",
        [](sparclComm_t c) {
@@ -130,35 +148,42 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.tensors = kLengths;
          options.tensor_count = 2;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.tensor_count = 2, but options.tensors is NULL",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.tensor_count = 2;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.reserved = 3: must be 0",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.reserved = 3;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.reserved2 = -1: must be 0",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.reserved2 = -1;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.algorithm = 'fast'",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.algorithm = "fast";
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr, &options, c, nullptr);
+         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                      &options, c, nullptr);
        }},
-      {sparclInvalidArgument, "the feedback is of 5 elements of float32, the call of 4 of float32", [](sparclComm_t c) {
+      {sparclInvalidArgument, "the feedback is of 5 elements of float32, the call of 4 of float32",
+       [](sparclComm_t c) {
          Feedback feedback(5, sparclFloat32);
-         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, feedback.get(), c, nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, feedback.get(),
+                                    c, nullptr);
        }}};
   ThreadRanks party(3);
   ASSERT_EQ(party.created(), sparclSuccess);
@@ -182,9 +207,9 @@ TEST(AllReduceTopKApi, AFeedbackInFlightIsNotFree) {
     sparclFeedback_t feedback = nullptr;
     EXPECT_EQ(sparclFeedbackCreate(&feedback, values.size(), sparclFloat32), sparclSuccess);
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(
-        sparclIAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32, sparclSum, feedback, comm, &request),
-        sparclSuccess);
+    EXPECT_EQ(sparclIAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32,
+                                   sparclSum, feedback, comm, &request),
+              sparclSuccess);
     EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclInvalidUsage);
     EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
     EXPECT_EQ(std::count(values.begin(), values.end(), 2.0f), 10);
@@ -201,18 +226,19 @@ TEST(AllReduceTopKApi, ASecondCallWithAFeedbackInFlightIsRefusedByAll) {
     Feedback own(values.size(), sparclFloat32), other(values.size(), sparclFloat32);
     sparclRequest_t requests[2] = {};
     const sparclFeedback_t again = rank == 0 ? own.get() : other.get();
-    EXPECT_EQ(sparclIAllReduceTopK(values.data(), first.data(), values.size(), 10, sparclFloat32, sparclSum, own.get(), comm,
-                                   &requests[0]),
+    EXPECT_EQ(sparclIAllReduceTopK(values.data(), first.data(), values.size(), 10, sparclFloat32,
+                                   sparclSum, own.get(), comm, &requests[0]),
               sparclSuccess);
-    EXPECT_EQ(
-        sparclIAllReduceTopK(values.data(), second.data(), values.size(), 10, sparclFloat32, sparclSum, again, comm, &requests[1]),
-        sparclSuccess);
+    EXPECT_EQ(sparclIAllReduceTopK(values.data(), second.data(), values.size(), 10, sparclFloat32,
+                                   sparclSum, again, comm, &requests[1]),
+              sparclSuccess);
     EXPECT_EQ(sparclWait(&requests[1], nullptr), sparclInvalidUsage);
     EXPECT_THAT(sparclGetLastError(comm), HasSubstr("a call with this feedback is in flight"));
     EXPECT_EQ(second, std::vector<float>(1'000, 7.0f));
     EXPECT_EQ(sparclWait(&requests[0], nullptr), sparclSuccess);
     EXPECT_EQ(std::count(first.begin(), first.end(), 2.0f), 10);
-    return sparclAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32, sparclSum, own.get(), comm, nullptr);
+    return sparclAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32,
+                               sparclSum, own.get(), comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclSuccess));
 }

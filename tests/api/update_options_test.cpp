@@ -28,8 +28,10 @@ struct SelectedModel {
     const std::uint64_t body_shape[] = {kModelCount};
     const std::uint64_t head_shape[] = {10, 100};
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, body_shape), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclFloat32, 2, head_shape), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "body", body.data(), sparclFloat32, 1, body_shape),
+              sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "head", head.data(), sparclFloat32, 2, head_shape),
+              sparclSuccess);
     EXPECT_EQ(sparclStateSetPriority(state, "head", head_priority), sparclSuccess);
   }
   ~SelectedModel() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess); }
@@ -44,7 +46,8 @@ class UpdateOptions : public testing::Test {
 
   std::vector<sparclResult_t> update(std::uint64_t version, const sparclUpdateOptions_t* options) {
     return party_.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(models_[rank].state, version, 0, comm, nullptr, rank == 0 ? options : nullptr);
+      return sparclBroadcastUpdateEx(models_[rank].state, version, 0, comm, nullptr,
+                                     rank == 0 ? options : nullptr);
     });
   }
   sparclReport_t report() {
@@ -102,7 +105,8 @@ TEST_F(UpdateOptions, GridSendsWhatShowsInBfloat16) {
 }
 
 TEST_F(UpdateOptions, BytesBoundWhatAReplicaReceives) {
-  for (std::size_t i = 0; i < kModelCount; i += 2) models_[0].body[i] += 1e-3f * static_cast<float>(i % 977);
+  for (std::size_t i = 0; i < kModelCount; i += 2)
+    models_[0].body[i] += 1e-3f * static_cast<float>(i % 977);
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   options.select = sparclSelectBytes;
   options.bytes = 10'000;
@@ -176,9 +180,11 @@ TEST_F(UpdateOptions, AnOptionOfANewerHeaderIsRefusedAndNotIgnored) {
   EXPECT_THAT(update(2, &newer.known), Each(sparclSuccess)) << "it sets none of them";
   newer.later[3] = 1;
   EXPECT_THAT(update(3, &newer.known), Each(sparclInvalidArgument));
-  EXPECT_THAT(sparclGetLastError(party_.comm(1)), HasSubstr("options: the program was compiled against a newer sparcl.h"));
+  EXPECT_THAT(sparclGetLastError(party_.comm(1)),
+              HasSubstr("options: the program was compiled against a newer sparcl.h"));
   newer.known.size = sizeof newer - sizeof newer.later[3];
-  EXPECT_THAT(update(3, &newer.known), Each(sparclSuccess)) << "what is behind the struct is no part of it";
+  EXPECT_THAT(update(3, &newer.known), Each(sparclSuccess))
+      << "what is behind the struct is no part of it";
 }
 
 TEST_F(UpdateOptions, SizesThatNoHeaderHasAreRefused) {
@@ -187,9 +193,11 @@ TEST_F(UpdateOptions, SizesThatNoHeaderHasAreRefused) {
   for (std::size_t size = sizeof(size_t); size <= sizeof options; ++size) {
     options.size = size;
     const bool is_whole = size % sizeof(std::uint64_t) == 0;
-    EXPECT_THAT(update(++version, &options), Each(is_whole ? sparclSuccess : sparclInvalidArgument)) << size;
+    EXPECT_THAT(update(++version, &options), Each(is_whole ? sparclSuccess : sparclInvalidArgument))
+        << size;
     if (is_whole) continue;
-    EXPECT_THAT(sparclGetLastError(party_.comm(2)), HasSubstr("no version of this struct ends there"));
+    EXPECT_THAT(sparclGetLastError(party_.comm(2)),
+                HasSubstr("no version of this struct ends there"));
   }
 }
 
@@ -199,7 +207,8 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   first.head[0] = 9;
   const auto run = [&](SelectedModel& replica, std::uint64_t version) {
     return party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, version, 0, comm, nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, version, 0, comm,
+                                   nullptr);
     });
   };
   EXPECT_THAT(run(second, 1), Each(sparclSuccess));
@@ -215,7 +224,8 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
     root.head[3] += 1;
     root.body[3] += 1;
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, version, 0, comm, nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, version, 0, comm,
+                                   nullptr);
     }),
                 Each(sparclSuccess));
     EXPECT_EQ(replica.head, root.head);

@@ -35,7 +35,8 @@ class StandardError {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   bool comes_to_say(const std::string& what) const {
-    for (int i = 0; i < 6000 && text().find(what) == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && text().find(what) == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return text().find(what) != std::string::npos;
   }
 
@@ -55,10 +56,14 @@ TEST_F(WaitWarnings, OfACallNameTheRankThatIsWaitedFor) {
   const StandardError shown;
   std::vector<float> mine(10), others(10);
   std::thread waiting([&] {
-    EXPECT_EQ(sparclBroadcastDelta(mine.data(), nullptr, 10, sparclFloat32, 0, party.comm(0), nullptr), sparclSuccess);
+    EXPECT_EQ(
+        sparclBroadcastDelta(mine.data(), nullptr, 10, sparclFloat32, 0, party.comm(0), nullptr),
+        sparclSuccess);
   });
   EXPECT_TRUE(shown.comes_to_say("s for rank 1 (")) << shown.text();
-  EXPECT_EQ(sparclBroadcastDelta(others.data(), nullptr, 10, sparclFloat32, 0, party.comm(1), nullptr), sparclSuccess);
+  EXPECT_EQ(
+      sparclBroadcastDelta(others.data(), nullptr, 10, sparclFloat32, 0, party.comm(1), nullptr),
+      sparclSuccess);
   waiting.join();
   EXPECT_NE(shown.text().find("rank 0 has waited "), std::string::npos) << shown.text();
 }
@@ -69,7 +74,8 @@ TEST_F(WaitWarnings, OfAMeetingNameTheRanksThatAreMissing) {
   const StandardError shown;
   const auto meet = [&](int rank) {
     sparclComm_t comm = nullptr;
-    EXPECT_EQ(sparclCommInitRank(&comm, 2, id, rank, nullptr), sparclSuccess) << sparclGetLastError(nullptr);
+    EXPECT_EQ(sparclCommInitRank(&comm, 2, id, rank, nullptr), sparclSuccess)
+        << sparclGetLastError(nullptr);
     EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
   };
   std::thread waiting(meet, 1);

@@ -1,4 +1,5 @@
-// Ranks that call otherwise than the others: the whole table, ranks of mpirun, over whichever transport they were given.
+// Ranks that call otherwise than the others: the whole table, ranks of mpirun, over whichever
+// transport they were given.
 #include <gtest/gtest.h>
 
 #include "tests/mismatch/mismatch_run.hpp"

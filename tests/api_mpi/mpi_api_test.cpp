@@ -1,4 +1,5 @@
-// The C and C++ interfaces over MPI, as a user's program: every rank of mpirun runs these tests together.
+// The C and C++ interfaces over MPI, as a user's program: every rank of mpirun runs these tests
+// together.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -49,9 +50,11 @@ TEST(MpiApi, DeltaReachesEveryRankFromEveryRoot) {
   std::uint64_t version = 1;
   std::vector<float> held = state_of(1, 500'000);
   for (int root = 0; root < comm.size(); ++root, ++version) {
-    const std::vector<float> base = state_of(version, held.size()), target = state_of(version + 1, held.size());
+    const std::vector<float> base = state_of(version, held.size()),
+                             target = state_of(version + 1, held.size());
     if (comm.rank() == root) held = target;
-    const Report report = comm.broadcast_delta(std::span<float>(held), std::span<const float>(base), root);
+    const Report report =
+        comm.broadcast_delta(std::span<float>(held), std::span<const float>(base), root);
     EXPECT_EQ(held, target);
     EXPECT_EQ(report.applied, 1);
   }
@@ -64,15 +67,19 @@ TEST(MpiApi, MaskedAllReduceSumsTheMaskAndLeavesTheRest) {
     for (std::uint64_t step = 0; step < 3; ++step) {
       mask.set_step(step);
       std::vector<float> values(count);
-      for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>((i + static_cast<std::size_t>(world_rank())) % 100);
+      for (std::size_t i = 0; i < count; ++i)
+        values[i] = static_cast<float>((i + static_cast<std::size_t>(world_rank())) % 100);
       std::vector<float> expected = values;
       for (const std::uint64_t i : mask.indices()) {
         expected[i] = 0;
         for (int rank = 0; rank < world_size(); ++rank)
-          expected[i] += static_cast<float>((i + static_cast<std::size_t>(rank)) % 100);  // whole: exact in any order
+          expected[i] += static_cast<float>((i + static_cast<std::size_t>(rank)) %
+                                            100);  // whole: exact in any order
       }
-      EXPECT_EQ(comm.all_reduce_masked(values, std::span(values), mask).nnz_out, mask.indices().size());
-      EXPECT_TRUE(values == expected) << "rank " << world_rank() << ", count " << count << ", step " << step;
+      EXPECT_EQ(comm.all_reduce_masked(values, std::span(values), mask).nnz_out,
+                mask.indices().size());
+      EXPECT_TRUE(values == expected)
+          << "rank " << world_rank() << ", count " << count << ", step " << step;
     }
   }
 }
@@ -89,7 +96,9 @@ TEST(MpiApi, SparseVectorsAreSummedByEveryAlgorithm) {
             << algorithm << ", support " << static_cast<int>(supports) << ", type " << type;
       }
     }
-    EXPECT_EQ(check_sparse_sum(comm.get(), Supports::kSparse, 1'000'000, sparclFloat32, 1, false), "") << algorithm;
+    EXPECT_EQ(check_sparse_sum(comm.get(), Supports::kSparse, 1'000'000, sparclFloat32, 1, false),
+              "")
+        << algorithm;
   }
   unsetenv("SPARCL_ALGO_ALLREDUCE_SPARSE");
 }
@@ -151,9 +160,12 @@ TEST(MpiApi, AMismatchIsAnErrorOnEveryRankAndTheCommGoesOn) {
   if (comm.size() == 1) return;
   std::vector<float> held = state_of(1, 100);
   const std::size_t count = comm.rank() == 1 ? 99 : 100;
-  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr), sparclMismatch);
+  EXPECT_EQ(
+      sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr),
+      sparclMismatch);
   EXPECT_NE(std::string(sparclGetLastError(comm.get())).find("rank 1"), std::string::npos);
-  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr), sparclSuccess);
+  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr),
+            sparclSuccess);
 }
 
 TEST(MpiApi, SeveralRequestsInFlight) {
@@ -163,11 +175,14 @@ TEST(MpiApi, SeveralRequestsInFlight) {
   for (std::size_t i = 0; i < held.size(); ++i) {
     const int root = static_cast<int>(i) % comm.size();
     if (comm.rank() == root) std::fill(held[i].begin(), held[i].end(), static_cast<float>(i + 1));
-    ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root, comm.get(), &requests[i]),
+    ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root,
+                                    comm.get(), &requests[i]),
               sparclSuccess);
   }
-  for (std::size_t i = held.size(); i-- > 0;) EXPECT_EQ(sparclWait(&requests[i], nullptr), sparclSuccess);  // in any order
-  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(held[i], std::vector<float>(100'000, static_cast<float>(i + 1)));
+  for (std::size_t i = held.size(); i-- > 0;)
+    EXPECT_EQ(sparclWait(&requests[i], nullptr), sparclSuccess);  // in any order
+  for (std::size_t i = 0; i < held.size(); ++i)
+    EXPECT_EQ(held[i], std::vector<float>(100'000, static_cast<float>(i + 1)));
 }
 
 TEST(MpiApi, CommsOfSplitCommunicatorsDoNotMix) {
@@ -198,7 +213,8 @@ TEST(MpiApi, CommsLeaveNothing) {
 
 std::size_t entries_of(const char* folder) {
   std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.path().empty() ? 0 : 1;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    count += entry.path().empty() ? 0 : 1;
   return count;
 }
 
@@ -217,7 +233,8 @@ TEST(MpiApi, CommunicatorsThatAreAliveShareThreadsDescriptorsAndMemory) {
     comms.back().broadcast_delta(std::span<float>(held), std::span<const float>(), 0);
   };
   make_one();
-  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task"), bytes = resident_bytes();
+  const std::size_t descriptors = entries_of("/proc/self/fd"),
+                    threads = entries_of("/proc/self/task"), bytes = resident_bytes();
   for (std::size_t i = 0; i < kComms; ++i) make_one();
   EXPECT_LE(entries_of("/proc/self/fd"), descriptors + 4) << "MPI may have opened some";
   EXPECT_EQ(entries_of("/proc/self/task"), threads);
@@ -232,12 +249,14 @@ TEST(MpiApi, BadArgumentsOfInitAreRefused) {
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   config.verify = 9;
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclInvalidArgument);
-  EXPECT_EQ(std::string(sparclGetLastError(nullptr)), "rank 0: sparclCommInitMpi: config.verify = 9 is no sparclVerify value");
+  EXPECT_EQ(std::string(sparclGetLastError(nullptr)),
+            "rank 0: sparclCommInitMpi: config.verify = 9 is no sparclVerify value");
   config.verify = sparclVerifyFull;
   config.transport = "pigeons";
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclInvalidArgument);
   EXPECT_TRUE(std::string(sparclGetLastError(nullptr))
-                  .starts_with("rank " + std::to_string(world_rank()) + ": sparclCommInitMpi: config.transport = \"pigeons\""))
+                  .starts_with("rank " + std::to_string(world_rank()) +
+                               ": sparclCommInitMpi: config.transport = \"pigeons\""))
       << sparclGetLastError(nullptr);
   config.transport = nullptr;
   config.verify = sparclVerifyFull;
@@ -268,7 +287,8 @@ TEST(MpiApi, AnErrorOfMpiIsOursAndTheCallersHandlerStays) {
     const bool duplicates = transport == nullptr || std::string(transport) != "ucx";
     if (duplicates) {
       EXPECT_EQ(refused, sparclSystemError);
-      EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Comm_dup"), std::string::npos) << sparclGetLastError(nullptr);
+      EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Comm_dup"), std::string::npos)
+          << sparclGetLastError(nullptr);
     } else {
       EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
     }
@@ -291,11 +311,15 @@ TEST(MpiApi, AnErrorOfMpiIsOursAndTheCallersHandlerStays) {
 TEST(MpiApi, AProgramOfAnotherMpiIsRefused) {
   const std::string other = std::string(SPARCL_MPI_FAMILY) == "Open MPI" ? "MPICH" : "Open MPI";
   sparclComm_t comm = nullptr;
-  EXPECT_EQ(sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, other.c_str(), sizeof(MPI_Comm)), sparclInvalidUsage);
+  EXPECT_EQ(
+      sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, other.c_str(), sizeof(MPI_Comm)),
+      sparclInvalidUsage);
   const std::string text = sparclGetLastError(nullptr);
   EXPECT_NE(text.find("compiled with the mpi.h of " + other), std::string::npos) << text;
-  EXPECT_NE(text.find("was built for " + std::string(SPARCL_MPI_FAMILY)), std::string::npos) << text;
-  EXPECT_EQ(sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, "", sizeof(MPI_Comm) + 4), sparclInvalidUsage);
+  EXPECT_NE(text.find("was built for " + std::string(SPARCL_MPI_FAMILY)), std::string::npos)
+      << text;
+  EXPECT_EQ(sparclInternalCommInitMpi(&comm, MPI_COMM_WORLD, nullptr, "", sizeof(MPI_Comm) + 4),
+            sparclInvalidUsage);
 }
 
 TEST(MpiApi, AnotherMpisLauncherIsNamed) {
@@ -308,12 +332,14 @@ TEST(MpiApi, AnotherMpisLauncherIsNamed) {
   setenv(others, "4", 1);
   sparclComm_t comm = nullptr;
   if (before != nullptr) {
-    EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), sparclSuccess) << "a job within a job";
+    EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), sparclSuccess)
+        << "a job within a job";
     EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
   }
   unsetenv(own);
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), sparclInvalidUsage);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("started 4 processes"), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("started 4 processes"), std::string::npos)
+      << sparclGetLastError(nullptr);
   unsetenv(others);
   if (before != nullptr) setenv(own, kept.c_str(), 1);
 }
@@ -326,7 +352,8 @@ TEST(MpiApi, RanksWithAndWithoutHeartbeatsAreAMismatch) {
   config.heartbeat = world_rank() == 0 ? 2 : 1;  // off, on
   sparclComm_t comm = nullptr;
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclMismatch);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("SPARCL_HEARTBEAT"), std::string::npos) << sparclGetLastError(nullptr);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("SPARCL_HEARTBEAT"), std::string::npos)
+      << sparclGetLastError(nullptr);
 }
 
 TEST(MpiApi, ACommunicatorOfTwoGroupsIsRefused) {
@@ -336,10 +363,12 @@ TEST(MpiApi, ACommunicatorOfTwoGroupsIsRefused) {
   MPI_Comm group = MPI_COMM_NULL, both = MPI_COMM_NULL;
   const bool is_first = world_rank() == 0;
   ASSERT_EQ(MPI_Comm_split(MPI_COMM_WORLD, is_first ? 0 : 1, 0, &group), MPI_SUCCESS);
-  ASSERT_EQ(MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, is_first ? 1 : 0, 7, &both), MPI_SUCCESS);
+  ASSERT_EQ(MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, is_first ? 1 : 0, 7, &both),
+            MPI_SUCCESS);
   sparclComm_t comm = nullptr;
   EXPECT_EQ(sparclCommInitMpi(&comm, both, nullptr), sparclInvalidArgument);
-  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Intercomm_merge"), std::string::npos);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("MPI_Intercomm_merge"),
+            std::string::npos);
   MPI_Comm_free(&both);
   MPI_Comm_free(&group);
 }

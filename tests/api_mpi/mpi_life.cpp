@@ -1,4 +1,5 @@
-// A program that begins and ends MPI in one of several ways, and says what was wrong: one way a run, as MPI begins once.
+// A program that begins and ends MPI in one of several ways, and says what was wrong: one way a
+// run, as MPI begins once.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,11 +25,13 @@ void expect(bool is_right, const char* what) {
 }
 
 bool is_refused(sparclResult_t result, std::string_view why) {
-  return result == sparclInvalidUsage && std::string_view(sparclGetLastError(nullptr)).find(why) != std::string_view::npos;
+  return result == sparclInvalidUsage &&
+         std::string_view(sparclGetLastError(nullptr)).find(why) != std::string_view::npos;
 }
 
 sparclResult_t broadcast(sparclComm_t comm, std::vector<float>& values) {
-  return sparclBroadcastDelta(values.data(), nullptr, values.size(), sparclFloat32, 0, comm, nullptr);
+  return sparclBroadcastDelta(values.data(), nullptr, values.size(), sparclFloat32, 0, comm,
+                              nullptr);
 }
 
 void init(int level) {
@@ -48,8 +51,10 @@ int calls_after_finalize() {
   expect(broadcast(comm, values) == sparclSuccess, "a call before MPI_Finalize");
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (size == 1 || !sparcl::test::runs_on_mpich())  // that of MPICH waits for messages that are not taken
-    expect(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, waiting, &request) == sparclSuccess,
+  if (size == 1 ||
+      !sparcl::test::runs_on_mpich())  // that of MPICH waits for messages that are not taken
+    expect(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, waiting,
+                                 &request) == sparclSuccess,
            "a request");
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
@@ -58,7 +63,9 @@ int calls_after_finalize() {
   sparclResult_t error = sparclSuccess;
   expect(is_refused(broadcast(comm, values), "MPI_Finalize"), "a blocking call");
   sparclRequest_t refused = nullptr;
-  expect(is_refused(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, comm, &refused), "MPI_Finalize"),
+  expect(is_refused(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, comm,
+                                          &refused),
+                    "MPI_Finalize"),
          "a call that does not block");
   if (request != nullptr) {
     expect(is_refused(sparclTest(&request, &done, nullptr), "MPI_Finalize"), "sparclTest");
@@ -70,16 +77,20 @@ int calls_after_finalize() {
   expect(sparclCommGetAsyncError(comm, &error) == sparclSuccess && error == sparclSystemError,
          "sparclCommGetAsyncError");  // it is poisoned
   expect(sparclCommAbort(waiting) == sparclSuccess, "sparclCommAbort");
-  expect(is_refused(sparclCommInitMpi(&late, MPI_COMM_WORLD, nullptr), "MPI_Finalize"), "sparclCommInitMpi");
+  expect(is_refused(sparclCommInitMpi(&late, MPI_COMM_WORLD, nullptr), "MPI_Finalize"),
+         "sparclCommInitMpi");
   expect(sparclCommDestroy(waiting) == sparclSuccess, "sparclCommDestroy with a request");
-  if (request != nullptr) expect(sparclWait(&request, nullptr) != sparclSuccess && request == nullptr, "a request's outcome");
+  if (request != nullptr)
+    expect(sparclWait(&request, nullptr) != sparclSuccess && request == nullptr,
+           "a request's outcome");
   expect(sparclCommDestroy(comm) == sparclSuccess, "sparclCommDestroy");
   return wrong;
 }
 
 int calls_before_init() {
   sparclComm_t comm = nullptr;
-  expect(is_refused(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), "MPI_Init"), "sparclCommInitMpi before MPI_Init");
+  expect(is_refused(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), "MPI_Init"),
+         "sparclCommInitMpi before MPI_Init");
   return wrong;
 }
 
@@ -94,14 +105,19 @@ int calls_of_threads(int level) {
   const bool may = provided >= MPI_THREAD_SERIALIZED;
   std::vector<float> values(1000, 1);
   sparclComm_t comm = nullptr, other = nullptr;
-  expect(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr) == sparclSuccess, "a communicator of the main thread");
+  expect(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr) == sparclSuccess,
+         "a communicator of the main thread");
   expect(broadcast(comm, values) == sparclSuccess, "a call of the main thread");
   std::thread([&] {
     const sparclResult_t called = broadcast(comm, values);
-    expect(may ? called == sparclSuccess : is_refused(called, "MPI_THREAD_SERIALIZED"), "a call of another thread");
+    expect(may ? called == sparclSuccess : is_refused(called, "MPI_THREAD_SERIALIZED"),
+           "a call of another thread");
     sparclResult_t error = sparclSuccess;
-    expect(sparclCommGetAsyncError(comm, &error) == sparclSuccess && error == sparclSuccess, "a question of another thread");
-    if (!may) expect(is_refused(sparclCommDestroy(comm), "MPI_THREAD_SERIALIZED"), "the end by another thread");
+    expect(sparclCommGetAsyncError(comm, &error) == sparclSuccess && error == sparclSuccess,
+           "a question of another thread");
+    if (!may)
+      expect(is_refused(sparclCommDestroy(comm), "MPI_THREAD_SERIALIZED"),
+             "the end by another thread");
   }).join();
   expect(broadcast(comm, values) == sparclSuccess, "a call of the main thread after it");
   // One rank alone calls from another thread: all are told.
@@ -112,8 +128,10 @@ int calls_of_threads(int level) {
     text = sparclGetLastError(nullptr);
   };
   rank == size - 1 ? std::thread(make).join() : make();
-  expect(may ? made == sparclSuccess : made == sparclInvalidUsage && text.find("MPI_THREAD_SERIALIZED") != std::string::npos,
-         "sparclCommInitMpi by another thread of the last rank");
+  expect(
+      may ? made == sparclSuccess
+          : made == sparclInvalidUsage && text.find("MPI_THREAD_SERIALIZED") != std::string::npos,
+      "sparclCommInitMpi by another thread of the last rank");
   if (may) expect(sparclCommDestroy(other) == sparclSuccess, "sparclCommDestroy");
   expect(sparclCommDestroy(comm) == sparclSuccess, "sparclCommDestroy");
   return sparcl::test::end_mpi(wrong);
@@ -151,8 +169,11 @@ int call_that_one_rank_does_not_make() {
     sparclResult_t made = sparclSuccess;
     const std::string said = said_in([&] { made = sparclCommInitMpi(&comm, deserted, nullptr); });
     expect(made == sparclTimeout && comm == nullptr, "sparclCommInitMpi without the last rank");
-    expect(std::strstr(sparclGetLastError(nullptr), "has not made this call within 1 s") != nullptr, "its text");
-    expect(said.find("s in sparclCommInitMpi: at least one of the " + std::to_string(size) + " ranks") != std::string::npos, "a warning before");
+    expect(std::strstr(sparclGetLastError(nullptr), "has not made this call within 1 s") != nullptr,
+           "its text");
+    expect(said.find("s in sparclCommInitMpi: at least one of the " + std::to_string(size) +
+                     " ranks") != std::string::npos,
+           "a warning before");
   }
   MPI_Barrier(MPI_COMM_WORLD);
   return sparcl::test::end_mpi(wrong);
@@ -167,7 +188,8 @@ int calls_in_a_session() {
   MPI_Comm world = MPI_COMM_NULL;
   MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
   sparclComm_t comm = nullptr;
-  expect(is_refused(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), "MPI_Init"), "MPI_COMM_WORLD, which a session has not");
+  expect(is_refused(sparclCommInitMpi(&comm, MPI_COMM_WORLD, nullptr), "MPI_Init"),
+         "MPI_COMM_WORLD, which a session has not");
   MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
   MPI_Comm_create_from_group(group, "sparcl.test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &world);
   expect(sparclCommInitMpi(&comm, world, nullptr) == sparclSuccess, "a communicator of a session");

@@ -30,7 +30,9 @@ TEST(BufferPool, EverySizeIsLargeEnough) {
   for (std::size_t bytes = 0; bytes < 40'000; bytes += bytes < 4'200 ? 1 : 97) {
     const Buffer buffer = pool.take(bytes);
     ASSERT_EQ(buffer.size(), bytes);
-    if (bytes > 0) std::memset(buffer.data(), 0xff, bytes);  // AddressSanitizer sees a size class that is too small
+    if (bytes > 0)
+      std::memset(buffer.data(), 0xff,
+                  bytes);  // AddressSanitizer sees a size class that is too small
   }
 }
 
@@ -39,7 +41,8 @@ TEST(BufferPool, GivesBeyondWhatItHasAndBeyondASegment) {
   std::vector<Buffer> held;
   for (int i = 0; i < 6; ++i) std::memset(held.emplace_back(pool.take(1 << 20)).data(), i, 1 << 20);
   std::memset(held.emplace_back(pool.take(3 * kSegmentBytes)).data(), 6, 3 * kSegmentBytes);
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(held[static_cast<std::size_t>(i)].data()[(1 << 20) - 1], static_cast<std::byte>(i));
+  for (int i = 0; i < 6; ++i)
+    EXPECT_EQ(held[static_cast<std::size_t>(i)].data()[(1 << 20) - 1], static_cast<std::byte>(i));
 }
 
 TEST(BufferPool, BuffersOutliveItAndAreLetGoByAnyThread) {

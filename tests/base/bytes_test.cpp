@@ -1,14 +1,14 @@
 #include "src/base/bytes.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "tests/support/tier.hpp"
 
@@ -69,7 +69,8 @@ TEST(Varint, HasTheKnownEncodings) {
       {127, bytes_of({0x7f})},
       {128, bytes_of({0x80, 0x01})},
       {300, bytes_of({0xac, 0x02})},
-      {std::uint64_t{1} << 63, bytes_of({0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01})},
+      {std::uint64_t{1} << 63,
+       bytes_of({0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01})},
       {UINT64_MAX, bytes_of({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})},
   };
   for (const auto& [value, encoding] : cases) {
@@ -92,7 +93,8 @@ TEST(Varint, RefusesWhatHasAnotherEncodingOrNone) {
       {"cut after nine", bytes_of({0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80})},
       {"65 bits", bytes_of({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02})},
       {"70 bits", bytes_of({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})},
-      {"eleven bytes", bytes_of({0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x81, 0x00})},
+      {"eleven bytes",
+       bytes_of({0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x81, 0x00})},
   };
   for (const auto& [name, bytes] : cases) {
     ByteReader reader(bytes);
@@ -110,7 +112,8 @@ TEST(Varint, AcceptsOnlyItsOwnEncodings) {
   int accepted = 0;
   for (int round = 0; round < rounds; ++round) {
     std::vector<std::byte> bytes(1 + random() % 12);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() & 0x7f : random() | 0x80);
+    for (std::byte& byte : bytes)
+      byte = static_cast<std::byte>(random() % 4 == 0 ? random() & 0x7f : random() | 0x80);
     ByteReader reader(bytes);
     std::uint64_t value = 0;
     if (!reader.read_varint(value)) continue;
@@ -129,7 +132,8 @@ TEST(ByteWriter, AppendsInOrder) {
   writer.write(std::uint32_t{0x0a0b0c0d});
   writer.write_varint(200);
   writer.write_bytes(bytes_of({9, 8}));
-  EXPECT_THAT(writer.take(), testing::ElementsAreArray(bytes_of({1, 0x0d, 0x0c, 0x0b, 0x0a, 0xc8, 0x01, 9, 8})));
+  EXPECT_THAT(writer.take(),
+              testing::ElementsAreArray(bytes_of({1, 0x0d, 0x0c, 0x0b, 0x0a, 0xc8, 0x01, 9, 8})));
 }
 
 }  // namespace

@@ -23,11 +23,13 @@ TEST(CaughtError, SaysWhatCouldNotBeDoneAndWhy) {
   const Status memory = caught(std::bad_alloc());
   EXPECT_EQ(memory.code(), Code::kOutOfMemory);
   EXPECT_EQ(memory.scope(), Scope::kComm);
-  EXPECT_NE(memory.message().find("a thing could not be done"), std::string::npos) << memory.message();
+  EXPECT_NE(memory.message().find("a thing could not be done"), std::string::npos)
+      << memory.message();
 
   const Status system = caught(std::system_error(EAGAIN, std::generic_category()));
   EXPECT_EQ(system.code(), Code::kSystemError);
-  EXPECT_NE(system.message().find("temporarily unavailable"), std::string::npos) << system.message();
+  EXPECT_NE(system.message().find("temporarily unavailable"), std::string::npos)
+      << system.message();
 
   EXPECT_EQ(caught(std::logic_error("why")).code(), Code::kInternalError);
   EXPECT_NE(caught(std::logic_error("why")).message().find("why"), std::string::npos);

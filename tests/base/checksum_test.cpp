@@ -1,18 +1,19 @@
 #include "src/base/checksum.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string_view>
 #include <vector>
 
-#include <gtest/gtest.h>
-
-
 namespace sparcl {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 // RFC 3720, appendix B.4, and the check value of the CRC catalogues.
 TEST(Crc32c, HasTheKnownValues) {

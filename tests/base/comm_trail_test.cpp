@@ -24,7 +24,12 @@ using ::testing::Not;
 class CommTrailTest : public ::testing::Test {
  protected:
   void begin(std::uint32_t call, const char* operation = "BroadcastDelta") {
-    writer_.begin(call, {.operation = operation, .count = 10, .version = 3, .root = 1, .datatype = 9, .detail = "entries"});
+    writer_.begin(call, {.operation = operation,
+                         .count = 10,
+                         .version = 3,
+                         .root = 1,
+                         .datatype = 9,
+                         .detail = "entries"});
   }
   RecordList records() const {
     RecordList list;
@@ -40,7 +45,8 @@ class CommTrailTest : public ::testing::Test {
   }
   std::vector<std::string> lines(std::size_t most = kRecords) const {
     std::vector<std::string> texts;
-    records().show(most, monotonic_ns(), [&](const LineWriter& line) { texts.emplace_back(line.view()); });
+    records().show(most, monotonic_ns(),
+                   [&](const LineWriter& line) { texts.emplace_back(line.view()); });
     return texts;
   }
 
@@ -57,8 +63,10 @@ TEST_F(CommTrailTest, HoldsWhatACallWas) {
   EXPECT_EQ(record.bytes_sent, 100u);
   EXPECT_EQ(record.bytes_received, 200u);
   EXPECT_LE(record.begin_ns, record.end_ns);
-  EXPECT_THAT(lines().back(), AllOf(HasSubstr("call 5 BroadcastDelta, 10 bfloat16 entries, root 1, version 3: done in"),
-                                    HasSubstr("sent 100, received 200 bytes")));
+  EXPECT_THAT(
+      lines().back(),
+      AllOf(HasSubstr("call 5 BroadcastDelta, 10 bfloat16 entries, root 1, version 3: done in"),
+            HasSubstr("sent 100, received 200 bytes")));
 }
 
 TEST_F(CommTrailTest, ItsHeadSaysWhoItIs) {
@@ -81,7 +89,8 @@ TEST_F(CommTrailTest, TheLastOnesStay) {
   }
   const RecordList list = records();
   ASSERT_EQ(list.count, kRecords);
-  for (std::size_t i = 0; i < list.count; ++i) EXPECT_EQ(list.records[i].call, kCalls - kRecords + i);
+  for (std::size_t i = 0; i < list.count; ++i)
+    EXPECT_EQ(list.records[i].call, kCalls - kRecords + i);
 }
 
 TEST_F(CommTrailTest, ACallThatHangsIsNotOverwritten) {
@@ -101,14 +110,15 @@ TEST_F(CommTrailTest, MoreCallsInFlightThanItHoldsAreNoError) {
   for (std::uint32_t call = 0; call < 3 * kRecords; ++call) writer_.end(call, Code::kSuccess, 0, 0);
   const RecordList list = records();
   EXPECT_EQ(list.count, kRecords);
-  EXPECT_TRUE(
-      std::all_of(list.records.begin(), list.records.end(), [](const Record& each) { return each.state == RecordState::kDone; }));
+  EXPECT_TRUE(std::all_of(list.records.begin(), list.records.end(),
+                          [](const Record& each) { return each.state == RecordState::kDone; }));
 }
 
 TEST_F(CommTrailTest, AWaitNamesRankHostAndPurpose) {
   begin(3);
   begin(4);
-  writer_.waits(3, {.peer = 1, .host = "host h1, pid 4711", .purpose = "the next fragment", .seconds = 1e-9});
+  writer_.waits(
+      3, {.peer = 1, .host = "host h1, pid 4711", .purpose = "the next fragment", .seconds = 1e-9});
   EXPECT_EQ(record_of(4).wait_since_ns, 0u);
   EXPECT_THAT(lines()[1], HasSubstr("RUNNING for "));
   EXPECT_THAT(lines()[1], HasSubstr("waits for rank 1 (host h1, pid 4711) for "));
@@ -125,10 +135,12 @@ TEST_F(CommTrailTest, AFailedCallKeepsWhatItWaitedFor) {
   writer_.poisoned(Status(Code::kTimeout, "rank 1 is late"));
   writer_.poisoned(Status(Code::kRemoteError, "a later error"));
   writer_.end(3, Code::kTimeout, 0, 0);
-  EXPECT_THAT(lines().back(), AllOf(HasSubstr("FAILED (sparclTimeout) after "), HasSubstr("waited for rank 1 for ")));
+  EXPECT_THAT(lines().back(), AllOf(HasSubstr("FAILED (sparclTimeout) after "),
+                                    HasSubstr("waited for rank 1 for ")));
   LineWriter line;
   describe_trail(trail_->head.held(), monotonic_ns(), line);
-  EXPECT_THAT(std::string(line.view()), AllOf(HasSubstr("poisoned"), HasSubstr("sparclTimeout: rank 1 is late")));
+  EXPECT_THAT(std::string(line.view()),
+              AllOf(HasSubstr("poisoned"), HasSubstr("sparclTimeout: rank 1 is late")));
 }
 
 TEST_F(CommTrailTest, EqualCallsThatWentWellShareALine) {
@@ -136,15 +148,21 @@ TEST_F(CommTrailTest, EqualCallsThatWentWellShareALine) {
     begin(call, call == 4 ? "Other" : "BroadcastDelta");
     writer_.end(call, call == 6 ? Code::kMismatch : Code::kSuccess, 0, 0);
   }
-  EXPECT_THAT(lines(), ElementsAre(HasSubstr("CommInit"), HasSubstr("calls 0 to 3 BroadcastDelta"), HasSubstr("call 4 Other"),
-                                   HasSubstr("call 5 BroadcastDelta"), AllOf(HasSubstr("call 6 "), HasSubstr("FAILED")),
+  EXPECT_THAT(lines(), ElementsAre(HasSubstr("CommInit"), HasSubstr("calls 0 to 3 BroadcastDelta"),
+                                   HasSubstr("call 4 Other"), HasSubstr("call 5 BroadcastDelta"),
+                                   AllOf(HasSubstr("call 6 "), HasSubstr("FAILED")),
                                    HasSubstr("calls 7 to 8 ")));
   EXPECT_THAT(lines(2), ElementsAre(HasSubstr("calls 7 to 8 ")));
 }
 
 TEST_F(CommTrailTest, LongTextsAreCut) {
   const std::string text(1000, 'x');
-  writer_.begin(0, {.operation = text.c_str(), .count = 1, .version = 1, .root = 0, .datatype = 250, .detail = text});
+  writer_.begin(0, {.operation = text.c_str(),
+                    .count = 1,
+                    .version = 1,
+                    .root = 0,
+                    .datatype = 250,
+                    .detail = text});
   writer_.waits(0, {.peer = 1, .host = text, .purpose = text, .seconds = 1e300});
   writer_.poisoned(Status(Code::kSystemError, text));
   EXPECT_EQ(records().torn, 0u);
@@ -160,7 +178,8 @@ TEST(CommTrail, WithoutATrailNothingHappens) {
   EXPECT_EQ(none.trail(), nullptr);
 }
 
-// The ratio of two costs on one machine; that of a call with its end is about 3 clock reads. Wide: other programs run beside.
+// The ratio of two costs on one machine; that of a call with its end is about 3 clock reads. Wide:
+// other programs run beside.
 TEST_F(CommTrailTest, ACallCostsAFewReadsOfTheClock) {
   constexpr int kTimes = 20'000;
   const auto cpu_ns = [](auto&& work) {
@@ -170,7 +189,8 @@ TEST_F(CommTrailTest, ACallCostsAFewReadsOfTheClock) {
       ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
       work();
       ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
-      best = std::min(best, static_cast<std::uint64_t>((to.tv_sec - from.tv_sec) * 1'000'000'000 + to.tv_nsec - from.tv_nsec));
+      best = std::min(best, static_cast<std::uint64_t>((to.tv_sec - from.tv_sec) * 1'000'000'000 +
+                                                       to.tv_nsec - from.tv_nsec));
     }
     return static_cast<double>(best) / kTimes;
   };
@@ -185,7 +205,8 @@ TEST_F(CommTrailTest, ACallCostsAFewReadsOfTheClock) {
       writer_.end(call, Code::kSuccess, 0, 0);
     }
   });
-  std::printf("a read of the clock %.1f ns, a call in the flight record %.1f ns\n", clock_ns, call_ns);
+  std::printf("a read of the clock %.1f ns, a call in the flight record %.1f ns\n", clock_ns,
+              call_ns);
   RecordProperty("call_ns", std::to_string(call_ns));
   EXPECT_LT(call_ns, 100 * test::kShare * clock_ns);
 }

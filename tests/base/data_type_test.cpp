@@ -1,9 +1,9 @@
 #include "src/base/data_type.hpp"
 
+#include <gtest/gtest.h>
+
 #include <set>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "include/sparcl/sparcl.h"
 
@@ -57,7 +57,8 @@ TEST(DataType, KnowsNoOtherNumber) {
 }
 
 TEST(DataType, KnowsNoOtherName) {
-  for (const char* name : {"", "bf16", "BF16 ", "F8", "F4", "C64", "BOOLEAN"}) EXPECT_EQ(find_safetensors_type(name), nullptr) << name;
+  for (const char* name : {"", "bf16", "BF16 ", "F8", "F4", "C64", "BOOLEAN"})
+    EXPECT_EQ(find_safetensors_type(name), nullptr) << name;
 }
 
 }  // namespace

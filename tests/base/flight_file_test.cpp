@@ -28,7 +28,9 @@ class FlightFile : public ::testing::Test {
   }
   ~FlightFile() override { fs::remove_all(folder_); }
 
-  std::string path_of(pid_t pid) const { return fmt::format("{}/sparcl-flight-{}-{}", folder_, ::geteuid(), pid); }
+  std::string path_of(pid_t pid) const {
+    return fmt::format("{}/sparcl-flight-{}-{}", folder_, ::geteuid(), pid);
+  }
   RecordPath record_of(pid_t pid) const { return {path_of(pid), ::geteuid(), pid}; }
 
   static FileHead head_of_process(pid_t pid, std::uint64_t start) {
@@ -41,7 +43,8 @@ class FlightFile : public ::testing::Test {
     return head;
   }
   void write(const FileHead& head) const {
-    const int file = ::open(path_of(static_cast<pid_t>(head.pid)).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int file =
+        ::open(path_of(static_cast<pid_t>(head.pid)).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ASSERT_EQ(::write(file, &head, sizeof head), static_cast<ssize_t>(sizeof head));
     ::close(file);
   }
@@ -75,7 +78,8 @@ TEST_F(FlightFile, IsTheUsersAlone) {
   ASSERT_EQ(::fstat(file->descriptor, &found), 0);
   EXPECT_EQ(found.st_mode & 07777, 0600u);
   EXPECT_EQ(static_cast<std::size_t>(found.st_size), kImageBytes);
-  EXPECT_LT(found.st_blocks * 512, 2 * static_cast<blkcnt_t>(kTrailBytes)) << "memory is taken with the trails";
+  EXPECT_LT(found.st_blocks * 512, 2 * static_cast<blkcnt_t>(kTrailBytes))
+      << "memory is taken with the trails";
   ::close(file->descriptor);
 }
 
@@ -93,7 +97,8 @@ TEST_F(FlightFile, WhatLiesInTheWayIsLeftAlone) {
   EXPECT_FALSE(create_record({folder_}).ok());
   EXPECT_FALSE(fs::exists(folder_ + "/victim"));
   fs::remove(path_of(::getpid()));
-  write(head_of_process(::getpid(), process_info(::getpid()).start_ticks));  // another rank of this very process
+  write(head_of_process(
+      ::getpid(), process_info(::getpid()).start_ticks));  // another rank of this very process
   EXPECT_FALSE(create_record({folder_}).ok());
 }
 
@@ -122,8 +127,9 @@ TEST_F(FlightFile, OnlyRegularFilesOfTheUserAreRead) {
 
 TEST_F(FlightFile, NamesAreTakenExactly) {
   for (const char* name :
-       {"sparcl-flight-0", "sparcl-flight-0-", "sparcl-flight-0-1x", "sparcl-flight--1-5", "sparcl-flight-0--5",
-        "sparcl-flight-0-0", "sparcl-flight-0-99999999999999", "xsparcl-flight-0-1", "sparcl-flight-99999999999-1"}) {
+       {"sparcl-flight-0", "sparcl-flight-0-", "sparcl-flight-0-1x", "sparcl-flight--1-5",
+        "sparcl-flight-0--5", "sparcl-flight-0-0", "sparcl-flight-0-99999999999999",
+        "xsparcl-flight-0-1", "sparcl-flight-99999999999-1"}) {
     const int file = ::open((folder_ + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600);
     ::close(file);
   }
@@ -143,7 +149,11 @@ TEST_F(FlightFile, TheDeadAreKeptUntilTheyTakeTooMuchMemory) {
   const pid_t first = dead_process(), second = dead_process(), third = dead_process();
   for (const pid_t dead : {third, first, second}) {  // seen dead in this order
     write(head_of_process(dead, 1));
-    EXPECT_EQ(remove_surplus_records(now + (dead == third ? 0 : dead == first ? 1 : 2), {folder_}, kEnough), 0);
+    EXPECT_EQ(remove_surplus_records(now + (dead == third   ? 0
+                                            : dead == first ? 1
+                                                            : 2),
+                                     {folder_}, kEnough),
+              0);
   }
   EXPECT_EQ(found_dead(third), now);
   EXPECT_EQ(found_dead(second), now + 2);
@@ -175,7 +185,8 @@ TEST_F(FlightFile, EmptyOnesOfTheDeadAreRemovedAndThoseOfTheLivingStay) {
   EXPECT_THAT(remove_dead_records({folder_}), ::testing::UnorderedElementsAre(dead, unfilled));
   EXPECT_TRUE(fs::exists(path_of(::getpid())));
   write_empty(dead);
-  EXPECT_EQ(remove_surplus_records(wall_ns(), {folder_}), 1) << "nothing is in it that could be looked at";
+  EXPECT_EQ(remove_surplus_records(wall_ns(), {folder_}), 1)
+      << "nothing is in it that could be looked at";
 }
 
 TEST_F(FlightFile, WhoMayLiveIsLeftAlone) {
@@ -196,7 +207,8 @@ TEST_F(FlightFile, WhoMayLiveIsLeftAlone) {
 TEST_F(FlightFile, LifeIsToldFromTheSystem) {
   const ProcessInfo own = process_info(::getpid());
   EXPECT_EQ(life_of(head_of_process(::getpid(), own.start_ticks)), Life::kRunning);
-  EXPECT_EQ(life_of(head_of_process(::getpid(), own.start_ticks + 1)), Life::kDead) << "a later process with its pid";
+  EXPECT_EQ(life_of(head_of_process(::getpid(), own.start_ticks + 1)), Life::kDead)
+      << "a later process with its pid";
   EXPECT_EQ(life_of(head_of_process(dead_process(), 1)), Life::kDead);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -209,7 +221,8 @@ TEST_F(FlightFile, LifeIsToldFromTheSystem) {
   ::kill(child, SIGKILL);
   siginfo_t info;
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
-  EXPECT_EQ(life_of(head_of_process(child, process_info(child).start_ticks)), Life::kDead) << "a zombie";
+  EXPECT_EQ(life_of(head_of_process(child, process_info(child).start_ticks)), Life::kDead)
+      << "a zombie";
   ::waitpid(child, &status, 0);
 }
 

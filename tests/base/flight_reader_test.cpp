@@ -36,7 +36,8 @@ class FlightReader : public ::testing::Test {
  protected:
   FlightReader() : stream_(std::tmpfile()), file_(::fileno(stream_)) {
     EXPECT_EQ(::ftruncate(file_, kPageBytes + kUsed * kTrailBytes), 0);
-    void* at = ::mmap(nullptr, kPageBytes + kUsed * kTrailBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    void* at = ::mmap(nullptr, kPageBytes + kUsed * kTrailBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      file_, 0);
     image_ = static_cast<std::byte*>(at);
     FileHead& head = head_of(image_);
     head.magic = kMagic;
@@ -49,7 +50,9 @@ class FlightReader : public ::testing::Test {
     head.pid_namespace = own_pid_namespace();
     head.trails_used = kUsed;
     for (std::size_t i = 0; i < kUsed; ++i) {
-      writers_[i] = CommTrail({.id = i, .rank = static_cast<int>(i), .size = 2, .transport = "loopback"}, trail_of(image_, i));
+      writers_[i] =
+          CommTrail({.id = i, .rank = static_cast<int>(i), .size = 2, .transport = "loopback"},
+                    trail_of(image_, i));
     }
   }
   ~FlightReader() override {
@@ -66,7 +69,12 @@ class FlightReader : public ::testing::Test {
 };
 
 TEST_F(FlightReader, ReadsWhatWasWritten) {
-  writers_[1].begin(4, {.operation = "BroadcastUpdate", .count = 7, .version = 9, .root = 0, .datatype = -1, .detail = "tensors"});
+  writers_[1].begin(4, {.operation = "BroadcastUpdate",
+                        .count = 7,
+                        .version = 9,
+                        .root = 0,
+                        .datatype = -1,
+                        .detail = "tensors"});
   const Result<Snapshot> snapshot = read();
   ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
   EXPECT_EQ(snapshot->life, Life::kRunning);
@@ -80,8 +88,8 @@ TEST_F(FlightReader, ReadsWhatWasWritten) {
 
 TEST_F(FlightReader, AFileThatIsCutIsAnErrorWhereverItIsCut) {
   const std::vector<std::byte> whole(image_, image_ + kPageBytes + kUsed * kTrailBytes);
-  for (const std::size_t bytes :
-       {std::size_t{0}, std::size_t{7}, sizeof(FileHead) - 1, sizeof(FileHead), kPageBytes, whole.size() - 1}) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{7}, sizeof(FileHead) - 1,
+                                  sizeof(FileHead), kPageBytes, whole.size() - 1}) {
     std::FILE* cut = std::tmpfile();
     ASSERT_EQ(::write(::fileno(cut), whole.data(), bytes), static_cast<ssize_t>(bytes));
     EXPECT_EQ(read_record(::fileno(cut), "the record").status().code(), Code::kCorrupt) << bytes;
@@ -98,13 +106,15 @@ TEST_F(FlightReader, DamagedHeadsAreRefused) {
   };
   EXPECT_EQ(code_after([](FileHead&) {}), Code::kSuccess);
   EXPECT_EQ(code_after([](FileHead& head) { head.magic[7] ^= 1; }), Code::kCorrupt);
-  EXPECT_EQ(code_after([](FileHead& head) { head.layout_version = kLayoutVersion + 1; }), Code::kUnsupported);
+  EXPECT_EQ(code_after([](FileHead& head) { head.layout_version = kLayoutVersion + 1; }),
+            Code::kUnsupported);
   EXPECT_EQ(code_after([](FileHead& head) { head.trail_bytes = 0; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.record_count += 1; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.record_bytes = UINT32_MAX; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.trails_used = kTrails + 1; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.trails_used = UINT64_MAX; }), Code::kCorrupt);
-  EXPECT_EQ(code_after([](FileHead& head) { head.trails_used = kUsed + 1; }), Code::kCorrupt) << "more than the file holds";
+  EXPECT_EQ(code_after([](FileHead& head) { head.trails_used = kUsed + 1; }), Code::kCorrupt)
+      << "more than the file holds";
   EXPECT_EQ(code_after([](FileHead& head) { head.pid = -1; }), Code::kCorrupt);
   EXPECT_EQ(code_after([](FileHead& head) { head.pid = INT64_MAX; }), Code::kCorrupt);
   head_of(image_) = good;
@@ -153,7 +163,12 @@ TEST_F(FlightReader, NothingTornIsReadFromAProcessThatWrites) {
     threads[i] = std::thread([&, i] {
       for (std::uint32_t call = 0; !over; ++call) {
         const std::string text(1 + call % 40, static_cast<char>('a' + call % 26));
-        writers_[i].begin(call, {.operation = "Call", .count = call, .version = call, .root = 0, .datatype = 1, .detail = text});
+        writers_[i].begin(call, {.operation = "Call",
+                                 .count = call,
+                                 .version = call,
+                                 .root = 0,
+                                 .datatype = 1,
+                                 .detail = text});
         writers_[i].waits(call, {.peer = 1, .host = text, .purpose = text, .seconds = 0.5});
         writers_[i].end(call, Code::kSuccess, call, call);
       }
@@ -169,7 +184,8 @@ TEST_F(FlightReader, NothingTornIsReadFromAProcessThatWrites) {
         if (record.call == kNoCall) continue;
         ++seen;
         Text<64> expected{};
-        std::memset(expected.data(), 'a' + static_cast<int>(record.call % 26), 1 + record.call % 40);
+        std::memset(expected.data(), 'a' + static_cast<int>(record.call % 26),
+                    1 + record.call % 40);
         ASSERT_EQ(record.count, record.call);
         ASSERT_EQ(record.detail, expected);
         if (record.state == RecordState::kDone) {
@@ -185,12 +201,15 @@ TEST_F(FlightReader, NothingTornIsReadFromAProcessThatWrites) {
 
 // Between the search and the look a process may end.
 TEST_F(FlightReader, RecordsThatHaveGoneAreNotSpokenOf) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("sparcl-gone-{}", ::getpid());
+  const auto folder =
+      std::filesystem::temp_directory_path() / fmt::format("sparcl-gone-{}", ::getpid());
   std::filesystem::create_directory(folder);
   const std::string damaged = folder / "damaged";
   std::ofstream(damaged) << "short";
-  std::filesystem::permissions(damaged, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  const std::vector<SeenRecord> seen = read_records({{folder / "gone", ::geteuid(), 1}, {damaged, ::geteuid(), 2}});
+  std::filesystem::permissions(
+      damaged, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::vector<SeenRecord> seen =
+      read_records({{folder / "gone", ::geteuid(), 1}, {damaged, ::geteuid(), 2}});
   std::filesystem::remove_all(folder);
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].path.pid, 2);
@@ -206,7 +225,8 @@ TEST_F(FlightReader, ADumpShowsEveryCommunicator) {
   std::string text(10'000, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), out));
   std::fclose(out);
-  EXPECT_THAT(text, AllOf(HasSubstr("comm 0: rank 0 of 2"), HasSubstr("comm 1: rank 1 of 2"), HasSubstr("call 1 BroadcastDelta"),
+  EXPECT_THAT(text, AllOf(HasSubstr("comm 0: rank 0 of 2"), HasSubstr("comm 1: rank 1 of 2"),
+                          HasSubstr("call 1 BroadcastDelta"),
                           HasSubstr("waits for rank 1 (host h?[2J)"), Not(HasSubstr("\033"))));
 }
 

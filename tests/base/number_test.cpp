@@ -11,7 +11,8 @@
 namespace sparcl {
 namespace {
 
-constexpr DataType kSmallFloats[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kFloat8e5m2};
+constexpr DataType kSmallFloats[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat8e4m3,
+                                     DataType::kFloat8e5m2};
 
 std::uint32_t bits_of(DataType type, double value) {
   std::uint16_t bits = 0;
@@ -84,7 +85,8 @@ TEST(Number, IntegersAreRoundedAndHeldInRange) {
   std::uint64_t positive = 1;
   store_number(DataType::kUint64, -5, reinterpret_cast<std::byte*>(&positive));
   EXPECT_EQ(positive, 0u);
-  EXPECT_EQ(load_number(DataType::kInt64, reinterpret_cast<const std::byte*>(&large)), std::ldexp(1.0, 63));
+  EXPECT_EQ(load_number(DataType::kInt64, reinterpret_cast<const std::byte*>(&large)),
+            std::ldexp(1.0, 63));
 }
 
 }  // namespace

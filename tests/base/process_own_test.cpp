@@ -25,7 +25,9 @@ TEST(ProcessOwn, AChildOfForkMakesItsOwn) {
   const Shared held = take();
   held->number = 8;
   test::ChildProcess child([&]() -> std::string {
-    return process_own<Owned>().number == 0 && take() != held && take()->number == 0 ? "its own" : "the parent's";
+    return process_own<Owned>().number == 0 && take() != held && take()->number == 0
+               ? "its own"
+               : "the parent's";
   });
   EXPECT_EQ(child.text(), "its own");
   EXPECT_EQ(process_own<Owned>().number, 7);

@@ -21,7 +21,8 @@ class RemoveTree : public testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "tree" / "inner" / "deep");
     fs::create_directories(folder_ / "outside");
-    for (const char* name : {"tree/a", "tree/inner/b", "tree/inner/deep/c", "outside/kept"}) std::ofstream(folder_ / name) << name;
+    for (const char* name : {"tree/a", "tree/inner/b", "tree/inner/deep/c", "outside/kept"})
+      std::ofstream(folder_ / name) << name;
     fs::create_symlink(folder_ / "outside", folder_ / "tree" / "link");
     fs::create_symlink("nowhere", folder_ / "tree" / "dangling");
   }
@@ -29,7 +30,8 @@ class RemoveTree : public testing::Test {
   fs::path tree() const { return folder_ / "tree"; }
   bool is_outside_kept() const { return fs::exists(folder_ / "outside" / "kept"); }
 
-  const fs::path folder_ = fs::temp_directory_path() / ("remove_tree_test_" + std::to_string(::getpid()));
+  const fs::path folder_ =
+      fs::temp_directory_path() / ("remove_tree_test_" + std::to_string(::getpid()));
 };
 
 TEST_F(RemoveTree, RemovesAFolderAndNotWhatItsLinksLeadTo) {
@@ -39,7 +41,8 @@ TEST_F(RemoveTree, RemovesAFolderAndNotWhatItsLinksLeadTo) {
 }
 
 TEST_F(RemoveTree, RemovesFoldersOfManyNames) {
-  for (int i = 0; i < 500; ++i) std::ofstream(tree() / ("a_name_that_fills_the_buffer_soon_" + std::to_string(i)));
+  for (int i = 0; i < 500; ++i)
+    std::ofstream(tree() / ("a_name_that_fills_the_buffer_soon_" + std::to_string(i)));
   EXPECT_TRUE(remove_tree(tree().c_str()));
   EXPECT_FALSE(fs::exists(tree()));
 }
@@ -67,7 +70,8 @@ TEST_F(RemoveTree, ListsNamesInOrder) {
   EXPECT_EQ(*names, (std::vector<std::string>{"a", "dangling", "inner", "link"}));
   const Result<std::vector<std::string>> none = names_in_folder((tree() / "a").string());
   EXPECT_EQ(none.status().code(), Code::kSystemError);
-  EXPECT_NE(none.status().message().find("cannot be listed"), std::string::npos) << none.status().message();
+  EXPECT_NE(none.status().message().find("cannot be listed"), std::string::npos)
+      << none.status().message();
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ TEST(Settings, RowsAreCompleteAndUnique) {
   std::set<std::string> names;
   for (const SettingRow& row : setting_rows()) {
     EXPECT_TRUE(names.insert(std::string(row.name)).second) << row.name;
-    for (const char c : row.name) EXPECT_TRUE(std::isupper(static_cast<unsigned char>(c)) || c == '_') << row.name;
+    for (const char c : row.name)
+      EXPECT_TRUE(std::isupper(static_cast<unsigned char>(c)) || c == '_') << row.name;
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_FALSE(row.fallback.empty()) << row.name;
     EXPECT_EQ(row.type == SettingType::kChoice, !row.choices.empty()) << row.name;
@@ -61,7 +62,8 @@ TEST(Settings, AnEmptyVariableIsNone) {
 }
 
 TEST(Settings, RefusesNumbersThatAreNone) {
-  for (const char* text : {"0", "x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "1e99", "1.1e8", "0x10", "1,5", "--1"}) {
+  for (const char* text : {"0", "x", "1x", " 1", "1 ", "-1", "nan", "inf", "1e999", "1e99", "1.1e8",
+                           "0x10", "1,5", "--1"}) {
     const Environment environment("SPARCL_TIMEOUT_S", text);
     const Result<double> value = setting_number("TIMEOUT_S");
     ASSERT_FALSE(value.ok()) << text;
@@ -89,7 +91,8 @@ TEST(Settings, ChecksEachRowByWhatItAccepts) {
     const Status status = check_setting(row);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << row.name;
     EXPECT_THAT(status.message(), HasSubstr(accepted_values(row)));
-    EXPECT_THAT(accepted_values(row), row.choices.empty() ? HasSubstr("number") : HasSubstr(std::string(row.choices)));
+    EXPECT_THAT(accepted_values(row),
+                row.choices.empty() ? HasSubstr("number") : HasSubstr(std::string(row.choices)));
   }
 }
 
@@ -112,10 +115,17 @@ TEST(Settings, WarnsOnceOfUnknownNames) {
   warn_of_unknown_settings();
   warn_of_unknown_settings();
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("SPARCL_TIMOUT_S is set, but no setting has this name: did you mean SPARCL_TIMEOUT_S?"));
+  EXPECT_THAT(
+      log,
+      HasSubstr(
+          "SPARCL_TIMOUT_S is set, but no setting has this name: did you mean SPARCL_TIMEOUT_S?"));
   EXPECT_EQ(log.find("SPARCL_TIMOUT_S"), log.rfind("SPARCL_TIMOUT_S")) << log;
-  EXPECT_THAT(log, HasSubstr("SPARCL_KERN is set, but no setting has this name: did you mean SPARCL_KERNELS?"));
-  EXPECT_THAT(log, HasSubstr("SPARCL_NONSENSE is set, but no setting has this name: `sparcl info` lists them"));
+  EXPECT_THAT(
+      log,
+      HasSubstr("SPARCL_KERN is set, but no setting has this name: did you mean SPARCL_KERNELS?"));
+  EXPECT_THAT(
+      log,
+      HasSubstr("SPARCL_NONSENSE is set, but no setting has this name: `sparcl info` lists them"));
   EXPECT_THAT(log, Not(HasSubstr("SPARCL_TIMEOUT_S is set")));
 }
 

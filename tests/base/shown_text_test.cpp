@@ -57,7 +57,8 @@ TEST(ShownText, HostileNamesAreOneHarmlessLineThatCanBeUndone) {
 }
 
 TEST(ShownText, UsualNamesStayAsTheyAre) {
-  for (const char* name : {"model-00001.safetensors", "a b", "\xe6\xa8\xa1\xe5\x9e\x8b", "gr\xc3\xbc\xc3\x9f", "'quoted'", ""})
+  for (const char* name : {"model-00001.safetensors", "a b", "\xe6\xa8\xa1\xe5\x9e\x8b",
+                           "gr\xc3\xbc\xc3\x9f", "'quoted'", ""})
     EXPECT_EQ(shown(name), name);
 }
 

@@ -1,12 +1,12 @@
 #include "src/base/staging.hpp"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <cstring>
 #include <numeric>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace sparcl {
 namespace {
@@ -34,7 +34,8 @@ TEST(Staging, ReservesWholeSegmentsAndNothingMore) {
 
 TEST(Staging, GivesBackWhatWasWrittenAcrossSegments) {
   const std::vector<std::byte> bytes = counting(2 * kSegment + 1234);
-  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1}, kSegment - 1, kSegment, kSegment + 1}) {
+  for (const std::uint64_t first :
+       {std::uint64_t{0}, std::uint64_t{1}, kSegment - 1, kSegment, kSegment + 1}) {
     Staging staging;
     staging.write(first, bytes);
     std::vector<std::byte> scratch;
@@ -88,14 +89,18 @@ TEST(SegmentPool, GivesNobodyWhatAnotherHolds) {
     held.pop_back();
   }
   for (int i = 0; i < 40; ++i) take_segment().data()[kSegmentBytes - 1] = std::byte{255};
-  for (std::size_t i = 0; i < slices.size(); ++i) EXPECT_EQ(slices[i].data()[0], static_cast<std::byte>(3 * i));
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    EXPECT_EQ(slices[i].data()[0], static_cast<std::byte>(3 * i));
 }
 
 TEST(Staging, FitGivesBackWhatItsEndDoesNotNeed) {
-  for (const std::uint64_t end : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{Staging::kSegmentBytes},
-                                  std::uint64_t{Staging::kSegmentBytes} + 1000, 2 * std::uint64_t{Staging::kSegmentBytes} - 1}) {
+  for (const std::uint64_t end :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{Staging::kSegmentBytes},
+        std::uint64_t{Staging::kSegmentBytes} + 1000,
+        2 * std::uint64_t{Staging::kSegmentBytes} - 1}) {
     std::vector<std::byte> bytes(end);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 1000);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(i * 7 + i / 1000);
     Staging staging;
     staging.reserve(end + 2 * Staging::kSegmentBytes);
     staging.write(0, bytes);
@@ -121,7 +126,8 @@ TEST(SegmentPool, ServesManyThreads) {
         mine.data()[0] = static_cast<std::byte>(thread);
         other.data()[0] = static_cast<std::byte>(thread + 100);
         std::this_thread::yield();
-        wrong += mine.data()[0] != static_cast<std::byte>(thread) || other.data()[0] != static_cast<std::byte>(thread + 100);
+        wrong += mine.data()[0] != static_cast<std::byte>(thread) ||
+                 other.data()[0] != static_cast<std::byte>(thread + 100);
       }
     });
   }

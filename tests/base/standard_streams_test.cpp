@@ -71,7 +71,8 @@ TEST(Log, AMessageIsOneLineWhateverIsInIt) {
     log_warn("replica {}", "a\nsparcl forged\x1b[2J\xff");
     ::_exit(0);
   };
-  EXPECT_EXIT(log(), ::testing::ExitedWithCode(0), "replica a\\\\x0asparcl forged\\\\x1b\\[2J\\\\xff\n");
+  EXPECT_EXIT(log(), ::testing::ExitedWithCode(0),
+              "replica a\\\\x0asparcl forged\\\\x1b\\[2J\\\\xff\n");
 }
 
 }  // namespace

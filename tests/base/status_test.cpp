@@ -1,10 +1,10 @@
 #include "src/base/status.hpp"
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <set>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "include/sparcl/sparcl.h"
 
@@ -31,9 +31,10 @@ TEST(Status, KeepsCodeScopeAndMessageUnderAPrefix) {
 
 TEST(Status, HasANameAndATextForEachPublicResult) {
   const sparclResult_t results[] = {
-      sparclSuccess,       sparclUnhandledCudaError, sparclSystemError, sparclInternalError, sparclInvalidArgument, sparclInvalidUsage,
-      sparclRemoteError,   sparclInProgress,         sparclTimeout,     sparclMismatch,      sparclCorrupt,         sparclUnsupported,
-      sparclOutOfMemory,   sparclWrongBase,          sparclUnauthorized, sparclTruncated};
+      sparclSuccess,         sparclUnhandledCudaError, sparclSystemError,  sparclInternalError,
+      sparclInvalidArgument, sparclInvalidUsage,       sparclRemoteError,  sparclInProgress,
+      sparclTimeout,         sparclMismatch,           sparclCorrupt,      sparclUnsupported,
+      sparclOutOfMemory,     sparclWrongBase,          sparclUnauthorized, sparclTruncated};
   std::set<std::string> names;
   std::set<std::string> texts;
   for (const sparclResult_t result : results) {

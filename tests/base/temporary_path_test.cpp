@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/base/process_info.hpp"
 #include "src/base/files/atomic_file.hpp"
+#include "src/base/process_info.hpp"
 #include "tests/model/model_support.hpp"
 
 namespace sparcl::test {
@@ -33,7 +33,9 @@ void die_after(const Begin& begin) {
   ASSERT_TRUE(WIFSIGNALED(status));
 }
 
-void begin_file(const std::string& path) { (void)new std::optional(TemporaryPath::create_file(path, 0644)); }
+void begin_file(const std::string& path) {
+  (void)new std::optional(TemporaryPath::create_file(path, 0644));
+}
 void begin_folder(const std::string& path) {
   std::error_code error;
   (void)new std::optional(TemporaryPath::create_folder(path, error));
@@ -93,7 +95,8 @@ TEST(TemporaryPath, WhatIsStillWrittenStays) {
     const std::optional<TemporaryPath> made = TemporaryPath::create_folder(out, error);
     ASSERT_TRUE(file && made);
     EXPECT_EQ(remove_leftovers(out), 0);
-    // As if a process that has the same disk had them: of an id that this machine does not know, and locked.
+    // As if a process that has the same disk had them: of an id that this machine does not know,
+    // and locked.
     const fs::path elsewhere = folder / ".model.sparcl-2147483646-0";
     fs::rename(file->path.path(), elsewhere);
     EXPECT_EQ(remove_leftovers(out), 0);
@@ -105,24 +108,28 @@ TEST(TemporaryPath, WhatIsStillWrittenStays) {
   EXPECT_EQ(folder.count(), 0U);
 }
 
-// A folder that took the place of the new one, when a kill came between the exchange and the moving back of what users keep in it.
+// A folder that took the place of the new one, when a kill came between the exchange and the moving
+// back of what users keep in it.
 TEST(TemporaryPath, AFolderWithAUsersFoldersIsNoLeftover) {
   const TempFolder folder;
   const std::string out = folder / "model";
   die_after([&] {
     begin_folder(out);
-    for (const auto& each : fs::directory_iterator(folder.path())) fs::create_directory(each.path() / "runs");
+    for (const auto& each : fs::directory_iterator(folder.path()))
+      fs::create_directory(each.path() / "runs");
   });
   EXPECT_EQ(remove_leftovers(out), 0);
-  die_after([&] { fs::create_directory((new TemporaryPath(TemporaryPath::beside(out, "old-")))->path()); });
+  die_after([&] {
+    fs::create_directory((new TemporaryPath(TemporaryPath::beside(out, "old-")))->path());
+  });
   EXPECT_EQ(remove_leftovers(out), 0) << "all that was there, where a file system cannot exchange";
   EXPECT_EQ(folder.count(), 2U);
 }
 
 TEST(TemporaryPath, OthersFilesAreNoLeftovers) {
   const TempFolder folder;
-  for (const char* name :
-       {".model.sparcl-x-0", ".model.sparcl-", ".model.sparcl-0-0", "model.sparcl-2147483646-0", ".model.2147483646"})
+  for (const char* name : {".model.sparcl-x-0", ".model.sparcl-", ".model.sparcl-0-0",
+                           "model.sparcl-2147483646-0", ".model.2147483646"})
     std::ofstream(folder / name) << "mine";
   EXPECT_EQ(remove_leftovers(folder / "model"), 0);
   EXPECT_EQ(folder.count(), 5U);

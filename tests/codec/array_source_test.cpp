@@ -1,4 +1,5 @@
-// What is coded from a source is coded as from memory: the same bytes, whoever asks, for whatever part.
+// What is coded from a source is coded as from memory: the same bytes, whoever asks, for whatever
+// part.
 
 #include "src/codec/array_source.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 class CopyingSource : public ArraySource {
  public:
   explicit CopyingSource(const State& state) : state_(state) {}
-  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+            std::byte* out) const override {
     const std::size_t width = element_bytes(state_.specs[array].datatype);
     ASSERT_LE((first + count) * width, state_.arrays[array].size());
     std::memcpy(out, state_.arrays[array].data() + first * width, count * width);
@@ -53,8 +55,8 @@ struct Case {
   unsigned target;
 };
 
-Encoded encode_split(const State& base, const State& target, const Case& which, EncodeOptions options,
-                     std::vector<std::byte*> forward = {}) {
+Encoded encode_split(const State& base, const State& target, const Case& which,
+                     EncodeOptions options, std::vector<std::byte*> forward = {}) {
   const Split from(base, which.base);
   const Split to(target, which.target);
   options.base_source = &from.source;
@@ -104,7 +106,8 @@ TEST_P(ArraySources, AreReadAsMemoryIs) {
 
 TEST_P(ArraySources, OfEveryMode) {
   const State target = changed_state(base, 0.01, Change::kUlp, 3);
-  for (const BlockMode* mode : {&kFlatMode, &kClassesMode, &kDenseMode, &kFlatGroupMode, &kBlockSparseMode}) {
+  for (const BlockMode* mode :
+       {&kFlatMode, &kClassesMode, &kDenseMode, &kFlatGroupMode, &kBlockSparseMode}) {
     EncodeOptions options;
     options.with_state_hash = true;
     options.mode = mode;
@@ -159,14 +162,16 @@ TEST_P(ArraySources, BringTheBaseForward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Which, ArraySources,
-                         testing::Values(Case{0, 0}, Case{0x7f, 0}, Case{0, 0x7f}, Case{0x7f, 0x7f}, Case{0x02, 0x05},
-                                         Case{0x11, 0x4a}),
+                         testing::Values(Case{0, 0}, Case{0x7f, 0}, Case{0, 0x7f}, Case{0x7f, 0x7f},
+                                         Case{0x02, 0x05}, Case{0x11, 0x4a}),
                          [](const auto& test) {
-                           return "base_" + std::to_string(test.param.base) + "_target_" + std::to_string(test.param.target);
+                           return "base_" + std::to_string(test.param.base) + "_target_" +
+                                  std::to_string(test.param.target);
                          });
 
 TEST(ArraySource, WithoutABaseBlocksTravelWhole) {
-  const State target = random_state({{DataType::kBfloat16, 200000}, {DataType::kFloat32, 70001}}, 8);
+  const State target =
+      random_state({{DataType::kBfloat16, 200000}, {DataType::kFloat32, 70001}}, 8);
   const Split to(target, 1);
   const std::vector<const std::byte*> nothing(2, nullptr);
   EncodeOptions options;

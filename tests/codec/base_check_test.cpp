@@ -31,7 +31,9 @@ struct BaseChecks : testing::Test {
     return status;
   }
 
-  static void damage(State& state, std::size_t element) { state.arrays[0][2 * element] ^= std::byte{4}; }
+  static void damage(State& state, std::size_t element) {
+    state.arrays[0][2 * element] ^= std::byte{4};
+  }
   std::size_t changed_element(std::size_t from) const {
     while (std::memcmp(&base.arrays[0][2 * from], &target.arrays[0][2 * from], 2) == 0) ++from;
     return from;
@@ -74,15 +76,19 @@ TEST_F(BaseChecks, DamageAtAChangedElementIsAWrongBase) {
 
 // Three tensors of which the middle one is damaged: with names, and without.
 TEST_F(BaseChecks, TheTextNamesTheTensor) {
-  base = random_state(
-      {{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 0}, {DataType::kFloat32, 70000}, {DataType::kInt32, 100}}, 5);
+  base = random_state({{DataType::kBfloat16, 70000},
+                       {DataType::kBfloat16, 0},
+                       {DataType::kFloat32, 70000},
+                       {DataType::kInt32, 100}},
+                      5);
   target = changed_state(base, 0.5, Change::kUlp, 6);
   EncodeOptions options;
   options.with_state_hash = true;
   encoded = encode(base, target, options);
   State held = base;
   std::size_t element = 66000;  // in its second block
-  while (std::memcmp(&base.arrays[2][4 * element], &target.arrays[2][4 * element], 4) == 0) ++element;
+  while (std::memcmp(&base.arrays[2][4 * element], &target.arrays[2][4 * element], 4) == 0)
+    ++element;
   held.arrays[2][4 * element] ^= std::byte{1};
   const BlockMap map = held.map();
   const auto arrays = held.write();
@@ -90,7 +96,8 @@ TEST_F(BaseChecks, TheTextNamesTheTensor) {
     EXPECT_THAT(verdict(held, verify).message(), testing::EndsWith("(in block 3)"));
     for (const Writing writing : {Writing::kStaged, Writing::kEarly}) {
       UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels(), writing);
-      decoder.set_array_name([](std::uint32_t array) { return "'t" + std::to_string(array) + "'"; });
+      decoder.set_array_name(
+          [](std::uint32_t array) { return "'t" + std::to_string(array) + "'"; });
       const Status status = check_stream(decoder, staged(encoded.bytes), encoded.bytes.size());
       EXPECT_EQ(status.code(), Code::kWrongBase);
       EXPECT_THAT(status.message(), testing::EndsWith("(in block 3 of 't2')"));
@@ -98,7 +105,8 @@ TEST_F(BaseChecks, TheTextNamesTheTensor) {
   }
 }
 
-// Few changes a block: several blocks share a check, which says no more than that it is one of them.
+// Few changes a block: several blocks share a check, which says no more than that it is one of
+// them.
 TEST_F(BaseChecks, TheTextNamesAllBlocksOfAGroup) {
   base = random_state({{DataType::kBfloat16, 10 * 65536}}, 7);
   target = changed_state(base, 0.0005, Change::kUlp, 8);
@@ -126,7 +134,8 @@ TEST_F(BaseChecks, DamageElsewhereIsFoundByTheFullCheckAlone) {
 TEST_F(BaseChecks, AStateThatIsPartlyTheTargetIsAWrongBase) {
   State held = base;
   std::copy_n(target.arrays[0].begin(), held.arrays[0].size() / 2, held.arrays[0].begin());
-  for (const Verify verify : {Verify::kTouched, Verify::kFull}) EXPECT_EQ(verdict(held, verify).code(), Code::kWrongBase);
+  for (const Verify verify : {Verify::kTouched, Verify::kFull})
+    EXPECT_EQ(verdict(held, verify).code(), Code::kWrongBase);
 }
 
 TEST_F(BaseChecks, ChunksThatDisagreeAreAWrongBase) {
@@ -148,7 +157,8 @@ TEST_F(BaseChecks, AFullCheckNeedsAStateHash) {
 }
 
 // What finish() says to a receiver that believes to hold `tracked`.
-Status tracked_verdict(const Encoded& encoded, State& held, const Hash128& tracked, bool* already_applied = nullptr) {
+Status tracked_verdict(const Encoded& encoded, State& held, const Hash128& tracked,
+                       bool* already_applied = nullptr) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(encoded.bytes);
@@ -230,15 +240,16 @@ TEST_F(BaseChecks, ApplyWaitsForFinish) {
 }
 
 TEST(StateHash, IsTheSumOverBlocksAndTheSchema) {
-  const State state = random_state({{DataType::kBfloat16, 40000}, {DataType::kBfloat16, 40000}, {DataType::kInt8, 5}}, 5);
+  const State state = random_state(
+      {{DataType::kBfloat16, 40000}, {DataType::kBfloat16, 40000}, {DataType::kInt8, 5}}, 5);
   Array run = state.arrays[0];
   run.insert(run.end(), state.arrays[1].begin(), state.arrays[1].end());
   const Hash128 schema{5, 6};
   const auto block = [](std::span<const std::byte> bytes, std::uint64_t index) {
     return placed(kernels::reference_kernels().hash_words(bytes.data(), bytes.size()), index);
   };
-  const Hash128 expected =
-      schema + block(std::span(run).first(131072), 0) + block(std::span(run).subspan(131072), 1) + block(state.arrays[2], 2);
+  const Hash128 expected = schema + block(std::span(run).first(131072), 0) +
+                           block(std::span(run).subspan(131072), 1) + block(state.arrays[2], 2);
   EXPECT_EQ(state_hash(state.map(), state.read(), schema), expected);
 }
 

@@ -32,7 +32,8 @@ void check_map(const std::vector<ArraySpec>& specs) {
       ASSERT_NE(map.block(b + 1, after), type) << "a short block ends a run";
     }
   }
-  for (std::size_t i = 0; i < specs.size(); ++i) ASSERT_EQ(next[i], specs[i].count) << "array " << i;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    ASSERT_EQ(next[i], specs[i].count) << "array " << i;
   ASSERT_EQ(map.element_count(), elements);
 }
 
@@ -57,7 +58,8 @@ TEST(BlockMap, CoversEachElementOnce) {
   for (int round = 0; round < 200; ++round) {
     std::vector<ArraySpec> specs(random() % 30);
     for (ArraySpec& spec : specs)
-      spec = {random() % 3 == 0 ? kFloat32 : kBfloat16, random() % 4 == 0 ? random() % 300000 : random() % 50};
+      spec = {random() % 3 == 0 ? kFloat32 : kBfloat16,
+              random() % 4 == 0 ? random() % 300000 : random() % 50};
     check_map(specs);
   }
 }
@@ -70,7 +72,8 @@ TEST(BlockMap, SmallArraysShareABlock) {
 }
 
 TEST(BlockMap, FindsBlocksPast32Bits) {
-  const std::vector<ArraySpec> specs{{DataType::kInt8, 3}, {DataType::kInt8, std::uint64_t{1} << 60}, {DataType::kInt8, 70000}};
+  const std::vector<ArraySpec> specs{
+      {DataType::kInt8, 3}, {DataType::kInt8, std::uint64_t{1} << 60}, {DataType::kInt8, 70000}};
   const BlockMap map(specs);
   std::vector<Piece> pieces;
   map.block(map.block_count() - 2, pieces);

@@ -9,10 +9,13 @@ namespace sparcl::codec {
 namespace {
 
 TEST(BlockPlace, NamesTheTensorsOfARange) {
-  const std::vector<ArraySpec> arrays{{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 0}, {DataType::kBfloat16, 5},
-                                      {DataType::kBfloat16, 5},     {DataType::kBfloat16, 5}, {DataType::kInt8, 7}};
+  const std::vector<ArraySpec> arrays{{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 0},
+                                      {DataType::kBfloat16, 5},     {DataType::kBfloat16, 5},
+                                      {DataType::kBfloat16, 5},     {DataType::kInt8, 7}};
   const BlockMap map(arrays);
-  const ArrayName name = [](std::uint32_t array) { return std::string(1, static_cast<char>('a' + array)); };
+  const ArrayName name = [](std::uint32_t array) {
+    return std::string(1, static_cast<char>('a' + array));
+  };
   EXPECT_EQ(describe_blocks(map, 0, 0, {}), "block 0");
   EXPECT_EQ(describe_blocks(map, 0, 2, {}), "blocks 0 to 2");
   EXPECT_EQ(describe_blocks(map, 0, 0, name), "block 0 of a");

@@ -18,13 +18,14 @@ using Look = BlockSparseList::Look;
 
 // A share `inside` of the elements of a share `active` of the sub-blocks; at least one.
 template <class Position>
-std::vector<Position> masked_positions(std::uint32_t elements, unsigned shift, double active, double inside, Random& random,
-                                       std::size_t most = 65536) {
+std::vector<Position> masked_positions(std::uint32_t elements, unsigned shift, double active,
+                                       double inside, Random& random, std::size_t most = 65536) {
   std::uniform_real_distribution<double> uniform(0, 1);
   std::vector<Position> positions;
   for (std::uint64_t first = 0; first < elements; first += std::uint64_t{1} << shift) {
     if (uniform(random) >= active) continue;
-    const std::uint64_t end = std::min<std::uint64_t>(elements, first + (std::uint64_t{1} << shift));
+    const std::uint64_t end =
+        std::min<std::uint64_t>(elements, first + (std::uint64_t{1} << shift));
     for (std::uint64_t i = first; i < end && positions.size() < most; ++i) {
       if (inside == 1 || uniform(random) < inside) positions.push_back(static_cast<Position>(i));
     }
@@ -41,8 +42,8 @@ std::uint64_t expect_list_comes_back(const std::vector<Position>& positions, std
   std::vector<Position> padded = positions;
   padded.resize(count + kernels::kPositionSlack);
   BlockSparseList list;
-  if (!list.prepare(kernels.lists, std::span<const Position>(padded.data(), count), elements, std::uint64_t{1} << 40,
-                    Look::kThorough)) {
+  if (!list.prepare(kernels.lists, std::span<const Position>(padded.data(), count), elements,
+                    std::uint64_t{1} << 40, Look::kThorough)) {
     ADD_FAILURE() << "not prepared";
     return 0;
   }
@@ -62,7 +63,8 @@ std::uint64_t expect_list_comes_back(const std::vector<Position>& positions, std
   EXPECT_TRUE(reader.read_unary(kernels.lists, cursor, read.data()));
   EXPECT_TRUE(ends_cleanly(cursor));
   read.resize(count);
-  EXPECT_TRUE(std::ranges::equal(read, positions)) << elements << " elements, " << count << " changes";
+  EXPECT_TRUE(std::ranges::equal(read, positions))
+      << elements << " elements, " << count << " changes";
   return list.bits();
 }
 
@@ -72,7 +74,8 @@ TEST(BlockSparseList, ComesBackWhateverTheSubBlocks) {
     for (const std::uint32_t elements : {1u, 2u, 17u, 4096u, 5001u, 65535u, 65536u}) {
       for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
         for (const double inside : {0.02, 0.3, 0.9, 1.0}) {
-          const auto positions = masked_positions<std::uint16_t>(elements, shift, 0.2, inside, random);
+          const auto positions =
+              masked_positions<std::uint16_t>(elements, shift, 0.2, inside, random);
           expect_list_comes_back(positions, elements, *kernels);
         }
       }
@@ -86,7 +89,8 @@ TEST(BlockSparseList, ComesBackOverManyBlocks) {
     for (const std::uint32_t elements : {65537u, 1u << 20, (1u << 24) - 3}) {
       for (const unsigned shift : {1u, 3u, 7u, 12u, 15u}) {
         for (const double inside : {0.002, 0.3, 0.9, 1.0}) {
-          const auto positions = masked_positions<std::uint32_t>(elements, shift, 0.01, inside, random, 16384);
+          const auto positions =
+              masked_positions<std::uint32_t>(elements, shift, 0.01, inside, random, 16384);
           expect_list_comes_back(positions, elements, *kernels);
         }
       }
@@ -116,7 +120,8 @@ TEST(BlockSparseList, FindsTheLargestWholeSubBlocks) {
   for (const std::uint32_t elements : {65536u, 65536u - 5}) {
     for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
       std::vector<std::uint16_t> positions;
-      for (const unsigned sub : {0u, 1u, 3u, (elements - 1) >> shift}) {  // 0 and 1 would be one of twice the size
+      for (const unsigned sub :
+           {0u, 1u, 3u, (elements - 1) >> shift}) {  // 0 and 1 would be one of twice the size
         for (std::uint32_t i = sub << shift; i < std::min(elements, (sub + 1) << shift); ++i) {
           positions.push_back(static_cast<std::uint16_t>(i));
         }
@@ -125,10 +130,13 @@ TEST(BlockSparseList, FindsTheLargestWholeSubBlocks) {
       positions.erase(std::ranges::unique(positions).begin(), positions.end());
       const std::span<const std::uint16_t> span(positions);
       const bool all = positions.size() == elements;
-      EXPECT_EQ(whole_sub_shift(span, elements), all || shift == kMostSubShift ? kMostSubShift : shift) << elements;
+      EXPECT_EQ(whole_sub_shift(span, elements),
+                all || shift == kMostSubShift ? kMostSubShift : shift)
+          << elements;
       EXPECT_EQ(whole_sub_shift(span.subspan(1), elements), 0u) << "an odd place";
       positions.erase(positions.begin() + static_cast<std::ptrdiff_t>(random() % positions.size()));
-      EXPECT_EQ(whole_sub_shift(std::span<const std::uint16_t>(positions), elements), 0u) << "one is missing";
+      EXPECT_EQ(whole_sub_shift(std::span<const std::uint16_t>(positions), elements), 0u)
+          << "one is missing";
     }
   }
 }
@@ -144,7 +152,8 @@ TEST(BlockSparseList, TakesForAWholeSubBlockWhatOneChangeTakes) {
     const std::size_t count = subs.size();
     subs.resize(count + kernels::kPositionSlack);
     RiceList one_each;
-    one_each.prepare(kernels::cpu_kernels().lists, std::span<const std::uint16_t>(subs.data(), count), 65536 >> shift);
+    one_each.prepare(kernels::cpu_kernels().lists,
+                     std::span<const std::uint16_t>(subs.data(), count), 65536 >> shift);
     EXPECT_EQ(expect_list_comes_back(positions, 65536, kernels::cpu_kernels()), one_each.bits());
   }
 }
@@ -167,7 +176,8 @@ TEST(BlockSparseList, IsRefusedForChangesStrewnIndependently) {
 }
 
 // Masks of whole sub-blocks of `size` elements, all arrays alike.
-State masked_state(const State& base, std::size_t size, double active, double inside, std::uint64_t seed) {
+State masked_state(const State& base, std::size_t size, double active, double inside,
+                   std::uint64_t seed) {
   Random random(seed);
   std::uniform_real_distribution<double> uniform(0, 1);
   const State all = changed_state(base, inside, Change::kUlp, seed + 1);
@@ -187,7 +197,8 @@ State masked_state(const State& base, std::size_t size, double active, double in
 
 // Few changes, and so many that a block is one section.
 TEST(BlockSparse, ComesBackFromBothDecoders) {
-  const State base = random_state({{DataType::kBfloat16, 200'000}, {DataType::kFloat64, 70'007}, {DataType::kInt8, 3}}, 6);
+  const State base = random_state(
+      {{DataType::kBfloat16, 200'000}, {DataType::kFloat64, 70'007}, {DataType::kInt8, 3}}, 6);
   for (const std::size_t size : {8u, 100u, 4096u}) {
     for (const double active : {0.02, 0.6}) {
       for (const double inside : {0.3, 1.0}) {
@@ -219,9 +230,12 @@ TEST(BlockSparse, IsChosenForMasksAndMakesThemSmaller) {
       for (const double inside : {0.25, 1.0}) {
         const State target = masked_state(base, size, active, inside, 9);
         const Bytes stream = encode(base, target, with_hash()).bytes;
-        EXPECT_GT(count_blocks(stream, kBlockSparseMode.id), 0u) << size << " " << active << " " << inside;
-        for (const BlockMode* mode : {&kFlatMode, &kTwoLevelMode, &kFlatGroupMode, &kTwoLevelGroupMode}) {
-          EXPECT_LT(stream.size(), encode(base, target, with_hash(mode)).bytes.size()) << mode->name << " " << size;
+        EXPECT_GT(count_blocks(stream, kBlockSparseMode.id), 0u)
+            << size << " " << active << " " << inside;
+        for (const BlockMode* mode :
+             {&kFlatMode, &kTwoLevelMode, &kFlatGroupMode, &kTwoLevelGroupMode}) {
+          EXPECT_LT(stream.size(), encode(base, target, with_hash(mode)).bytes.size())
+              << mode->name << " " << size;
         }
       }
     }

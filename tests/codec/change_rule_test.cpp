@@ -15,19 +15,22 @@
 namespace sparcl::codec {
 namespace {
 
-// Two arrays of one type and one of another, changed by steps of several sizes; a NaN and a change of a zero's sign among them.
+// Two arrays of one type and one of another, changed by steps of several sizes; a NaN and a change
+// of a zero's sign among them.
 struct Fixture {
   State base;
   State target;
 
   explicit Fixture(double density = 0.05, std::uint64_t count = 150'000) {
-    base = {{{DataType::kBfloat16, count}, {DataType::kBfloat16, 1000}, {DataType::kFloat32, 5000}}, {}};
+    base = {{{DataType::kBfloat16, count}, {DataType::kBfloat16, 1000}, {DataType::kFloat32, 5000}},
+            {}};
     std::mt19937_64 random(7);
     std::normal_distribution<double> normal(0, 0.02);
     for (const ArraySpec& spec : base.specs) {
       Array& array = base.arrays.emplace_back(spec.count * element_bytes(spec.datatype));
       for (std::uint64_t i = 0; i < spec.count; ++i)
-        store_number(spec.datatype, normal(random), array.data() + i * element_bytes(spec.datatype));
+        store_number(spec.datatype, normal(random),
+                     array.data() + i * element_bytes(spec.datatype));
     }
     target = base;
     std::uniform_real_distribution<double> uniform(0, 1);
@@ -36,7 +39,8 @@ struct Fixture {
       for (std::uint64_t i = 0; i < elements; ++i) {
         if (uniform(random) >= density) continue;
         std::byte* at = target.arrays[a].data() + i * element_bytes(type);
-        store_number(type, load_number(type, at) + normal(random) * std::pow(10, -3 * uniform(random)), at);
+        store_number(
+            type, load_number(type, at) + normal(random) * std::pow(10, -3 * uniform(random)), at);
       }
     }
     store_number(DataType::kFloat32, 0.0, base.arrays[2].data() + 40);
@@ -98,14 +102,16 @@ TEST(ChangeRule, ThresholdSendsWhatIsLarger) {
   for (const double density : {0.05, 1.0}) {
     const Fixture given(density);
     for (const double threshold : {0.0, 1e-4, 1e-2, 1e9}) {
-      expect_sends(given, ThresholdRule(threshold), with_changes(given, [&](const Element& e) { return e.size > threshold; }));
+      expect_sends(given, ThresholdRule(threshold),
+                   with_changes(given, [&](const Element& e) { return e.size > threshold; }));
     }
   }
 }
 
 TEST(ChangeRule, SubsetSendsOnlyItsArrays) {
   const Fixture given;
-  expect_sends(given, SubsetRule({false, true, false}), with_changes(given, [](const Element& e) { return e.array == 1; }));
+  expect_sends(given, SubsetRule({false, true, false}),
+               with_changes(given, [](const Element& e) { return e.array == 1; }));
 }
 
 TEST(ChangeRule, GridSendsWhatShowsOnIt) {
@@ -134,22 +140,27 @@ TEST(ChangeRule, AnIntegerGridHasAStepAnArray) {
   const std::vector<double> steps = grid_steps(map, given.base.read(), DataType::kInt8);
   double largest = 0;
   for (std::uint64_t i = 0; i < given.base.specs[1].count; ++i)
-    largest = std::max(largest, std::fabs(load_number(DataType::kBfloat16, given.base.arrays[1].data() + 2 * i)));
+    largest = std::max(
+        largest, std::fabs(load_number(DataType::kBfloat16, given.base.arrays[1].data() + 2 * i)));
   EXPECT_EQ(steps[1], largest / 127);
   const State expected = with_changes(given, [&](const Element& e) {
     const DataType type = given.base.specs[e.array].datatype;
     const std::size_t at = e.index * element_bytes(type);
-    const double before = load_number(type, given.base.arrays[e.array].data() + at) / steps[e.array];
-    const double after = load_number(type, given.target.arrays[e.array].data() + at) / steps[e.array];
+    const double before =
+        load_number(type, given.base.arrays[e.array].data() + at) / steps[e.array];
+    const double after =
+        load_number(type, given.target.arrays[e.array].data() + at) / steps[e.array];
     const auto held = [](double value) { return std::clamp(std::nearbyint(value), -128.0, 127.0); };
     return std::isnan(after) || held(before) != held(after);
   });
   expect_sends(given, GridRule(DataType::kInt8, steps), expected);
 }
 
-// All changes are to one value, so that a block would be small as a whole; the rule leaves the less than an eighth that is large.
+// All changes are to one value, so that a block would be small as a whole; the rule leaves the less
+// than an eighth that is large.
 TEST(ChangeRule, ABlockNeverTravelsWholeWithWhatTheRuleLeftOut) {
-  for (const DataType type : {DataType::kFloat8e4m3, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+  for (const DataType type :
+       {DataType::kFloat8e4m3, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
     for (const std::uint64_t elements : {16u, 100u, 1000u, 65536u}) {
       const std::size_t width = element_bytes(type);
       State base{{{type, elements}}, {Array(elements * width)}};
@@ -184,18 +195,23 @@ TEST(ChangeRule, EveryRuleOfSeveralMustHold) {
 TEST(ChangeCut, TakesTheKLargestExactly) {
   const Fixture given;
   std::vector<Element> changes = all_changes(given.base, given.target);
-  std::stable_sort(changes.begin(), changes.end(), [](const Element& a, const Element& b) { return a.size > b.size; });
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const Element& a, const Element& b) { return a.size > b.size; });
   const BlockMap map = given.base.map();
   const auto base = given.base.read();
   const auto target = given.target.read();
   const EncodeOptions options;
-  for (const std::size_t k :
-       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, changes.size() - 1, changes.size(), changes.size() + 9}) {
-    const Result<ChangeCut> cut = cut_to_count({map, base, target, options, kernels::cpu_kernels()}, k);
+  for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, changes.size() - 1,
+                              changes.size(), changes.size() + 9}) {
+    const Result<ChangeCut> cut =
+        cut_to_count({map, base, target, options, kernels::cpu_kernels()}, k);
     ASSERT_TRUE(cut.ok());
     std::map<std::pair<std::size_t, std::uint64_t>, bool> largest;
-    for (std::size_t i = 0; i < std::min(k, changes.size()); ++i) largest[{changes[i].array, changes[i].index}] = true;
-    expect_sends(given, CutRule(*cut), with_changes(given, [&](const Element& e) { return largest.contains({e.array, e.index}); }));
+    for (std::size_t i = 0; i < std::min(k, changes.size()); ++i)
+      largest[{changes[i].array, changes[i].index}] = true;
+    expect_sends(given, CutRule(*cut), with_changes(given, [&](const Element& e) {
+                   return largest.contains({e.array, e.index});
+                 }));
   }
 }
 
@@ -208,11 +224,14 @@ TEST(ChangeCut, UsesTheBytesItMay) {
   options.with_state_hash = true;
   const std::uint64_t whole = encode(given.base, given.target, options).bytes.size();
   const double largest_left_out = [&] {
-    const Result<ChangeCut> cut = cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, whole / 2);
+    const Result<ChangeCut> cut =
+        cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, whole / 2);
     return cut.ok() ? std::bit_cast<double>(cut->key) * 17 / 16 : -1.0;
   }();
-  for (const std::uint64_t budget : {std::uint64_t{400}, std::uint64_t{2000}, whole / 2, whole - 1, whole, 2 * whole}) {
-    const Result<ChangeCut> cut = cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, budget);
+  for (const std::uint64_t budget :
+       {std::uint64_t{400}, std::uint64_t{2000}, whole / 2, whole - 1, whole, 2 * whole}) {
+    const Result<ChangeCut> cut =
+        cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, budget);
     ASSERT_TRUE(cut.ok()) << cut.status().message();
     const CutRule rule(*cut);
     EncodeOptions ruled = options;
@@ -224,7 +243,8 @@ TEST(ChangeCut, UsesTheBytesItMay) {
     ASSERT_TRUE(decode(encoded.bytes, held, Verify::kFull).ok());
     EXPECT_EQ(held.arrays == given.target.arrays, budget >= whole);
     if (budget != whole / 2) continue;
-    for (const Element& left_out : all_changes(held, given.target)) ASSERT_LE(left_out.size, largest_left_out);
+    for (const Element& left_out : all_changes(held, given.target))
+      ASSERT_LE(left_out.size, largest_left_out);
   }
 }
 
@@ -234,7 +254,8 @@ TEST(ChangeCut, ABudgetBelowAnEmptyUpdateIsRefused) {
   const auto target = given.target.read();
   const BlockMap map = given.base.map();
   const EncodeOptions options;
-  const Result<ChangeCut> cut = cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, 20);
+  const Result<ChangeCut> cut =
+      cut_to_bytes({map, base, target, options, kernels::cpu_kernels()}, 20);
   EXPECT_EQ(cut.status().code(), Code::kInvalidArgument);
   EXPECT_NE(cut.status().message().find("20 bytes"), std::string::npos);
 }

@@ -20,7 +20,9 @@ Hinted hint_indices(const State& base, const State& target) {
     const std::size_t width = element_bytes(base.specs[i].datatype);
     auto& list = hinted.lists.emplace_back();
     for (std::uint64_t j = 0; j < base.specs[i].count; ++j) {
-      if (j % 997 == 0 || std::memcmp(&base.arrays[i][j * width], &target.arrays[i][j * width], width) != 0) list.push_back(j);
+      if (j % 997 == 0 ||
+          std::memcmp(&base.arrays[i][j * width], &target.arrays[i][j * width], width) != 0)
+        list.push_back(j);
     }
   }
   for (const auto& list : hinted.lists) hinted.hints.push_back({list, {}, 0});
@@ -43,8 +45,10 @@ Hinted hint_blocks(const State& base, const State& target, std::uint64_t block) 
   return hinted;
 }
 
-const std::vector<ArraySpec> kScannedSpecs{
-    {DataType::kBfloat16, 100000}, {DataType::kBfloat16, 3}, {DataType::kBfloat16, 50000}, {DataType::kInt64, 3000}};
+const std::vector<ArraySpec> kScannedSpecs{{DataType::kBfloat16, 100000},
+                                           {DataType::kBfloat16, 3},
+                                           {DataType::kBfloat16, 50000},
+                                           {DataType::kInt64, 3000}};
 
 TEST(ChangedHints, GiveTheSameStreamAsComparingAll) {
   const State base = random_state(kScannedSpecs, 1);
@@ -53,7 +57,8 @@ TEST(ChangedHints, GiveTheSameStreamAsComparingAll) {
     const auto plain = encode(base, target).bytes;
     std::vector<Hinted> all;
     all.push_back(hint_indices(base, target));
-    for (const std::uint64_t block : {1u, 7u, 4096u, 65536u, 1000000u}) all.push_back(hint_blocks(base, target, block));
+    for (const std::uint64_t block : {1u, 7u, 4096u, 65536u, 1000000u})
+      all.push_back(hint_blocks(base, target, block));
     for (Hinted& hinted : all) {
       EncodeOptions options;
       options.hints = hinted.pointers;
@@ -73,7 +78,8 @@ TEST(ChangedHints, ThatAreWrongAreRefused) {
     options.hints = {&pointer, 1};
     return encode(base, base, options).status.code();
   };
-  const std::vector<std::uint64_t> past{5, 1000}, falls{7, 6}, twice{7, 7}, far_then_near{2000, 5}, good{0, 999}, bits{1};
+  const std::vector<std::uint64_t> past{5, 1000}, falls{7, 6}, twice{7, 7}, far_then_near{2000, 5},
+      good{0, 999}, bits{1};
   EXPECT_EQ(code_of({past, {}, 0}), Code::kInvalidArgument);
   EXPECT_EQ(code_of({falls, {}, 0}), Code::kInvalidArgument);
   EXPECT_EQ(code_of({twice, {}, 0}), Code::kInvalidArgument);

@@ -1,5 +1,5 @@
-// What an encoder has replaced leads back, to each version before, whatever part is asked for; and from there an update to the
-// newest is as if both states were there.
+// What an encoder has replaced leads back, to each version before, whatever part is asked for; and
+// from there an update to the newest is as if both states were there.
 
 #include "src/codec/changed_state.hpp"
 
@@ -11,11 +11,13 @@
 namespace sparcl::codec {
 namespace {
 
-const std::vector<ArraySpec> kEarlierSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
-                                           {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
-                                           {DataType::kFloat64, 3}};
+const std::vector<ArraySpec> kEarlierSpecs{
+    {DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
+    {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
+    {DataType::kFloat64, 3}};
 
-// Versions in a row; `newest` is brought from the first to the last, as a publisher brings its snapshot.
+// Versions in a row; `newest` is brought from the first to the last, as a publisher brings its
+// snapshot.
 struct Versions {
   explicit Versions(std::span<const double> densities, WorkerPool* workers = nullptr) {
     states.push_back(random_state(kEarlierSpecs, 1));
@@ -28,7 +30,8 @@ struct Versions {
       options.workers = workers;
       const auto held = newest.write();
       options.bring_forward = held;
-      UpdateEncoder encoder(map, newest.read(), states.back().read(), options, kernels::cpu_kernels());
+      UpdateEncoder encoder(map, newest.read(), states.back().read(), options,
+                            kernels::cpu_kernels());
       VectorSink sink;
       while (!encoder.finished()) EXPECT_TRUE(encoder.step(100000, sink).ok());
       logs.push_back(std::make_shared<ChangeLog>(encoder.replaced()));
@@ -37,8 +40,12 @@ struct Versions {
       EXPECT_TRUE(newest.arrays == states.back().arrays);
     }
   }
-  ChangedState before(std::size_t version, const BlockMap& map, std::span<std::byte* const> held) const {
-    return {map, held, {logs.begin() + static_cast<std::ptrdiff_t>(version), logs.end()}, kernels::cpu_kernels()};
+  ChangedState before(std::size_t version, const BlockMap& map,
+                      std::span<std::byte* const> held) const {
+    return {map,
+            held,
+            {logs.begin() + static_cast<std::ptrdiff_t>(version), logs.end()},
+            kernels::cpu_kernels()};
   }
 
   std::vector<State> states;
@@ -57,11 +64,14 @@ void expect_every_version_back(Versions& all) {
     for (std::uint32_t array = 0; array < kEarlierSpecs.size(); ++array) {
       const std::uint64_t count = kEarlierSpecs[array].count;
       const std::size_t width = element_bytes(kEarlierSpecs[array].datatype);
-      for (const auto& [first, some] : {std::pair<std::uint64_t, std::uint64_t>{0, count}, {count / 3, count / 2}, {count, 0}}) {
+      for (const auto& [first, some] : {std::pair<std::uint64_t, std::uint64_t>{0, count},
+                                        {count / 3, count / 2},
+                                        {count, 0}}) {
         std::vector<std::byte> got(some * width);
         earlier.read(array, first, some, got.data());
-        ASSERT_TRUE(std::equal(got.begin(), got.end(),
-                               all.states[version].arrays[array].begin() + static_cast<std::ptrdiff_t>(first * width)))
+        ASSERT_TRUE(std::equal(
+            got.begin(), got.end(),
+            all.states[version].arrays[array].begin() + static_cast<std::ptrdiff_t>(first * width)))
             << "version " << version << " array " << array << " from " << first;
       }
     }
@@ -70,7 +80,8 @@ void expect_every_version_back(Versions& all) {
 
 TEST(ChangedState, IsEachVersionThatWas) {
   Versions all(kDensities);
-  for (std::size_t i = 0; i < all.logs.size(); ++i) EXPECT_EQ(all.logs[i]->changes(), all.changed[i]);
+  for (std::size_t i = 0; i < all.logs.size(); ++i)
+    EXPECT_EQ(all.logs[i]->changes(), all.changed[i]);
   EXPECT_EQ(all.logs[2]->size(), 0U);  // nothing changed
   expect_every_version_back(all);
 }

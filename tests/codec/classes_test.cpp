@@ -23,18 +23,21 @@ EncodeOptions with_classes(const BlockMode* mode = nullptr) {
 
 std::size_t count_sections(const std::vector<std::byte>& bytes, std::uint8_t tag) {
   std::size_t count = 0;
-  for (const RawSection& section : take_apart(bytes).sections) count += (section.tag & ~0x20) == tag;
+  for (const RawSection& section : take_apart(bytes).sections)
+    count += (section.tag & ~0x20) == tag;
   return count;
 }
 
 constexpr std::uint8_t kTagClasses = kTagBlock + 4;
 
-const std::vector<ArraySpec> kPieces{{DataType::kBfloat16, 150'001}, {DataType::kBfloat16, 77},    {DataType::kBfloat16, 0},
-                                     {DataType::kBfloat16, 1},       {DataType::kFloat32, 1'000},  {DataType::kBfloat16, 262'144},
-                                     {DataType::kBfloat16, 300'003}, {DataType::kInt16, 66'000},   {DataType::kFloat16, 9'999},
-                                     {DataType::kBfloat16, 64},      {DataType::kFloat16, 131'073}};
+const std::vector<ArraySpec> kPieces{
+    {DataType::kBfloat16, 150'001}, {DataType::kBfloat16, 77},    {DataType::kBfloat16, 0},
+    {DataType::kBfloat16, 1},       {DataType::kFloat32, 1'000},  {DataType::kBfloat16, 262'144},
+    {DataType::kBfloat16, 300'003}, {DataType::kInt16, 66'000},   {DataType::kFloat16, 9'999},
+    {DataType::kBfloat16, 64},      {DataType::kFloat16, 131'073}};
 
-void expect_round_trip(const State& base, const State& target, const EncodeOptions& options, const std::string& what) {
+void expect_round_trip(const State& base, const State& target, const EncodeOptions& options,
+                       const std::string& what) {
   const Encoded encoded = encode(base, target, options);
   ASSERT_TRUE(encoded.status.ok()) << encoded.status.message();
   for (const Verify verify : {Verify::kOff, Verify::kTouched, Verify::kFull}) {
@@ -55,12 +58,15 @@ void expect_round_trip(const State& base, const State& target, const EncodeOptio
 }
 
 TEST(Classes, ComeBackAtEveryDensityOfAnyBits) {
-  const State base = random_state(kPieces, 1);  // all exponents, NaN, infinity, denormals, both zeros
+  const State base =
+      random_state(kPieces, 1);  // all exponents, NaN, infinity, denormals, both zeros
   for (const double density : {0.0, 1e-5, 1e-4, 0.003, 0.01, 0.05, 0.3, 0.5, 0.97, 1.0}) {
     for (const Change change : {Change::kUlp, Change::kRandom}) {
       const State target = changed_state(base, density, change, 2);
-      expect_round_trip(base, target, with_classes(&kClassesMode), fmt::format("density {}", density));
-      expect_round_trip(base, target, with_classes(), fmt::format("density {}, the best mode", density));
+      expect_round_trip(base, target, with_classes(&kClassesMode),
+                        fmt::format("density {}", density));
+      expect_round_trip(base, target, with_classes(),
+                        fmt::format("density {}, the best mode", density));
     }
   }
 }
@@ -83,8 +89,10 @@ TEST(Classes, AreTakenWhereTheyAreSmaller) {
   EXPECT_EQ(count_sections(flat.bytes, kTagClasses), 0u);
   EXPECT_EQ(count_sections(classes.bytes, kTagClasses), 4u);
   EXPECT_EQ(count_sections(classes.bytes, kTagClassTable), 1u);
-  EXPECT_LT(static_cast<double>(classes.bytes.size()), 0.8 * static_cast<double>(flat.bytes.size()));
-  // Of changes that know no exponent the flat mode is as good, and never worse than what may be chosen.
+  EXPECT_LT(static_cast<double>(classes.bytes.size()),
+            0.8 * static_cast<double>(flat.bytes.size()));
+  // Of changes that know no exponent the flat mode is as good, and never worse than what may be
+  // chosen.
   const State any = changed_state(base, 0.01, Change::kUlp, 7);
   EXPECT_LE(encode(base, any, with_classes()).bytes.size(), encode(base, any, blocks).bytes.size());
 }
@@ -93,7 +101,8 @@ TEST(Classes, NeedAStateHash) {
   const State base = normal_state({{DataType::kBfloat16, 300'000}}, 8);
   EncodeOptions options = with_classes(&kClassesMode);
   options.with_state_hash = false;
-  EXPECT_EQ(count_sections(encode(base, stepped_state(base, 1e-5f, 9), options).bytes, kTagClasses), 0u);
+  EXPECT_EQ(count_sections(encode(base, stepped_state(base, 1e-5f, 9), options).bytes, kTagClasses),
+            0u);
 }
 
 TEST(Classes, DoNotDependOnKernelsOrBudget) {
@@ -103,7 +112,8 @@ TEST(Classes, DoNotDependOnKernelsOrBudget) {
     const Encoded first = encode(base, target, with_classes(), kernels::reference_kernels(), 1);
     EXPECT_GT(count_sections(first.bytes, kTagClasses), 0u) << size;
     for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) {
-      EXPECT_TRUE(encode(base, target, with_classes(), set, 1 << 20).bytes == first.bytes) << set.name;
+      EXPECT_TRUE(encode(base, target, with_classes(), set, 1 << 20).bytes == first.bytes)
+          << set.name;
       State held = base;
       EXPECT_TRUE(decode(first.bytes, held, Verify::kFull, {}, set).ok()) << set.name;
       EXPECT_TRUE(held.arrays == target.arrays) << set.name;
@@ -115,8 +125,9 @@ struct Receiver {
   Verify verify;
   Writing writing;
 };
-constexpr Receiver kReceivers[] = {
-    {Verify::kTouched, Writing::kStaged}, {Verify::kTouched, Writing::kEarly}, {Verify::kFull, Writing::kStaged}};
+constexpr Receiver kReceivers[] = {{Verify::kTouched, Writing::kStaged},
+                                   {Verify::kTouched, Writing::kEarly},
+                                   {Verify::kFull, Writing::kStaged}};
 
 TEST(Classes, AnotherBaseIsRefusedAsThat) {
   const State base = normal_state(kPieces, 12);
@@ -126,8 +137,11 @@ TEST(Classes, AnotherBaseIsRefusedAsThat) {
   std::mt19937_64 random(14);
   for (int i = 0; i < test::by_tier(12, 200); ++i) {
     for (const Receiver& receiver : kReceivers) {
-      // Each kind of other base: a random one, one exponent changed, zeros, the target with one element changed.
-      State held = i % 4 == 0 ? normal_state(kPieces, 100 + random() % 100) : i % 4 == 3 ? target : base;
+      // Each kind of other base: a random one, one exponent changed, zeros, the target with one
+      // element changed.
+      State held = i % 4 == 0   ? normal_state(kPieces, 100 + random() % 100)
+                   : i % 4 == 3 ? target
+                                : base;
       if (i % 4 == 1) held.arrays[0][1 + 2 * (random() % 60'000)] ^= std::byte{8};
       if (i % 4 == 2) std::fill(held.arrays[5].begin(), held.arrays[5].end(), std::byte{0});
       if (i % 4 == 3) held.arrays[5][random() % held.arrays[5].size()] ^= std::byte{1};
@@ -135,7 +149,8 @@ TEST(Classes, AnotherBaseIsRefusedAsThat) {
       const BlockMap map = held.map();
       const auto arrays = held.write();
       const Staging& staging = staged(encoded.bytes);
-      UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(), receiver.writing);
+      UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(),
+                            receiver.writing);
       Status status = check_stream(decoder, staging, encoded.bytes.size());
       EXPECT_EQ(status.code(), Code::kWrongBase) << "case " << i << ": " << status.message();
       EXPECT_TRUE(held.arrays == before.arrays);
@@ -153,7 +168,8 @@ TEST(Classes, TheTargetIsKnownAsThat) {
     const BlockMap map = held.map();
     const auto arrays = held.write();
     const Staging& staging = staged(encoded.bytes);
-    UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(), receiver.writing);
+    UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(),
+                          receiver.writing);
     const Status status = check_stream(decoder, staging, encoded.bytes.size());
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_TRUE(decoder.already_applied());
@@ -174,7 +190,8 @@ TEST(Classes, DamageIsNoWrongBase) {
       State held = base;
       const BlockMap map = held.map();
       const auto arrays = held.write();
-      UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(), receiver.writing);
+      UpdateDecoder decoder(map, arrays, receiver.verify, {}, kernels::cpu_kernels(),
+                            receiver.writing);
       const Status status = check_stream(decoder, staged(damaged), damaged.size());
       ASSERT_EQ(status.code(), Code::kCorrupt) << "mutation " << i << ": " << status.message();
       ASSERT_TRUE(held.arrays == base.arrays);
@@ -192,22 +209,26 @@ TEST(Classes, ForgedBlocksStayInside) {
     RawStream stream = good;
     Bytes& content = stream.content(i % 3 == 0 ? std::uint8_t{kTagClassTable} : kTagClasses);
     // Half of the time in the first bytes, where the counts are.
-    const std::size_t at = random() % (i % 2 == 0 ? std::min<std::size_t>(content.size(), 40) : content.size());
+    const std::size_t at =
+        random() % (i % 2 == 0 ? std::min<std::size_t>(content.size(), 40) : content.size());
     if (i % 7 == 0)
       content.resize(at);
     else
-      content[at] = i % 5 == 0 ? static_cast<std::byte>(random()) : content[at] ^ static_cast<std::byte>(1 << (random() % 8));
+      content[at] = i % 5 == 0 ? static_cast<std::byte>(random())
+                               : content[at] ^ static_cast<std::byte>(1 << (random() % 8));
     const Bytes bytes = put_together(stream);
     const Receiver& receiver = kReceivers[static_cast<std::size_t>(i) % 3];
     State held = base;
     const BlockMap map = held.map();
     const auto arrays = held.write();
     const Staging& staging = staged(bytes);
-    UpdateDecoder decoder(map, arrays, i % 11 == 0 ? Verify::kOff : receiver.verify, {}, kernels::cpu_kernels(), receiver.writing);
+    UpdateDecoder decoder(map, arrays, i % 11 == 0 ? Verify::kOff : receiver.verify, {},
+                          kernels::cpu_kernels(), receiver.writing);
     Status status = check_stream(decoder, staging, bytes.size());
     if (status.ok()) status = decoder.apply(staging);
     if (status.ok()) {
-      EXPECT_TRUE(receiver.verify != Verify::kFull || i % 11 == 0 || held.arrays == target.arrays) << i;
+      EXPECT_TRUE(receiver.verify != Verify::kFull || i % 11 == 0 || held.arrays == target.arrays)
+          << i;
     } else {
       EXPECT_NE(status.code(), Code::kInternalError) << i << ": " << status.message();
       EXPECT_TRUE(held.arrays == base.arrays) << i;
@@ -256,7 +277,8 @@ TEST(ClassChoice, OneClassForChangesThatKnowNoExponent) {
   steps.add(base.arrays[0].data(), stepped_state(base, 5e-6f, 27).arrays[0].data(), 400'000);
   const ClassChoice choice = choose_classes(steps, 400'000);
   EXPECT_GE(choice.table.cut.count, 5u);
-  EXPECT_EQ(choice.sample_bits, sample_bits(choice.table, steps)) << "two ways to the same estimate";
+  EXPECT_EQ(choice.sample_bits, sample_bits(choice.table, steps))
+      << "two ways to the same estimate";
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ class VectorSink : public ByteSink {
   std::size_t used_ = 0;
 };
 
-// One for all: segments of 4 MiB are dear where each test takes thousands. Overwritten by the next call.
+// One for all: segments of 4 MiB are dear where each test takes thousands. Overwritten by the next
+// call.
 inline const Staging& staged(std::span<const std::byte> bytes) {
   static Staging staging;
   staging.write(0, bytes);
@@ -66,7 +67,8 @@ inline State random_state(std::vector<ArraySpec> specs, std::uint64_t seed) {
 
 enum class Change { kUlp, kRandom };
 
-// Changes each element with probability `density`: by a few units in the last place, or to anything.
+// Changes each element with probability `density`: by a few units in the last place, or to
+// anything.
 inline State changed_state(const State& base, double density, Change change, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(0, 1);
@@ -93,7 +95,8 @@ struct Encoded {
 };
 
 inline Encoded encode(const State& base, const State& target, const EncodeOptions& options = {},
-                      const kernels::KernelSet& kernels = kernels::cpu_kernels(), std::uint64_t budget = std::uint64_t{1} << 20) {
+                      const kernels::KernelSet& kernels = kernels::cpu_kernels(),
+                      std::uint64_t budget = std::uint64_t{1} << 20) {
   const BlockMap map = target.map();
   const auto base_arrays = base.read();
   const auto target_arrays = target.read();
@@ -107,18 +110,21 @@ inline Encoded encode(const State& base, const State& target, const EncodeOption
 }
 
 // Feeds a stream to a decoder in pieces, and finishes.
-inline Status check_stream(UpdateDecoder& decoder, const Staging& staging, std::uint64_t bytes, std::uint64_t piece = 100000,
-                           std::uint64_t budget = 3) {
+inline Status check_stream(UpdateDecoder& decoder, const Staging& staging, std::uint64_t bytes,
+                           std::uint64_t piece = 100000, std::uint64_t budget = 3) {
   for (std::uint64_t available = 0;;) {
     available = available + piece < bytes ? available + piece : bytes;
-    for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, budget, more));
+    for (bool more = true; more;)
+      SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, budget, more));
     if (available == bytes) return decoder.finish(bytes);
   }
 }
 
 // Checks and applies a stream to `held`.
-inline Status decode(std::span<const std::byte> stream, State& held, Verify verify, const Hash128& schema = {},
-                     const kernels::KernelSet& kernels = kernels::cpu_kernels(), std::uint64_t piece = 100000) {
+inline Status decode(std::span<const std::byte> stream, State& held, Verify verify,
+                     const Hash128& schema = {},
+                     const kernels::KernelSet& kernels = kernels::cpu_kernels(),
+                     std::uint64_t piece = 100000) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(stream);

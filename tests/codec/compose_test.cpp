@@ -1,4 +1,5 @@
-// Updates in a row as one: what is composed leads from the first base to the last target, bit for bit.
+// Updates in a row as one: what is composed leads from the first base to the last target, bit for
+// bit.
 #include "src/codec/compose.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +34,8 @@ struct Composed {
   std::vector<std::byte> bytes;
 };
 
-Composed compose(const std::vector<std::vector<std::byte>>& streams, const kernels::KernelSet& kernels = kernels::cpu_kernels(),
+Composed compose(const std::vector<std::vector<std::byte>>& streams,
+                 const kernels::KernelSet& kernels = kernels::cpu_kernels(),
                  std::span<const std::byte> attachment = {}) {
   std::vector<Staging> stagings(streams.size());
   std::vector<UpdateReader> readers;
@@ -81,9 +83,10 @@ void expect_leads_to_the_end(const Chain& chain) {
   }
 }
 
-const std::vector<ArraySpec> kArrays{{DataType::kBfloat16, 70000},  {DataType::kFloat32, 0},     {DataType::kBfloat16, 63},
-                                     {DataType::kFloat32, 1000},    {DataType::kInt8, 131072},   {DataType::kFloat64, 999},
-                                     {DataType::kFloat8e4m3, 5000}, {DataType::kFloat16, 65537}, {DataType::kInt64, 3000}};
+const std::vector<ArraySpec> kArrays{
+    {DataType::kBfloat16, 70000},  {DataType::kFloat32, 0},     {DataType::kBfloat16, 63},
+    {DataType::kFloat32, 1000},    {DataType::kInt8, 131072},   {DataType::kFloat64, 999},
+    {DataType::kFloat8e4m3, 5000}, {DataType::kFloat16, 65537}, {DataType::kInt64, 3000}};
 
 TEST(Compose, EveryPairOfModes) {
   const BlockMode* modes[] = {nullptr, &kDenseMode, &kVerbatimMode, &kFlatMode};
@@ -103,7 +106,8 @@ TEST(Compose, EveryPairOfModes) {
 TEST(Compose, LongChainsOfMixedBlocks) {
   Chain chain{{random_state(kArrays, 7)}, {}};
   for (std::uint64_t i = 0; i < 9; ++i) {
-    chain.add(changed_state(chain.states.back(), i % 2 == 0 ? 0.01 : 0.003, i % 3 == 0 ? Change::kRandom : Change::kUlp, 20 + i),
+    chain.add(changed_state(chain.states.back(), i % 2 == 0 ? 0.01 : 0.003,
+                            i % 3 == 0 ? Change::kRandom : Change::kUlp, 20 + i),
               i % 2 == 0 ? &kVerbatimMode : &kFlatMode);
   }
   expect_leads_to_the_end(chain);
@@ -117,7 +121,9 @@ TEST(Compose, LongChainsOfMixedBlocks) {
   State held = chain.states[0];
   ASSERT_TRUE(decode(twice.bytes, held, Verify::kFull).ok());
   EXPECT_TRUE(held.arrays == chain.states[6].arrays);
-  EXPECT_TRUE(twice.bytes == compose({chain.streams.begin(), chain.streams.begin() + 6}).bytes);  // whatever the brackets
+  EXPECT_TRUE(
+      twice.bytes ==
+      compose({chain.streams.begin(), chain.streams.begin() + 6}).bytes);  // whatever the brackets
 }
 
 TEST(Compose, ThereAndBackIsNothing) {
@@ -164,7 +170,8 @@ TEST(Compose, ClustersStayCheap) {
 
 TEST(Compose, RefusesWhatDoesNotFollow) {
   Chain chain{{random_state({{DataType::kBfloat16, 5000}}, 3)}, {}};
-  for (std::uint64_t i = 0; i < 3; ++i) chain.add(changed_state(chain.states.back(), 0.01, Change::kUlp, 4 + i));
+  for (std::uint64_t i = 0; i < 3; ++i)
+    chain.add(changed_state(chain.states.back(), 0.01, Change::kUlp, 4 + i));
   const Composed gap = compose({chain.streams[0], chain.streams[2]});
   EXPECT_EQ(gap.status.code(), Code::kWrongBase);
   EXPECT_THAT(gap.status.message(), HasSubstr("update 1 does not follow update 0"));
@@ -172,11 +179,14 @@ TEST(Compose, RefusesWhatDoesNotFollow) {
   EXPECT_EQ(compose({}).status.code(), Code::kInvalidArgument);
 
   const State other = random_state({{DataType::kFloat16, 5000}}, 3);
-  EXPECT_EQ(compose({chain.streams[0], encode(other, other, file_options()).bytes}).status.code(), Code::kMismatch);
+  EXPECT_EQ(compose({chain.streams[0], encode(other, other, file_options()).bytes}).status.code(),
+            Code::kMismatch);
 
   EncodeOptions versions = file_options();
   versions.base_version = 7;
-  EXPECT_EQ(compose({chain.streams[0], encode(chain.states[1], chain.states[2], versions).bytes}).status.code(), Code::kWrongBase);
+  EXPECT_EQ(compose({chain.streams[0], encode(chain.states[1], chain.states[2], versions).bytes})
+                .status.code(),
+            Code::kWrongBase);
 }
 
 TEST(Compose, RefusesWhatNeedsABase) {
@@ -216,7 +226,8 @@ TEST(Compose, CarriesTheAttachmentAndTheVersions) {
   options.target_version = 4;
   const Bytes note{std::byte{'n'}, std::byte{'o'}};
   options.attachment = note;
-  const Composed composed = compose({encode(base, base, options).bytes}, kernels::cpu_kernels(), note);
+  const Composed composed =
+      compose({encode(base, base, options).bytes}, kernels::cpu_kernels(), note);
   ASSERT_TRUE(composed.status.ok());
   const Staging& staging = staged(composed.bytes);
   const Result<UpdateReader> reader = UpdateReader::open(staging, composed.bytes.size());
@@ -242,16 +253,18 @@ TEST(Compose, RefusesEveryDamagedByte) {
   }
 }
 
-// The same with mended checksums: what is composed of nonsense does not pass its state hash, and nothing worse happens.
-// An update of nearly 2^64 elements, whose blocks' indices would begin anew behind the largest number.
+// The same with mended checksums: what is composed of nonsense does not pass its state hash, and
+// nothing worse happens. An update of nearly 2^64 elements, whose blocks' indices would begin anew
+// behind the largest number.
 TEST(Compose, RefusesBlocksThatWrapAround) {
   const auto varint = [](std::uint64_t value) {
     ByteWriter writer;
     writer.write_varint(value);
     return writer.take();
   };
-  RawStream stream =
-      take_apart(encode(random_state({{DataType::kInt8, 10}}, 1), random_state({{DataType::kInt8, 10}}, 2), file_options()).bytes);
+  RawStream stream = take_apart(encode(random_state({{DataType::kInt8, 10}}, 1),
+                                       random_state({{DataType::kInt8, 10}}, 2), file_options())
+                                    .bytes);
   const std::uint64_t elements = ~std::uint64_t{0} - 255;
   store_le(stream.content(kTagUpdateHeader).data() + 40, elements);
   RawSection& runs = stream.sections[1];
@@ -265,7 +278,8 @@ TEST(Compose, RefusesBlocksThatWrapAround) {
   }
   runs.content = writer.take();
   const std::size_t at = stream.find(kTagBlock);
-  stream.sections.insert(stream.sections.begin() + static_cast<std::ptrdiff_t>(at), stream.sections[at]);
+  stream.sections.insert(stream.sections.begin() + static_cast<std::ptrdiff_t>(at),
+                         stream.sections[at]);
   for (const std::size_t i : {at, at + 1}) {
     const Bytes gap = varint(std::uint64_t{1} << 63);
     stream.sections[i].tag |= 0x20;
@@ -274,12 +288,14 @@ TEST(Compose, RefusesBlocksThatWrapAround) {
   store_le(stream.content(kTagEnd).data(), std::uint64_t{2});
   const Status status = compose({put_together(stream)}).status;
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_THAT(status.message(), testing::AnyOf(HasSubstr("past the last"), HasSubstr("runs of arrays")));
+  EXPECT_THAT(status.message(),
+              testing::AnyOf(HasSubstr("past the last"), HasSubstr("runs of arrays")));
 }
 
 TEST(Compose, RefusesRunsBehindABlock) {
   const State base = random_state({{DataType::kInt8, 10}}, 1);
-  RawStream stream = take_apart(encode(base, random_state({{DataType::kInt8, 10}}, 2), file_options()).bytes);
+  RawStream stream =
+      take_apart(encode(base, random_state({{DataType::kInt8, 10}}, 2), file_options()).bytes);
   ASSERT_EQ(stream.sections[1].tag, kTagRuns);
   std::swap(stream.sections[1], stream.sections[2]);
   const Composed composed = compose({put_together(stream)});
@@ -330,15 +346,19 @@ TEST(Compose, MakesTheGoldenFile) {
   std::vector<const kernels::KernelSet*> sets{&kernels::reference_kernels()};
   for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) sets.push_back(&set);
   for (const kernels::KernelSet* set : sets) {
-    const Composed composed = compose({encode(base, middle, first, *set).bytes, encode(middle, target, second, *set).bytes}, *set);
+    const Composed composed = compose(
+        {encode(base, middle, first, *set).bytes, encode(middle, target, second, *set).bytes},
+        *set);
     ASSERT_TRUE(composed.status.ok()) << composed.status.message();
     EXPECT_TRUE(modes_of(composed.bytes).contains(kMixedMode.id));
     if (std::getenv("SPARCL_WRITE_GOLDEN") != nullptr && !std::filesystem::exists(path)) {
       std::ofstream(path, std::ios::binary)
-          .write(reinterpret_cast<const char*>(composed.bytes.data()), static_cast<std::streamsize>(composed.bytes.size()));
+          .write(reinterpret_cast<const char*>(composed.bytes.data()),
+                 static_cast<std::streamsize>(composed.bytes.size()));
     }
     std::ifstream file(path, std::ios::binary);
-    const std::vector<char> golden((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::vector<char> golden((std::istreambuf_iterator<char>(file)),
+                                   std::istreambuf_iterator<char>());
     EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(golden)), composed.bytes)) << set->name;
     State held = base;
     ASSERT_TRUE(decode(composed.bytes, held, Verify::kFull, kGoldenSchema, *set).ok());

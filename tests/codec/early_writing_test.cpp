@@ -1,4 +1,5 @@
-// Early writing: the same result as staged where all is well, and no trace of it where anything is not.
+// Early writing: the same result as staged where all is well, and no trace of it where anything is
+// not.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,9 +13,10 @@ namespace {
 
 constexpr Hash128 kEarlySchema{5, 6};
 
-const std::vector<ArraySpec> kEarlySpecs{{DataType::kBfloat16, 150'000}, {DataType::kBfloat16, 77},  {DataType::kBfloat16, 1},
-                                         {DataType::kFloat32, 70'000},   {DataType::kInt8, 66'000},  {DataType::kUint8, 0},
-                                         {DataType::kFloat64, 3'001},    {DataType::kFloat16, 9'999}};
+const std::vector<ArraySpec> kEarlySpecs{
+    {DataType::kBfloat16, 150'000}, {DataType::kBfloat16, 77},  {DataType::kBfloat16, 1},
+    {DataType::kFloat32, 70'000},   {DataType::kInt8, 66'000},  {DataType::kUint8, 0},
+    {DataType::kFloat64, 3'001},    {DataType::kFloat16, 9'999}};
 
 std::vector<std::byte> encode_update(const State& base, const State& target) {
   const BlockMap map = base.map();
@@ -28,14 +30,16 @@ std::vector<std::byte> encode_update(const State& base, const State& target) {
 }
 
 // Feeds the stream in pieces, as a network would. `commit`: apply where all checks pass.
-Status receive(const std::vector<std::byte>& bytes, State& held, Verify verify, bool commit, std::size_t piece = 4096) {
+Status receive(const std::vector<std::byte>& bytes, State& held, Verify verify, bool commit,
+               std::size_t piece = 4096) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging staging = staged(bytes);
   UpdateDecoder decoder(map, arrays, verify, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
   for (std::size_t available = 0; available < bytes.size();) {
     available = std::min(available + piece, bytes.size());
-    for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, 1, more));
+    for (bool more = true; more;)
+      SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, 1, more));
   }
   SPARCL_RETURN_IF_ERROR(decoder.finish(bytes.size()));
   return commit ? decoder.apply(staging) : Status();
@@ -68,10 +72,12 @@ TEST_P(EarlyWriting, WithoutApplyLeavesNoTrace) {
 
 TEST_P(EarlyWriting, AnyCutStreamLeavesNoTrace) {
   const State base = random_state(kEarlySpecs, 5);
-  std::vector<std::byte> bytes = encode_update(base, changed_state(base, GetParam(), Change::kUlp, 6));
+  std::vector<std::byte> bytes =
+      encode_update(base, changed_state(base, GetParam(), Change::kUlp, 6));
   std::mt19937_64 random(7);
   for (int i = 0; i < 20; ++i) {
-    const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(random() % bytes.size()));
+    const std::vector<std::byte> cut(
+        bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(random() % bytes.size()));
     State held = base;
     EXPECT_EQ(receive(cut, held, Verify::kTouched, true).code(), Code::kCorrupt);
     EXPECT_EQ(held.arrays, base.arrays);
@@ -81,7 +87,8 @@ TEST_P(EarlyWriting, AnyCutStreamLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Densities, EarlyWriting, ::testing::Values(0.0, 0.0001, 0.01, 0.3, 1.0));
 
 TEST(EarlyWriting, WritesWhileTheStreamArrives) {
-  const State base = random_state({{DataType::kBfloat16, 2'000'000}}, 8);  // several groups of blocks
+  const State base =
+      random_state({{DataType::kBfloat16, 2'000'000}}, 8);  // several groups of blocks
   const State target = changed_state(base, 0.01, Change::kUlp, 9);
   const std::vector<std::byte> bytes = encode_update(base, target);
   State held = base;
@@ -89,7 +96,8 @@ TEST(EarlyWriting, WritesWhileTheStreamArrives) {
   const auto arrays = held.write();
   const Staging staging = staged(bytes);
   {
-    UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
+    UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(),
+                          Writing::kEarly);
     bool more = true;
     while (more) ASSERT_TRUE(decoder.advance(staging, bytes.size() / 2, 1000, more).ok());
     EXPECT_NE(held.arrays, base.arrays);
@@ -105,7 +113,8 @@ TEST(EarlyWriting, AnErrorTakesAllBackAtOnce) {
   State held = base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
-  UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(), Writing::kEarly);
+  UpdateDecoder decoder(map, arrays, Verify::kTouched, kEarlySchema, kernels::cpu_kernels(),
+                        Writing::kEarly);
   EXPECT_EQ(check_stream(decoder, staged(bytes), bytes.size()).code(), Code::kCorrupt);
   EXPECT_EQ(held.arrays, base.arrays) << "while the decoder lives";
 }
@@ -140,8 +149,8 @@ TEST(EarlyWriting, ARankAtTheTargetStaysThere) {
   EXPECT_EQ(held.arrays, target.arrays);
 }
 
-// Even with its checksums mended, a damaged stream is refused, or does exactly what it says; what was held is there unless it was
-// applied.
+// Even with its checksums mended, a damaged stream is refused, or does exactly what it says; what
+// was held is there unless it was applied.
 TEST(EarlyWriting, DamagedStreamsLeaveNoTraceUnlessApplied) {
   const State base = random_state(kEarlySpecs, 15);
   const State target = changed_state(base, 0.02, Change::kUlp, 16);
@@ -158,7 +167,8 @@ TEST(EarlyWriting, DamagedStreamsLeaveNoTraceUnlessApplied) {
     }
     State held = base;
     const Status status = receive(damaged, held, Verify::kTouched, true, 1 << 16);
-    EXPECT_TRUE(status.ok() || held.arrays == base.arrays) << "mutation " << i << ": " << status.message();
+    EXPECT_TRUE(status.ok() || held.arrays == base.arrays)
+        << "mutation " << i << ": " << status.message();
     EXPECT_FALSE(status.ok() && i % 2 == 1) << "mutation " << i << " was accepted";
   }
 }

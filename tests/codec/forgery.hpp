@@ -34,7 +34,8 @@ inline Bytes damage(const Bytes& good, const Bytes& other, Random& random) {
       bytes.erase(bytes.begin() + at);
       break;
     case 6:
-      std::fill(bytes.begin() + at, bytes.begin() + std::min<std::ptrdiff_t>(at + 64, std::ssize(bytes)), std::byte{0});
+      std::fill(bytes.begin() + at,
+                bytes.begin() + std::min<std::ptrdiff_t>(at + 64, std::ssize(bytes)), std::byte{0});
       break;
     default:
       bytes.resize(static_cast<std::size_t>(at));
@@ -67,13 +68,15 @@ inline Bytes forge(const Bytes& good, Random& random) {
         content.resize(byte);
         break;
       case 4:
-        content.insert(content.begin() + static_cast<std::ptrdiff_t>(byte), 1 + random() % 20, static_cast<std::byte>(random()));
+        content.insert(content.begin() + static_cast<std::ptrdiff_t>(byte), 1 + random() % 20,
+                       static_cast<std::byte>(random()));
         break;
       case 5:
         for (std::byte& each : content) each = static_cast<std::byte>(random());
         break;
       case 6:
-        for (std::size_t i = byte; i < content.size(); ++i) content[i] &= static_cast<std::byte>(random() & random());
+        for (std::size_t i = byte; i < content.size(); ++i)
+          content[i] &= static_cast<std::byte>(random() & random());
         break;
       case 7:
         std::swap(sections[static_cast<std::size_t>(a)], sections[static_cast<std::size_t>(b)]);

@@ -16,7 +16,8 @@ namespace {
 const BlockMode* const kGroupModes[] = {&kFlatGroupMode, &kTwoLevelGroupMode, &kBlockSparseMode};
 
 // Two runs that groups may not cross, the second with a last block that is short.
-const std::vector<ArraySpec> kGroupedSpecs{{DataType::kBfloat16, 400'000}, {DataType::kBfloat16, 7}, {DataType::kFloat32, 300'001}};
+const std::vector<ArraySpec> kGroupedSpecs{
+    {DataType::kBfloat16, 400'000}, {DataType::kBfloat16, 7}, {DataType::kFloat32, 300'001}};
 
 // Changes in a few places only, or strewn; whole blocks between them stay as they are.
 State sparsely_changed(const State& base, double density, bool clustered, std::uint64_t seed) {
@@ -39,7 +40,8 @@ TEST(Groups, ComeBackFromBothDecodersAtEveryLevel) {
   std::set<unsigned> met;
   for (const double density : {0.00002, 0.001, 0.02}) {
     for (const bool clustered : {false, true}) {
-      for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), kGroupModes[0], kGroupModes[1], kGroupModes[2]}) {
+      for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), kGroupModes[0],
+                                    kGroupModes[1], kGroupModes[2]}) {
         const State target = sparsely_changed(base, clustered ? 0.3 : density, clustered, 2);
         const Bytes stream = encode(base, target, with_hash(mode)).bytes;
         for (const BlockMode* each : kGroupModes) {
@@ -67,14 +69,16 @@ TEST(Groups, AreTheSameBytesFromEveryBody) {
   for (const BlockMode* mode : kGroupModes) {
     const Bytes stream = encode(base, target, with_hash(mode), kernels::reference_kernels()).bytes;
     for (const kernels::KernelSet& set : kernels::all_cpu_kernels()) {
-      EXPECT_TRUE(encode(base, target, with_hash(mode), set).bytes == stream) << mode->name << " by " << set.name;
+      EXPECT_TRUE(encode(base, target, with_hash(mode), set).bytes == stream)
+          << mode->name << " by " << set.name;
     }
   }
 }
 
 TEST(Groups, NeverCrossARun) {
   const State base = random_state(kGroupedSpecs, 5);
-  const Bytes stream = encode(base, sparsely_changed(base, 0.001, false, 6), with_hash(nullptr)).bytes;
+  const Bytes stream =
+      encode(base, sparsely_changed(base, 0.001, false, 6), with_hash(nullptr)).bytes;
   EXPECT_EQ(count_blocks(stream, kFlatGroupMode.id), 2u);
 }
 
@@ -108,7 +112,8 @@ TEST(Groups, AWrongBaseIsRefusedAndLeftAsItWas) {
   const State target = changed_state(base, 0.01, Change::kUlp, 13);
   const Bytes stream = encode(base, target, with_hash(nullptr)).bytes;
   State other = target;  // one element short of the target
-  for (std::size_t i = 399'000; i < other.arrays[0].size(); ++i) other.arrays[0][i] = base.arrays[0][i];
+  for (std::size_t i = 399'000; i < other.arrays[0].size(); ++i)
+    other.arrays[0][i] = base.arrays[0][i];
   for (const Writing writing : {Writing::kStaged, Writing::kEarly}) {
     for (const Verify verify : {Verify::kTouched, Verify::kFull}) {
       const Decoded decoded = run_decoder(stream, other, {}, {verify, writing});
@@ -125,7 +130,8 @@ TEST(Groups, AWrongBaseIsRefusedAndLeftAsItWas) {
 Bytes content_of(const Bytes& stream, const BlockMode& mode) {
   for (const RawSection& section : take_apart(stream).sections) {
     if (section.tag != kTagBlock + mode.id) continue;
-    return {section.content.begin(), section.content.end() - static_cast<std::ptrdiff_t>(kOldCheckBytes)};
+    return {section.content.begin(),
+            section.content.end() - static_cast<std::ptrdiff_t>(kOldCheckBytes)};
   }
   return {};
 }
@@ -134,7 +140,8 @@ TEST(GroupMutations, AreRefusedOrStayInsideTheGroup) {
   const State base = random_state({{DataType::kInt8, 300'000}}, 14);
   std::mt19937_64 random(15);
   for (const BlockMode* mode : kGroupModes) {
-    const Bytes good = content_of(encode(base, sparsely_changed(base, 0.001, false, 16), with_hash(mode)).bytes, *mode);
+    const Bytes good = content_of(
+        encode(base, sparsely_changed(base, 0.001, false, 16), with_hash(mode)).bytes, *mode);
     ASSERT_FALSE(good.empty());
     GroupDecoder decoder;
     std::size_t refused = 0;
@@ -142,13 +149,16 @@ TEST(GroupMutations, AreRefusedOrStayInsideTheGroup) {
     for (std::size_t seed = 0; seed < seeds; ++seed) {
       Bytes bad = good;
       for (std::uint64_t edits = 1 + random() % 3; edits > 0; --edits) {
-        const std::size_t at = random() % std::min<std::size_t>(bad.size(), random() % 2 == 0 ? 16 : bad.size());
-        bad[at] = random() % 2 == 0 ? bad[at] ^ static_cast<std::byte>(1 << random() % 8) : static_cast<std::byte>(random());
+        const std::size_t at =
+            random() % std::min<std::size_t>(bad.size(), random() % 2 == 0 ? 16 : bad.size());
+        bad[at] = random() % 2 == 0 ? bad[at] ^ static_cast<std::byte>(1 << random() % 8)
+                                    : static_cast<std::byte>(random());
       }
       const std::size_t bytes = bad.size() - (random() % 8 == 0 ? random() % bad.size() : 0);
       bad.resize(bytes);
       bad.resize(bytes + kernels::kBitSlackBytes);
-      if (decoder.read(kernels::cpu_kernels(), mode->id, DataType::kInt8, 300'000, {bad.data(), bytes}) != nullptr) {
+      if (decoder.read(kernels::cpu_kernels(), mode->id, DataType::kInt8, 300'000,
+                       {bad.data(), bytes}) != nullptr) {
         ++refused;
         continue;
       }
@@ -171,17 +181,24 @@ TEST(GroupMutations, AreRefusedOrStayInsideTheGroup) {
   }
 }
 
-// A group of int8 whose elements 0 and `last` change by one, as two levels with all gaps short and without low bits: the unary part
-// of P has last + 1 bits.
+// A group of int8 whose elements 0 and `last` change by one, as two levels with all gaps short and
+// without low bits: the unary part of P has last + 1 bits.
 void expect_one_unary_part(std::uint32_t last, Code code) {
-  const State base{{{DataType::kInt8, 2 * std::uint64_t{kBlockElements}}}, {Array(2 * kBlockElements)}};
+  const State base{{{DataType::kInt8, 2 * std::uint64_t{kBlockElements}}},
+                   {Array(2 * kBlockElements)}};
   State target = base;
   target.arrays[0][0] = target.arrays[0][last] = std::byte{1};
   RawStream stream = take_apart(encode(base, target, with_hash(&kFlatGroupMode)).bytes);
   RawSection& group = stream.sections[stream.find(kTagBlock + kFlatGroupId)];
   group.tag = kTagBlock + kTwoLevelGroupId;
-  // Blocks less one, k, sizes (long gaps from 2^15 on), s, parameters, x; signs, the two changes' bits, the old check.
-  Bytes content{std::byte(last / kBlockElements), std::byte{2}, std::byte{0x0f}, std::byte{0}, std::byte{0}, std::byte{0}};
+  // Blocks less one, k, sizes (long gaps from 2^15 on), s, parameters, x; signs, the two changes'
+  // bits, the old check.
+  Bytes content{std::byte(last / kBlockElements),
+                std::byte{2},
+                std::byte{0x0f},
+                std::byte{0},
+                std::byte{0},
+                std::byte{0}};
   content.resize(6 + (2 + last + 1 + 7) / 8);
   for (const std::uint32_t bit : {2u, 2 + last}) content[6 + bit / 8] |= std::byte(1u << (bit % 8));
   content.insert(content.end(), group.content.end() - kOldCheckBytes, group.content.end());

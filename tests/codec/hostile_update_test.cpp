@@ -1,5 +1,6 @@
-// A receiver against an enemy: whatever arrives, it reads no byte that is not there, writes no element before apply(), and refuses
-// what was damaged on the way. SPARCL_TEST_SEED replays one seed.
+// A receiver against an enemy: whatever arrives, it reads no byte that is not there, writes no
+// element before apply(), and refuses what was damaged on the way. SPARCL_TEST_SEED replays one
+// seed.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -32,7 +33,8 @@ struct Attack {
 };
 
 // Feeds the bytes; true if they were approved. Nothing may be written until then.
-bool approved(const GoldenUpdate& update, const Bytes& bytes, const Attack& attack, std::uint64_t seed) {
+bool approved(const GoldenUpdate& update, const Bytes& bytes, const Attack& attack,
+              std::uint64_t seed) {
   State held = update.base;
   const BlockMap map = held.map();
   const auto arrays = held.write();
@@ -53,15 +55,18 @@ bool approved(const GoldenUpdate& update, const Bytes& bytes, const Attack& atta
 TEST(HostileUpdates, NoneIsAppliedThatWasDamaged) {
   const auto updates = golden_updates();
   std::vector<Victim> victims;
-  for (const GoldenUpdate& update : updates) victims.push_back({&update, encode_golden(update, kernels::cpu_kernels()).bytes});
+  for (const GoldenUpdate& update : updates)
+    victims.push_back({&update, encode_golden(update, kernels::cpu_kernels()).bytes});
   std::uint64_t refused = 0;
   for (const std::uint64_t seed : seeds()) {
     Random random(seed);
     const Victim& victim = victims[random() % victims.size()];
     const Verify verify = static_cast<Verify>(random() % 3);
     const bool forged = random() % 2 == 0;
-    const Bytes bad = forged ? forge(victim.good, random) : damage(victim.good, victims[random() % victims.size()].good, random);
-    const Attack attack{verify, random() % 8 == 0 ? &kernels::reference_kernels() : &kernels::cpu_kernels()};
+    const Bytes bad = forged ? forge(victim.good, random)
+                             : damage(victim.good, victims[random() % victims.size()].good, random);
+    const Attack attack{
+        verify, random() % 8 == 0 ? &kernels::reference_kernels() : &kernels::cpu_kernels()};
     const bool passed = approved(*victim.update, bad, attack, seed);
     refused += !passed;
     if (!forged && bad != victim.good) {
@@ -72,7 +77,8 @@ TEST(HostileUpdates, NoneIsAppliedThatWasDamaged) {
 }
 
 TEST(HostileUpdates, ThatLeadElsewhereAreRefusedByTheFullCheck) {
-  // Only blocks are forged, so the hashes at the end are those of the true states: what passes leads to the true target.
+  // Only blocks are forged, so the hashes at the end are those of the true states: what passes
+  // leads to the true target.
   GoldenUpdate update = golden_updates()[6];
   const Bytes good = encode_golden(update, kernels::cpu_kernels()).bytes;
   for (std::uint64_t seed = 0; seed < test::by_tier(5000u, 200000u); ++seed) {
@@ -80,7 +86,8 @@ TEST(HostileUpdates, ThatLeadElsewhereAreRefusedByTheFullCheck) {
     RawStream stream = take_apart(good);
     RawSection& section = stream.sections[2 + random() % (stream.sections.size() - 4)];
     if (!is_block(section.tag)) continue;
-    section.content[random() % section.content.size()] ^= static_cast<std::byte>(1 << (random() % 8));
+    section.content[random() % section.content.size()] ^=
+        static_cast<std::byte>(1 << (random() % 8));
     State held = update.base;
     if (decode(put_together(stream), held, Verify::kFull, kGoldenSchema).ok()) {
       ASSERT_TRUE(held.arrays == update.target.arrays) << seed;
@@ -94,7 +101,8 @@ TEST(HostileUpdates, RandomBytesAreRefused) {
     Random random(seed);
     Bytes bytes(random() % 300);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    const Bytes prefix = put_together({{take_apart(encode_golden(update, kernels::cpu_kernels()).bytes).prefix}, {}});
+    const Bytes prefix = put_together(
+        {{take_apart(encode_golden(update, kernels::cpu_kernels()).bytes).prefix}, {}});
     if (seed % 2 == 0) bytes.insert(bytes.begin(), prefix.begin(), prefix.end());
     ASSERT_FALSE(approved(update, bytes, {Verify::kTouched, &kernels::cpu_kernels()}, seed));
   }
@@ -103,9 +111,12 @@ TEST(HostileUpdates, RandomBytesAreRefused) {
 TEST(HostileUpdates, AChunkOfMoreThan16MiBIsRefusedBeforeItHasArrived) {
   const GoldenUpdate update = golden_updates()[1];
   RawStream stream = take_apart(encode_golden(update, kernels::cpu_kernels()).bytes);
-  for (int i = 0; i < 3; ++i) stream.sections.insert(stream.sections.begin() + 1, RawSection{0xc1, Bytes(std::size_t{7} << 20)});
+  for (int i = 0; i < 3; ++i)
+    stream.sections.insert(stream.sections.begin() + 1,
+                           RawSection{0xc1, Bytes(std::size_t{7} << 20)});
   State held = update.base;
-  const Status status = decode(put_together(stream), held, Verify::kTouched, kGoldenSchema, kernels::cpu_kernels(), 1000000);
+  const Status status = decode(put_together(stream), held, Verify::kTouched, kGoldenSchema,
+                               kernels::cpu_kernels(), 1000000);
   EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_NE(status.message().find("16 MiB"), std::string::npos) << status.message();
 }

@@ -1,5 +1,5 @@
-// A decoder that keeps the changes which it has checked applies them as one that decodes them anew, and what it has replaced leads
-// back.
+// A decoder that keeps the changes which it has checked applies them as one that decodes them anew,
+// and what it has replaced leads back.
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
 
-const std::vector<ArraySpec> kKeptSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
-                                        {DataType::kBfloat16, 65536},  {DataType::kFloat32, 70000}, {DataType::kInt8, 66001},
+const std::vector<ArraySpec> kKeptSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},
+                                        {DataType::kUint8, 0},         {DataType::kBfloat16, 65536},
+                                        {DataType::kFloat32, 70000},   {DataType::kInt8, 66001},
                                         {DataType::kFloat64, 3}};
 
 struct KeptOutcome {
@@ -25,8 +26,9 @@ struct KeptOutcome {
   std::optional<ChangeLog> replaced;
 };
 
-KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_bytes, WorkerPool* pool = nullptr,
-                       Verify verify = Verify::kTouched, State* written = nullptr) {
+KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_bytes,
+                       WorkerPool* pool = nullptr, Verify verify = Verify::kTouched,
+                       State* written = nullptr) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(encoded.bytes);
@@ -53,7 +55,8 @@ void expect_leads_back(ChangeLog& replaced, State& held, const State& base, cons
   const auto arrays = held.write();
   ChangeLog::Room room;
   replaced.make_room(map, room);
-  EXPECT_EQ(hash_of(target) + replaced.exchange_and_hash(map, arrays, kernels::cpu_kernels(), room), hash_of(base));
+  EXPECT_EQ(hash_of(target) + replaced.exchange_and_hash(map, arrays, kernels::cpu_kernels(), room),
+            hash_of(base));
   EXPECT_TRUE(held.arrays == base.arrays);
   replaced.exchange(map, arrays, kernels::cpu_kernels(), room);
   EXPECT_TRUE(held.arrays == target.arrays);
@@ -73,12 +76,14 @@ struct KeptChanges : testing::Test {
 
 TEST_F(KeptChanges, AreAppliedAndLeadBackInEveryMode) {
   const State target = changed_state(base, 0.01, Change::kUlp, 2);
-  for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kTwoLevelMode, &kClassesMode, &kFlatGroupMode,
-                                &kBlockSparseMode, &kDenseMode, &kCodedMode}) {
+  for (const BlockMode* mode :
+       {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kTwoLevelMode, &kClassesMode,
+        &kFlatGroupMode, &kBlockSparseMode, &kDenseMode, &kCodedMode}) {
     const Encoded encoded = encoded_to(target, mode);
     ASSERT_TRUE(encoded.status.ok());
     for (const unsigned threads : {0u, 1u, 2u, 3u}) {
-      SCOPED_TRACE(testing::Message() << (mode != nullptr ? mode->name : "any mode") << ", " << threads << " threads");
+      SCOPED_TRACE(testing::Message()
+                   << (mode != nullptr ? mode->name : "any mode") << ", " << threads << " threads");
       std::optional<WorkerPool> pool;
       if (threads > 0) pool.emplace(threads);
       State held = base;
@@ -94,7 +99,8 @@ TEST_F(KeptChanges, AreAppliedAndLeadBackInEveryMode) {
 TEST_F(KeptChanges, AreAppliedAtEveryDensity) {
   for (const double density : {0.0, 1e-6, 0.0005, 0.1, 0.6, 1.0}) {
     for (const Verify verify : {Verify::kTouched, Verify::kFull}) {
-      SCOPED_TRACE(testing::Message() << density << (verify == Verify::kFull ? ", full" : ", touched"));
+      SCOPED_TRACE(testing::Message()
+                   << density << (verify == Verify::kFull ? ", full" : ", touched"));
       const State target = changed_state(base, density, Change::kRandom, 3);
       State held = base;
       KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, verify);
@@ -132,7 +138,8 @@ TEST_F(KeptChanges, GoToOtherArraysThatHoldTheSame) {
   const State target = changed_state(base, 0.01, Change::kUlp, 6);
   State held = base;
   State other = base;
-  KeptOutcome outcome = apply_kept(encoded_to(target), held, kPlenty, nullptr, Verify::kTouched, &other);
+  KeptOutcome outcome =
+      apply_kept(encoded_to(target), held, kPlenty, nullptr, Verify::kTouched, &other);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   EXPECT_TRUE(held.arrays == base.arrays);
   EXPECT_TRUE(other.arrays == target.arrays);

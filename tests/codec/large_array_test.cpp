@@ -1,5 +1,5 @@
-// Arrays of more than 2^32 elements and of more than 4 GiB, in address space without memory behind it: what changes lies before,
-// around and behind the places where 32 bits end.
+// Arrays of more than 2^32 elements and of more than 4 GiB, in address space without memory behind
+// it: what changes lies before, around and behind the places where 32 bits end.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,15 +27,16 @@ class LargeArray : public testing::TestWithParam<ArraySpec> {
     }
     // Each end of 32 bits, in elements and in bytes, and both sides of block edges.
     const std::uint64_t last = spec_.count - 1;
-    for (const std::uint64_t edge :
-         {std::uint64_t{0}, std::uint64_t{kBlockElements}, kFourGi / 2, kFourGi / width(), kFourGi, last}) {
+    for (const std::uint64_t edge : {std::uint64_t{0}, std::uint64_t{kBlockElements}, kFourGi / 2,
+                                     kFourGi / width(), kFourGi, last}) {
       for (const std::uint64_t index : {edge - 1, edge, edge + 1, edge + kBlockElements - 1}) {
         if (index <= last) indices_.push_back(index);
       }
     }
     std::sort(indices_.begin(), indices_.end());
     indices_.erase(std::unique(indices_.begin(), indices_.end()), indices_.end());
-    for (const std::uint64_t index : indices_) target_.data()[index * width()] = static_cast<std::byte>(index % 250 + 1);
+    for (const std::uint64_t index : indices_)
+      target_.data()[index * width()] = static_cast<std::byte>(index % 250 + 1);
   }
 
   std::size_t width() const { return element_bytes(spec_.datatype); }
@@ -56,7 +57,8 @@ class LargeArray : public testing::TestWithParam<ArraySpec> {
     return sink.bytes();
   }
 
-  void apply(const std::vector<std::byte>& stream, Writing writing, Verify verify = Verify::kTouched) {
+  void apply(const std::vector<std::byte>& stream, Writing writing,
+             Verify verify = Verify::kTouched) {
     std::byte* held = held_.data();
     const Staging& staging = staged(stream);
     UpdateDecoder decoder(map_, {&held, 1}, verify, {}, kernels::cpu_kernels(), writing);
@@ -72,7 +74,8 @@ class LargeArray : public testing::TestWithParam<ArraySpec> {
     for (const std::uint64_t index : indices_) {
       const std::uint64_t first = index == 0 ? 0 : index - 1;
       const std::uint64_t end = std::min(index + 2, spec_.count);
-      ASSERT_TRUE(std::equal(held_.data() + first * width(), held_.data() + end * width(), target_.data() + first * width()))
+      ASSERT_TRUE(std::equal(held_.data() + first * width(), held_.data() + end * width(),
+                             target_.data() + first * width()))
           << index;
     }
   }
@@ -91,7 +94,8 @@ class LargeArray : public testing::TestWithParam<ArraySpec> {
 TEST_P(LargeArray, ComesBackWithHints) {
   const ChangedHint by_index{indices_, {}, 0};
   const std::vector<std::byte> stream = encode_with(&by_index);
-  for (const std::uint64_t block_elements : {std::uint64_t{1000}, std::uint64_t{kBlockElements}, std::uint64_t{1} << 20}) {
+  for (const std::uint64_t block_elements :
+       {std::uint64_t{1000}, std::uint64_t{kBlockElements}, std::uint64_t{1} << 20}) {
     std::vector<std::uint64_t> bitmap(spec_.count / block_elements / 64 + 1);
     for (const std::uint64_t index : indices_) {
       bitmap[index / block_elements / 64] |= std::uint64_t{1} << (index / block_elements % 64);
@@ -121,14 +125,18 @@ TEST_P(LargeArray, ComesBackWithoutHints) {
   EXPECT_TRUE(state_hash(map_, {&held, 1}, {}) == target_hash_);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sizes, LargeArray,
-    testing::Values(ArraySpec{DataType::kFloat8e4m3, kFourGi + 70'000}, ArraySpec{DataType::kUint8, kFourGi + 1},
-                    ArraySpec{DataType::kBfloat16, kFourGi / 2 + 70'000}, ArraySpec{DataType::kBfloat16, kFourGi + 70'000},
-                    ArraySpec{DataType::kFloat32, kFourGi / 4 + 70'000}),
-    [](const auto& each) {
-      return fmt::format("{}_of_{}", find_data_type(static_cast<int>(each.param.datatype))->name, each.param.count);
-    });
+INSTANTIATE_TEST_SUITE_P(Sizes, LargeArray,
+                         testing::Values(ArraySpec{DataType::kFloat8e4m3, kFourGi + 70'000},
+                                         ArraySpec{DataType::kUint8, kFourGi + 1},
+                                         ArraySpec{DataType::kBfloat16, kFourGi / 2 + 70'000},
+                                         ArraySpec{DataType::kBfloat16, kFourGi + 70'000},
+                                         ArraySpec{DataType::kFloat32, kFourGi / 4 + 70'000}),
+                         [](const auto& each) {
+                           return fmt::format(
+                               "{}_of_{}",
+                               find_data_type(static_cast<int>(each.param.datatype))->name,
+                               each.param.count);
+                         });
 
 TEST(LargeSparseVector, ComesBackAroundWhereBitsEnd) {
   std::vector<std::uint64_t> indices;
@@ -140,19 +148,24 @@ TEST(LargeSparseVector, ComesBackAroundWhereBitsEnd) {
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
   std::vector<std::uint32_t> values(indices.size());
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint32_t>(i * 0x9e3779b9u + 1);
-  SparseEncoder encoder(indices, std::as_bytes(std::span(values)).data(), DataType::kFloat32, kernels::cpu_kernels());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<std::uint32_t>(i * 0x9e3779b9u + 1);
+  SparseEncoder encoder(indices, std::as_bytes(std::span(values)).data(), DataType::kFloat32,
+                        kernels::cpu_kernels());
   VectorSink sink;
   while (!encoder.finished()) ASSERT_TRUE(encoder.step(3, sink).ok());
 
   const Staging& staging = staged(sink.bytes());
   SparseDecoder decoder(DataType::kFloat32, kernels::cpu_kernels());
-  for (bool more = true; more;) ASSERT_TRUE(decoder.advance(staging, sink.bytes().size(), 2, more).ok());
+  for (bool more = true; more;)
+    ASSERT_TRUE(decoder.advance(staging, sink.bytes().size(), 2, more).ok());
   ASSERT_TRUE(decoder.finish(sink.bytes().size()).ok());
   ASSERT_EQ(decoder.nnz(), indices.size());
   std::vector<std::uint64_t> got(indices.size());
   std::vector<std::uint32_t> got_values(indices.size());
-  ASSERT_TRUE(decoder.extract(staging, got.data(), std::as_writable_bytes(std::span(got_values)).data()).ok());
+  ASSERT_TRUE(
+      decoder.extract(staging, got.data(), std::as_writable_bytes(std::span(got_values)).data())
+          .ok());
   EXPECT_EQ(got, indices);
   EXPECT_EQ(got_values, values);
 }

@@ -1,5 +1,5 @@
-// An update of some blocks, for one whose memory was damaged in them: they travel whole, and the state hashes say whether that is
-// enough.
+// An update of some blocks, for one whose memory was damaged in them: they travel whole, and the
+// state hashes say whether that is enough.
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,9 @@
 namespace sparcl::codec {
 namespace {
 
-const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},    {DataType::kUint8, 0},
-                                    {DataType::kBfloat16, 65536},  {DataType::kFloat32, 90000}, {DataType::kInt8, 200}};
+const std::vector<ArraySpec> kSpecs{{DataType::kBfloat16, 300001}, {DataType::kBfloat16, 7},
+                                    {DataType::kUint8, 0},         {DataType::kBfloat16, 65536},
+                                    {DataType::kFloat32, 90000},   {DataType::kInt8, 200}};
 constexpr Hash128 kSchema{3, 4};
 
 struct UpdateOfSomeBlocks : testing::Test {
@@ -21,16 +22,20 @@ struct UpdateOfSomeBlocks : testing::Test {
   WorkerPool* workers = nullptr;
 
   Hash128 hash_of(const State& state) const { return state_hash(map, state.read(), kSchema); }
-  void damage(std::size_t array, std::size_t byte) { damaged.arrays[array][byte] ^= std::byte{0x40}; }
+  void damage(std::size_t array, std::size_t byte) {
+    damaged.arrays[array][byte] ^= std::byte{0x40};
+  }
   std::vector<std::uint64_t> differing() const {
     std::vector<Hash128> here, there;
     add_block_hashes(map, {target.read()}, 0, map.block_count(), kernels::cpu_kernels(), here);
     add_block_hashes(map, {damaged.read()}, 0, map.block_count(), kernels::cpu_kernels(), there);
     std::vector<std::uint64_t> blocks((map.block_count() + 63) / 64, 0);
-    for (std::size_t i = 0; i < here.size(); ++i) blocks[i / 64] |= std::uint64_t{here[i] != there[i]} << (i % 64);
+    for (std::size_t i = 0; i < here.size(); ++i)
+      blocks[i / 64] |= std::uint64_t{here[i] != there[i]} << (i % 64);
     return blocks;
   }
-  Encoded encode_blocks(const std::vector<std::uint64_t>& blocks, EncodeOptions options = {}) const {
+  Encoded encode_blocks(const std::vector<std::uint64_t>& blocks,
+                        EncodeOptions options = {}) const {
     options.base_version = 0;
     options.target_version = 9;
     options.schema_hash = kSchema;
@@ -133,7 +138,8 @@ TEST_F(UpdateOfSomeBlocks, MayBeOfAllAndOfNone) {
 TEST_F(UpdateOfSomeBlocks, ArraysThatAreMadeAreReadInTheseBlocksOnly) {
   struct Source final : ArraySource {
     explicit Source(const State& all) : state(all) {}
-    void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+              std::byte* out) const override {
       const std::size_t width = element_bytes(state.specs[array].datatype);
       std::memcpy(out, state.arrays[array].data() + first * width, count * width);
       elements += count;

@@ -12,8 +12,8 @@ struct Vector {
   Array values;
 };
 
-Bytes encode(const Vector& vector, DataType type, const kernels::KernelSet& set = kernels::cpu_kernels(),
-             std::uint64_t budget = 1) {
+Bytes encode(const Vector& vector, DataType type,
+             const kernels::KernelSet& set = kernels::cpu_kernels(), std::uint64_t budget = 1) {
   SparseEncoder encoder(vector.indices, vector.values.data(), type, set);
   VectorSink sink;
   while (!encoder.finished()) EXPECT_TRUE(encoder.step(budget, sink).ok());
@@ -25,7 +25,8 @@ Status decode(const Bytes& bytes, DataType type, Vector& vector, std::uint64_t p
   SparseDecoder decoder(type, kernels::cpu_kernels());
   for (std::uint64_t available = 0; available < bytes.size();) {
     available = std::min<std::uint64_t>(available + piece, bytes.size());
-    for (bool more = true; more;) SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, 2, more));
+    for (bool more = true; more;)
+      SPARCL_RETURN_IF_ERROR(decoder.advance(staging, available, 2, more));
   }
   SPARCL_RETURN_IF_ERROR(decoder.finish(bytes.size()));
   vector.indices.resize(decoder.nnz());
@@ -45,11 +46,17 @@ TEST(SparseVector, ComesBack) {
   std::vector<std::uint64_t> full(65536 + 70000), spread;
   for (std::size_t i = 0; i < full.size(); ++i) full[i] = 3 * 65536 + i;
   std::mt19937_64 random(1);
-  for (std::uint64_t index = 5; index < 50000000; index += 1 + random() % 3000) spread.push_back(index);
+  for (std::uint64_t index = 5; index < 50000000; index += 1 + random() % 3000)
+    spread.push_back(index);
   const std::uint64_t top = ~std::uint64_t{0};
-  for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
-    for (const auto& indices :
-         {std::vector<std::uint64_t>{}, {0}, {top}, {0, 65535, 65536, top - 65536, top - 65535, top}, full, spread}) {
+  for (const DataType type :
+       {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    for (const auto& indices : {std::vector<std::uint64_t>{},
+                                {0},
+                                {top},
+                                {0, 65535, 65536, top - 65536, top - 65535, top},
+                                full,
+                                spread}) {
       const Vector vector = vector_of(indices, type);
       const Bytes bytes = encode(vector, type);
       for (const std::uint64_t piece : {1u, 997u, 10000000u}) {
@@ -57,7 +64,8 @@ TEST(SparseVector, ComesBack) {
         Vector back;
         const Status status = decode(bytes, type, back, piece);
         ASSERT_TRUE(status.ok()) << status.message();
-        ASSERT_TRUE(back.indices == vector.indices && back.values == vector.values) << indices.size();
+        ASSERT_TRUE(back.indices == vector.indices && back.values == vector.values)
+            << indices.size();
       }
     }
   }
@@ -79,11 +87,15 @@ TEST(SparseVector, StreamDoesNotDependOnKernelsOrBudget) {
 
 TEST(SparseVector, AnotherTypeIsAMismatch) {
   Vector back;
-  EXPECT_EQ(decode(encode(vector_of({1, 2}, DataType::kInt8), DataType::kInt8), DataType::kUint8, back).code(), Code::kMismatch);
+  EXPECT_EQ(
+      decode(encode(vector_of({1, 2}, DataType::kInt8), DataType::kInt8), DataType::kUint8, back)
+          .code(),
+      Code::kMismatch);
 }
 
 TEST(SparseVector, IndicesPast64BitsAreRefused) {
-  RawStream stream = take_apart(encode(vector_of({~std::uint64_t{0}}, DataType::kInt8), DataType::kInt8));
+  RawStream stream =
+      take_apart(encode(vector_of({~std::uint64_t{0}}, DataType::kInt8), DataType::kInt8));
   Bytes& block = stream.sections[1].content;
   ASSERT_EQ(block.at(6), std::byte{0x3f}) << "the gap is 2^48 - 1 blocks, in seven bytes";
   std::fill_n(block.begin(), 6, std::byte{0x80});
@@ -113,7 +125,10 @@ TEST(SparseVector, EveryFlippedBitAndEveryCutIsRefused) {
     ASSERT_FALSE(decode(bad, DataType::kInt16, back).ok()) << bit;
   }
   for (std::size_t size = 0; size < good.size(); ++size) {
-    ASSERT_FALSE(decode({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}, DataType::kInt16, back).ok()) << size;
+    ASSERT_FALSE(decode({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)},
+                        DataType::kInt16, back)
+                     .ok())
+        << size;
   }
 }
 

@@ -29,7 +29,8 @@ TEST(GapDivisor, HasTheFewestBitsToBeExpected) {
     const GapDivisor divisor = gap_divisor(kSpan, static_cast<std::uint64_t>(p * kSpan));
     double least = 1e9;
     for (unsigned shift = 0; shift <= 16; ++shift) {
-      least = std::min({least, expected_bits(p, {shift}), shift <= 14 ? expected_bits(p, {shift, true}) : 1e9});
+      least = std::min(
+          {least, expected_bits(p, {shift}), shift <= 14 ? expected_bits(p, {shift, true}) : 1e9});
     }
     // Where two are as good the rule may be off by a hair, and take the other one.
     EXPECT_LT(expected_bits(p, divisor), least + 0.003) << p;
@@ -41,7 +42,8 @@ TEST(GapDivisor, HasTheFewestBitsToBeExpected) {
 TEST(GapDivisor, KeepsToTheBitsOfItsKernels) {
   for (std::uint64_t count = 1; count <= 65536; count += 1 + count / 50) {
     EXPECT_LT(gap_divisor(65536, count).value(), 65536u) << count;  // of blocks by themselves
-    for (const std::uint64_t span : {std::uint64_t{65536}, std::uint64_t{1} << 20, std::uint64_t{1} << 24}) {
+    for (const std::uint64_t span :
+         {std::uint64_t{65536}, std::uint64_t{1} << 20, std::uint64_t{1} << 24}) {
       const std::uint32_t divisor = gap_divisor(span, count).value();
       EXPECT_LE(divisor, 65536u) << span << " " << count;
       // The marks of groups, of at most 16,384 changes, and of blocks are below 65,536.
@@ -66,7 +68,8 @@ RiceList list_of(const std::vector<std::uint16_t>& positions, std::uint64_t span
   auto padded = positions;
   padded.resize(positions.size() + kernels::kPositionSlack);
   RiceList list;
-  list.prepare(kernels::cpu_kernels().lists, std::span<const std::uint16_t>(padded.data(), positions.size()), span);
+  list.prepare(kernels::cpu_kernels().lists,
+               std::span<const std::uint16_t>(padded.data(), positions.size()), span);
   return list;
 }
 
@@ -90,10 +93,12 @@ TEST(RiceList, CostsAtLeastTheLeastAndAboutTheEstimate) {
     const auto about = static_cast<double>(about_list_bits(65536, positions.size()));
     EXPECT_NEAR(about / static_cast<double>(bits), 1, 0.03) << p;
   }
-  // Gaps that leave no remainders: no list of so many positions, with this as its last, has fewer bits.
+  // Gaps that leave no remainders: no list of so many positions, with this as its last, has fewer
+  // bits.
   for (const std::uint16_t step : {1, 3, 4, 5, 7, 13}) {
     std::vector<std::uint16_t> positions;
-    for (std::uint32_t i = 0; i < 65536; i += step) positions.push_back(static_cast<std::uint16_t>(i));
+    for (std::uint32_t i = 0; i < 65536; i += step)
+      positions.push_back(static_cast<std::uint16_t>(i));
     const std::uint64_t bits = list_of(positions, 65536).bits();
     EXPECT_LE(least_list_bits(65536, positions.size(), positions.back()), bits) << step;
   }
@@ -107,7 +112,8 @@ struct Written {
 
 Written written(const RiceList& list) {
   const kernels::ListKernels& kernels = kernels::cpu_kernels().lists;
-  Written out{std::vector<std::byte>((list.bits() + 7) / 8 + kernels::kBitSlackBytes), list.plane_bits(), list.bits()};
+  Written out{std::vector<std::byte>((list.bits() + 7) / 8 + kernels::kBitSlackBytes),
+              list.plane_bits(), list.bits()};
   kernels::BitWriter bits{out.bytes.data()};
   list.write_planes(kernels, bits);
   list.write_unary(kernels, bits);

@@ -1,5 +1,6 @@
 #pragma once
-// Takes a stream apart into its sections and puts it together again, with or without mending its checksums.
+// Takes a stream apart into its sections and puts it together again, with or without mending its
+// checksums.
 
 #include <algorithm>
 #include <cstring>
@@ -40,7 +41,8 @@ inline RawStream take_apart(const Bytes& bytes) {
     RawSection section;
     std::uint64_t length = 0;
     std::span<const std::byte> content;
-    if (!reader.read(section.tag) || !reader.read_varint(length) || !reader.read_bytes(length, content))
+    if (!reader.read(section.tag) || !reader.read_varint(length) ||
+        !reader.read_bytes(length, content))
       throw std::runtime_error("no stream");
     section.content.assign(content.begin(), content.end());
     stream.sections.push_back(std::move(section));
@@ -51,12 +53,15 @@ inline RawStream take_apart(const Bytes& bytes) {
 // Block sections in this mode.
 inline std::size_t count_blocks(const Bytes& stream, unsigned mode) {
   const RawStream parts = take_apart(stream);
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts.sections, [&](const RawSection& section) { return is_block(section.tag) && mode_of(section.tag) == mode; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(parts.sections, [&](const RawSection& section) {
+        return is_block(section.tag) && mode_of(section.tag) == mode;
+      }));
 }
 
 inline bool ends_in_crc(std::uint8_t tag) {
-  return tag == kTagUpdateHeader || tag == kTagSparseHeader || tag == kTagChunkEnd || tag == kTagEnd;
+  return tag == kTagUpdateHeader || tag == kTagSparseHeader || tag == kTagChunkEnd ||
+         tag == kTagEnd;
 }
 
 inline Bytes put_together(const RawStream& stream, bool mend = true) {

@@ -29,7 +29,8 @@ std::size_t whole_blocks(const Bytes& stream, std::size_t& blocks) {
 }
 
 TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
-  for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+  for (const DataType type :
+       {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
     const State base = random_state({{type, 200'000}}, 1);
     for (const double density : {0.0001, 0.01, 0.05, 0.5, 1.0}) {
       const State target = changed_state(base, density, Change::kUlp, 2);
@@ -52,9 +53,11 @@ TEST(TimeCost, TakesWholeBlocksWhereMuchChangesAndNoOthers) {
   }
 }
 
-// A block may travel whole, but with nothing of what the caller has not named: the sender's own base would not have it.
+// A block may travel whole, but with nothing of what the caller has not named: the sender's own
+// base would not have it.
 TEST(TimeCost, WholeBlocksHoldNoChangeThatIsNotNamed) {
-  const State base = random_state({{DataType::kBfloat16, 40'000}, {DataType::kBfloat16, 20'000}}, 1);
+  const State base =
+      random_state({{DataType::kBfloat16, 40'000}, {DataType::kBfloat16, 20'000}}, 1);
   const State target = changed_state(base, 0.5, Change::kUlp, 2);
   std::vector<std::uint64_t> indices;
   State named = base;
@@ -102,8 +105,10 @@ TEST(TimeCost, ListsMoreWhereTheLinkIsSlower) {
     least_count = count;
   }
   EXPECT_EQ(least_count, kBlockElements) << "at 1 Gbit/s no list takes longer than its block";
-  EXPECT_TRUE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535, kFastLink));
-  EXPECT_FALSE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535, kUsualLink));
+  EXPECT_TRUE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535,
+                              kFastLink));
+  EXPECT_FALSE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535,
+                               kUsualLink));
 }
 
 TEST(TimeCost, ChangesNothingForFiles) {
@@ -116,7 +121,9 @@ TEST(TimeCost, ChangesNothingForFiles) {
 class FirstOnes : public ChangeRule {
  public:
   explicit FirstOnes(std::size_t count) : count_(count) {}
-  std::size_t keep(const FoundChanges& changes) const override { return std::min(count_, changes.count); }
+  std::size_t keep(const FoundChanges& changes) const override {
+    return std::min(count_, changes.count);
+  }
 
  private:
   std::size_t count_;
@@ -137,7 +144,8 @@ TEST(TimeCost, SendsWhatTheRuleLeaves) {
     State held = base;
     ASSERT_TRUE(decode(encoded.bytes, held, Verify::kTouched).ok());
     for (std::size_t i = 0; i < kBlockElements; ++i) {
-      ASSERT_EQ(held.arrays[0][i], i < kept ? target.arrays[0][i] : base.arrays[0][i]) << i << " of " << kept;
+      ASSERT_EQ(held.arrays[0][i], i < kept ? target.arrays[0][i] : base.arrays[0][i])
+          << i << " of " << kept;
     }
   }
 }

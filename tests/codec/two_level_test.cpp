@@ -19,7 +19,8 @@ namespace {
 using Random = std::mt19937_64;
 
 // Runs of active elements, a share of which changes.
-std::vector<std::uint16_t> clustered_positions(std::uint32_t elements, double inside, double active, double run, Random& random) {
+std::vector<std::uint16_t> clustered_positions(std::uint32_t elements, double inside, double active,
+                                               double run, Random& random) {
   std::uniform_real_distribution<double> uniform(0, 1);
   std::vector<std::uint16_t> positions;
   bool is_active = uniform(random) < active;
@@ -38,7 +39,8 @@ std::uint64_t expect_list_comes_back(std::vector<std::uint16_t> positions, std::
   std::vector<std::uint16_t> padded = positions;
   padded.resize(count + kernels::kPositionSlack);
   TwoLevelList list;
-  if (!list.prepare(kernels.lists, {padded.data(), count}, elements, TwoLevelList::kAnySize, true)) {
+  if (!list.prepare(kernels.lists, {padded.data(), count}, elements, TwoLevelList::kAnySize,
+                    true)) {
     ADD_FAILURE() << "not prepared";
     return 0;
   }
@@ -65,11 +67,13 @@ std::uint64_t expect_list_comes_back(std::vector<std::uint16_t> positions, std::
 TEST(TwoLevelList, ComesBackWhateverTheClusters) {
   Random random(1);
   for (const kernels::KernelSet* kernels : kernel_sets()) {
-    for (const std::uint32_t elements : {1u, 2u, 15u, 16u, 17u, 127u, 129u, 4096u, 5000u, 65535u, 65536u}) {
+    for (const std::uint32_t elements :
+         {1u, 2u, 15u, 16u, 17u, 127u, 129u, 4096u, 5000u, 65535u, 65536u}) {
       for (const double inside : {0.001, 0.05, 0.4, 0.5, 0.9, 1.0}) {
         for (const double run : {3.0, 100.0, 3000.0}) {
           auto positions = clustered_positions(elements, inside, 0.1, run, random);
-          if (positions.empty()) positions.push_back(static_cast<std::uint16_t>(random() % elements));
+          if (positions.empty())
+            positions.push_back(static_cast<std::uint16_t>(random() % elements));
           expect_list_comes_back(positions, elements, *kernels);
         }
       }
@@ -89,7 +93,8 @@ TEST(TwoLevelList, ComesBackAtTheEdges) {
       expect_list_comes_back({all.front(), all.back()}, elements, *kernels);
       expect_list_comes_back({all.begin() + 1, all.end()}, elements, *kernels);
       expect_list_comes_back({all.begin(), all.end() - 1}, elements, *kernels);
-      expect_list_comes_back({all.end() - std::min<std::ptrdiff_t>(elements, 40), all.end()}, elements, *kernels);
+      expect_list_comes_back({all.end() - std::min<std::ptrdiff_t>(elements, 40), all.end()},
+                             elements, *kernels);
     }
   }
 }
@@ -97,7 +102,8 @@ TEST(TwoLevelList, ComesBackAtTheEdges) {
 TEST(TwoLevelList, TakesNextToNothingForBlocksThatChangeWhole) {
   std::vector<std::uint16_t> positions;
   for (const unsigned block : {3u, 4u, 90u, 511u}) {
-    for (unsigned i = 0; i < 128; ++i) positions.push_back(static_cast<std::uint16_t>(block * 128 + i));
+    for (unsigned i = 0; i < 128; ++i)
+      positions.push_back(static_cast<std::uint16_t>(block * 128 + i));
   }
   EXPECT_LE(expect_list_comes_back(positions, 65536, kernels::cpu_kernels()), 8 * 12u);
 }
@@ -112,7 +118,8 @@ TEST(TwoLevelList, IsNotUsedForChangesStrewnIndependently) {
     RiceList flat;
     flat.prepare(kernels.lists, {positions.data(), count}, 65536);
     TwoLevelList list;
-    EXPECT_FALSE(list.prepare(kernels.lists, {positions.data(), count}, 65536, flat.bits(), false)) << density;
+    EXPECT_FALSE(list.prepare(kernels.lists, {positions.data(), count}, 65536, flat.bits(), false))
+        << density;
   }
 }
 
@@ -129,7 +136,8 @@ TEST(WideTwoLevelList, ComesBackOverManyBlocks) {
       if (positions.empty()) positions.push_back(elements - 1);
       BasicTwoLevelList<std::uint32_t> list;
       ASSERT_TRUE(list.prepare(kernels->lists, positions, elements, TwoLevelList::kAnySize, true));
-      std::vector<std::byte> out(list.head_bytes() + (list.bits() + 7) / 8 + kernels::kBitSlackBytes);
+      std::vector<std::byte> out(list.head_bytes() + (list.bits() + 7) / 8 +
+                                 kernels::kBitSlackBytes);
       kernels::BitWriter bits{list.write_head(out.data())};
       list.write_planes(kernels->lists, bits);
       list.write_unary(kernels->lists, bits);
@@ -155,7 +163,8 @@ State clustered_state(const State& base, double inside, std::uint64_t seed) {
   for (std::size_t i = 0; i < state.arrays.size(); ++i) {
     const std::size_t width = element_bytes(state.specs[i].datatype);
     for (std::uint64_t first = 0; first < state.specs[i].count; first += 65536) {
-      const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(65536, state.specs[i].count - first));
+      const auto count =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(65536, state.specs[i].count - first));
       for (const std::uint16_t position : clustered_positions(count, inside, 0.05, 700, random)) {
         std::byte* at = state.arrays[i].data() + (first + position) * width;
         *at = static_cast<std::byte>(static_cast<unsigned>(*at) + 1 + random() % 2);
@@ -174,7 +183,8 @@ std::set<std::string> modes_of(const Bytes& stream) {
 }
 
 TEST(TwoLevelUpdate, ComesBackAndIsSmallerThanFlat) {
-  for (const DataType type : {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+  for (const DataType type :
+       {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
     for (const double inside : {0.2, 0.6, 1.0}) {
       const State base = random_state({{type, 200000}}, 3);
       const State target = clustered_state(base, inside, 4);

@@ -15,9 +15,10 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr DataType kAllTypes[] = {DataType::kInt8,       DataType::kUint8,      DataType::kInt16,   DataType::kUint16,
-                                  DataType::kInt32,      DataType::kUint32,     DataType::kInt64,   DataType::kUint64,
-                                  DataType::kFloat16,    DataType::kBfloat16,   DataType::kFloat32, DataType::kFloat64,
+constexpr DataType kAllTypes[] = {DataType::kInt8,       DataType::kUint8,      DataType::kInt16,
+                                  DataType::kUint16,     DataType::kInt32,      DataType::kUint32,
+                                  DataType::kInt64,      DataType::kUint64,     DataType::kFloat16,
+                                  DataType::kBfloat16,   DataType::kFloat32,    DataType::kFloat64,
                                   DataType::kFloat8e4m3, DataType::kFloat8e5m2, DataType::kBool};
 
 class EveryType : public testing::TestWithParam<DataType> {};
@@ -42,13 +43,15 @@ TEST_P(EveryType, ComesBackAtEveryDensity) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Update, EveryType, testing::ValuesIn(kAllTypes),
-                         [](const auto& each) { return std::string(find_data_type(static_cast<int>(each.param))->name); });
+INSTANTIATE_TEST_SUITE_P(Update, EveryType, testing::ValuesIn(kAllTypes), [](const auto& each) {
+  return std::string(find_data_type(static_cast<int>(each.param))->name);
+});
 
-const std::vector<ArraySpec> kMixed{{DataType::kBfloat16, 70000}, {DataType::kBfloat16, 1},   {DataType::kFloat32, 0},
-                                    {DataType::kBfloat16, 63},    {DataType::kFloat32, 1000}, {DataType::kInt8, 131072},
-                                    {DataType::kFloat64, 1},      {DataType::kBool, 7},       {DataType::kFloat16, 65536},
-                                    {DataType::kFloat16, 1},      {DataType::kInt64, 65535}};
+const std::vector<ArraySpec> kMixed{
+    {DataType::kBfloat16, 70000}, {DataType::kBfloat16, 1},   {DataType::kFloat32, 0},
+    {DataType::kBfloat16, 63},    {DataType::kFloat32, 1000}, {DataType::kInt8, 131072},
+    {DataType::kFloat64, 1},      {DataType::kBool, 7},       {DataType::kFloat16, 65536},
+    {DataType::kFloat16, 1},      {DataType::kInt64, 65535}};
 
 TEST(UpdateOfManyArrays, ComesBack) {
   const State base = random_state(kMixed, 3);
@@ -86,7 +89,8 @@ TEST(UpdateOfManyArrays, ComesBackInEveryModeThatIsForced) {
   }
 }
 
-// However few or many change, with a base and without; else some of these blocks would be in other modes.
+// However few or many change, with a base and without; else some of these blocks would be in other
+// modes.
 TEST(UpdateForDevices, HasModesThatTheyRead) {
   const State base = random_state(kMixed, 5);
   for (const double density : {0.0001, 0.003, 0.02, 0.3, 1.0}) {
@@ -133,7 +137,8 @@ TEST(UpdateSize, NeverPassesDenseByMoreThanAThousandth) {
     const State base = random_state({{type, 300000}}, 8);
     for (const double density : {0.9, 1.0}) {
       const State target = changed_state(base, density, Change::kRandom, 9);
-      EXPECT_LE(static_cast<double>(encode(base, target).bytes.size()), 1.001 * static_cast<double>(base.map().byte_count()));
+      EXPECT_LE(static_cast<double>(encode(base, target).bytes.size()),
+                1.001 * static_cast<double>(base.map().byte_count()));
     }
   }
 }
@@ -142,8 +147,11 @@ TEST(UpdateSize, OfOnePercentIsNearTheEntropyLimit) {
   const State base = random_state({{DataType::kInt16, 1 << 20}}, 10);
   const State target = changed_state(base, 0.01, Change::kUlp, 11);
   const Encoded encoded = encode(base, target);
-  // Positions: 8.08 bits of entropy. Steps: +-1 with 0.9 and a seventh of it, else +-2 .. +-7: 1 + 0.86 bits.
-  EXPECT_LT(static_cast<double>(encoded.bytes.size()) * 8 / static_cast<double>(encoded.stats.changed), 1.02 * (8.08 + 1.86));
+  // Positions: 8.08 bits of entropy. Steps: +-1 with 0.9 and a seventh of it, else +-2 .. +-7: 1 +
+  // 0.86 bits.
+  EXPECT_LT(
+      static_cast<double>(encoded.bytes.size()) * 8 / static_cast<double>(encoded.stats.changed),
+      1.02 * (8.08 + 1.86));
 }
 
 TEST(UpdateStream, DoesNotDependOnKernelsOrBudget) {
@@ -168,9 +176,11 @@ TEST(UpdateStream, MayArriveInAnyPiecesAndSegments) {
   const State target = changed_state(base, 1, Change::kRandom, 15);
   const Encoded encoded = encode(base, target);
   ASSERT_GT(encoded.bytes.size(), 2 * Staging::kSegmentBytes);
-  for (const std::uint64_t piece : {std::uint64_t{65521}, std::uint64_t{3000000}, std::uint64_t{1} << 40}) {
+  for (const std::uint64_t piece :
+       {std::uint64_t{65521}, std::uint64_t{3000000}, std::uint64_t{1} << 40}) {
     State held = base;
-    ASSERT_TRUE(decode(encoded.bytes, held, Verify::kTouched, {}, kernels::cpu_kernels(), piece).ok());
+    ASSERT_TRUE(
+        decode(encoded.bytes, held, Verify::kTouched, {}, kernels::cpu_kernels(), piece).ok());
     ASSERT_TRUE(held.arrays == target.arrays);
   }
 }
@@ -195,7 +205,8 @@ TEST(UpdateStream, SaysWhetherWorkRemains) {
   const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {}, kernels::cpu_kernels());
   int calls = 0;
-  for (bool more = true; more; ++calls) ASSERT_TRUE(decoder.advance(staging, encoded.bytes.size(), 1, more).ok());
+  for (bool more = true; more; ++calls)
+    ASSERT_TRUE(decoder.advance(staging, encoded.bytes.size(), 1, more).ok());
   EXPECT_EQ(calls, 16) << "one for each block; the end comes with the last";
   EXPECT_TRUE(decoder.finish(encoded.bytes.size()).ok());
 }
@@ -216,7 +227,8 @@ TEST(UpdateAttachment, TravelsWithTheUpdate) {
   const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, Verify::kTouched, {1, 2}, kernels::cpu_kernels());
   ASSERT_TRUE(check_stream(decoder, staging, encoded.bytes.size()).ok());
-  EXPECT_TRUE(std::equal(attachment.begin(), attachment.end(), decoder.attachment().begin(), decoder.attachment().end()));
+  EXPECT_TRUE(std::equal(attachment.begin(), attachment.end(), decoder.attachment().begin(),
+                         decoder.attachment().end()));
   EXPECT_EQ(decoder.base_version(), 3u);
   EXPECT_EQ(decoder.target_version(), 1ull << 60);
   EXPECT_EQ(decoder.changed(), 10u);
@@ -231,7 +243,8 @@ TEST(UpdateAttachment, IsRefusedWhereTooLarge) {
 }
 
 TEST(UpdateWithoutBase, SendsItsArraysWhole) {
-  const State base = random_state({{DataType::kBfloat16, 100000}, {DataType::kBfloat16, 50}, {DataType::kInt8, 70000}}, 23);
+  const State base = random_state(
+      {{DataType::kBfloat16, 100000}, {DataType::kBfloat16, 50}, {DataType::kInt8, 70000}}, 23);
   const State target = changed_state(base, 0.01, Change::kUlp, 24);
   const BlockMap map = target.map();
   for (const std::size_t lacking : {0u, 1u, 2u, 3u}) {  // 3: all
@@ -253,7 +266,9 @@ TEST(UpdateWithoutBase, SendsItsArraysWhole) {
       const Status status = decode(sink.bytes(), copy, verify);
       ASSERT_TRUE(status.ok()) << status.message();
       ASSERT_TRUE(copy.arrays == target.arrays) << lacking;
-      ASSERT_TRUE(decode(sink.bytes(), copy, verify == Verify::kOff ? Verify::kTouched : verify).ok()) << "twice";
+      ASSERT_TRUE(
+          decode(sink.bytes(), copy, verify == Verify::kOff ? Verify::kTouched : verify).ok())
+          << "twice";
       ASSERT_TRUE(copy.arrays == target.arrays) << "twice " << lacking;
     }
   }
@@ -262,24 +277,30 @@ TEST(UpdateWithoutBase, SendsItsArraysWhole) {
 TEST(UpdateOfTheTrace, TakesAtMost10Point2BitsAChange) {
   const char* given = std::getenv("SPARCL_TRACE");
   const std::filesystem::path folder =
-      (given != nullptr ? std::filesystem::path(given) : test::tree() / "../shared/data/trace") / "weights";
-  if (!std::filesystem::exists(folder / "step_00.safetensors")) GTEST_SKIP() << "no trace in " << folder << "; set SPARCL_TRACE";
+      (given != nullptr ? std::filesystem::path(given) : test::tree() / "../shared/data/trace") /
+      "weights";
+  if (!std::filesystem::exists(folder / "step_00.safetensors"))
+    GTEST_SKIP() << "no trace in " << folder << "; set SPARCL_TRACE";
   const auto load = [&](int step) {  // the data after the header; all of it is bf16
     std::ifstream file(folder / fmt::format("step_{:02d}.safetensors", step), std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                  std::istreambuf_iterator<char>());
     std::uint64_t header = 0;
     std::memcpy(&header, bytes.data(), 8);
-    State state{{{DataType::kBfloat16, (bytes.size() - 8 - header) / 2}}, {Array(bytes.size() - 8 - header)}};
+    State state{{{DataType::kBfloat16, (bytes.size() - 8 - header) / 2}},
+                {Array(bytes.size() - 8 - header)}};
     std::memcpy(state.arrays[0].data(), bytes.data() + 8 + header, state.arrays[0].size());
     return state;
   };
   double class_bits = 0;
   double changed = 0;
-  for (int step = 1; std::filesystem::exists(folder / fmt::format("step_{:02d}.safetensors", step)); ++step) {
+  for (int step = 1; std::filesystem::exists(folder / fmt::format("step_{:02d}.safetensors", step));
+       ++step) {
     const State base = load(step - 1);
     const State target = load(step);
     const Encoded encoded = encode(base, target);
-    const double bits = static_cast<double>(encoded.bytes.size()) * 8 / static_cast<double>(encoded.stats.changed);
+    const double bits =
+        static_cast<double>(encoded.bytes.size()) * 8 / static_cast<double>(encoded.stats.changed);
     EXPECT_LE(bits, 9.8) << "step " << step;  // 9.41 to 9.61 as of this writing
     State held = base;
     ASSERT_TRUE(decode(encoded.bytes, held, Verify::kTouched).ok());

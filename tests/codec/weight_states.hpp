@@ -25,13 +25,17 @@ void for_each_bfloat16(State& state, const Visit& visit) {
 // The other arrays are random.
 inline State normal_state(std::vector<ArraySpec> specs, std::uint64_t seed) {
   State state = random_state(std::move(specs), seed);
-  for_each_bfloat16(state, [&](const test::Weights& old, std::size_t i) { return test::normal_weights(old.size(), seed + i); });
+  for_each_bfloat16(state, [&](const test::Weights& old, std::size_t i) {
+    return test::normal_weights(old.size(), seed + i);
+  });
   return state;
 }
 
 inline State stepped_state(const State& base, float size, std::uint64_t seed) {
   State state = base;
-  for_each_bfloat16(state, [&](const test::Weights& old, std::size_t i) { return test::stepped(old, size, seed + i); });
+  for_each_bfloat16(state, [&](const test::Weights& old, std::size_t i) {
+    return test::stepped(old, size, seed + i);
+  });
   return state;
 }
 

@@ -68,7 +68,8 @@ Taken taken(const State& base, const State& target, EncodeOptions options, Worke
 }
 
 TEST(WorkMemory, IsAtMostWhatIsSaid) {
-  if (const auto probe = std::vector<std::byte>(std::size_t{64} << 20); memory_in_use() < probe.size()) {
+  if (const auto probe = std::vector<std::byte>(std::size_t{64} << 20);
+      memory_in_use() < probe.size()) {
     GTEST_SKIP() << "the allocator does not tell what is in use (a sanitizer's does not)";
   }
   for (const DataType type : {DataType::kUint8, DataType::kBfloat16, DataType::kFloat64}) {
@@ -82,8 +83,10 @@ TEST(WorkMemory, IsAtMostWhatIsSaid) {
         const Taken most = taken(base, target, options, pool);
         const WorkMemory said = work_memory(base.map(), threads);
         EXPECT_GT(most.encode, 0u);
-        EXPECT_LE(most.encode, said.encode_bytes) << info(type).name << " " << density << ", threads " << threads;
-        EXPECT_LE(most.decode, said.decode_bytes) << info(type).name << " " << density << ", threads " << threads;
+        EXPECT_LE(most.encode, said.encode_bytes)
+            << info(type).name << " " << density << ", threads " << threads;
+        EXPECT_LE(most.decode, said.decode_bytes)
+            << info(type).name << " " << density << ", threads " << threads;
       }
     }
   }

@@ -19,8 +19,8 @@ struct WorkersOutcome {
   bool already_applied = false;
 };
 
-WorkersOutcome decode_with(WorkerPool* pool, const Encoded& encoded, State& held, Verify verify, Writing writing,
-                           const Hash128& schema = {}) {
+WorkersOutcome decode_with(WorkerPool* pool, const Encoded& encoded, State& held, Verify verify,
+                           Writing writing, const Hash128& schema = {}) {
   const BlockMap map = held.map();
   const auto arrays = held.write();
   const Staging& staging = staged(encoded.bytes);
@@ -57,8 +57,8 @@ struct Workers : testing::Test {
 };
 
 TEST_F(Workers, GiveTheSameBytes) {
-  for (const BlockMode* mode :
-       {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode, &kFlatGroupMode, &kBlockSparseMode, &kDenseMode}) {
+  for (const BlockMode* mode : {static_cast<const BlockMode*>(nullptr), &kFlatMode, &kClassesMode,
+                                &kFlatGroupMode, &kBlockSparseMode, &kDenseMode}) {
     EncodeOptions options;
     options.mode = mode;
     options.allow_classes = mode == nullptr;
@@ -67,7 +67,8 @@ TEST_F(Workers, GiveTheSameBytes) {
     for (const unsigned threads : {1u, 2u, 3u, 7u}) {
       WorkerPool pool(threads);
       const Encoded together = encode_with(&pool, options);
-      ASSERT_TRUE(together.bytes == alone.bytes) << threads << " threads, mode " << (mode != nullptr ? mode->name : "any");
+      ASSERT_TRUE(together.bytes == alone.bytes)
+          << threads << " threads, mode " << (mode != nullptr ? mode->name : "any");
       EXPECT_EQ(together.stats.changed, alone.stats.changed);
       EXPECT_EQ(together.stats.target_hash, alone.stats.target_hash);
     }
@@ -115,7 +116,8 @@ TEST_F(Workers, RefuseAlikeAndLeaveAllAsItWas) {
     const WorkersOutcome together = decode_with(&pool, bad, held, Verify::kTouched, writing);
     ASSERT_TRUE(held.arrays == before.arrays);
     EXPECT_FALSE(alone.status.ok());
-    EXPECT_EQ(together.status.code(), alone.status.code()) << together.status.message() << " / " << alone.status.message();
+    EXPECT_EQ(together.status.code(), alone.status.code())
+        << together.status.message() << " / " << alone.status.message();
   }
 }
 
@@ -138,7 +140,8 @@ TEST(WorkersFloats, AreComparedAlikeInEveryThread) {
   State zeros{{{DataType::kFloat32, (std::uint64_t{16} << 20) + 300'000}}, {}};
   zeros.arrays.emplace_back(4 * zeros.specs[0].count);
   State target = zeros;
-  for (std::size_t i = 0; i < target.arrays[0].size(); i += 400) target.arrays[0][i] = std::byte{1};  // the least denormal
+  for (std::size_t i = 0; i < target.arrays[0].size(); i += 400)
+    target.arrays[0][i] = std::byte{1};  // the least denormal
   const ThresholdRule rule(0);
   EncodeOptions options;
   options.rule = &rule;

@@ -1,5 +1,5 @@
-// What a broadcast owes its callers when things go wrong: a named error in time, and each rank wholly old or wholly new.
-// A failing seed is replayed by SPARCL_TEST_SEED=<seed>.
+// What a broadcast owes its callers when things go wrong: a named error in time, and each rank
+// wholly old or wholly new. A failing seed is replayed by SPARCL_TEST_SEED=<seed>.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,26 +19,31 @@ struct Tally {
   int runs = 0, succeeded = 0, agreed = 0, poisoned = 0;
 };
 
-bool poisons(Code code) { return code == Code::kTimeout || code == Code::kRemoteError || code == Code::kSystemError; }
+bool poisons(Code code) {
+  return code == Code::kTimeout || code == Code::kRemoteError || code == Code::kSystemError;
+}
 
 class FaultRun {
  public:
-  FaultRun(std::uint64_t seed, std::span<const transport::Fault> allowed, bool announce_death) : random_(seed * 7919), seed_(seed) {
+  FaultRun(std::uint64_t seed, std::span<const transport::Fault> allowed, bool announce_death)
+      : random_(seed * 7919), seed_(seed) {
     static constexpr int kRanks[] = {2, 3, 4, 5, 7, 8};
     ranks_ = kRanks[random_.below(std::size(kRanks))];
     root_ = static_cast<int>(random_.below(static_cast<std::uint64_t>(ranks_)));
     plan_ = transport::FaultPlan::random(seed, ranks_, 24, allowed);
     harmless_ = true;
-    for (const transport::FaultRule& rule : plan_.rules) harmless_ = harmless_ && row_of(rule.fault).harmless;
+    for (const transport::FaultRule& rule : plan_.rules)
+      harmless_ = harmless_ && row_of(rule.fault).harmless;
     options_.timeout_s = kTimeout;
     options_.announce_death = announce_death;
     options_.faults = &plan_;
   }
 
   void run(Tally& tally) {
-    SCOPED_TRACE(testing::Message() << "SPARCL_TEST_SEED=" << seed_ << ", " << ranks_ << " ranks, root " << root_ << ", "
-                                    << plan_.describe());
-    UpdateWorld world({{DataType::kFloat32, 45'000}, {DataType::kBfloat16, 3'000}}, ranks_, seed_, options_);
+    SCOPED_TRACE(testing::Message() << "SPARCL_TEST_SEED=" << seed_ << ", " << ranks_
+                                    << " ranks, root " << root_ << ", " << plan_.describe());
+    UpdateWorld world({{DataType::kFloat32, 45'000}, {DataType::kBfloat16, 3'000}}, ranks_, seed_,
+                      options_);
     world.writing = random_.chance(0.5) ? codec::Writing::kEarly : codec::Writing::kStaged;
     const auto rows = broadcast::fanout_table();
     const char* row = rows[random_.below(rows.size())].name;
@@ -87,7 +92,8 @@ class FaultRun {
       EXPECT_FALSE(applied);
     }
     if (rank == root_) return;  // its array is the new state from the start
-    EXPECT_TRUE(world.held[r] == (applied ? world.new_state : world.old_state)) << "rank " << rank << ": neither old nor new";
+    EXPECT_TRUE(world.held[r] == (applied ? world.new_state : world.old_state))
+        << "rank " << rank << ": neither old nor new";
   }
 
   SeededRandom random_;
@@ -99,7 +105,8 @@ class FaultRun {
   test::SimOptions options_;
 };
 
-Tally run_seeds(std::span<const transport::Fault> allowed, bool announce_death, std::uint64_t quick) {
+Tally run_seeds(std::span<const transport::Fault> allowed, bool announce_death,
+                std::uint64_t quick) {
   setenv("SPARCL_DEBUG", "off", 0);
   Tally tally;
   if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr) {
@@ -107,13 +114,13 @@ Tally run_seeds(std::span<const transport::Fault> allowed, bool announce_death, 
     return tally;
   }
   const char* wanted = std::getenv("SPARCL_TEST_SEEDS");
-  const std::uint64_t seeds =
-      wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : test::by_tier<std::uint64_t>(quick, quick * 50);
+  const std::uint64_t seeds = wanted != nullptr ? std::strtoull(wanted, nullptr, 10)
+                                                : test::by_tier<std::uint64_t>(quick, quick * 50);
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     FaultRun(seed, allowed, announce_death).run(tally);
   }
-  std::printf("%d runs: %d succeeded, %d ended in an agreed error, %d poisoned\n", tally.runs, tally.succeeded, tally.agreed,
-              tally.poisoned);
+  std::printf("%d runs: %d succeeded, %d ended in an agreed error, %d poisoned\n", tally.runs,
+              tally.succeeded, tally.agreed, tally.poisoned);
   return tally;
 }
 
@@ -128,13 +135,15 @@ TEST(BroadcastFaults, KilledRanksThatAreOnlySilent) {
 }
 
 TEST(BroadcastFaults, LateAndReorderedMessagesAndShortStopsChangeNothing) {
-  constexpr transport::Fault kFaults[] = {transport::Fault::kDelay, transport::Fault::kReorder, transport::Fault::kSlow};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kDelay, transport::Fault::kReorder,
+                                          transport::Fault::kSlow};
   const Tally tally = run_seeds(kFaults, true, 300);
   EXPECT_EQ(tally.succeeded, tally.runs);
 }
 
 TEST(BroadcastFaults, DamagedMessages) {
-  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate, transport::Fault::kDuplicate};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate,
+                                          transport::Fault::kDuplicate};
   const Tally tally = run_seeds(kFaults, true, 500);
   EXPECT_GT(tally.agreed, 0);
 }

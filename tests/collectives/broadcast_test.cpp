@@ -11,8 +11,9 @@ namespace {
 using test::UpdateWorld;
 using ::testing::HasSubstr;
 
-const std::vector<codec::ArraySpec> kModel{{DataType::kBfloat16, 70'001}, {DataType::kBfloat16, 128}, {DataType::kFloat32, 3'000},
-                                           {DataType::kUint8, 0},         {DataType::kInt64, 1},      {DataType::kFloat8e4m3, 999}};
+const std::vector<codec::ArraySpec> kModel{
+    {DataType::kBfloat16, 70'001}, {DataType::kBfloat16, 128}, {DataType::kFloat32, 3'000},
+    {DataType::kUint8, 0},         {DataType::kInt64, 1},      {DataType::kFloat8e4m3, 999}};
 
 void expect_all_new(UpdateWorld& world, const transport::SimOutcome& outcome) {
   ASSERT_TRUE(outcome.ok()) << outcome.report;
@@ -41,7 +42,8 @@ TEST(UpdateBroadcast, EveryRankCountRootFanoutAndDensityArrivesBitForBit) {
     for (const int root : {0, ranks - 1}) {
       for (const broadcast::FanoutRow& row : broadcast::fanout_table()) {
         for (const double share : {0.0, 0.001, 0.3, 1.0}) {
-          SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << root << ", " << row.name << ", share " << share);
+          SCOPED_TRACE(testing::Message() << ranks << " ranks, root " << root << ", " << row.name
+                                          << ", share " << share);
           UpdateWorld world(kModel, ranks, ++seed);
           world.writing = seed % 2 == 0 ? codec::Writing::kEarly : codec::Writing::kStaged;
           for (CommContext& context : world.contexts) context.broadcast_algorithm = row.name;
@@ -61,8 +63,10 @@ TEST(UpdateBroadcast, SettingsThatDifferAreAMismatchThatNamesThem) {
     void (*change)(CommContext&);
   };
   const Row rows[] = {
-      {"SPARCL_VERIFY full", "SPARCL_VERIFY touched", [](CommContext& context) { context.verify = codec::Verify::kFull; }},
-      {"SPARCL_VERIFY off", "SPARCL_VERIFY touched", [](CommContext& context) { context.verify = codec::Verify::kOff; }},
+      {"SPARCL_VERIFY full", "SPARCL_VERIFY touched",
+       [](CommContext& context) { context.verify = codec::Verify::kFull; }},
+      {"SPARCL_VERIFY off", "SPARCL_VERIFY touched",
+       [](CommContext& context) { context.verify = codec::Verify::kOff; }},
       {"SPARCL_ALGO_BROADCAST binary_tree", "SPARCL_ALGO_BROADCAST chain",
        [](CommContext& context) { context.broadcast_algorithm = "binary_tree"; }},
       {"SPARCL_FRAGMENT_BYTES 262144", "SPARCL_FRAGMENT_BYTES 65536",
@@ -98,8 +102,10 @@ TEST(UpdateBroadcast, SettingsThatDifferAreAMismatchThatNamesThem) {
 }
 
 TEST(UpdateBroadcast, EveryVerifyLevelAndKernelSetWorks) {
-  for (const codec::Verify verify : {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
-    for (const kernels::KernelSet* bodies : {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
+  for (const codec::Verify verify :
+       {codec::Verify::kOff, codec::Verify::kTouched, codec::Verify::kFull}) {
+    for (const kernels::KernelSet* bodies :
+         {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
       UpdateWorld world(kModel, 3, 4);
       for (CommContext& context : world.contexts) {
         context.verify = verify;
@@ -113,7 +119,8 @@ TEST(UpdateBroadcast, EveryVerifyLevelAndKernelSetWorks) {
 }
 
 TEST(UpdateBroadcast, LongStreamsCrossManyFragmentsAndSegments) {
-  for (const std::uint32_t fragment : {broadcast::kMinFragmentBytes, broadcast::kMaxFragmentBytes}) {
+  for (const std::uint32_t fragment :
+       {broadcast::kMinFragmentBytes, broadcast::kMaxFragmentBytes}) {
     UpdateWorld world({{DataType::kFloat32, 3'000'000}}, 4, fragment);
     for (CommContext& context : world.contexts) context.fragment_bytes = fragment;
     world.change(0.7);
@@ -128,9 +135,10 @@ TEST(UpdateBroadcast, WithoutABaseEverythingIsSent) {
   const std::vector<const std::byte*> nothing(kModel.size(), nullptr);
   SeededRandom random(5);
   world.held[3].fill(random);  // whatever a rank holds
-  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-    if (rank == 0) call.base = nothing;
-  });
+  const transport::SimOutcome outcome =
+      world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
+        if (rank == 0) call.base = nothing;
+      });
   expect_all_new(world, outcome);
 }
 
@@ -146,7 +154,8 @@ TEST(UpdateBroadcast, AWrongBaseIsRefusedByAllBeforeTheFirstWrite) {
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_EQ(world.party.result(rank).code(), Code::kWrongBase);
-      EXPECT_THAT(world.party.result(rank).message(), HasSubstr(rank == ranks - 1 ? "" : "rank " + std::to_string(ranks - 1)));
+      EXPECT_THAT(world.party.result(rank).message(),
+                  HasSubstr(rank == ranks - 1 ? "" : "rank " + std::to_string(ranks - 1)));
       EXPECT_TRUE(world.party.engine(rank).health().ok());
     }
     EXPECT_EQ(world.held[odd], held_by_odd);
@@ -168,15 +177,17 @@ TEST(UpdateBroadcast, RepeatingACallAcceptsRanksThatAreAtTheTarget) {
 
 TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
   UpdateWorld world(kModel, 4, 27);
-  std::optional<Hash128> known = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
+  std::optional<Hash128> known =
+      codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
   for (int step = 0; step < 3; ++step) {
     world.change(step == 1 ? 0 : 0.05);  // an update without changes, too
-    const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-      call.with_state_hash = rank == 0;
-      call.known_hash = known;
-      if (rank == 2) call.known_hash.reset();          // has not followed
-      if (rank == 3) call.known_hash = Hash128{3, 4};  // followed something else
-    });
+    const transport::SimOutcome outcome =
+        world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
+          call.with_state_hash = rank == 0;
+          call.known_hash = known;
+          if (rank == 2) call.known_hash.reset();          // has not followed
+          if (rank == 3) call.known_hash = Hash128{3, 4};  // followed something else
+        });
     expect_all_new(world, outcome);
     const Hash128 now = codec::state_hash(world.map, world.new_state.const_pointers(), {1, 2});
     for (const broadcast::UpdateCall& call : world.calls) EXPECT_EQ(call.new_hash, now);
@@ -185,16 +196,18 @@ TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
   }
 }
 
-// The root's hash is off, and with it the names of base and target; who tracks the true one has no ground to object, and who agrees
-// on the base sees that the target follows.
+// The root's hash is off, and with it the names of base and target; who tracks the true one has no
+// ground to object, and who agrees on the base sees that the target follows.
 TEST(UpdateBroadcast, AHashThatIsKnownWronglyIsNoError) {
   UpdateWorld world(kModel, 3, 28);
   world.change(0.05);
-  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-    call.with_state_hash = rank == 0;
-    if (rank != 2) call.known_hash = Hash128{5, 6};
-    if (rank == 2) call.known_hash = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
-  });
+  const transport::SimOutcome outcome =
+      world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
+        call.with_state_hash = rank == 0;
+        if (rank != 2) call.known_hash = Hash128{5, 6};
+        if (rank == 2)
+          call.known_hash = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
+      });
   expect_all_new(world, outcome);
 }
 
@@ -212,9 +225,10 @@ TEST(UpdateBroadcast, ARefusalOnOneRankEndsTheCallEverywhereAndTheNextOneWorks) 
 TEST(UpdateBroadcast, AVersionThatTheRootDoesNotSendIsAMismatch) {
   UpdateWorld world(kModel, 3, 31);
   world.change(0.05);
-  const transport::SimOutcome outcome = world.broadcast(0, [](int rank, broadcast::UpdateCall& call) {
-    if (rank == 2) call.version = 9;
-  });
+  const transport::SimOutcome outcome =
+      world.broadcast(0, [](int rank, broadcast::UpdateCall& call) {
+        if (rank == 2) call.version = 9;
+      });
   expect_all_old(world, outcome, 0, Code::kMismatch);
 }
 
@@ -223,10 +237,13 @@ TEST(UpdateBroadcast, ADifferentSchemaOrFragmentSettingIsAMismatch) {
     UpdateWorld world(kModel, 3, 37);
     world.change(0.05);
     if (!schema) world.contexts[1].fragment_bytes = broadcast::kMaxFragmentBytes;
-    if (!schema) world.contexts[0].fragment_bytes = world.contexts[2].fragment_bytes = broadcast::kMinFragmentBytes;
-    const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-      if (schema && rank == 1) call.schema_hash = {3, 4};
-    });
+    if (!schema)
+      world.contexts[0].fragment_bytes = world.contexts[2].fragment_bytes =
+          broadcast::kMinFragmentBytes;
+    const transport::SimOutcome outcome =
+        world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
+          if (schema && rank == 1) call.schema_hash = {3, 4};
+        });
     expect_all_old(world, outcome, 0, Code::kMismatch);
   }
 }
@@ -237,11 +254,12 @@ TEST(UpdateBroadcast, TheRootsSnapshotComesForwardWithTheCommit) {
   test::Arrays snapshot = world.old_state;
   const auto pointers = snapshot.pointers();
   const std::vector<const std::byte*> base(pointers.begin(), pointers.end());
-  const transport::SimOutcome outcome = world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-    if (rank != 0) return;
-    call.base = base;
-    call.snapshot = pointers;
-  });
+  const transport::SimOutcome outcome =
+      world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
+        if (rank != 0) return;
+        call.base = base;
+        call.snapshot = pointers;
+      });
   expect_all_new(world, outcome);
   EXPECT_EQ(snapshot, world.new_state);
 }

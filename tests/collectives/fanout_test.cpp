@@ -12,7 +12,8 @@ constexpr LinkCost kLink{1e-6, 1e-10};
 
 // Every rank has one parent that names it as a child, and the root reaches all.
 void expect_spanning_tree(const broadcast::FanoutRow& row, int root, int size) {
-  SCOPED_TRACE(std::string(row.name) + " root " + std::to_string(root) + " of " + std::to_string(size));
+  SCOPED_TRACE(std::string(row.name) + " root " + std::to_string(root) + " of " +
+               std::to_string(size));
   std::vector<int> parents(static_cast<std::size_t>(size), -1);
   int edges = 0;
   for (int rank = 0; rank < size; ++rank) {
@@ -62,10 +63,12 @@ TEST(Fanout, PlanHonoursForcedNameAndFragment) {
 
 TEST(Fanout, PlanTakesTheLeastPredictedTime) {
   for (const int size : {2, 3, 4, 8, 64, 1024}) {
-    for (const std::uint64_t bytes : {std::uint64_t{100}, std::uint64_t{1} << 20, std::uint64_t{1} << 30}) {
+    for (const std::uint64_t bytes :
+         {std::uint64_t{100}, std::uint64_t{1} << 20, std::uint64_t{1} << 30}) {
       const broadcast::FanoutPlan plan = broadcast::plan_fanout(kLink, size, bytes, "auto", 0);
       for (const broadcast::FanoutRow& row : broadcast::fanout_table()) {
-        for (std::uint32_t fragment = broadcast::kMinFragmentBytes; fragment <= broadcast::kMaxFragmentBytes; fragment *= 2) {
+        for (std::uint32_t fragment = broadcast::kMinFragmentBytes;
+             fragment <= broadcast::kMaxFragmentBytes; fragment *= 2) {
           EXPECT_LE(plan.seconds, row.seconds(kLink, size, bytes, fragment));
         }
       }
@@ -74,7 +77,8 @@ TEST(Fanout, PlanTakesTheLeastPredictedTime) {
 }
 
 TEST(Fanout, LongStreamsOverFewRanksTakeTheChainAndSmallOnesOverManyATree) {
-  EXPECT_STREQ(broadcast::plan_fanout(kLink, 4, std::uint64_t{1} << 30, "auto", 0).row->name, "chain");
+  EXPECT_STREQ(broadcast::plan_fanout(kLink, 4, std::uint64_t{1} << 30, "auto", 0).row->name,
+               "chain");
   EXPECT_STRNE(broadcast::plan_fanout(kLink, 1024, 100, "auto", 0).row->name, "chain");
 }
 

@@ -1,5 +1,5 @@
-// A rank whose memory is damaged, or that means harm, sends a part with indices that the sum does not have: the others say so, and
-// write nothing behind their callers' arrays.
+// A rank whose memory is damaged, or that means harm, sends a part with indices that the sum does
+// not have: the others say so, and write nothing behind their callers' arrays.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/comm/agreement/agreement.hpp"
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
+#include "src/comm/agreement/agreement.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 
 namespace sparcl::collectives {
@@ -45,7 +45,8 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
   Traffic traffic;
   sparse_sum::PartMessages messages(comm, 1, traffic);
   const Buffer part = write_part(*comm.buffers, *comm.kernels, run, indices, values.data(), 1);
-  sparse_sum::PartMessages::Arrival arrival = messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, most_part_bytes(run, kCount, 1));
+  sparse_sum::PartMessages::Arrival arrival =
+      messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, most_part_bytes(run, kCount, 1));
   messages.send(0, sparse_sum::kPartLane, part, {run, 1, false});
   Task waiting = messages.wait(arrival, "the other's part");
   (void)co_await waiting;
@@ -54,7 +55,8 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
 }
 
 TEST(HostilePart, NothingIsWrittenBehindTheOutputs) {
-  for (const std::uint64_t capacity : {kCount, kCount - 1}) {  // written as parts come, and when all is there
+  for (const std::uint64_t capacity :
+       {kCount, kCount - 1}) {  // written as parts come, and when all is there
     std::vector<std::uint64_t> outside(30);
     for (std::size_t i = 0; i < outside.size(); ++i) outside[i] = kCount + i;
     transport::LoopbackWorld world(2);
@@ -68,7 +70,8 @@ TEST(HostilePart, NothingIsWrittenBehindTheOutputs) {
     Engine engine(*own, 10);
     const CommContext comm = context_of(engine);
     std::vector<std::uint64_t> indices(20), out_indices(2 * kCount, 77);
-    std::vector<std::byte> values(indices.size(), std::byte{1}), out_values(2 * kCount, std::byte{77});
+    std::vector<std::byte> values(indices.size(), std::byte{1}),
+        out_values(2 * kCount, std::byte{77});
     for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
     sparse_sum::SparseAllReduceCall call;
     call.indices = indices;
@@ -83,9 +86,12 @@ TEST(HostilePart, NothingIsWrittenBehindTheOutputs) {
     engine.run(task);
     hostile.join();
     EXPECT_EQ(task.result().code(), Code::kSystemError) << capacity;
-    EXPECT_THAT(std::string(task.result().message()), testing::HasSubstr("is no part of this sparse sum"));
-    for (const std::uint64_t index : out_indices) EXPECT_TRUE(index == 77 || index < kCount) << index;
-    EXPECT_EQ(std::vector<std::uint64_t>(out_indices.begin() + static_cast<std::ptrdiff_t>(capacity), out_indices.end()),
+    EXPECT_THAT(std::string(task.result().message()),
+                testing::HasSubstr("is no part of this sparse sum"));
+    for (const std::uint64_t index : out_indices)
+      EXPECT_TRUE(index == 77 || index < kCount) << index;
+    EXPECT_EQ(std::vector<std::uint64_t>(
+                  out_indices.begin() + static_cast<std::ptrdiff_t>(capacity), out_indices.end()),
               std::vector<std::uint64_t>(2 * kCount - capacity, 77));
   }
 }

@@ -16,7 +16,8 @@ using test::SimParty;
 using ::testing::HasSubstr;
 
 struct LinkWorld {
-  explicit LinkWorld(int ranks) : party(ranks, 5), contexts(static_cast<std::size_t>(ranks)), costs(contexts.size()) {
+  explicit LinkWorld(int ranks)
+      : party(ranks, 5), contexts(static_cast<std::size_t>(ranks)), costs(contexts.size()) {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
@@ -57,7 +58,8 @@ TEST(LinkCost, IsMeasuredAndTheSameOnAllRanks) {
 TEST(LinkCost, StoredFiguresAreThoseOfTheSlowestRank) {
   LinkWorld world(3);
   for (std::size_t r = 0; r < 3; ++r)
-    world.costs[r] = LinkCost{1e-6 * static_cast<double>(r + 1), 3e-10 / static_cast<double>(r + 1)};
+    world.costs[r] =
+        LinkCost{1e-6 * static_cast<double>(r + 1), 3e-10 / static_cast<double>(r + 1)};
   ASSERT_TRUE(world.find([](int) { return comm::LinkSource::kStored; }).ok());
   for (const std::optional<LinkCost>& cost : world.costs) {
     EXPECT_EQ(cost->alpha_s, 3e-6);
@@ -73,10 +75,15 @@ TEST(LinkCost, AGuessNeedsNoFigures) {
 
 TEST(LinkCost, RanksWithOtherSourcesAreToldSo) {
   LinkWorld world(4);
-  ASSERT_TRUE(world.find([](int rank) { return rank == 2 ? comm::LinkSource::kGuess : comm::LinkSource::kMeasured; }).ok());
+  ASSERT_TRUE(world
+                  .find([](int rank) {
+                    return rank == 2 ? comm::LinkSource::kGuess : comm::LinkSource::kMeasured;
+                  })
+                  .ok());
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(world.party.result(rank).code(), Code::kMismatch);
-    EXPECT_THAT(world.party.result(rank).message(), HasSubstr("ranks 0 and 2 have different SPARCL_LINK_COST"));
+    EXPECT_THAT(world.party.result(rank).message(),
+                HasSubstr("ranks 0 and 2 have different SPARCL_LINK_COST"));
   }
 }
 
@@ -100,7 +107,8 @@ TEST_F(LinkCostFile, IsReadAsItWasWritten) {
 
 TEST_F(LinkCostFile, SaysWhatIsWrong) {
   const std::string whole = comm::write_link_cost({});
-  EXPECT_THAT(read(whole + "latency 1\n").status().message(), HasSubstr("'latency 1' is no figure of it"));
+  EXPECT_THAT(read(whole + "latency 1\n").status().message(),
+              HasSubstr("'latency 1' is no figure of it"));
   EXPECT_THAT(read(whole + "byte_s fast\n").status().message(), HasSubstr("'byte_s fast'"));
   EXPECT_THAT(read(whole + "byte_s -1\n").status().message(), HasSubstr("'byte_s -1'"));
   EXPECT_THAT(read("round_s 1e-5\n").status().message(), HasSubstr("message_s is missing"));
@@ -117,9 +125,12 @@ TEST(SparseSumPlans, LevelRunsTakesRowsOfOneOrder) {
   link.beta_s_per_byte = 1e-6;
   bool differs = false;
   for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
-    const sparse_sum::SparseSumPlan runs = sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, "auto");
+    const sparse_sum::SparseSumPlan runs =
+        sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, "auto");
     EXPECT_TRUE(runs.row->in_rank_order);
-    EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, row.name).row->name, row.name) << "forced";
+    EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kRuns, row.name).row->name,
+                 row.name)
+        << "forced";
     differs |= !row.in_rank_order;
   }
   EXPECT_TRUE(differs) << "the table has no row to be left out";
@@ -130,12 +141,19 @@ TEST(SparseSumPlans, WhatTakesTooMuchScratchIsNotChosen) {
   SumShape shape{8, std::uint64_t{1} << 26, 1 << 20, 4};
   LinkCost link;
   link.round_s = 100;  // one round is best
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "gather");
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
+               "gather");
   shape.most_scratch_bytes = std::uint64_t{60} << 20;
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split");
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name, "gather") << "forced";
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
+               "split");
+  EXPECT_STREQ(
+      sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name,
+      "gather")
+      << "forced";
   shape.most_scratch_bytes = 1;
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name, "split") << "the least";
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
+               "split")
+      << "the least";
 }
 
 TEST(SparseSumPlans, TheUnionOfTheLastCallIsExpectedAgain) {

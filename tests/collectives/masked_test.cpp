@@ -8,8 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/support/sim_party.hpp"
 #include "src/base/seeded_random.hpp"
+#include "tests/support/sim_party.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -19,19 +19,21 @@ using ::testing::HasSubstr;
 
 using Values = std::vector<std::byte>;
 
-constexpr DataType kReducedTypes[] = {DataType::kFloat64,  DataType::kFloat32,    DataType::kFloat16,
-                                      DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kInt32,
-                                      DataType::kInt64,    DataType::kUint8,      DataType::kBool};
+constexpr DataType kReducedTypes[] = {
+    DataType::kFloat64,  DataType::kFloat32,    DataType::kFloat16,
+    DataType::kBfloat16, DataType::kFloat8e4m3, DataType::kInt32,
+    DataType::kInt64,    DataType::kUint8,      DataType::kBool};
 constexpr sparse::Reduction kAllReductions[] = {{kernels::ReduceOp::kSum, false},
-                                        {kernels::ReduceOp::kSum, true},
-                                        {kernels::ReduceOp::kProd, false},
-                                        {kernels::ReduceOp::kMax, false},
-                                        {kernels::ReduceOp::kMin, false}};
+                                                {kernels::ReduceOp::kSum, true},
+                                                {kernels::ReduceOp::kProd, false},
+                                                {kernels::ReduceOp::kMax, false},
+                                                {kernels::ReduceOp::kMin, false}};
 
 // T(a, b) as it is written down: one element at a time, by scalar kernels.
 class Reference {
  public:
-  Reference(DataType type, sparse::Reduction reduction) : kernels_(kernels::reference_kernels().reduce_of(type)), reduction_(reduction) {}
+  Reference(DataType type, sparse::Reduction reduction)
+      : kernels_(kernels::reference_kernels().reduce_of(type)), reduction_(reduction) {}
 
   void reduce(const std::vector<const std::byte*>& by_rank, std::byte* result) const {
     alignas(64) std::byte sum[64] = {};
@@ -41,7 +43,8 @@ class Reference {
   }
 
  private:
-  void tree(const std::vector<const std::byte*>& by_rank, std::size_t a, std::size_t b, std::byte* into) const {
+  void tree(const std::vector<const std::byte*>& by_rank, std::size_t a, std::size_t b,
+            std::byte* into) const {
     if (b - a == 1) return kernels_.widen(by_rank[a], 1, into);
     const std::size_t m = a + std::bit_floor(b - a - 1);
     alignas(64) std::byte right[64] = {};
@@ -54,18 +57,25 @@ class Reference {
   sparse::Reduction reduction_;
 };
 
-// Every rank's array, with NaN, infinities, -0 and denormals as chance has them in random bits, and some on purpose.
-std::vector<Values> random_arrays(int ranks, std::uint64_t count, DataType type, SeededRandom& random) {
+// Every rank's array, with NaN, infinities, -0 and denormals as chance has them in random bits, and
+// some on purpose.
+std::vector<Values> random_arrays(int ranks, std::uint64_t count, DataType type,
+                                  SeededRandom& random) {
   std::vector<Values> arrays;
   for (int rank = 0; rank < ranks; ++rank) {
     Values& values = arrays.emplace_back(count * element_bytes(type));
-    for (std::byte& byte : values) byte = static_cast<std::byte>(type == DataType::kBool ? random.below(2) : random.next());
+    for (std::byte& byte : values)
+      byte = static_cast<std::byte>(type == DataType::kBool ? random.below(2) : random.next());
     if (type != DataType::kFloat32) continue;
-    constexpr float kSpecial[] = {-0.0f, 1e-40f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                                  1.0f,  0.1f};
+    constexpr float kSpecial[] = {-0.0f,
+                                  1e-40f,
+                                  std::numeric_limits<float>::infinity(),
+                                  -std::numeric_limits<float>::infinity(),
+                                  1.0f,
+                                  0.1f};
     for (std::uint64_t i = 0; i + 1 < count; i += 2) {
-      const float value =
-          random.chance(0.3) ? kSpecial[random.below(std::size(kSpecial))] : static_cast<float>(random.unit() - 0.5);
+      const float value = random.chance(0.3) ? kSpecial[random.below(std::size(kSpecial))]
+                                             : static_cast<float>(random.unit() - 0.5);
       std::memcpy(values.data() + i * sizeof value, &value, sizeof value);
     }
   }
@@ -74,7 +84,10 @@ std::vector<Values> random_arrays(int ranks, std::uint64_t count, DataType type,
 
 struct ReducingWorld {
   ReducingWorld(int ranks, std::uint64_t seed)
-      : party(ranks, seed), calls(static_cast<std::size_t>(ranks)), reports(calls.size()), contexts(calls.size()) {
+      : party(ranks, seed),
+        calls(static_cast<std::size_t>(ranks)),
+        reports(calls.size()),
+        contexts(calls.size()) {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
@@ -95,7 +108,8 @@ struct ReducingWorld {
   std::uint32_t calls_made = 0;
 };
 
-void expect_reduced(ReducingWorld& world, const sparse::Mask& mask, DataType type, sparse::Reduction reduction, SeededRandom& random) {
+void expect_reduced(ReducingWorld& world, const sparse::Mask& mask, DataType type,
+                    sparse::Reduction reduction, SeededRandom& random) {
   const int ranks = world.party.size();
   const std::size_t width = element_bytes(type);
   const std::vector<Values> sent = random_arrays(ranks, mask.count(), type, random);
@@ -122,8 +136,10 @@ void expect_reduced(ReducingWorld& world, const sparse::Mask& mask, DataType typ
   const transport::SimOutcome outcome = world.run();
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   for (std::size_t r = 0; r < world.calls.size(); ++r) {
-    ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok()) << world.party.result(static_cast<int>(r)).message();
-    ASSERT_TRUE(received[r] == expected[r]) << "rank " << r << ", " << info(type).name << ", op " << static_cast<int>(reduction.op);
+    ASSERT_TRUE(world.party.result(static_cast<int>(r)).ok())
+        << world.party.result(static_cast<int>(r)).message();
+    ASSERT_TRUE(received[r] == expected[r])
+        << "rank " << r << ", " << info(type).name << ", op " << static_cast<int>(reduction.op);
     EXPECT_EQ(world.reports[r].nnz_out, mask.size());
   }
 }
@@ -154,16 +170,17 @@ TEST(MaskedAllReduce, EmptyFullOneElementBlocksAndManySegments) {
   for (const int ranks : test::rank_counts()) {
     for (const dense::DenseRow& row : dense::dense_table()) {
       const Result<sparse::Mask> masks[] = {sparse::Mask::random(0, 0.5, 1),
-                                    sparse::Mask::random(1'000, 0, 1),
-                                    sparse::Mask::random(1'000, 1, 1),
-                                    sparse::Mask::of_indices(one, 100),
-                                    sparse::Mask::random_blocks(5'000, 64, 0.3, 2),
-                                    sparse::Mask::random(400'000, 0.9, 3)};
+                                            sparse::Mask::random(1'000, 0, 1),
+                                            sparse::Mask::random(1'000, 1, 1),
+                                            sparse::Mask::of_indices(one, 100),
+                                            sparse::Mask::random_blocks(5'000, 64, 0.3, 2),
+                                            sparse::Mask::random(400'000, 0.9, 3)};
       for (const Result<sparse::Mask>& mask : masks) {
         ASSERT_TRUE(mask.ok());
         ReducingWorld world(ranks, ++seed);
         for (CommContext& context : world.contexts) context.all_reduce_algorithm = row.name;
-        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << mask->size() << " of " << mask->count());
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << row.name << ", " << mask->size()
+                                        << " of " << mask->count());
         ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, DataType::kFloat32, {}, random));
       }
     }
@@ -177,7 +194,8 @@ TEST(MaskedAllReduce, SeveralCallsFollowEachOther) {
     Result<sparse::Mask> mask = sparse::Mask::random(3'000, 0.2, 5);
     ASSERT_TRUE(mask.ok());
     mask->set_step(step);
-    ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, step % 2 == 0 ? DataType::kBfloat16 : DataType::kFloat64, {}, random));
+    ASSERT_NO_FATAL_FAILURE(expect_reduced(
+        world, *mask, step % 2 == 0 ? DataType::kBfloat16 : DataType::kFloat64, {}, random));
   }
 }
 
@@ -190,7 +208,8 @@ TEST(MaskedAllReduce, BytesAreThoseOfTheFormula) {
     for (CommContext& context : world.contexts) context.all_reduce_algorithm = "owner";
     ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, DataType::kFloat32, {}, random));
     const double own = 2.0 * (ranks - 1) / ranks * static_cast<double>(mask->size()) * 4;
-    for (const CallReport& report : world.reports) EXPECT_NEAR(static_cast<double>(report.traffic.bytes_sent), own, 0.01 * own);
+    for (const CallReport& report : world.reports)
+      EXPECT_NEAR(static_cast<double>(report.traffic.bytes_sent), own, 0.01 * own);
   }
 }
 
@@ -207,41 +226,55 @@ TEST(DensePlan, TakesOneRoundForFewBytesAndTheFewestBytesForMany) {
 
 TEST(MaskedAllReduce, MemoryOfOneCallIsNotAnothers) {
   SeededRandom random(5);
-  const Result<sparse::Mask> mask = sparse::Mask::random(300'000, 1, 1);  // several segments, some smaller than what is pooled
+  const Result<sparse::Mask> mask =
+      sparse::Mask::random(300'000, 1, 1);  // several segments, some smaller than what is pooled
   ASSERT_TRUE(mask.ok());
   for (const char* algorithm : {"direct", "owner"}) {
     ReducingWorld world(3, 9);
     for (CommContext& context : world.contexts) context.all_reduce_algorithm = algorithm;
-    for (int call = 0; call < 3; ++call) ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, DataType::kFloat32, {}, random));
+    for (int call = 0; call < 3; ++call)
+      ASSERT_NO_FATAL_FAILURE(expect_reduced(world, *mask, DataType::kFloat32, {}, random));
   }
 }
 
 TEST(MaskedAllReduce, CallsThatDifferAreAMismatchThatNamesIt) {
-  const Result<sparse::Mask> mask = sparse::Mask::random(1'000, 0.5, 1), other = sparse::Mask::random(1'000, 0.5, 2), longer = sparse::Mask::random(1'001, 0.5, 1);
+  const Result<sparse::Mask> mask = sparse::Mask::random(1'000, 0.5, 1),
+                             other = sparse::Mask::random(1'000, 0.5, 2),
+                             longer = sparse::Mask::random(1'001, 0.5, 1);
   ASSERT_TRUE(mask.ok() && other.ok() && longer.ok());
   struct Row {
     const char* text;
-    void (*change)(masked::MaskedCall&, CommContext&, const sparse::Mask& other, const sparse::Mask& longer);
+    void (*change)(masked::MaskedCall&, CommContext&, const sparse::Mask& other,
+                   const sparse::Mask& longer);
   };
   const Row rows[] = {
-      {"differ in their masks", [](masked::MaskedCall& call, CommContext&, const sparse::Mask& o, const sparse::Mask&) { call.mask = &o; }},
-      {"differ in their counts", [](masked::MaskedCall& call, CommContext&, const sparse::Mask&, const sparse::Mask& l) { call.mask = &l; }},
-      {"differ in their data types",
-       [](masked::MaskedCall& call, CommContext&, const sparse::Mask&, const sparse::Mask&) { call.datatype = DataType::kInt32; }},
-      {"differ in their reductions",
-       [](masked::MaskedCall& call, CommContext&, const sparse::Mask&, const sparse::Mask&) { call.reduction.is_mean = true; }},
+      {"differ in their masks", [](masked::MaskedCall& call, CommContext&, const sparse::Mask& o,
+                                   const sparse::Mask&) { call.mask = &o; }},
+      {"differ in their counts", [](masked::MaskedCall& call, CommContext&, const sparse::Mask&,
+                                    const sparse::Mask& l) { call.mask = &l; }},
+      {"differ in their data types", [](masked::MaskedCall& call, CommContext&, const sparse::Mask&,
+                                        const sparse::Mask&) { call.datatype = DataType::kInt32; }},
+      {"differ in their reductions", [](masked::MaskedCall& call, CommContext&, const sparse::Mask&,
+                                        const sparse::Mask&) { call.reduction.is_mean = true; }},
       {"SPARCL_ALGO_ALLREDUCE direct",
-       [](masked::MaskedCall&, CommContext& context, const sparse::Mask&, const sparse::Mask&) { context.all_reduce_algorithm = "direct"; }},
+       [](masked::MaskedCall&, CommContext& context, const sparse::Mask&, const sparse::Mask&) {
+         context.all_reduce_algorithm = "direct";
+       }},
   };
   for (const Row& row : rows) {
     for (const int ranks : {2, 3, 4, 8}) {
       ReducingWorld world(ranks, 3);
-      std::vector<std::vector<float>> arrays(static_cast<std::size_t>(ranks), std::vector<float>(1'001, 1.0f));
+      std::vector<std::vector<float>> arrays(static_cast<std::size_t>(ranks),
+                                             std::vector<float>(1'001, 1.0f));
       const auto odd = static_cast<std::size_t>(ranks / 2);
       for (std::size_t r = 0; r < arrays.size(); ++r) {
         auto* bytes = reinterpret_cast<std::byte*>(arrays[r].data());
-        world.calls[r] = {
-            .refusal = {}, .send = bytes, .receive = bytes, .datatype = DataType::kFloat32, .reduction = {}, .mask = &*mask};
+        world.calls[r] = {.refusal = {},
+                          .send = bytes,
+                          .receive = bytes,
+                          .datatype = DataType::kFloat32,
+                          .reduction = {},
+                          .mask = &*mask};
         world.contexts[r].all_reduce_algorithm = "owner";
         if (r == odd) row.change(world.calls[r], world.contexts[r], *other, *longer);
       }
@@ -249,7 +282,8 @@ TEST(MaskedAllReduce, CallsThatDifferAreAMismatchThatNamesIt) {
       ASSERT_TRUE(outcome.ok()) << outcome.report;
       for (std::size_t r = 0; r < arrays.size(); ++r) {
         EXPECT_EQ(world.party.result(static_cast<int>(r)).code(), Code::kMismatch);
-        EXPECT_THAT(std::string(world.party.result(static_cast<int>(r)).message()), HasSubstr(row.text));
+        EXPECT_THAT(std::string(world.party.result(static_cast<int>(r)).message()),
+                    HasSubstr(row.text));
         EXPECT_EQ(arrays[r], std::vector<float>(1'001, 1.0f));
         EXPECT_TRUE(world.party.engine(static_cast<int>(r)).health().ok());
       }

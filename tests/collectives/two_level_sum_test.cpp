@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "src/comm/engine/lending.hpp"
 #include "sparse_world.hpp"
+#include "src/comm/engine/lending.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -25,9 +25,11 @@ LinkCost slow_link() {
   return link;
 }
 
-std::vector<Entries> random_ranks(int ranks, std::uint64_t count, double density, DataType type, SeededRandom& random) {
+std::vector<Entries> random_ranks(int ranks, std::uint64_t count, double density, DataType type,
+                                  SeededRandom& random) {
   std::vector<Entries> entries;
-  for (int rank = 0; rank < ranks; ++rank) entries.push_back(random_entries(count, density, type, random));
+  for (int rank = 0; rank < ranks; ++rank)
+    entries.push_back(random_entries(count, density, type, random));
   return entries;
 }
 
@@ -41,14 +43,17 @@ TEST(TwoLevel, EveryTypeAndReductionBitForBit) {
   for (const Layout layout : kLayouts) {
     for (const DataType type : test::kSumTypes) {
       for (const sparse::Reduction reduction : test::kReductions) {
-        SCOPED_TRACE(testing::Message() << layout.ranks << " ranks, " << layout.each << " a node, " << info(type).name << ", op "
-                                        << static_cast<int>(reduction.op) << (reduction.is_mean ? ", mean" : ""));
+        SCOPED_TRACE(testing::Message()
+                     << layout.ranks << " ranks, " << layout.each << " a node, " << info(type).name
+                     << ", op " << static_cast<int>(reduction.op)
+                     << (reduction.is_mean ? ", mean" : ""));
         World world(layout.ranks, ++seed);
         world.force("two_level");
         world.set_nodes(layout.each);
-        const std::vector<Entries> entries = random_ranks(layout.ranks, 9000, random.unit() * 0.2, type, random);
-        ASSERT_NO_FATAL_FAILURE(
-            expect_summed(world, 9000, {type, reduction, Determinism::kCanonical}, entries, random.chance(0.5)));
+        const std::vector<Entries> entries =
+            random_ranks(layout.ranks, 9000, random.unit() * 0.2, type, random);
+        ASSERT_NO_FATAL_FAILURE(expect_summed(
+            world, 9000, {type, reduction, Determinism::kCanonical}, entries, random.chance(0.5)));
         expect_taken(world, "two_level");
       }
     }
@@ -68,9 +73,12 @@ TEST(TwoLevel, OverWindowsThatNodesShare) {
         ASSERT_FALSE(world.contexts[0].window->is_shared_with(layout.each));
         ASSERT_EQ(world.contexts[0].node_map.ranks_per_node(), layout.each);
         for (CommContext& context : world.contexts) context.sparse_sum_algorithm = "two_level";
-        SCOPED_TRACE(testing::Message() << layout.ranks << " ranks, " << layout.each << " a node, density " << density);
-        ASSERT_NO_FATAL_FAILURE(expect_summed(
-            world, 60'000, {}, random_ranks(layout.ranks, 60'000, density, DataType::kFloat32, random), random.chance(0.5)));
+        SCOPED_TRACE(testing::Message() << layout.ranks << " ranks, " << layout.each
+                                        << " a node, density " << density);
+        ASSERT_NO_FATAL_FAILURE(
+            expect_summed(world, 60'000, {},
+                          random_ranks(layout.ranks, 60'000, density, DataType::kFloat32, random),
+                          random.chance(0.5)));
         expect_taken(world, "two_level");
       }
     }
@@ -85,8 +93,8 @@ TEST(TwoLevel, ManyGroupsOfBlocks) {
     for (CommContext& context : world.contexts) context.measured_link = slow_link();
     world.force("two_level");
     world.set_nodes(2);
-    ASSERT_NO_FATAL_FAILURE(
-        expect_summed(world, 2'000'000, {type, {}, Determinism::kCanonical}, random_ranks(4, 2'000'000, 0.1, type, random), true));
+    ASSERT_NO_FATAL_FAILURE(expect_summed(world, 2'000'000, {type, {}, Determinism::kCanonical},
+                                          random_ranks(4, 2'000'000, 0.1, type, random), true));
     expect_taken(world, "two_level");
   }
 }
@@ -95,32 +103,36 @@ TEST(TwoLevel, ManyGroupsOfBlocks) {
 TEST(TwoLevel, NodesThatAreNoSubtrees) {
   SeededRandom random(4);
   using Machine = std::string (*)(int rank);
-  const Machine machines[] = {[](int rank) { return std::to_string(rank % 2); }, [](int rank) { return std::to_string(rank / 3); },
+  const Machine machines[] = {[](int rank) { return std::to_string(rank % 2); },
+                              [](int rank) { return std::to_string(rank / 3); },
                               [](int rank) { return std::to_string((rank + 1) / 2 % 3); }};
   for (const Machine machine : machines) {
     World world(6, 5);
     ASSERT_TRUE(world.meet(machine).ok());
     for (CommContext& context : world.contexts) context.sparse_sum_algorithm = "two_level";
     const std::vector<Entries> entries = random_ranks(6, 100'000, 0.05, DataType::kInt32, random);
-    ASSERT_NO_FATAL_FAILURE(expect_summed(world, 100'000, {DataType::kInt32, {}, Determinism::kRuns}, entries, false));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_summed(world, 100'000, {DataType::kInt32, {}, Determinism::kRuns}, entries, false));
     expect_taken(world, "two_level");
   }
 }
 
-// Floats of level `canonical` have the bits of the tree over ranks: where nodes are no subtrees of it, or there are none, another
-// algorithm is taken though this one is forced.
+// Floats of level `canonical` have the bits of the tree over ranks: where nodes are no subtrees of
+// it, or there are none, another algorithm is taken though this one is forced.
 TEST(TwoLevel, IsNotTakenWhereItsBitsWouldBeOthers) {
   SeededRandom random(5);
   using Machine = std::string (*)(int rank);
   const Machine machines[] = {[](int rank) { return std::to_string(rank % 2); },  // in turn
                               [](int rank) { return std::to_string(rank / 3); },  // of three
-                              [](int) { return std::string("one"); }, [](int rank) { return std::to_string(rank); },
+                              [](int) { return std::string("one"); },
+                              [](int rank) { return std::to_string(rank); },
                               [](int rank) { return std::to_string(rank / 4); }};  // of 4 and 2
   for (const Machine machine : machines) {
     World world(6, 6);
     ASSERT_TRUE(world.meet(machine).ok());
     for (CommContext& context : world.contexts) context.sparse_sum_algorithm = "two_level";
-    ASSERT_NO_FATAL_FAILURE(expect_summed(world, 50'000, {}, random_ranks(6, 50'000, 0.05, DataType::kFloat32, random), false));
+    ASSERT_NO_FATAL_FAILURE(expect_summed(
+        world, 50'000, {}, random_ranks(6, 50'000, 0.05, DataType::kFloat32, random), false));
     for (const CallReport& report : world.reports) {
       EXPECT_STRNE(report.algorithm, "two_level");
       EXPECT_STREQ(report.algorithm, world.reports[0].algorithm);
@@ -133,7 +145,8 @@ TEST(TwoLevel, BytesBetweenNodesAreThoseOfTheFormula) {
   SeededRandom random(6);
   constexpr std::uint64_t kCount = 1 << 20;
   for (const Layout layout : kLayouts) {
-    const std::vector<Entries> entries = random_ranks(layout.ranks, kCount, 0.01, DataType::kFloat32, random);
+    const std::vector<Entries> entries =
+        random_ranks(layout.ranks, kCount, 0.01, DataType::kFloat32, random);
     World world(layout.ranks, 10);  // coded
     ASSERT_TRUE(world.meet([&](int rank) { return std::to_string(rank / layout.each); }).ok());
     for (CommContext& context : world.contexts) context.sparse_sum_algorithm = "two_level";
@@ -147,13 +160,16 @@ TEST(TwoLevel, BytesBetweenNodesAreThoseOfTheFormula) {
         const std::vector<std::uint64_t>& own = entries[static_cast<std::size_t>(rank)].indices;
         together.insert(together.end(), own.begin(), own.end());
         for (int peer = 0; peer < layout.ranks; ++peer)
-          sent += peer / layout.each == node ? 0 : static_cast<double>(world.party.bytes_sent(rank, peer));
+          sent += peer / layout.each == node
+                      ? 0
+                      : static_cast<double>(world.party.bytes_sent(rank, peer));
       }
       std::sort(together.begin(), together.end());
       together.erase(std::unique(together.begin(), together.end()), together.end());
       const double entries_sent = (nodes - 1) / nodes * static_cast<double>(together.size()) +
                                   (nodes - 1) / nodes * static_cast<double>(world.calls[0].out_nnz);
-      EXPECT_LE(sent, 1.05 * entries_sent * 5.01) << layout.ranks << " ranks, " << layout.each << " a node";
+      EXPECT_LE(sent, 1.05 * entries_sent * 5.01)
+          << layout.ranks << " ranks, " << layout.each << " a node";
       EXPECT_GE(sent, 0.8 * entries_sent * 4) << "what did not go between nodes";
     }
   }
@@ -187,7 +203,8 @@ TEST(TwoLevel, ADeathEndsTheCallOnAllRanks) {
   for (const int dead : {0, 3}) {
     for (std::uint64_t at = 0; at < 24; ++at) {
       SCOPED_TRACE(testing::Message() << "rank " << dead << " dies at operation " << at);
-      const transport::FaultPlan plan{at, {{.fault = transport::Fault::kKill, .at = at, .rank = dead}}};
+      const transport::FaultPlan plan{at,
+                                      {{.fault = transport::Fault::kKill, .at = at, .rank = dead}}};
       FaultyCall call(plan, entries);
       ASSERT_TRUE(call.outcome.ok()) << call.outcome.report;
       for (int rank = 0; rank < 4; ++rank) {
@@ -196,7 +213,8 @@ TEST(TwoLevel, ADeathEndsTheCallOnAllRanks) {
         if (result.ok()) continue;
         ++poisoned;
         EXPECT_EQ(result.code(), Code::kRemoteError) << result.message();
-        EXPECT_NE(result.message().find("rank " + std::to_string(dead)), std::string::npos) << result.message();
+        EXPECT_NE(result.message().find("rank " + std::to_string(dead)), std::string::npos)
+            << result.message();
       }
     }
   }
@@ -207,7 +225,8 @@ TEST(TwoLevel, DamagedMessagesEndIt) {
   setenv("SPARCL_DEBUG", "off", 0);
   SeededRandom random(8);
   const std::vector<Entries> entries = random_ranks(4, 40'000, 0.2, DataType::kFloat32, random);
-  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate, transport::Fault::kDuplicate};
+  constexpr transport::Fault kFaults[] = {transport::Fault::kCorrupt, transport::Fault::kTruncate,
+                                          transport::Fault::kDuplicate};
   int refused = 0;
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     const transport::FaultPlan plan = transport::FaultPlan::random(seed, 4, 30, kFaults);
@@ -229,10 +248,14 @@ TEST(TwoLevel, IsChosenWhereLinksBetweenNodesAreSlow) {
   EXPECT_NE(chosen(slow_link(), Determinism::kRuns), "two_level") << "not in rank order";
   shape.nodes_are_subtrees = false;
   EXPECT_NE(chosen(slow_link(), Determinism::kCanonical), "two_level") << "other bits";
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kCanonical, "two_level").row->name,
+  EXPECT_STREQ(sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kCanonical, "two_level")
+                   .row->name,
                chosen(slow_link(), Determinism::kCanonical).c_str())
       << "forced, but as auto";
-  EXPECT_STREQ(sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kRuns, "two_level").row->name, "two_level") << "forced";
+  EXPECT_STREQ(
+      sparse_sum::plan_sparse_sum(slow_link(), shape, Determinism::kRuns, "two_level").row->name,
+      "two_level")
+      << "forced";
 }
 
 }  // namespace

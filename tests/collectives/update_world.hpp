@@ -7,21 +7,22 @@
 #include <vector>
 
 #include "collectives/broadcast/broadcast.hpp"
-#include "tests/support/sim_party.hpp"
 #include "src/base/seeded_random.hpp"
+#include "tests/support/sim_party.hpp"
 
 namespace sparcl::test {
 
+using collectives::broadcast::UpdateCall;
 using comm::CallReport;
 using comm::CommContext;
-using collectives::broadcast::UpdateCall;
 
 // The bytes of a list of arrays, and their pointers in the forms that the codec takes.
 class Arrays {
  public:
   Arrays() = default;
   explicit Arrays(const codec::BlockMap& map) {
-    for (const codec::ArraySpec& array : map.arrays()) bytes_.emplace_back(array.count * element_bytes(array.datatype));
+    for (const codec::ArraySpec& array : map.arrays())
+      bytes_.emplace_back(array.count * element_bytes(array.datatype));
   }
   std::vector<std::byte*> pointers() {
     std::vector<std::byte*> all;
@@ -43,7 +44,8 @@ class Arrays {
     for (std::size_t a = 0; a < bytes_.size(); ++a) {
       const std::size_t width = element_bytes(map.arrays()[a].datatype);
       for (std::size_t i = 0; i < bytes_[a].size(); i += width) {
-        if (random.chance(share)) bytes_[a][i + random.below(width)] ^= static_cast<std::byte>(1 + random.below(255));
+        if (random.chance(share))
+          bytes_[a][i + random.below(width)] ^= static_cast<std::byte>(1 + random.below(255));
       }
     }
   }
@@ -55,8 +57,13 @@ class Arrays {
 
 class UpdateWorld {
  public:
-  UpdateWorld(std::vector<codec::ArraySpec> arrays, int ranks, std::uint64_t seed, const SimOptions& options = {})
-      : map(arrays), old_state(map), new_state(map), party(ranks, seed, options), random_(seed ^ 0xa11) {
+  UpdateWorld(std::vector<codec::ArraySpec> arrays, int ranks, std::uint64_t seed,
+              const SimOptions& options = {})
+      : map(arrays),
+        old_state(map),
+        new_state(map),
+        party(ranks, seed, options),
+        random_(seed ^ 0xa11) {
     old_state.fill(random_);
     new_state = old_state;
     held.assign(static_cast<std::size_t>(ranks), old_state);
@@ -70,8 +77,10 @@ class UpdateWorld {
 
   void change(double share) { new_state.change(random_, share, map); }
 
-  // One broadcast of old_state -> new_state. The root's own array holds new_state, as a trainer's would.
-  transport::SimOutcome broadcast(int root, const std::function<void(int rank, UpdateCall&)>& adjust = {}) {
+  // One broadcast of old_state -> new_state. The root's own array holds new_state, as a trainer's
+  // would.
+  transport::SimOutcome broadcast(int root,
+                                  const std::function<void(int rank, UpdateCall&)>& adjust = {}) {
     held[static_cast<std::size_t>(root)] = new_state;
     const auto base = old_state.const_pointers();
     std::vector<std::vector<std::byte*>> pointers;
@@ -101,8 +110,10 @@ class UpdateWorld {
   int ranks_at_target() const {
     int at_target = 0;
     for (const Arrays& arrays : held) {
-      if (arrays == new_state) ++at_target;
-      else if (!(arrays == old_state)) return -1;
+      if (arrays == new_state)
+        ++at_target;
+      else if (!(arrays == old_state))
+        return -1;
     }
     return at_target;
   }

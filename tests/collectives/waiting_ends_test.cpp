@@ -1,4 +1,5 @@
-// Ends of a stream that wait for what is no message: they are asked again, and work is theirs only where there is some.
+// Ends of a stream that wait for what is no message: they are asked again, and work is theirs only
+// where there is some.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +67,8 @@ class Target final : public broadcast::StreamTarget {
   }
   Status commit(const Staging&) override {
     ++commits_;
-    return commits_ < fails_at_ ? Status() : Status(Code::kUnhandledCudaError, "as the test wants it");
+    return commits_ < fails_at_ ? Status()
+                                : Status(Code::kUnhandledCudaError, "as the test wants it");
   }
   bool is_committing() const override { return commits_ < 4; }
 
@@ -97,7 +99,8 @@ void broadcast(SimParty& party, int fails_at = 100) {
     return run_broadcast(contexts[r], 1, calls[r], reports[r]);
   });
   EXPECT_TRUE(outcome.ok()) << outcome.report;
-  for (std::size_t r = 1; r < ranks; ++r) EXPECT_EQ(targets[r].commits(), r + 1 < ranks || fails_at > 4 ? 4 : fails_at);
+  for (std::size_t r = 1; r < ranks; ++r)
+    EXPECT_EQ(targets[r].commits(), r + 1 < ranks || fails_at > 4 ? 4 : fails_at);
 }
 
 TEST(WaitingEnds, AreAskedAgain) {
@@ -105,7 +108,8 @@ TEST(WaitingEnds, AreAskedAgain) {
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       SimParty party(ranks, seed);
       broadcast(party);
-      for (int rank = 0; rank < ranks; ++rank) EXPECT_TRUE(party.result(rank).ok()) << party.result(rank).message();
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_TRUE(party.result(rank).ok()) << party.result(rank).message();
     }
   }
 }

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/sim_party.hpp"
 #include "collectives/broadcast/part_list.hpp"
 #include "src/base/data_type.hpp"
-#include "src/sparse/mask/mask_sketch.hpp"
 #include "src/codec/update.hpp"
+#include "src/sparse/mask/mask_sketch.hpp"
+#include "tests/support/sim_party.hpp"
 
 namespace sparcl::comm {
 namespace {
@@ -32,8 +32,9 @@ struct Round {
   void run(SimParty& party, const std::vector<collectives::broadcast::PartList>* parts = nullptr) {
     const transport::SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kAgreementChannel, calls[r], refusals[r], verdicts[r],
-                   collectives::broadcast::PartList::subject(parts != nullptr ? &(*parts)[r] : nullptr));
+      return agree(
+          party.engine(rank), kAgreementChannel, calls[r], refusals[r], verdicts[r],
+          collectives::broadcast::PartList::subject(parts != nullptr ? &(*parts)[r] : nullptr));
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     for (int rank = 0; rank < party.size(); ++rank) EXPECT_TRUE(party.result(rank).ok());
@@ -57,14 +58,19 @@ TEST(Agreement, AnyFieldOfAnyRankIsSeenByAllAndNamed) {
     void (*change)(CallFingerprint&);
   };
   const Row rows[] = {
-      {"operations", [](CallFingerprint& c) { c.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse); }},
+      {"operations",
+       [](CallFingerprint& c) {
+         c.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse);
+       }},
       {"roots", [](CallFingerprint& c) { c.root = 1; }},
       {"counts", [](CallFingerprint& c) { c.count = 1001; }},
-      {"data types", [](CallFingerprint& c) { c.datatype = static_cast<std::uint32_t>(DataType::kFloat32); }},
+      {"data types",
+       [](CallFingerprint& c) { c.datatype = static_cast<std::uint32_t>(DataType::kFloat32); }},
       {"options", [](CallFingerprint& c) { c.detail = 8; }},
       {"SPARCL_ALGO_BROADCAST binomial_tree", [](CallFingerprint& c) { c.algorithm = 2; }},
       {"SPARCL_ALGO_BROADCAST unknown", [](CallFingerprint& c) { c.algorithm = 200; }},
-      {"SPARCL_VERIFY full", [](CallFingerprint& c) { c.verify = static_cast<std::uint8_t>(codec::Verify::kFull); }},
+      {"SPARCL_VERIFY full",
+       [](CallFingerprint& c) { c.verify = static_cast<std::uint8_t>(codec::Verify::kFull); }},
       {"SPARCL_VERIFY unknown", [](CallFingerprint& c) { c.verify = 77; }},
       {"SPARCL_FRAGMENT_BYTES 131072", [](CallFingerprint& c) { c.fragment_log2 = 17; }},
   };
@@ -96,8 +102,10 @@ TEST(Agreement, SumsBetweenGpusAreNamed) {
       {0, kDeviceAlgorithm, "arrays in the host's memory", "arrays in device memory"},
       {2, kCanonicalOnDevice, "arrays in the host's memory", "arrays in device memory"},
       {kDeviceAlgorithm, kCanonicalOnDevice + 1, "sums in NCCL's order", "canonical sums"},
-      {kCanonicalOnDevice, kCanonicalOnDevice + 2, "SPARCL_ALGO_ALLREDUCE auto", "SPARCL_ALGO_ALLREDUCE owner"},
-      {kCanonicalOnDevice + 1, kCanonicalOnDevice + 9, "SPARCL_ALGO_ALLREDUCE direct", "SPARCL_ALGO_ALLREDUCE unknown"},
+      {kCanonicalOnDevice, kCanonicalOnDevice + 2, "SPARCL_ALGO_ALLREDUCE auto",
+       "SPARCL_ALGO_ALLREDUCE owner"},
+      {kCanonicalOnDevice + 1, kCanonicalOnDevice + 9, "SPARCL_ALGO_ALLREDUCE direct",
+       "SPARCL_ALGO_ALLREDUCE unknown"},
   };
   for (const Row& row : rows) {
     SimParty party(3, 1);
@@ -125,9 +133,11 @@ TEST(Agreement, TheFirstPartThatDiffersIsNamedOnAllRanks) {
         std::vector<collectives::broadcast::PartList> parts(static_cast<std::size_t>(ranks));
         for (int rank = 0; rank < ranks; ++rank) {
           std::vector<std::uint64_t> hashes(40);
-          for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = i * i + (rank == odd && i == at ? 1 : 0);
-          parts[static_cast<std::size_t>(rank)] = {collectives::broadcast::sketch_of(hashes), hashes.size(),
-                                                   [](std::uint64_t i) { return std::string("p").append(std::to_string(i)); }};
+          for (std::size_t i = 0; i < hashes.size(); ++i)
+            hashes[i] = i * i + (rank == odd && i == at ? 1 : 0);
+          parts[static_cast<std::size_t>(rank)] = {
+              collectives::broadcast::sketch_of(hashes), hashes.size(),
+              [](std::uint64_t i) { return std::string("p").append(std::to_string(i)); }};
         }
         round.calls[static_cast<std::size_t>(odd)].detail = 8;
         round.run(party, &parts);
@@ -150,23 +160,27 @@ TEST(Agreement, BothMasksAreDescribedOnAllRanks) {
     for (int odd = 0; odd < ranks; ++odd) {
       SimParty party(ranks, static_cast<std::uint64_t>(odd));
       Round round(ranks);
-      std::vector<sparse::MaskSketch> masks(round.calls.size(), sparse::MaskSketch{sparse::MaskKind::kBlocks, 640, 1, 64, 0.25, 7, 3});
-      for (CallFingerprint& call : round.calls) call.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+      std::vector<sparse::MaskSketch> masks(
+          round.calls.size(),
+          sparse::MaskSketch{sparse::MaskKind::kBlocks, 640, 1, 64, 0.25, 7, 3});
+      for (CallFingerprint& call : round.calls)
+        call.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
       const auto at = static_cast<std::size_t>(odd);
       masks[at] = sparse::MaskSketch{sparse::MaskKind::kBlocks, 1280, 2, 128, 0.25, 7, UINT64_MAX};
       round.calls[at].detail = 8;
       const transport::SimOutcome outcome = party.run([&](int rank) {
         const auto r = static_cast<std::size_t>(rank);
-        return agree(party.engine(rank), kAgreementChannel, round.calls[r], Status(), round.verdicts[r],
-                     Subject{std::as_bytes(std::span(&masks[r], 1)), nullptr});
+        return agree(party.engine(rank), kAgreementChannel, round.calls[r], Status(),
+                     round.verdicts[r], Subject{std::as_bytes(std::span(&masks[r], 1)), nullptr});
       });
       ASSERT_TRUE(outcome.ok()) << outcome.report;
       for (const Status& verdict : round.verdicts) {
         EXPECT_EQ(verdict.code(), Code::kMismatch);
         EXPECT_THAT(verdict.message(), HasSubstr("differ in their masks (block, step): "));
-        EXPECT_THAT(verdict.message(), HasSubstr("mask: blocks of 64, density 0.25, 640 elements, seed 7, step 3)"));
         EXPECT_THAT(verdict.message(),
-                    HasSubstr("mask: blocks of 128, density 0.25, 1280 elements, seed 7, step 18446744073709551615)"));
+                    HasSubstr("mask: blocks of 64, density 0.25, 640 elements, seed 7, step 3)"));
+        EXPECT_THAT(verdict.message(), HasSubstr("mask: blocks of 128, density 0.25, 1280 "
+                                                 "elements, seed 7, step 18446744073709551615)"));
         EXPECT_THAT(verdict.message(), HasSubstr("rank " + std::to_string(odd) + " called"));
       }
     }
@@ -185,7 +199,8 @@ TEST(Agreement, ARefusalGoesBeforeAPartThatDiffers) {
   std::vector<collectives::broadcast::PartList> parts(4);
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     round.calls[rank].detail = rank;
-    parts[rank] = {collectives::broadcast::sketch_of(std::span(&rank, 1)), 1, [](std::uint64_t) { return std::string("p"); }};
+    parts[rank] = {collectives::broadcast::sketch_of(std::span(&rank, 1)), 1,
+                   [](std::uint64_t) { return std::string("p"); }};
   }
   round.refusals[2] = Status(Code::kInvalidUsage, std::string(170, 'x'));
   round.run(party, &parts);
@@ -200,8 +215,10 @@ TEST(Agreement, ARefusalReachesAllWithItsCodeRankAndText) {
     for (int odd = 0; odd < ranks; ++odd) {
       SimParty party(ranks, 1);
       Round round(ranks);
-      round.refusals[static_cast<std::size_t>(odd)] = Status(Code::kInvalidArgument, "weights is NULL");
-      round.calls[static_cast<std::size_t>(odd)].count = 5;  // does not count: its arguments are bad anyway
+      round.refusals[static_cast<std::size_t>(odd)] =
+          Status(Code::kInvalidArgument, "weights is NULL");
+      round.calls[static_cast<std::size_t>(odd)].count =
+          5;  // does not count: its arguments are bad anyway
       round.run(party);
       for (int rank = 0; rank < ranks; ++rank) {
         const Status& verdict = round.verdicts[static_cast<std::size_t>(rank)];
@@ -218,11 +235,12 @@ TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
   for (int first = 0; first < 5; ++first) {
     SimParty party(5, static_cast<std::uint64_t>(first));
     std::vector<Status> verdicts(5);
-    const std::vector<Status> refusals{Status(), Status(Code::kWrongBase, "one"), Status(), Status(Code::kTruncated, "three"),
-                                       Status()};
+    const std::vector<Status> refusals{Status(), Status(Code::kWrongBase, "one"), Status(),
+                                       Status(Code::kTruncated, "three"), Status()};
     const transport::SimOutcome outcome = party.run([&](int rank) {
       const auto r = static_cast<std::size_t>(rank);
-      return agree(party.engine(rank), kAgreementChannel, kCall, refusals[r], verdicts[r], {}, first);
+      return agree(party.engine(rank), kAgreementChannel, kCall, refusals[r], verdicts[r], {},
+                   first);
     });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     const int speaker = first == 2 || first == 3 ? 3 : 1;
@@ -230,7 +248,8 @@ TEST(Agreement, WhoSpeaksFirstCanBeChosen) {
       const Status& verdict = verdicts[static_cast<std::size_t>(rank)];
       EXPECT_EQ(verdict.code(), speaker == 3 ? Code::kTruncated : Code::kWrongBase);
       EXPECT_THAT(verdict.message(), HasSubstr(speaker == 3 ? "three" : "one"));
-      const std::string named = rank != speaker ? "rank " + std::to_string(speaker) + " refused" : "";
+      const std::string named =
+          rank != speaker ? "rank " + std::to_string(speaker) + " refused" : "";
       EXPECT_THAT(verdict.message(), HasSubstr(named));
     }
   }
@@ -245,7 +264,8 @@ TEST(Agreement, TheLeastCapacityComesWithTheLowestRankThatHasIt) {
       const transport::SimOutcome outcome = party.run([&](int rank) {
         const auto r = static_cast<std::size_t>(rank);
         extents[r].least_capacity = rank < least ? 8 : 7;
-        return agree(party.engine(rank), kAgreementChannel, kCall, Status(), verdicts[r], {}, ranks / 2, &extents[r]);
+        return agree(party.engine(rank), kAgreementChannel, kCall, Status(), verdicts[r], {},
+                     ranks / 2, &extents[r]);
       });
       ASSERT_TRUE(outcome.ok()) << outcome.report;
       // The lowest as the round counts, from ranks / 2 on.

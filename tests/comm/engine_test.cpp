@@ -32,7 +32,8 @@ int value_of(const transport::OperationRef& operation) {
 Task pass_round(Engine& engine, int& sum) {
   const int rank = engine.transport().rank(), size = engine.transport().size();
   if (rank != 0) {
-    const transport::OperationRef heard = engine.receive(rank - 1, kChannel, Buffer::allocate(sizeof(int)));
+    const transport::OperationRef heard =
+        engine.receive(rank - 1, kChannel, Buffer::allocate(sizeof(int)));
     if (Status status = co_await engine.wait(heard, "the token"); !status.ok()) co_return status;
     sum = value_of(heard);
   }
@@ -46,8 +47,9 @@ TEST(Engine, MovesATokenThroughAllRanksUnderAnySchedule) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SimParty party(7, seed);
     std::vector<int> sums(7, 0);
-    const transport::SimOutcome outcome =
-        party.run([&](int rank) { return pass_round(party.engine(rank), sums[static_cast<std::size_t>(rank)]); });
+    const transport::SimOutcome outcome = party.run([&](int rank) {
+      return pass_round(party.engine(rank), sums[static_cast<std::size_t>(rank)]);
+    });
     ASSERT_TRUE(outcome.ok()) << outcome.report;
     EXPECT_EQ(sums[6], 0 + 1 + 2 + 3 + 4 + 5 + 6);
   }
@@ -128,7 +130,9 @@ TEST(Engine, ADeadPeerEndsTheWaitForItAndTheOtherRanksHearOfIt) {
   SimParty party(3, 7, {.timeout_s = 1000});
   party.world().kill(2);
   const transport::SimOutcome outcome = party.run([&](int rank) {
-    return rank == 0 ? hear_from(party.engine(0), 2) : rank == 1 ? hear_from(party.engine(1), 0) : do_nothing();
+    return rank == 0   ? hear_from(party.engine(0), 2)
+           : rank == 1 ? hear_from(party.engine(1), 0)
+                       : do_nothing();
   });
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   EXPECT_EQ(party.result(0).code(), Code::kRemoteError);
@@ -140,14 +144,16 @@ TEST(Engine, ADeadPeerEndsTheWaitForItAndTheOtherRanksHearOfIt) {
 TEST(Engine, ALateRankIsToldThatTheOthersGaveItUp) {
   SimParty party(3, 5, {.timeout_s = 1000});
   const transport::SimOutcome outcome = party.run([&](int rank) {
-    if (rank == 0) party.engine(0).fail(Status(Code::kTimeout, "rank 1 (host a, pid 1) did not answer"), 1);
-    if (rank == 1) party.engine(1).fail(Status(Code::kTimeout, "rank 2 (host a, pid 2) did not answer"), 2);
+    if (rank == 0)
+      party.engine(0).fail(Status(Code::kTimeout, "rank 1 (host a, pid 1) did not answer"), 1);
+    if (rank == 1)
+      party.engine(1).fail(Status(Code::kTimeout, "rank 2 (host a, pid 2) did not answer"), 2);
     return rank == 2 ? hear_from(party.engine(2), 0) : do_nothing();
   });
   ASSERT_TRUE(outcome.ok()) << outcome.report;
   EXPECT_EQ(party.result(2).code(), Code::kTimeout);
-  EXPECT_THAT(party.result(2).message(),
-              HasSubstr("this rank was given up by the others: rank 2 (host a, pid 2) did not answer (as rank 1 ("));
+  EXPECT_THAT(party.result(2).message(), HasSubstr("this rank was given up by the others: rank 2 "
+                                                   "(host a, pid 2) did not answer (as rank 1 ("));
   EXPECT_EQ(party.engine(2).culprit(), 2);
 }
 

@@ -34,7 +34,8 @@ TEST(NodeMap, NoNodesWhereNothingIsGainedByThem) {
   EXPECT_THAT(node_map(Told{{0, 2}, {0, 2}, {2, 1}}).nodes, IsEmpty()) << "of different sizes";
   EXPECT_THAT(node_map(Told{{0, 3}, {0, 2}, {0, 2}, {3, 3}, {3, 2}, {3, 2}}).nodes, IsEmpty())
       << "0 shares with 1 and 2, but not 1 with 2";
-  EXPECT_THAT(node_map(Told{{1, 2}, {1, 2}, {2, 2}, {2, 2}}).nodes, IsEmpty()) << "what no rank would say";
+  EXPECT_THAT(node_map(Told{{1, 2}, {1, 2}, {2, 2}, {2, 2}}).nodes, IsEmpty())
+      << "what no rank would say";
   EXPECT_EQ(NodeMap{}.ranks_per_node(), 1);
 }
 
@@ -44,7 +45,8 @@ TEST(NodeDiscovery, FindsTheMachinesThatShareWindows) {
     EXPECT_TRUE(world.meet(machine_of).ok());
     for (int rank = 0; rank < ranks; ++rank) {
       EXPECT_TRUE(world.party.result(rank).ok());
-      EXPECT_EQ(world.contexts[static_cast<std::size_t>(rank)].node_map.nodes, world.contexts[0].node_map.nodes);
+      EXPECT_EQ(world.contexts[static_cast<std::size_t>(rank)].node_map.nodes,
+                world.contexts[0].node_map.nodes);
     }
     return world.contexts[0].node_map.nodes;
   };

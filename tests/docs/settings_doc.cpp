@@ -1,9 +1,10 @@
-// Prints docs/settings.md from the table of settings. scripts/settings-doc writes the file; a test compares the two.
+// Prints docs/settings.md from the table of settings. scripts/settings-doc writes the file; a test
+// compares the two.
+
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "src/base/settings.hpp"
 
@@ -16,9 +17,12 @@ std::string accepts(const sparcl::SettingRow& row) {
       for (const char c : row.choices) text += c == '|' ? std::string("`, `") : std::string(1, c);
       return text + "`";
     }
-    case sparcl::SettingType::kSeconds: return "seconds";
-    case sparcl::SettingType::kCount: return "a number";
-    case sparcl::SettingType::kText: return "text";
+    case sparcl::SettingType::kSeconds:
+      return "seconds";
+    case sparcl::SettingType::kCount:
+      return "a number";
+    case sparcl::SettingType::kText:
+      return "text";
   }
   return "";
 }
@@ -28,13 +32,18 @@ std::string accepts(const sparcl::SettingRow& row) {
 int main() {
   fmt::print(
       "# Settings\n\n"
-      "Written by `scripts/settings-doc` from the table in src/base/settings.cpp: change it there.\n\n"
-      "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero goes before the variable, and the\n"
-      "variable before the default. `sparcl info` shows each value in force and where it comes from. A `SPARCL_` name that is not in this\n"
-      "table is warned of once (but `SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read); a value that does not parse is an error that names the variable.\n\n"
+      "Written by `scripts/settings-doc` from the table in src/base/settings.cpp: change it "
+      "there.\n\n"
+      "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero "
+      "goes before the variable, and the\n"
+      "variable before the default. `sparcl info` shows each value in force and where it comes "
+      "from. A `SPARCL_` name that is not in this\n"
+      "table is warned of once (but `SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read); a "
+      "value that does not parse is an error that names the variable.\n\n"
       "| variable | accepts | default | meaning |\n|---|---|---|---|\n");
   for (const sparcl::SettingRow& row : sparcl::setting_rows()) {
-    fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback, row.meaning);
+    fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback,
+               row.meaning);
   }
   return 0;
 }

@@ -13,8 +13,8 @@ TEST(Adamw, TwoStepsAsByHand) {
   // The first direction is the gradient's sign: 1 - 0.1 * (1 + 0.01 * 1).
   optimizer.step(weight, std::array<float, 1>{0.5F}, 0.1F);
   EXPECT_NEAR(weight[0], 0.899, 1e-6);
-  // m = 0.9 * 0.05 - 0.1 * 0.25 = 0.02, / (1 - 0.81); v = 0.95 * 0.0125 + 0.05 * 0.0625 = 0.015, / (1 - 0.9025); m / sqrt(v) =
-  // 0.26837; 0.899 - 0.1 * (0.26837 + 0.01 * 0.899).
+  // m = 0.9 * 0.05 - 0.1 * 0.25 = 0.02, / (1 - 0.81); v = 0.95 * 0.0125 + 0.05 * 0.0625 = 0.015, /
+  // (1 - 0.9025); m / sqrt(v) = 0.26837; 0.899 - 0.1 * (0.26837 + 0.01 * 0.899).
   optimizer.step(weight, std::array<float, 1>{-0.25F}, 0.1F);
   EXPECT_NEAR(weight[0], 0.871264, 1e-6);
 }

@@ -39,7 +39,8 @@ TEST(Bf16Rounding, KeepsZerosAndSubnormals) {
 }
 
 TEST(Bf16Rounding, NanStaysNan) {
-  for (const std::uint32_t bits : {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
+  for (const std::uint32_t bits :
+       {0x7F800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFF800001U, 0xFFFFFFFFU}) {
     EXPECT_TRUE(std::isnan(to_float(to_bf16(std::bit_cast<float>(bits))))) << std::hex << bits;
     EXPECT_EQ(rounded(bits) >> 15, bits >> 31);
   }

@@ -24,7 +24,8 @@ class CheckpointFile : public testing::Test {
 
   // Reads the file by the format's rules alone.
   template <class T>
-  void expect_well_formed(const std::filesystem::path& path, const std::string& dtype, std::span<const T> flat) {
+  void expect_well_formed(const std::filesystem::path& path, const std::string& dtype,
+                          std::span<const T> flat) {
     const std::string bytes = bytes_of(path);
     ASSERT_GE(bytes.size(), 8U);
     std::uint64_t length = 0;
@@ -47,7 +48,8 @@ class CheckpointFile : public testing::Test {
     EXPECT_EQ(std::memcmp(bytes.data() + 8 + length, flat.data(), end), 0);
   }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "sparcl_checkpoint_file_test";
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / "sparcl_checkpoint_file_test";
   ParameterLayout layout_{ModelShape{5, 32, 1, 1, 4}};
 };
 
@@ -70,13 +72,16 @@ TEST_F(CheckpointFile, LeavesNothingUnfinished) {
   write_checkpoint(folder_ / "once.safetensors", layout_, flat, {});
   write_checkpoint(folder_ / "once.safetensors", layout_, flat, {});  // replaces
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) files += entry.is_regular_file() ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(files, 1U);
 }
 
 TEST_F(CheckpointFile, SaysWhatItCannotWrite) {
-  std::filesystem::create_directories(folder_ / "taken.safetensors.part");  // a folder where the file should be
-  EXPECT_THROW(write_checkpoint(folder_ / "taken.safetensors", layout_, std::vector<float>(layout_.count()), {}),
+  std::filesystem::create_directories(
+      folder_ / "taken.safetensors.part");  // a folder where the file should be
+  EXPECT_THROW(write_checkpoint(folder_ / "taken.safetensors", layout_,
+                                std::vector<float>(layout_.count()), {}),
                std::runtime_error);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "taken.safetensors"));
 }

@@ -8,9 +8,11 @@ namespace training {
 namespace {
 
 TEST(ExchangeVariant, NamesAreReadBack) {
-  for (const char* name : {"dense", "mpi", "topk:0.01", "topk:0.001:forget", "mask:0.25", "mask:1:forget"})
+  for (const char* name :
+       {"dense", "mpi", "topk:0.01", "topk:0.001:forget", "mask:0.25", "mask:1:forget"})
     EXPECT_EQ(parse_variant(name).name(), name);
-  for (const Variant& variant : default_variants()) EXPECT_EQ(parse_variant(variant.name()).name(), variant.name());
+  for (const Variant& variant : default_variants())
+    EXPECT_EQ(parse_variant(variant.name()).name(), variant.name());
 }
 
 TEST(ExchangeVariant, FeedbackIsOnUnlessForgotten) {
@@ -20,8 +22,8 @@ TEST(ExchangeVariant, FeedbackIsOnUnlessForgotten) {
 }
 
 TEST(ExchangeVariant, OthersAreRefused) {
-  for (const char* name : {"", "sparse", "topk", "topk:", "topk:0", "topk:1.5", "topk:nan", "topk:0.1x", "topk:0.1:keep",
-                           "dense:0.1", "mask:0.1:forget:forget"})
+  for (const char* name : {"", "sparse", "topk", "topk:", "topk:0", "topk:1.5", "topk:nan",
+                           "topk:0.1x", "topk:0.1:keep", "dense:0.1", "mask:0.1:forget:forget"})
     EXPECT_THROW((void)parse_variant(name), std::invalid_argument) << name;
 }
 

@@ -12,10 +12,12 @@ TEST(LetterReward, CountsOnlyWhatWasSampled) {
   constexpr std::size_t kTexts = 2, kPrompt = 3;
   std::vector<Token> tokens((kPrompt + kNewCharacters) * kTexts, Token{2});
   for (std::size_t i = 0; i < kPrompt * kTexts; ++i) tokens[i] = 0;  // prompts of a
-  tokens[kPrompt * kTexts + 1] = 0;                                  // the second text: an a and a b
+  tokens[kPrompt * kTexts + 1] = 0;  // the second text: an a and a b
   tokens[tokens.size() - 1] = 1;
-  EXPECT_EQ(letter_rewards(text, "ab", tokens, kTexts), (std::vector<double>{0, 2.0 / kNewCharacters}));
-  EXPECT_EQ(letter_rewards(text, "a", tokens, kTexts), (std::vector<double>{0, 1.0 / kNewCharacters}));
+  EXPECT_EQ(letter_rewards(text, "ab", tokens, kTexts),
+            (std::vector<double>{0, 2.0 / kNewCharacters}));
+  EXPECT_EQ(letter_rewards(text, "a", tokens, kTexts),
+            (std::vector<double>{0, 1.0 / kNewCharacters}));
 }
 
 TEST(LetterReward, AdvantagesAreAroundTheMean) {

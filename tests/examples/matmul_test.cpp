@@ -56,12 +56,14 @@ class MatmulTest : public testing::TestWithParam<Body> {
       }
     }
     GetParam().multiply(c, a, b, 0.5F, store);
-    EXPECT_EQ(c_memory, expected) << size.rows << " x " << size.depth << " x " << size.cols << transpose_a << transpose_b;
+    EXPECT_EQ(c_memory, expected) << size.rows << " x " << size.depth << " x " << size.cols
+                                  << transpose_a << transpose_b;
   }
 };
 
 TEST_P(MatmulTest, EqualsThePlainSum) {
-  for (const Sizes& size : {Sizes{1, 1, 1}, Sizes{3, 2, 5}, Sizes{64, 64, 128}, Sizes{7, 65, 129}, Sizes{33, 130, 257}}) {
+  for (const Sizes& size : {Sizes{1, 1, 1}, Sizes{3, 2, 5}, Sizes{64, 64, 128}, Sizes{7, 65, 129},
+                            Sizes{33, 130, 257}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         expect_product(size, transpose_a, transpose_b, Store::kReplace);
@@ -74,12 +76,15 @@ TEST_P(MatmulTest, EqualsThePlainSum) {
 TEST_P(MatmulTest, ReplacesWhateverWasThere) {
   const std::vector<float> ones(4, 1.0F);
   std::vector<float> c(4, std::numeric_limits<float>::quiet_NaN());
-  GetParam().multiply({c.data(), 2, 2, 2}, {ones.data(), 2, 2, 2}, {ones.data(), 2, 2, 2}, 1, Store::kReplace);
+  GetParam().multiply({c.data(), 2, 2, 2}, {ones.data(), 2, 2, 2}, {ones.data(), 2, 2, 2}, 1,
+                      Store::kReplace);
   EXPECT_EQ(c, std::vector<float>(4, 2.0F));
 }
 
 // With OpenBLAS the two differ; without it they are the same.
-INSTANTIATE_TEST_SUITE_P(Bodies, MatmulTest, testing::Values(Body{"chosen", &matmul}, Body{"own_loop", &matmul_blocked}));
+INSTANTIATE_TEST_SUITE_P(Bodies, MatmulTest,
+                         testing::Values(Body{"chosen", &matmul},
+                                         Body{"own_loop", &matmul_blocked}));
 
 }  // namespace
 }  // namespace training

@@ -9,7 +9,8 @@ namespace training {
 namespace {
 
 TEST(GroupAdvantages, CompareWithTheirGroupOnly) {
-  const std::vector<double> advantages = group_advantages(std::vector<double>{0, 0, 0, 1, 5, 5, 5, 5});
+  const std::vector<double> advantages =
+      group_advantages(std::vector<double>{0, 0, 0, 1, 5, 5, 5, 5});
   const double deviation = std::sqrt((3 * 0.0625 + 0.5625) / 3) + 1e-4;
   EXPECT_NEAR(advantages[0], -0.25 / deviation, 1e-9);
   EXPECT_NEAR(advantages[3], 0.75 / deviation, 1e-9);
@@ -36,13 +37,15 @@ TEST(UpperCaseRewards, CountOnlyTheCompletion) {
   for (const std::size_t prompt : {0U, 1U, 2U, 3U}) tokens[prompt] = 0;
   for (std::size_t i = 4; i < tokens.size(); i += 2) tokens[i] = 0;
   tokens[5] = 0;
-  EXPECT_EQ(upper_case_rewards(text, tokens, 2, kContext), (std::vector<double>{1, 1.0 / kNewTokens}));
+  EXPECT_EQ(upper_case_rewards(text, tokens, 2, kContext),
+            (std::vector<double>{1, 1.0 / kNewTokens}));
 }
 
 TEST(SampleGroup, SharesThePromptAndVariesTheCompletions) {
   const ModelShape shape{20, 16, 1, 2, kNewTokens + 4};
   Transformer model(shape, kGroup);
-  const std::vector<float> weights(model.layout().count());  // all zero: every character is as likely
+  const std::vector<float> weights(
+      model.layout().count());  // all zero: every character is as likely
   std::vector<Token> text;
   for (int i = 0; i < 100; ++i) text.push_back(static_cast<Token>(i % 20));
   SeededRandom random(1, 1);

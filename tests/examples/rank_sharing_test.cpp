@@ -13,12 +13,15 @@ namespace {
 TEST(GatherFromAll, IsInRankOrderEverywhere) {
   run_as_threads(4, [](sparcl::Comm& comm) {
     const std::uint64_t mine[2] = {static_cast<std::uint64_t>(comm.rank()), 7};
-    EXPECT_EQ(gather_from_all<std::uint64_t>(comm, mine), (std::vector<std::uint64_t>{0, 7, 1, 7, 2, 7, 3, 7}));
+    EXPECT_EQ(gather_from_all<std::uint64_t>(comm, mine),
+              (std::vector<std::uint64_t>{0, 7, 1, 7, 2, 7, 3, 7}));
   });
 }
 
 TEST(ShareText, GivesRankZerosToAll) {
-  run_as_threads(3, [](sparcl::Comm& comm) { EXPECT_EQ(share_text(comm, comm.rank() == 0 ? "some text" : ""), "some text"); });
+  run_as_threads(3, [](sparcl::Comm& comm) {
+    EXPECT_EQ(share_text(comm, comm.rank() == 0 ? "some text" : ""), "some text");
+  });
 }
 
 TEST(RunAsThreads, OneRanksFailureEndsAllAndIsTheOneReported) {

@@ -56,7 +56,8 @@ TEST(RolloutChannel, RefusesWhatIsNoMessage) {
   EXPECT_THROW((void)ends.mine.receive(), std::runtime_error);
   RolloutMessage::Head head;
   head.token_count = 1U << 30;
-  ASSERT_EQ(::send(ends.others.descriptor(), &head, sizeof head, 0), static_cast<ssize_t>(sizeof head));
+  ASSERT_EQ(::send(ends.others.descriptor(), &head, sizeof head, 0),
+            static_cast<ssize_t>(sizeof head));
   EXPECT_THROW((void)ends.mine.receive(), std::runtime_error);
 }
 

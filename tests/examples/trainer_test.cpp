@@ -18,7 +18,9 @@ std::string repeated_text() {
   return text;
 }
 
-TrainerSettings settings_of(const CharText& text) { return {{text.vocabulary(), 32, 1, 1, 24}, 7, 60, 8, 5e-3F, 1e-6F}; }
+TrainerSettings settings_of(const CharText& text) {
+  return {{text.vocabulary(), 32, 1, 1, 24}, 7, 60, 8, 5e-3F, 1e-6F};
+}
 
 // The bf16 weights that everybody computes with.
 std::vector<float> rounded(std::span<const float> master) {
@@ -32,7 +34,8 @@ TEST(Trainer, LossFalls) {
   Trainer trainer(text, settings_of(text));
   const double first = trainer.pretrain_step(rounded(trainer.master()), 0);
   double last = first;
-  for (int step = 1; step < 60; ++step) last = trainer.pretrain_step(rounded(trainer.master()), step);
+  for (int step = 1; step < 60; ++step)
+    last = trainer.pretrain_step(rounded(trainer.master()), step);
   EXPECT_NEAR(first, std::log(text.vocabulary()), 0.2);
   EXPECT_LT(last, 0.6 * first);
 }

@@ -15,7 +15,8 @@ namespace {
 constexpr ModelShape kSmallShape{11, 16, 2, 2, 8};
 constexpr int kBatch = 3;
 
-// Weights big enough that every path matters: gains, biases and attention far from their initial values.
+// Weights big enough that every path matters: gains, biases and attention far from their initial
+// values.
 std::vector<float> strong_weights(const ParameterLayout& layout) {
   SeededRandom random(3, 1);
   std::vector<float> weights(layout.count());
@@ -44,8 +45,10 @@ class TransformerGradient : public testing::Test {
   // Central difference against the inner product with the gradient, for a direction of length 1.
   void expect_slope(const std::vector<float>& direction, const std::string& what) {
     constexpr float kDistance = 0.01F;
-    const double measured = (loss_along(direction, kDistance) - loss_along(direction, -kDistance)) / (2.0 * kDistance);
-    const double computed = std::inner_product(direction.begin(), direction.end(), gradients_.begin(), 0.0);
+    const double measured =
+        (loss_along(direction, kDistance) - loss_along(direction, -kDistance)) / (2.0 * kDistance);
+    const double computed =
+        std::inner_product(direction.begin(), direction.end(), gradients_.begin(), 0.0);
     EXPECT_NEAR(measured, computed, 2e-4 + 0.005 * std::abs(computed)) << what;
   }
 
@@ -136,7 +139,8 @@ TEST(TransformerForward, NeverSeesTheFutureNorOtherSequences) {
     const bool may_differ = row / kBatch >= kPosition && row % kBatch == kSequence;
     const auto begin = static_cast<std::ptrdiff_t>(row) * kSmallShape.vocabulary;
     const bool is_equal =
-        std::equal(before.begin() + begin, before.begin() + begin + kSmallShape.vocabulary, after.begin() + begin);
+        std::equal(before.begin() + begin, before.begin() + begin + kSmallShape.vocabulary,
+                   after.begin() + begin);
     EXPECT_EQ(is_equal, !may_differ) << "position " << row / kBatch << " sequence " << row % kBatch;
   }
 }

@@ -16,7 +16,8 @@ TEST(WeightSyncReport, QuantilesAreValuesThatOccurred) {
 }
 
 TEST(WeightSyncReport, SumsStepsUp) {
-  const std::vector<SyncStep> steps = {{1, 2, 0.25, {0, 2}, 10, 100, 200, 0.5}, {2, 2, 0.75, {1, 1, 1}, 30, 300, 200, 1.5}};
+  const std::vector<SyncStep> steps = {{1, 2, 0.25, {0, 2}, 10, 100, 200, 0.5},
+                                       {2, 2, 0.75, {1, 1, 1}, 30, 300, 200, 1.5}};
   const SyncSummary all = summarise(steps, 100);
   EXPECT_DOUBLE_EQ(all.reward_first, 0.25);
   EXPECT_DOUBLE_EQ(all.reward_last, 0.75);

@@ -1,6 +1,8 @@
-// A library to preload: one kind of call of the process fails from its n-th use on, or that once. The rest of the process is as it is.
+// A library to preload: one kind of call of the process fails from its n-th use on, or that once.
+// The rest of the process is as it is.
 //
-//   SPARCL_TEST_FAIL_KIND    allocation, map, write, read, sync, rename, open, truncate, close, thread, socket, send, receive or folder
+//   SPARCL_TEST_FAIL_KIND    allocation, map, write, read, sync, rename, open, truncate, close,
+//                            thread, socket, send, receive or folder
 //   SPARCL_TEST_FAIL_AT      the first use that fails, from 1; 0: none does
 //   SPARCL_TEST_FAIL_ALWAYS  1: all later ones fail, too
 //   SPARCL_TEST_FAIL_COUNT   a file that gets the number of uses when the process ends
@@ -30,10 +32,28 @@ extern void* __libc_calloc(size_t, size_t);
 extern void* __libc_realloc(void*, size_t);
 extern void* __libc_memalign(size_t, size_t);
 
-enum kind { NONE, ALLOCATION, MAP, WRITE, READ, SYNC, RENAME, OPEN, TRUNCATE, CLOSE, THREAD, SOCKET, SEND, RECEIVE, FOLDER, KINDS };
+enum kind {
+  NONE,
+  ALLOCATION,
+  MAP,
+  WRITE,
+  READ,
+  SYNC,
+  RENAME,
+  OPEN,
+  TRUNCATE,
+  CLOSE,
+  THREAD,
+  SOCKET,
+  SEND,
+  RECEIVE,
+  FOLDER,
+  KINDS
+};
 
-static const char* const kind_names[KINDS] = {"",         "allocation", "map",   "write",  "read",   "sync", "rename", "open",
-                                              "truncate", "close",      "thread", "socket", "send",   "receive", "folder"};
+static const char* const kind_names[KINDS] = {"",       "allocation", "map",  "write",    "read",
+                                              "sync",   "rename",     "open", "truncate", "close",
+                                              "thread", "socket",     "send", "receive",  "folder"};
 
 static enum kind failing = NONE;
 static long first;
@@ -63,8 +83,9 @@ __attribute__((destructor)) static void write_count(void) {
   fclose(file);
 }
 
-// Whether the code at `caller` is in a library whose name begins as one of those that are spared. The dynamic linker always is: it
-// ends the process where memory for a thread's variables is missing.
+// Whether the code at `caller` is in a library whose name begins as one of those that are spared.
+// The dynamic linker always is: it ends the process where memory for a thread's variables is
+// missing.
 static int is_spared(const void* caller) {
   Dl_info info;
   if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) return 0;
@@ -208,10 +229,12 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
   return REAL(linkat)(from_folder, from, to_folder, to, flags);
 }
 
-static mode_t mode_of(int flags, va_list rest) { return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0; }
-#define READ_MODE(flags)  \
-  va_list rest;           \
-  va_start(rest, flags);  \
+static mode_t mode_of(int flags, va_list rest) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+}
+#define READ_MODE(flags)                    \
+  va_list rest;                             \
+  va_start(rest, flags);                    \
   const mode_t mode = mode_of(flags, rest); \
   va_end(rest)
 
@@ -274,7 +297,8 @@ int close(int file) {
   return result;
 }
 
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* argument) {
   if (FAILS(THREAD)) return EAGAIN;
   return REAL(pthread_create)(thread, attributes, run, argument);
 }
@@ -319,7 +343,8 @@ ssize_t send(int file, const void* bytes, size_t count, int flags) {
   REFUSE(SEND, ENOBUFS, -1);
   return REAL(send)(file, bytes, count, flags);
 }
-ssize_t sendto(int file, const void* bytes, size_t count, int flags, const struct sockaddr* address, socklen_t size) {
+ssize_t sendto(int file, const void* bytes, size_t count, int flags, const struct sockaddr* address,
+               socklen_t size) {
   REFUSE(SEND, ENOBUFS, -1);
   return REAL(sendto)(file, bytes, count, flags, address, size);
 }
@@ -331,7 +356,8 @@ ssize_t recv(int file, void* bytes, size_t count, int flags) {
   REFUSE(RECEIVE, ENOMEM, -1);
   return REAL(recv)(file, bytes, count, flags);
 }
-ssize_t recvfrom(int file, void* bytes, size_t count, int flags, struct sockaddr* address, socklen_t* size) {
+ssize_t recvfrom(int file, void* bytes, size_t count, int flags, struct sockaddr* address,
+                 socklen_t* size) {
   REFUSE(RECEIVE, ENOMEM, -1);
   return REAL(recvfrom)(file, bytes, count, flags, address, size);
 }

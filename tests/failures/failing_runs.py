@@ -12,7 +12,9 @@ import subprocess
 LONG = os.environ.get("SPARCL_TEST_LONG") == "1"
 SEED = int(os.environ.get("SPARCL_TEST_SEED", "1"))
 SECONDS = 60  # for one run; the slowest takes one
-LONG_MOST = 3000  # numbers for each kind of call, drawn where there are more: `status` has 60,000 on a machine with many records
+# Numbers for each kind of call in the long tier, drawn if there are more: `status` has 60,000 on a machine with many records.
+LONG_MOST = 3000
+LONG_MOST_FROM_THEN_ON = 300  # if all later uses fail, too: the service then waits for its time limit of 20 s
 
 # Libraries that end the process, or crash, where their own allocations fail: UCX, NCCL, hwloc, libnuma and OpenSSL do.
 SPARED = "libuc,libnccl,libhwloc,libnuma,libcrypto,libcuda,libudev"
@@ -97,8 +99,9 @@ class Runner:
             return f"{' and '.join(case.outputs)} partially written"
         return None
 
-    def numbers(self, count, most, name):
-        most = LONG_MOST if LONG else most
+    def numbers(self, count, most, name, always):
+        if LONG:
+            most = LONG_MOST_FROM_THEN_ON if always else LONG_MOST
         if count <= most:
             return range(1, count + 1)
         draw = random.Random(f"{SEED} {name}")
@@ -125,7 +128,7 @@ class Runner:
         ends = {}
         tried = 0
         for always in (False, True):
-            drawn = self.numbers(count, most, f"{case.name} {kind} {always}")
+            drawn = self.numbers(count, most, f"{case.name} {kind} {always}", always)
             # In any draw: where it is decided what an input is, and what is cleaned up at the end.
             for at in sorted({*drawn, *({2, count} if count >= 2 and not always else ())}):
                 self.start_anew(case)

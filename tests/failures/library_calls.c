@@ -1,9 +1,10 @@
-// Three ranks that are threads make calls of the library, and look at what comes of them. Run with failing_calls.c preloaded.
+// Three ranks that are threads make calls of the library, and look at what comes of them. Run with
+// failing_calls.c preloaded.
 //
 //   library_calls collectives|requests|handles|meeting [FILE]
 //
-// Exit code 0: all calls succeeded. 1: some failed, and each said why on standard error. 8: an error without a text. 9: a result that
-// is wrong, or partially written.
+// Exit code 0: all calls succeeded. 1: some failed, and each said why on standard error. 8: an
+// error without a text. 9: a result that is wrong, or partially written.
 #include <pthread.h>
 #include <sparcl/sparcl.h>
 #include <stdint.h>
@@ -47,11 +48,14 @@ typedef struct {
   sparclFeedback_t feedback;
 } Rank;
 
-static int is_all(const float* array, const float* expected) { return memcmp(array, expected, COUNT * sizeof(float)) == 0; }
+static int is_all(const float* array, const float* expected) {
+  return memcmp(array, expected, COUNT * sizeof(float)) == 0;
+}
 
 // Old or new as a whole, and new after a success.
 static void check_broadcast(const Rank* own, const float* array, int succeeded, const char* call) {
-  if (succeeded ? !is_all(array, changed) : !is_all(array, changed) && !is_all(array, base)) wrong(own->rank, call);
+  if (succeeded ? !is_all(array, changed) : !is_all(array, changed) && !is_all(array, base))
+    wrong(own->rank, call);
 }
 
 static void check_sum(const Rank* own, int succeeded, size_t least, const char* call) {
@@ -76,12 +80,14 @@ static void prepare(Rank* own, int rank, sparclComm_t comm) {
   }
   const uint64_t shape[1] = {COUNT};
   if (!ok(sparclStateCreate(&own->state), NULL, "StateCreate") ||
-      !ok(sparclStateAdd(own->state, "w", own->tensor, sparclFloat32, 1, shape), NULL, "StateAdd")) {
+      !ok(sparclStateAdd(own->state, "w", own->tensor, sparclFloat32, 1, shape), NULL,
+          "StateAdd")) {
     sparclStateDestroy(own->state);
     own->state = NULL;
   }
   if (!ok(sparclMaskCreateRandom(&own->mask, COUNT, 0.1, 3), NULL, "MaskCreate")) own->mask = NULL;
-  if (!ok(sparclFeedbackCreate(&own->feedback, COUNT, sparclFloat32), NULL, "FeedbackCreate")) own->feedback = NULL;
+  if (!ok(sparclFeedbackCreate(&own->feedback, COUNT, sparclFloat32), NULL, "FeedbackCreate"))
+    own->feedback = NULL;
 }
 
 static void release(Rank* own) {
@@ -93,43 +99,54 @@ static void release(Rank* own) {
 }
 
 // A rank that cannot take part says so, and the others get its refusal.
-static sparclResult_t refuse(Rank* own) { return sparclCommRefuse(own->comm, "a handle could not be made"); }
+static sparclResult_t refuse(Rank* own) {
+  return sparclCommRefuse(own->comm, "a handle could not be made");
+}
 
 static void make_blocking_calls(Rank* own) {
   sparclComm_t comm = own->comm;
   const float* const known = own->rank == 0 ? base : NULL;
   check_broadcast(own, own->weights,
-                  ok(sparclBroadcastDelta(own->weights, known, COUNT, sparclFloat32, 0, comm, NULL), comm, "BroadcastDelta"),
+                  ok(sparclBroadcastDelta(own->weights, known, COUNT, sparclFloat32, 0, comm, NULL),
+                     comm, "BroadcastDelta"),
                   "a broadcast of a delta is not whole");
   const int updated =
-      ok(own->state == NULL ? refuse(own) : sparclBroadcastUpdate(own->state, 1, 0, comm, NULL), comm, "BroadcastUpdate");
+      ok(own->state == NULL ? refuse(own) : sparclBroadcastUpdate(own->state, 1, 0, comm, NULL),
+         comm, "BroadcastUpdate");
   check_broadcast(own, own->tensor, updated, "a broadcast of an update is not whole");
-  if (ok(sparclBroadcastSparse(own->entries, own->indices, &own->nnz, COUNT, sparclFloat32, 0, comm, NULL), comm, "BroadcastSparse")) {
-    if (own->nnz != K || own->indices[K - 1] != 7 * (K - 1) || own->entries[K - 1] != K - 1) wrong(own->rank, "sparse entries");
+  if (ok(sparclBroadcastSparse(own->entries, own->indices, &own->nnz, COUNT, sparclFloat32, 0, comm,
+                               NULL),
+         comm, "BroadcastSparse")) {
+    if (own->nnz != K || own->indices[K - 1] != 7 * (K - 1) || own->entries[K - 1] != K - 1)
+      wrong(own->rank, "sparse entries");
   }
-  const int masked = ok(own->mask == NULL ? refuse(own)
-                                          : sparclAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32, sparclSum, own->mask,
-                                                                  comm, NULL),
-                        comm, "AllReduceMasked");
+  const int masked =
+      ok(own->mask == NULL ? refuse(own)
+                           : sparclAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32,
+                                                   sparclSum, own->mask, comm, NULL),
+         comm, "AllReduceMasked");
   check_sum(own, masked, COUNT / 10, "a masked sum is wrong");
   memset(own->sum, 0, sizeof own->sum);
-  const int selected = ok(own->feedback == NULL ? refuse(own)
-                                                : sparclAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32, sparclSum,
-                                                                      own->feedback, comm, NULL),
-                          comm, "AllReduceTopK");
+  const int selected = ok(
+      own->feedback == NULL ? refuse(own)
+                            : sparclAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32,
+                                                  sparclSum, own->feedback, comm, NULL),
+      comm, "AllReduceTopK");
   check_sum(own, selected, K, "a sum of the largest is wrong");
   size_t union_nnz = 0;
   static float union_values[RANKS][COUNT];
   static uint64_t union_indices[RANKS][COUNT];
   const uint64_t index = 5;
-  if (ok(sparclAllReduceSparse(own->gradient, &index, 1, COUNT, union_values[own->rank], union_indices[own->rank], &union_nnz, COUNT,
-                               sparclFloat32, sparclSum, comm, NULL),
+  if (ok(sparclAllReduceSparse(own->gradient, &index, 1, COUNT, union_values[own->rank],
+                               union_indices[own->rank], &union_nnz, COUNT, sparclFloat32,
+                               sparclSum, comm, NULL),
          comm, "AllReduceSparse") &&
       (union_nnz != 1 || union_values[own->rank][0] != 6))
     wrong(own->rank, "a sparse sum is wrong");
 }
 
-static void wait_for(Rank* own, sparclRequest_t* request, sparclResult_t started, const char* call, int* succeeded) {
+static void wait_for(Rank* own, sparclRequest_t* request, sparclResult_t started, const char* call,
+                     int* succeeded) {
   *succeeded = 0;
   if (!ok(started, own->comm, call)) return;
   int done = 0;
@@ -145,20 +162,21 @@ static void make_requests(Rank* own) {
   sparclComm_t comm = own->comm;
   sparclRequest_t delta = NULL, masked = NULL, top_k = NULL;
   int succeeded = 0;
-  const sparclResult_t began_delta =
-      sparclIBroadcastDelta(own->weights, own->rank == 0 ? base : NULL, COUNT, sparclFloat32, 0, comm, &delta);
+  const sparclResult_t began_delta = sparclIBroadcastDelta(
+      own->weights, own->rank == 0 ? base : NULL, COUNT, sparclFloat32, 0, comm, &delta);
   const sparclResult_t began_masked =
       own->mask == NULL ? refuse(own)
-                        : sparclIAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32, sparclSum, own->mask, comm, &masked);
+                        : sparclIAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32,
+                                                 sparclSum, own->mask, comm, &masked);
   wait_for(own, &masked, began_masked, "IAllReduceMasked", &succeeded);
   check_sum(own, succeeded, COUNT / 10, "a masked sum is wrong");
   wait_for(own, &delta, began_delta, "IBroadcastDelta", &succeeded);
   check_broadcast(own, own->weights, succeeded, "a broadcast of a delta is not whole");
   memset(own->sum, 0, sizeof own->sum);
   const sparclResult_t began_top_k =
-      own->feedback == NULL
-          ? refuse(own)
-          : sparclIAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32, sparclSum, own->feedback, comm, &top_k);
+      own->feedback == NULL ? refuse(own)
+                            : sparclIAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32,
+                                                   sparclSum, own->feedback, comm, &top_k);
   wait_for(own, &top_k, began_top_k, "IAllReduceTopK", &succeeded);
   check_sum(own, succeeded, K, "a sum of the largest is wrong");
 }
@@ -186,7 +204,8 @@ static void* meet(void* argument) {
   const int rank = (int)(intptr_t)argument;
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   config.timeout_s = 5;
-  if (!ok(sparclCommInitRank(&comms[rank], RANKS, id, rank, &config), NULL, "CommInitRank")) return NULL;
+  if (!ok(sparclCommInitRank(&comms[rank], RANKS, id, rank, &config), NULL, "CommInitRank"))
+    return NULL;
   return run(argument);
 }
 
@@ -214,14 +233,17 @@ static void use_handles(const char* path) {
   if (ok(sparclFeedbackCreate(&made, COUNT, sparclFloat32), NULL, "FeedbackCreate")) {
     sparclFeedbackStats_t stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
     ok(sparclFeedbackStats(made, &stats), NULL, "FeedbackStats");
-    if (ok(sparclFeedbackSave(made, path), NULL, "FeedbackSave") && ok(sparclFeedbackLoad(&loaded, path), NULL, "FeedbackLoad"))
+    if (ok(sparclFeedbackSave(made, path), NULL, "FeedbackSave") &&
+        ok(sparclFeedbackLoad(&loaded, path), NULL, "FeedbackLoad"))
       sparclFeedbackDestroy(loaded);
     sparclFeedbackDestroy(made);
   }
-  if (ok(sparclMaskCreateIndices(&mask, indices, 3, COUNT), NULL, "MaskCreateIndices")) sparclMaskDestroy(mask);
+  if (ok(sparclMaskCreateIndices(&mask, indices, 3, COUNT), NULL, "MaskCreateIndices"))
+    sparclMaskDestroy(mask);
   if (ok(sparclMaskCreateBlocks(&mask, COUNT, 16, 0.3, 7), NULL, "MaskCreateBlocks")) {
     ok(sparclMaskSetStep(mask, 3), NULL, "MaskSetStep");
-    if (ok(sparclMaskGetIndices(mask, held, COUNT, &nnz), NULL, "MaskGetIndices") && nnz == 0) wrong(0, "an empty mask");
+    if (ok(sparclMaskGetIndices(mask, held, COUNT, &nnz), NULL, "MaskGetIndices") && nnz == 0)
+      wrong(0, "an empty mask");
     sparclMaskDestroy(mask);
   }
   sparclState_t state = NULL;

@@ -1,8 +1,10 @@
-// A publisher and a subscriber in one process, and a look at their status by another. Run with failing_calls.c preloaded.
+// A publisher and a subscriber in one process, and a look at their status by another. Run with
+// failing_calls.c preloaded.
 //
 //   service_calls [SPARCL]      the program that asks for the status
 //
-// Exit codes as library_calls.c has them; 7: the subscriber holds no version although one was published, and nothing failed any more.
+// Exit codes as library_calls.c has them; 7: the subscriber holds no version although one was
+// published, and nothing failed any more.
 #include <sparcl/sparcl.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -105,7 +107,9 @@ static void serve(sparclPublisher_t publisher, sparclState_t copy, const char* p
   ok(sparclPublisherLastReport(publisher, &report), "PublisherLastReport");
   if (reached < newest && worst < 7) {
     fprintf(stderr, "version %d was published, %d is held\n", (int)newest, (int)reached);
-    found(getenv("SPARCL_TEST_FAIL_ALWAYS") != NULL && *getenv("SPARCL_TEST_FAIL_ALWAYS") == '1' ? 1 : 7);
+    found(getenv("SPARCL_TEST_FAIL_ALWAYS") != NULL && *getenv("SPARCL_TEST_FAIL_ALWAYS") == '1'
+              ? 1
+              : 7);
   }
   ok(sparclSubscriberDestroy(subscriber), "SubscriberDestroy");
 }
@@ -115,7 +119,8 @@ int main(int argc, char** argv) {
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = "127.0.0.1:0";
   sparclPublisher_t publisher = NULL;
-  if (state != NULL && copy != NULL && ok(sparclPublisherCreate(&publisher, state, &options), "PublisherCreate")) {
+  if (state != NULL && copy != NULL &&
+      ok(sparclPublisherCreate(&publisher, state, &options), "PublisherCreate")) {
     serve(publisher, copy, argc > 1 ? argv[1] : NULL);
     ok(sparclPublisherDestroy(publisher), "PublisherDestroy");
   }

@@ -1,5 +1,5 @@
-// What travels with a delta of files: refused, or written as the same bytes again; and applied to a base, refused or a layout that
-// can be opened.
+// What travels with a delta of files: refused, or written as the same bytes again; and applied to a
+// base, refused or a layout that can be opened.
 
 #include <algorithm>
 
@@ -17,7 +17,8 @@ model::Layout folder(const std::vector<model::Schema>& shards, const model::Meta
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = "m-" + std::to_string(i) + ".safetensors";
     layout.files.push_back({name, model::render_header(shards[i], metadata)});
-    for (const model::TensorSchema& tensor : shards[i]) map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"" + name + "\"";
+    for (const model::TensorSchema& tensor : shards[i])
+      map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"" + name + "\"";
   }
   layout.index = "{\"weight_map\":{" + map + "}}";
   return layout;
@@ -36,16 +37,20 @@ const std::vector<model::Layout>& bases() {
 void run(std::span<const std::byte> input) {
   const Result<model::Attachment> attachment = model::parse_attachment(input);
   if (!attachment.ok()) return;
-  require(std::ranges::equal(model::serialise(*attachment), input) || attachment->empty(), "an attachment has one form");
+  require(std::ranges::equal(model::serialise(*attachment), input) || attachment->empty(),
+          "an attachment has one form");
   for (const model::PackedFile& file : attachment->side_files) {
     if (file.bytes > (std::uint64_t{1} << 20)) continue;  // allowed, and slow
     const Result<model::SideFile> content = model::unpack(file);
-    require(!content.ok() || content->content.size() == file.bytes, "a file has the size that it says");
+    require(!content.ok() || content->content.size() == file.bytes,
+            "a file has the size that it says");
   }
   if (!attachment->layout) return;
   for (const model::Layout& base : bases()) {
-    const Result<model::ChangedLayout> changed = model::apply_layout_change(*attachment->layout, base);
-    if (changed.ok()) require(model::layout_schema(changed->layout).ok(), "an accepted layout can be opened");
+    const Result<model::ChangedLayout> changed =
+        model::apply_layout_change(*attachment->layout, base);
+    if (changed.ok())
+      require(model::layout_schema(changed->layout).ok(), "an accepted layout can be opened");
   }
 }
 
@@ -54,7 +59,8 @@ std::vector<Bytes> seeds() {
   targets.push_back(model::single_file_layout({kA, kB}, {{"step", "2"}, {"new", "\xc3\xa9"}}));
   targets.push_back(model::single_file_layout({kA, kC}, {}));
   targets.push_back(folder({{kB, kC}, {kA}}, {}));
-  const model::SideFile config{"config.json", bytes_of("{\"a\": 1, \"b\": [1, 1, 1, 1, 1, 1, 1, 1]}")};
+  const model::SideFile config{"config.json",
+                               bytes_of("{\"a\": 1, \"b\": [1, 1, 1, 1, 1, 1, 1, 1]}")};
   const Result<model::PackedFile> packed = model::pack(config);
   std::vector<Bytes> all;
   for (const model::Layout& base : bases()) {

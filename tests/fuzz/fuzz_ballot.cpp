@@ -1,12 +1,13 @@
-// The messages of an agreement: refused, or merged into a verdict that names ranks and errors that there are.
+// The messages of an agreement: refused, or merged into a verdict that names ranks and errors that
+// there are.
 
 #include <algorithm>
 
 #include "collectives/table/collective_table.hpp"
-#include "src/comm/agreement/ballot.hpp"
-#include "src/sparse/mask/mask_sketch.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
+#include "src/comm/agreement/ballot.hpp"
+#include "src/sparse/mask/mask_sketch.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 namespace sparcl::fuzz {
@@ -21,22 +22,25 @@ const CallFingerprint kCall{1, 0, 1000, 7, 9, 1};
 const CallFingerprint kMaskedCall{4, 0, 1000, 7, 9, 1};
 const sparse::MaskSketch kMask{sparse::MaskKind::kRandom, 100, 7, 0, 0.1, 5, 3};
 
-void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint& call, const comm::Subject& subject) {
+void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint& call,
+                const comm::Subject& subject) {
   Ballot ballot = comm::cast(1, call, mine, subject);
   comm::merge(ballot, theirs);
   Ballot counted = ballot;
   comm::count_from(counted, 3, kRanks);
-  for (const std::int32_t rank :
-       {counted.least_rank, counted.most_rank, counted.refusing_rank, counted.extents.least_capacity_rank}) {
+  for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank,
+                                  counted.extents.least_capacity_rank}) {
     require(rank == comm::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
   }
-  const Status verdict = comm::verdict_of(ballot, 1, mine, subject, collectives::collective_table());
+  const Status verdict =
+      comm::verdict_of(ballot, 1, mine, subject, collectives::collective_table());
   require(is_code(static_cast<int>(verdict.code())), "a verdict has a code that there is");
   require(verdict.ok() == verdict.message().empty(), "an error has a text, and success has none");
   require(mine.ok() || !verdict.ok(), "a refusal is never lost");
   Ballot again = ballot;
   comm::merge(again, theirs);
-  require(again.refusing_rank == ballot.refusing_rank && again.least == ballot.least && again.most == ballot.most,
+  require(again.refusing_rank == ballot.refusing_rank && again.least == ballot.least &&
+              again.most == ballot.most,
           "merging once more changes nothing");
   Bytes bytes(kBallotBytes);
   comm::write_ballot(ballot, bytes.data());
@@ -69,7 +73,9 @@ std::vector<Bytes> seeds() {
     CallFingerprint call = kMaskedCall;
     call.detail = seed;
     Bytes bytes(kBallotBytes);
-    comm::write_ballot(comm::cast(2, call, Status(), {.sketch = std::as_bytes(std::span(&mask, 1))}), bytes.data());
+    comm::write_ballot(
+        comm::cast(2, call, Status(), {.sketch = std::as_bytes(std::span(&mask, 1))}),
+        bytes.data());
     all.push_back(std::move(bytes));
   }
   return all;

@@ -1,5 +1,5 @@
-// The contents of blocks, each mode by itself: the reference and the SIMD bodies say the same, and what is accepted lies inside the
-// block.
+// The contents of blocks, each mode by itself: the reference and the SIMD bodies say the same, and
+// what is accepted lies inside the block.
 
 #include <cstring>
 #include <memory>
@@ -10,8 +10,9 @@
 namespace sparcl::fuzz {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kInt8,    DataType::kBfloat16,   DataType::kFloat32, DataType::kInt64,
-                               DataType::kFloat64, DataType::kFloat8e5m2, DataType::kUint16,  DataType::kInt32};
+constexpr DataType kTypes[] = {DataType::kInt8,   DataType::kBfloat16, DataType::kFloat32,
+                               DataType::kInt64,  DataType::kFloat64,  DataType::kFloat8e5m2,
+                               DataType::kUint16, DataType::kInt32};
 
 struct Content {
   const codec::BlockMode* mode;
@@ -25,7 +26,8 @@ Content read_content(std::span<const std::byte> input) {
   const codec::BlockMode* mode = modes[choices.below(static_cast<unsigned>(modes.size()))];
   const DataType type = kTypes[choices.below(std::size(kTypes))];
   const unsigned low = choices.below(256);
-  const unsigned elements = choices.below(256) == 255 ? 65536 : 1 + low;  // one in 256: a whole block
+  const unsigned elements =
+      choices.below(256) == 255 ? 65536 : 1 + low;  // one in 256: a whole block
   return {mode, {type, elements}, choices.rest()};
 }
 
@@ -47,7 +49,8 @@ class Payload {
 };
 
 void require_inside(const codec::DecodedBlock& block, const codec::BlockShape& shape) {
-  require(block.count >= 1 && block.count <= shape.elements, "a block changes some of its elements");
+  require(block.count >= 1 && block.count <= shape.elements,
+          "a block changes some of its elements");
   if (block.kind == codec::DecodedKind::kWhole) return;
   for (std::size_t i = 0; i < block.count; ++i) {
     require(block.changed()[i] < shape.elements, "positions lie in the block");
@@ -63,12 +66,14 @@ void require_same(const codec::DecodedBlock& a, const codec::DecodedBlock& b, st
   }
   require(std::ranges::equal(a.changed(), b.changed()), "all bodies read the same positions");
   if (a.kind == codec::DecodedKind::kAdded) width = 1;  // codes
-  require(std::memcmp(a.values.data(), b.values.data(), a.count * width) == 0, "all bodies read the same values");
+  require(std::memcmp(a.values.data(), b.values.data(), a.count * width) == 0,
+          "all bodies read the same values");
 }
 
-// Two steps for modes whose changes depend on what is held: 1 accepted, 0 refused, -1 does not fit what is held.
-int read_block(const Content& content, std::span<const std::byte> payload, const kernels::KernelSet& kernels,
-               codec::DecodedBlock& block) {
+// Two steps for modes whose changes depend on what is held: 1 accepted, 0 refused, -1 does not fit
+// what is held.
+int read_block(const Content& content, std::span<const std::byte> payload,
+               const kernels::KernelSet& kernels, codec::DecodedBlock& block) {
   static const codec::Bytes held = codec::random_state({{DataType::kInt64, 65536}}, 5).arrays[0];
   if (content.mode->decode(content.shape, payload, kernels, block) != nullptr) return 0;
   if (content.mode->resolve == nullptr) return 1;
@@ -83,7 +88,8 @@ void run(std::span<const std::byte> input) {
   const int accepted = read_block(content, payload.bytes(), kernels::reference_kernels(), expected);
   if (accepted == 1) require_inside(expected, content.shape);
   for (const kernels::KernelSet& kernels : kernels::all_cpu_kernels()) {
-    require(read_block(content, payload.bytes(), kernels, block) == accepted, "all bodies accept alike");
+    require(read_block(content, payload.bytes(), kernels, block) == accepted,
+            "all bodies accept alike");
     if (accepted == 1) require_same(expected, block, content.shape.element_bytes());
   }
 }
@@ -104,7 +110,8 @@ std::vector<Bytes> seeds() {
         Bytes content = section.content;
         const std::size_t mode = place_of(codec::mode_of(section.tag));
         if (!codec::block_modes()[mode]->whole)
-          content.erase(content.end() - static_cast<std::ptrdiff_t>(codec::kOldCheckBytes), content.end());
+          content.erase(content.end() - static_cast<std::ptrdiff_t>(codec::kOldCheckBytes),
+                        content.end());
         for (std::size_t type = 0; type < std::size(kTypes); ++type) {
           if (kTypes[type] != update.base.specs[0].datatype) continue;
           Bytes input{static_cast<std::byte>(mode), static_cast<std::byte>(type),

@@ -1,5 +1,5 @@
-// An update read without its base, and composed with one that follows it: what comes out leads where the two lead one after the
-// other.
+// An update read without its base, and composed with one that follows it: what comes out leads
+// where the two lead one after the other.
 
 #include <cstring>
 
@@ -18,19 +18,21 @@ struct Case {
 };
 
 Case read_case(Choices& choices) {
-  const TinyUpdate& update = tiny_updates()[choices.below(static_cast<unsigned>(tiny_updates().size()))];
+  const TinyUpdate& update =
+      tiny_updates()[choices.below(static_cast<unsigned>(tiny_updates().size()))];
   return {&update, choices.below(2) == 0};
 }
 
-// An update that follows `first`, whatever that leads to: it was made for the tiny update's target, and its header and end say
-// otherwise.
+// An update that follows `first`, whatever that leads to: it was made for the tiny update's target,
+// and its header and end say otherwise.
 Bytes follow(const codec::UpdateReader& first, const TinyUpdate& update) {
   codec::EncodeOptions options;
   options.schema_hash = kTinySchema;
   options.with_state_hash = true;
   options.with_runs = true;
   const codec::State target = codec::changed_state(update.target, 0.2, codec::Change::kUlp, 77);
-  codec::RawStream stream = take_apart_leniently(codec::encode(update.target, target, options).bytes);
+  codec::RawStream stream =
+      take_apart_leniently(codec::encode(update.target, target, options).bytes);
   codec::UpdateHeader header = first.header();
   header.base_version = header.target_version;
   header.flags = codec::kFlagBaseHash | codec::kFlagTargetHash;
@@ -55,9 +57,11 @@ void run(std::span<const std::byte> input) {
   Result<codec::UpdateReader> reader = codec::UpdateReader::open(staging, stream.size());
   const codec::Decoded once = applied(stream, chosen.update->base);
   if (!reader.ok()) return;
-  // Who has the arrays skips the section of runs; who composes without them believes it. What comes of a false one does not have the
-  // target's hash.
-  if (reader->map() && codec::serialise_runs(*reader->map()) != codec::serialise_runs(chosen.update->base.map())) return;
+  // Who has the arrays skips the section of runs; who composes without them believes it. What comes
+  // of a false one does not have the target's hash.
+  if (reader->map() &&
+      codec::serialise_runs(*reader->map()) != codec::serialise_runs(chosen.update->base.map()))
+    return;
   std::vector<codec::UpdateReader> readers;
   readers.push_back(std::move(*reader));
   std::vector<std::string> names{"first"};
@@ -72,13 +76,15 @@ void run(std::span<const std::byte> input) {
     names.emplace_back("second");
   }
   codec::VectorSink sink;
-  const Result<codec::ComposeStats> composed = codec::compose_updates(readers, names, {}, kernels::cpu_kernels(), sink);
+  const Result<codec::ComposeStats> composed =
+      codec::compose_updates(readers, names, {}, kernels::cpu_kernels(), sink);
   if (!composed.ok() || !once.status.ok()) return;
   const codec::Decoded in_turn = chosen.alone ? once : applied(next, once.state);
   if (!in_turn.status.ok()) return;
   const codec::Decoded at_once = applied(sink.bytes(), chosen.update->base);
   require(at_once.status.ok(), "what was composed can be read: " + at_once.status.message());
-  require(at_once.state.arrays == in_turn.state.arrays, "what was composed leads to where its parts lead");
+  require(at_once.state.arrays == in_turn.state.arrays,
+          "what was composed leads to where its parts lead");
 }
 
 std::vector<Bytes> seeds() {
@@ -97,7 +103,8 @@ Bytes mutate(const Bytes& input, ByteMutation mutate_bytes, Random& random) {
   Choices choices(input);
   const codec::State& held = read_case(choices).update->base;
   return mutate_behind_head(input, kHeadBytes, random, [&](std::span<const std::byte> stream) {
-    return mutate_stream(stream, mutate_bytes, random, [&](codec::RawStream& raw) { mend_update(raw, held); });
+    return mutate_stream(stream, mutate_bytes, random,
+                         [&](codec::RawStream& raw) { mend_update(raw, held); });
   });
 }
 

@@ -1,5 +1,5 @@
-// A delta file against a small checkpoint: refused, or applied to a state whose hash is what the delta says. Nothing is written to
-// the file that the state was opened from.
+// A delta file against a small checkpoint: refused, or applied to a state whose hash is what the
+// delta says. Nothing is written to the file that the state was opened from.
 
 #include <cstring>
 
@@ -23,7 +23,8 @@ Tensors small_tensors(model::Schema schema, std::uint64_t seed) {
   Tensors tensors{std::move(schema), {}};
   Random random(seed);
   for (const model::TensorSchema& tensor : tensors.schema) {
-    Bytes& bytes = tensors.bytes.emplace_back(*model::element_count(tensor) * element_bytes(tensor.datatype));
+    Bytes& bytes =
+        tensors.bytes.emplace_back(*model::element_count(tensor) * element_bytes(tensor.datatype));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   }
   return tensors;
@@ -32,11 +33,13 @@ Tensors small_tensors(model::Schema schema, std::uint64_t seed) {
 void write(const std::string& path, const Tensors& tensors, const model::Metadata& metadata) {
   std::vector<const std::byte*> pointers;
   for (const Bytes& bytes : tensors.bytes) pointers.push_back(bytes.data());
-  require(model::write_safetensors(path, tensors.schema, pointers, metadata).ok(), "a checkpoint can be written");
+  require(model::write_safetensors(path, tensors.schema, pointers, metadata).ok(),
+          "a checkpoint can be written");
 }
 
-const model::Schema kSchema{
-    {"embed", DataType::kBfloat16, {10, 6}}, {"norm", DataType::kFloat32, {7}}, {"step", DataType::kInt64, {}}};
+const model::Schema kSchema{{"embed", DataType::kBfloat16, {10, 6}},
+                            {"norm", DataType::kFloat32, {7}},
+                            {"step", DataType::kInt64, {}}};
 
 // Files of the base, and deltas to several targets.
 class Workshop {
@@ -89,16 +92,19 @@ void run(std::span<const std::byte> input) {
   Result<tool::HeldState> state = tool::HeldState::open(workshop().base_path());
   require(state.ok(), "the base can be opened: " + state.status().message());
   const Status status = state->apply(delta);
-  require(status.code() != Code::kInternalError, "a delta is refused before it is applied: " + status.message());
+  require(status.code() != Code::kInternalError,
+          "a delta is refused before it is applied: " + status.message());
   if (!status.ok()) return;
-  require(summary->target_hash && state->hash() == *summary->target_hash, "an accepted delta leads to its target");
+  require(summary->target_hash && state->hash() == *summary->target_hash,
+          "an accepted delta leads to its target");
   const auto hash = model::state_hash(state->view().schema, state->view().tensors);
   require(hash.ok() && *hash == state->hash(), "the state has the hash that it says");
 }
 
 std::vector<Bytes> seeds() { return workshop().deltas(); }
 
-// Mended for the base's own tensors; deltas to other lists of tensors keep their checks as they are.
+// Mended for the base's own tensors; deltas to other lists of tensors keep their checks as they
+// are.
 void mend(codec::RawStream& stream) {
   static const Result<model::Checkpoint> base = model::Checkpoint::open(workshop().base_path());
   oracle::Receiver receiver{{}, {}, oracle::Check::kOff};
@@ -107,7 +113,8 @@ void mend(codec::RawStream& stream) {
   std::vector<oracle::Bytes> held;
   for (std::size_t i = 0; i < base->schema().size(); ++i) {
     const model::TensorSchema& tensor = base->schema()[i];
-    receiver.arrays.push_back({static_cast<std::uint8_t>(tensor.datatype), *model::element_count(tensor)});
+    receiver.arrays.push_back(
+        {static_cast<std::uint8_t>(tensor.datatype), *model::element_count(tensor)});
     held.emplace_back(base->bytes(i).begin(), base->bytes(i).end());
   }
   mend_for(stream, receiver, held);

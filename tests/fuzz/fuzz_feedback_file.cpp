@@ -1,13 +1,14 @@
-// A file of error feedback: refused with its path and a reason, or a feedback that is saved and loaded again bit for bit.
+// A file of error feedback: refused with its path and a reason, or a feedback that is saved and
+// loaded again bit for bit.
 
 #include <fmt/format.h>
 
 #include <cstring>
 
-#include "src/sparse/selection/feedback_file.hpp"
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
 #include "src/model/safetensors_header.hpp"
+#include "src/sparse/selection/feedback_file.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 #include "tests/model/model_support.hpp"
 
@@ -33,8 +34,10 @@ void run(std::span<const std::byte> input) {
   test::write_text(path, text_of(input));
   const Result<Feedback> loaded = sparse::load_feedback(path);
   if (!loaded.ok()) {
-    require(loaded.status().message().find(path) != std::string::npos, "a refusal names the file: " + loaded.status().message());
-    require(loaded.status().code() != Code::kInternalError, "a refusal is none of ours: " + loaded.status().message());
+    require(loaded.status().message().find(path) != std::string::npos,
+            "a refusal names the file: " + loaded.status().message());
+    require(loaded.status().code() != Code::kInternalError,
+            "a refusal is none of ours: " + loaded.status().message());
     return;
   }
   require(loaded->residual_bytes() < input.size(), "no more is taken than there is");
@@ -48,11 +51,12 @@ void run(std::span<const std::byte> input) {
 
 std::vector<Bytes> seeds() {
   std::vector<Bytes> all;
-  for (const DataType type :
-       {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16, DataType::kInt64, DataType::kFloat8e4m3}) {
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat64, DataType::kBfloat16,
+                              DataType::kInt64, DataType::kFloat8e4m3}) {
     for (const std::uint64_t count : {0, 1, 9}) {
       Result<Feedback> feedback = Feedback::create(count, type);
-      for (std::uint64_t i = 0; i < feedback->residual_bytes(); ++i) feedback->residual()[i] = static_cast<std::byte>(i * 37);
+      for (std::uint64_t i = 0; i < feedback->residual_bytes(); ++i)
+        feedback->residual()[i] = static_cast<std::byte>(i * 37);
       feedback->least = count * 1'000'003;
       const std::string path = folder() / "seed";
       require(sparse::save_feedback(*feedback, path).ok(), "a feedback can be saved");
@@ -94,7 +98,8 @@ Bytes mutate(const Bytes& input, ByteMutation mutate_bytes, Random& random) {
   // The header as long as it says, where most mutations have moved its end.
   const std::string_view text = text_of(bytes);
   const std::size_t end = text.find("}}");
-  if (random() % 2 == 0 && bytes.size() >= kLengthBytes && end != text.npos && end + 2 > kLengthBytes) {
+  if (random() % 2 == 0 && bytes.size() >= kLengthBytes && end != text.npos &&
+      end + 2 > kLengthBytes) {
     std::size_t behind = text.find('}', end + 2);  // of the tensor, behind that of the metadata
     behind = behind == text.npos ? end + 2 : text.find_first_not_of("} ", behind);
     store_le<std::uint64_t>(bytes.data(), std::min(behind, bytes.size()) - kLengthBytes);

@@ -1,5 +1,5 @@
-// Groups of blocks, each mode by itself: the reference and the SIMD bodies say the same, and what is accepted lies inside the
-// group.
+// Groups of blocks, each mode by itself: the reference and the SIMD bodies say the same, and what
+// is accepted lies inside the group.
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,8 @@
 namespace sparcl::fuzz {
 namespace {
 
-constexpr DataType kTypes[] = {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32, DataType::kInt64};
+constexpr DataType kTypes[] = {DataType::kInt8, DataType::kBfloat16, DataType::kFloat32,
+                               DataType::kInt64};
 constexpr unsigned kModes[] = {codec::kFlatGroupId, codec::kTwoLevelGroupId, codec::kBlockSparseId};
 
 struct Content {
@@ -39,29 +40,36 @@ struct Outcome {
   Bytes steps;
 };
 
-void decode(codec::GroupDecoder& decoder, const kernels::KernelSet& kernels, const Content& content, Outcome& outcome) {
+void decode(codec::GroupDecoder& decoder, const kernels::KernelSet& kernels, const Content& content,
+            Outcome& outcome) {
   // Of just the size that it has, so that AddressSanitizer sees the byte behind it.
   const std::size_t bytes = content.payload.size();
   const auto payload = std::make_unique<std::byte[]>(bytes + kernels::kBitSlackBytes);
   std::ranges::copy(content.payload, payload.get());
   outcome.positions.clear();
   outcome.steps.clear();
-  outcome.wrong = decoder.read(kernels, content.mode, content.type, content.elements, {payload.get(), bytes});
+  outcome.wrong =
+      decoder.read(kernels, content.mode, content.type, content.elements, {payload.get(), bytes});
   if (outcome.wrong != nullptr) return;
   codec::DecodedBlock block;
   while (decoder.has_more()) {
     const std::uint32_t index = decoder.next_block();
     const std::uint32_t first = index * codec::kBlockElements;
     require(first < content.elements, "changes lie in the group");
-    const std::uint32_t elements = std::min<std::uint32_t>(codec::kBlockElements, content.elements - first);
+    const std::uint32_t elements =
+        std::min<std::uint32_t>(codec::kBlockElements, content.elements - first);
     decoder.take(index, {content.type, elements}, block);
     require(block.count >= 1 && block.changed().back() < elements, "changes lie in their block");
-    for (const std::uint16_t position : block.changed()) outcome.positions.push_back(first + position);
+    for (const std::uint16_t position : block.changed())
+      outcome.positions.push_back(first + position);
     const std::byte* steps = block.values.data();
-    outcome.steps.insert(outcome.steps.end(), steps, steps + block.count * element_bytes(content.type));
+    outcome.steps.insert(outcome.steps.end(), steps,
+                         steps + block.count * element_bytes(content.type));
   }
   require(outcome.positions.size() == decoder.changes(), "each change is in one block");
-  require(std::ranges::adjacent_find(outcome.positions, std::greater_equal<>()) == outcome.positions.end(), "changes ascend");
+  require(std::ranges::adjacent_find(outcome.positions, std::greater_equal<>()) ==
+              outcome.positions.end(),
+          "changes ascend");
 }
 
 void require_same(const Outcome& a, const Outcome& b) {
@@ -86,8 +94,8 @@ void run(std::span<const std::byte> input) {
 
 Bytes header(std::size_t mode, std::size_t type, std::uint32_t elements) {
   const std::uint32_t last = (elements - 1) % codec::kBlockElements;
-  return {static_cast<std::byte>(mode), static_cast<std::byte>(type), static_cast<std::byte>(last % 256),
-          static_cast<std::byte>(last / 256)};
+  return {static_cast<std::byte>(mode), static_cast<std::byte>(type),
+          static_cast<std::byte>(last % 256), static_cast<std::byte>(last / 256)};
 }
 
 // Some elements of sub-blocks here and there, or anywhere.
@@ -105,22 +113,27 @@ codec::State changed(const codec::State& base, double active, double inside, std
 }
 
 std::vector<Bytes> seeds() {
-  const codec::BlockMode* const modes[] = {&codec::kFlatGroupMode, &codec::kTwoLevelGroupMode, &codec::kBlockSparseMode};
+  const codec::BlockMode* const modes[] = {&codec::kFlatGroupMode, &codec::kTwoLevelGroupMode,
+                                           &codec::kBlockSparseMode};
   std::vector<Bytes> all;
   for (std::size_t type = 0; type < std::size(kTypes); ++type) {
     for (const std::uint32_t elements : {40u, 1000u, 150'000u}) {
       const codec::State base = codec::random_state({{kTypes[type], elements}}, 5);
       for (const double inside : {0.1, 0.8, 1.0}) {
-        const codec::State target = changed(base, elements > 1000 ? 0.002 : 0.2, inside, 7 + elements);
+        const codec::State target =
+            changed(base, elements > 1000 ? 0.002 : 0.2, inside, 7 + elements);
         for (std::size_t mode = 0; mode < std::size(modes); ++mode) {
           codec::EncodeOptions options;
           options.mode = modes[mode];
-          for (const codec::RawSection& section : take_apart_leniently(codec::encode(base, target, options).bytes).sections) {
-            if (!codec::is_block(section.tag) || codec::has_gap(section.tag) || codec::mode_of(section.tag) != modes[mode]->id)
+          for (const codec::RawSection& section :
+               take_apart_leniently(codec::encode(base, target, options).bytes).sections) {
+            if (!codec::is_block(section.tag) || codec::has_gap(section.tag) ||
+                codec::mode_of(section.tag) != modes[mode]->id)
               continue;
             const std::uint32_t blocks = 1 + std::to_integer<std::uint32_t>(section.content[0]);
             Bytes input = header(mode, type, std::min(elements, blocks * codec::kBlockElements));
-            input.insert(input.end(), section.content.begin(), section.content.end() - codec::kOldCheckBytes);
+            input.insert(input.end(), section.content.begin(),
+                         section.content.end() - codec::kOldCheckBytes);
             all.push_back(std::move(input));
           }
         }

@@ -1,4 +1,5 @@
-// A target under libFuzzer. SPARCL_FUZZ_SEEDS=FOLDER writes the seeds there, and for text a dictionary beside it, instead of a run.
+// A target under libFuzzer. SPARCL_FUZZ_SEEDS=FOLDER writes the seeds there, and for text a
+// dictionary beside it, instead of a run.
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,13 +18,15 @@ const Target& target() { return targets().front(); }
 
 void write_file(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 void write_seeds(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   const std::vector<Bytes> seeds = target().seeds();
-  for (std::size_t i = 0; i < seeds.size(); ++i) write_file(folder / ("seed_" + std::to_string(i)), seeds[i]);
+  for (std::size_t i = 0; i < seeds.size(); ++i)
+    write_file(folder / ("seed_" + std::to_string(i)), seeds[i]);
   if (target().words.empty()) return;
   std::ofstream words(folder.string() + ".dict");
   for (const std::string& word : target().words) {
@@ -60,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 #ifdef SPARCL_FUZZ_MUTATES
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
   using namespace sparcl::fuzz;
   const auto input = std::as_bytes(std::span(data, size));
   Random random(seed);

@@ -1,4 +1,5 @@
-// The head of a long message over MPI: nothing, or a body that has not gone with the head, on a tag that a body can have.
+// The head of a long message over MPI: nothing, or a body that has not gone with the head, on a tag
+// that a body can have.
 
 #include <algorithm>
 

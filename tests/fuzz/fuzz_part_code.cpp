@@ -1,15 +1,15 @@
-// Coded parts of a sparse sum as another rank may send them: refused, or expanded to a part whose entries ascend in its run; that
-// part, coded again, gives itself back.
+// Coded parts of a sparse sum as another rank may send them: refused, or expanded to a part whose
+// entries ascend in its run; that part, coded again, gives itself back.
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "src/sparse/parts/part_code.hpp"
-#include "src/sparse/selection/scaled_values.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"
+#include "src/sparse/parts/part_code.hpp"
+#include "src/sparse/selection/scaled_values.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
 namespace sparcl::fuzz {
@@ -35,9 +35,11 @@ PartShape shape_of(Choices& choices) {
 void run(std::span<const std::byte> input) {
   Choices choices(input);
   const PartShape shape = shape_of(choices);
-  const Bytes message(choices.rest().begin(), choices.rest().end());  // in memory of its own, where reading behind it shows
+  const Bytes message(choices.rest().begin(),
+                      choices.rest().end());  // in memory of its own, where reading behind it shows
   BufferPool buffers(0);
-  for (const kernels::KernelSet* kernels : {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
+  for (const kernels::KernelSet* kernels :
+       {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
     sparse::PartCoder coder(*kernels);
     const std::optional<Buffer> part = coder.expand(buffers, message, shape, kMostBytes);
     if (!part) continue;
@@ -47,34 +49,42 @@ void run(std::span<const std::byte> input) {
     const std::optional<Buffer> again = coder.code(buffers, part->bytes(), shape);
     if (!again) continue;
     const std::optional<Buffer> twice = coder.expand(buffers, again->bytes(), shape, part->size());
-    require(twice.has_value() && std::ranges::equal(twice->bytes(), part->bytes()), "coding loses nothing");
+    require(twice.has_value() && std::ranges::equal(twice->bytes(), part->bytes()),
+            "coding loses nothing");
   }
 }
 
-Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t width, std::uint64_t step, bool is_scaled) {
-  Bytes seed{static_cast<std::byte>(log2), static_cast<std::byte>(first), static_cast<std::byte>(blocks - 1),
-             static_cast<std::byte>(width)};
+Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t width,
+              std::uint64_t step, bool is_scaled) {
+  Bytes seed{static_cast<std::byte>(log2), static_cast<std::byte>(first),
+             static_cast<std::byte>(blocks - 1), static_cast<std::byte>(width)};
   Choices choices(seed);
   const PartShape shape = shape_of(choices);
   std::vector<std::uint64_t> indices;
-  for (std::uint64_t i = shape.run.first_index(); i < shape.run.end_index(); i += 1 + (i * 7 + i / 5) % step) indices.push_back(i);
+  for (std::uint64_t i = shape.run.first_index(); i < shape.run.end_index();
+       i += 1 + (i * 7 + i / 5) % step)
+    indices.push_back(i);
   std::vector<float> numbers(indices.size() * 2);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 31) * 0.37F - 4;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>(i % 31) * 0.37F - 4;
   Bytes values(numbers.size() * sizeof(float));
   std::memcpy(values.data(), numbers.data(), values.size());
   if (is_scaled) sparse::round_to_scaled(values.data(), numbers.size(), values.data());
   BufferPool buffers(0);
   const kernels::KernelSet& kernels = kernels::cpu_kernels();
-  const Buffer part = sparse::write_part(buffers, kernels, shape.run, indices, values.data(), shape.value_bytes);
-  const std::optional<Buffer> message = sparse::PartCoder(kernels).code(buffers, part.bytes(), shape);
+  const Buffer part =
+      sparse::write_part(buffers, kernels, shape.run, indices, values.data(), shape.value_bytes);
+  const std::optional<Buffer> message =
+      sparse::PartCoder(kernels).code(buffers, part.bytes(), shape);
   const std::span<const std::byte> bytes = message ? message->bytes() : part.bytes();
   seed.insert(seed.end(), bytes.begin(), bytes.end());
   return seed;
 }
 
 std::vector<Bytes> seeds() {
-  return {seed_of(0, 3, 2, 0, 90, true),     seed_of(0, 0, 1, 0, 20, false),   seed_of(0, 9, 1, 1, 40, false),
-          seed_of(1, 1, 1, 2, 900, false),   seed_of(1, 0, 3, 3, 3000, false), seed_of(0, 5, 4, 0, 5, true),
+  return {seed_of(0, 3, 2, 0, 90, true),     seed_of(0, 0, 1, 0, 20, false),
+          seed_of(0, 9, 1, 1, 40, false),    seed_of(1, 1, 1, 2, 900, false),
+          seed_of(1, 0, 3, 3, 3000, false),  seed_of(0, 5, 4, 0, 5, true),
           seed_of(1, 2, 60, 0, 30'000, true)};
 }
 
@@ -87,7 +97,8 @@ Bytes mutate(const Bytes& input, ByteMutation mutate_bytes, Random& random) {
   std::byte* const head = bytes.data() + kChoices;
   store_le<std::uint64_t>(head, sparse::kCodedPart | (bytes.size() - kChoices));
   if (random() % 8 == 0) {
-    constexpr std::array<std::uint64_t, 5> kNumbers{0, 1, 65'536, std::uint64_t{1} << 61, ~std::uint64_t{0}};
+    constexpr std::array<std::uint64_t, 5> kNumbers{0, 1, 65'536, std::uint64_t{1} << 61,
+                                                    ~std::uint64_t{0}};
     store_le<std::uint64_t>(head + 8 * (1 + random() % 3), kNumbers[random() % kNumbers.size()]);
   }
   return bytes;

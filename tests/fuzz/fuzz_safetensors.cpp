@@ -1,4 +1,5 @@
-// The header of a safetensors file: refused, or tensors that lie side by side and can be written as a header again.
+// The header of a safetensors file: refused, or tensors that lie side by side and can be written as
+// a header again.
 
 #include "src/model/safetensors_header.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
@@ -19,9 +20,11 @@ void run(std::span<const std::byte> input) {
     at += *model::element_count(header->tensors[i]) * element_bytes(header->tensors[i].datatype);
   }
   require(header->data_bytes == at, "the data end where the last tensor does");
-  const Result<model::Header> again = model::parse_header(model::render_header(header->tensors, header->metadata));
+  const Result<model::Header> again =
+      model::parse_header(model::render_header(header->tensors, header->metadata));
   require(again.ok(), "a rendered header can be read: " + again.status().message());
-  require(again->tensors == header->tensors && again->metadata == header->metadata, "a rendered header says the same");
+  require(again->tensors == header->tensors && again->metadata == header->metadata,
+          "a rendered header says the same");
 }
 
 std::vector<Bytes> seeds() {
@@ -30,8 +33,8 @@ std::vector<Bytes> seeds() {
                              {"step", DataType::kInt64, {}},
                              {"empty", DataType::kUint8, {0}}};
   return {
-      bytes_of(model::render_header(schema, {{"format", "pt"}, {"step", "12"}})), bytes_of(model::render_header(schema, {})),
-      bytes_of(model::render_header({}, {})),
+      bytes_of(model::render_header(schema, {{"format", "pt"}, {"step", "12"}})),
+      bytes_of(model::render_header(schema, {})), bytes_of(model::render_header({}, {})),
       bytes_of(
           R"({"b":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]},"a\u00e9":{"shape":[1,1],"dtype":"BOOL","data_offsets":[2,3]}})")};
 }

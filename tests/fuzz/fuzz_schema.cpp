@@ -17,10 +17,13 @@ void run(std::span<const std::byte> input) {
 }
 
 std::vector<Bytes> seeds() {
-  const model::Schema schema{{"a", DataType::kBfloat16, {4, 3}}, {"norm", DataType::kFloat32, {}}, {"e", DataType::kBool, {0}}};
-  const model::Schema slices{{"qkv", DataType::kBfloat16, {6, 4}, model::TensorSlice{{0, 0}, {2, 4}}},
-                             {"qkv", DataType::kBfloat16, {6, 4}, model::TensorSlice{{4, 2}, {2, 2}}},
-                             {"b", DataType::kInt8, {9}}};
+  const model::Schema schema{{"a", DataType::kBfloat16, {4, 3}},
+                             {"norm", DataType::kFloat32, {}},
+                             {"e", DataType::kBool, {0}}};
+  const model::Schema slices{
+      {"qkv", DataType::kBfloat16, {6, 4}, model::TensorSlice{{0, 0}, {2, 4}}},
+      {"qkv", DataType::kBfloat16, {6, 4}, model::TensorSlice{{4, 2}, {2, 2}}},
+      {"b", DataType::kInt8, {9}}};
   return {model::serialise(schema), model::serialise({}), model::serialise(slices)};
 }
 

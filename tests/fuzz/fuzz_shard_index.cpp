@@ -26,13 +26,17 @@ void run(std::span<const std::byte> input) {
   }
   const Result<model::ShardIndex> again = model::parse_shard_index(rendered(*index));
   require(again.ok(), "a rendered index can be read: " + again.status().message());
-  require(again->weight_map == index->weight_map && again->files == index->files, "a rendered index says the same");
+  require(again->weight_map == index->weight_map && again->files == index->files,
+          "a rendered index says the same");
 }
 
 std::vector<Bytes> seeds() {
-  return {bytes_of(R"({"metadata":{"total_size":12},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})"),
-          bytes_of(R"({"weight_map":{}})"),
-          bytes_of(R"({"weight_map":{"z":"m.safetensors","a\u00e9":"m.safetensors"},"x":[{"y":[1,2.5,null,true]}]})")};
+  return {
+      bytes_of(
+          R"({"metadata":{"total_size":12},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})"),
+      bytes_of(R"({"weight_map":{}})"),
+      bytes_of(
+          R"({"weight_map":{"z":"m.safetensors","a\u00e9":"m.safetensors"},"x":[{"y":[1,2.5,null,true]}]})")};
 }
 
 const std::vector<std::string> kWords{"\"weight_map\":",

@@ -1,6 +1,7 @@
 #pragma once
-// What a fuzz target is: a function of bytes that breaks off where a promise does not hold, and inputs to begin with. One file a
-// target. The same files run under libFuzzer (fuzz_hooks.cpp) and, with seeded mutations, as tests (fuzz_test.cpp).
+// What a fuzz target is: a function of bytes that breaks off where a promise does not hold, and
+// inputs to begin with. One file a target. The same files run under libFuzzer (fuzz_hooks.cpp) and,
+// with seeded mutations, as tests (fuzz_test.cpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +15,16 @@ namespace sparcl::fuzz {
 using Bytes = std::vector<std::byte>;
 using Random = std::mt19937_64;
 
-// Changes a few bytes of data[0, bytes), of which there is room for `room`, and returns how many there are now.
+// Changes a few bytes of data[0, bytes), of which there is room for `room`, and returns how many
+// there are now.
 using ByteMutation = std::size_t (*)(std::byte* data, std::size_t bytes, std::size_t room);
 
 struct Target {
   std::string name;
   void (*run)(std::span<const std::byte> input);
   std::vector<Bytes> (*seeds)();
-  // Knows the format, so that more than the checksums is reached; nullptr: bytes are changed as they come.
+  // Knows the format, so that more than the checksums is reached; nullptr: bytes are changed as
+  // they come.
   Bytes (*mutate)(const Bytes& input, ByteMutation bytes, Random& random) = nullptr;
   std::vector<std::string> words = {};  // of the format, for inputs that are text
 };

@@ -1,5 +1,5 @@
-// Each fuzz target without libFuzzer: its seeds, and seeded mutations of them. A broken promise ends the program; the last lines
-// name the target and the seed, and SPARCL_TEST_SEED replays it.
+// Each fuzz target without libFuzzer: its seeds, and seeded mutations of them. A broken promise
+// ends the program; the last lines name the target and the seed, and SPARCL_TEST_SEED replays it.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,8 @@ std::size_t mutate_bytes(std::byte* data, std::size_t bytes, std::size_t room) {
         break;
       default:
         if (bytes > 0)
-          std::copy_n(data + random() % bytes, std::min<std::size_t>(count, bytes - std::max(at, bytes - count)), data + at);
+          std::copy_n(data + random() % bytes,
+                      std::min<std::size_t>(count, bytes - std::max(at, bytes - count)), data + at);
     }
   }
   return bytes;
@@ -88,11 +89,13 @@ TEST_P(FuzzTargets, KeepTheirPromises) {
   std::vector<Bytes> pool = seeds;
   const char* one = std::getenv("SPARCL_TEST_SEED");
   const std::uint64_t count = test::by_tier(3000, 100'000);
-  for (std::uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : 0; seed < count; ++seed) {
+  for (std::uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : 0; seed < count;
+       ++seed) {
     what = "target " + target.name + ", SPARCL_TEST_SEED=" + std::to_string(seed);
     Random random(seed);
     Bytes input = seeds[random() % seeds.size()];
-    for (std::uint64_t edits = 1 + random() % 4; edits > 0; --edits) input = mutated(target, input, random);
+    for (std::uint64_t edits = 1 + random() % 4; edits > 0; --edits)
+      input = mutated(target, input, random);
     target.run(input);
     if (one != nullptr) break;
   }

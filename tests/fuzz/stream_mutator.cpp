@@ -31,12 +31,14 @@ void mutate_sections(std::vector<RawSection>& sections, Random& random) {
       at->tag ^= static_cast<std::uint8_t>(1 << random() % 8);
       break;
     case 4:  // another mode, the same bytes
-      if (codec::is_block(at->tag)) at->tag = static_cast<std::uint8_t>((at->tag & 0xf0) | random() % 16);
+      if (codec::is_block(at->tag))
+        at->tag = static_cast<std::uint8_t>((at->tag & 0xf0) | random() % 16);
       break;
     default:  // a gap more, or no gap
       if (!codec::is_block(at->tag)) break;
       at->tag ^= 0x20;
-      if (codec::has_gap(at->tag)) at->content.insert(at->content.begin(), static_cast<std::byte>(random() % 4));
+      if (codec::has_gap(at->tag))
+        at->content.insert(at->content.begin(), static_cast<std::byte>(random() % 4));
   }
 }
 
@@ -50,7 +52,9 @@ RawStream take_apart_leniently(std::span<const std::byte> bytes) {
     RawSection section;
     std::uint64_t length = 0;
     std::span<const std::byte> content;
-    if (!reader.read(section.tag) || !reader.read_varint(length) || !reader.read_bytes(length, content)) return stream;
+    if (!reader.read(section.tag) || !reader.read_varint(length) ||
+        !reader.read_bytes(length, content))
+      return stream;
     section.content.assign(content.begin(), content.end());
     stream.sections.push_back(std::move(section));
   }
@@ -63,14 +67,16 @@ Bytes mutate_plainly(std::span<const std::byte> bytes, ByteMutation mutate_bytes
   return changed;
 }
 
-Bytes mutate_stream(std::span<const std::byte> bytes, ByteMutation mutate_bytes, Random& random, const Mender& mend) {
+Bytes mutate_stream(std::span<const std::byte> bytes, ByteMutation mutate_bytes, Random& random,
+                    const Mender& mend) {
   RawStream stream = take_apart_leniently(bytes);
   if (stream.sections.empty() || random() % 16 == 0) return mutate_plainly(bytes, mutate_bytes);
   for (std::uint64_t edits = 1 + random() % 2; edits > 0; --edits) {
     if (random() % 4 == 0) {
       mutate_sections(stream.sections, random);
     } else {
-      Bytes& content = stream.sections[static_cast<std::size_t>(some(stream.sections, random))].content;
+      Bytes& content =
+          stream.sections[static_cast<std::size_t>(some(stream.sections, random))].content;
       content = mutate_plainly(content, mutate_bytes);
     }
   }
@@ -78,8 +84,9 @@ Bytes mutate_stream(std::span<const std::byte> bytes, ByteMutation mutate_bytes,
   return codec::put_together(stream);
 }
 
-Bytes mutate_behind_head(const Bytes& input, std::size_t head_bytes, Random& random,
-                         const std::function<Bytes(std::span<const std::byte> stream)>& mutate_rest) {
+Bytes mutate_behind_head(
+    const Bytes& input, std::size_t head_bytes, Random& random,
+    const std::function<Bytes(std::span<const std::byte> stream)>& mutate_rest) {
   const std::size_t head = std::min(input.size(), head_bytes);
   Bytes out(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(head));
   out.resize(head_bytes);

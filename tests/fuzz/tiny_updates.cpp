@@ -28,7 +28,8 @@ TinyUpdate make(State base, double density, Change change, std::uint64_t seed) {
                                                          : codec::Values::kFloat8;
       options.with_state_hash = options.with_runs = options.allow_classes = with_hash;
       codec::Encoded encoded = codec::encode(update.base, update.target, options);
-      if (encoded.status.ok() && std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
+      if (encoded.status.ok() &&
+          std::ranges::find(update.streams, encoded.bytes) == update.streams.end()) {
         update.streams.push_back(std::move(encoded.bytes));
       }
     }
@@ -42,17 +43,20 @@ TinyUpdate make(std::vector<ArraySpec> specs, double density, Change change, std
 
 // Of small numbers: codes are for what is finite.
 TinyUpdate make_numbers() {
-  State base = codec::random_state({{DataType::kFloat32, 50}, {DataType::kFloat16, 45}, {DataType::kFloat64, 20}}, 8);
+  State base = codec::random_state(
+      {{DataType::kFloat32, 50}, {DataType::kFloat16, 45}, {DataType::kFloat64, 20}}, 8);
   for (std::size_t i = 0; i < base.arrays.size(); ++i) {
     const std::size_t width = element_bytes(base.specs[i].datatype);
-    for (std::size_t at = width - 1; at < base.arrays[i].size(); at += width) base.arrays[i][at] &= std::byte{0x3f};
+    for (std::size_t at = width - 1; at < base.arrays[i].size(); at += width)
+      base.arrays[i][at] &= std::byte{0x3f};
   }
   return make(std::move(base), 0.2, Change::kUlp, 8);
 }
 
 // Array 0 has no base.
 TinyUpdate make_fresh() {
-  TinyUpdate update = make({{DataType::kInt16, 20}, {DataType::kFloat32, 30}}, 0.1, Change::kUlp, 9);
+  TinyUpdate update =
+      make({{DataType::kInt16, 20}, {DataType::kFloat32, 30}}, 0.1, Change::kUlp, 9);
   codec::EncodeOptions options;
   options.schema_hash = kTinySchema;
   options.with_state_hash = true;
@@ -74,7 +78,9 @@ const std::vector<TinyUpdate>& tiny_updates() {
   static const std::vector<TinyUpdate> all = [] {
     std::vector<TinyUpdate> updates;
     updates.push_back(make({{DataType::kBfloat16, 90}}, 0.1, Change::kUlp, 1));
-    updates.push_back(make({{DataType::kFloat32, 40}, {DataType::kFloat32, 0}, {DataType::kFloat32, 25}}, 0.2, Change::kRandom, 2));
+    updates.push_back(
+        make({{DataType::kFloat32, 40}, {DataType::kFloat32, 0}, {DataType::kFloat32, 25}}, 0.2,
+             Change::kRandom, 2));
     updates.push_back(make({{DataType::kBfloat16, 40},
                             {DataType::kFloat32, 30},
                             {DataType::kInt8, 50},
@@ -83,7 +89,8 @@ const std::vector<TinyUpdate>& tiny_updates() {
                             {DataType::kUint16, 12}},
                            0.15, Change::kUlp, 3));
     updates.push_back(make({{DataType::kInt64, 33}}, 0.3, Change::kRandom, 4));
-    updates.push_back(make({{DataType::kFloat8e4m3, 60}, {DataType::kBool, 5}}, 0.9, Change::kUlp, 5));
+    updates.push_back(
+        make({{DataType::kFloat8e4m3, 60}, {DataType::kBool, 5}}, 0.9, Change::kUlp, 5));
     updates.push_back(make({{DataType::kFloat16, 300}}, 0.03, Change::kUlp, 6));
     updates.push_back(make({{DataType::kUint8, 16}}, 0, Change::kUlp, 7));
     updates.push_back(make_numbers());
@@ -93,7 +100,8 @@ const std::vector<TinyUpdate>& tiny_updates() {
   return all;
 }
 
-void mend_for(codec::RawStream& stream, const oracle::Receiver& receiver, const std::vector<codec::Bytes>& held) {
+void mend_for(codec::RawStream& stream, const oracle::Receiver& receiver,
+              const std::vector<codec::Bytes>& held) {
   std::vector<oracle::MendableSection> sections;
   for (codec::RawSection& section : stream.sections) {
     if (codec::ends_in_crc(section.tag) && section.content.size() >= codec::kCrcBytes) {
@@ -103,13 +111,15 @@ void mend_for(codec::RawStream& stream, const oracle::Receiver& receiver, const 
   }
   oracle::mend_update(sections, receiver, held);
   for (codec::RawSection& section : stream.sections) {
-    if (codec::ends_in_crc(section.tag)) section.content.resize(section.content.size() + codec::kCrcBytes);
+    if (codec::ends_in_crc(section.tag))
+      section.content.resize(section.content.size() + codec::kCrcBytes);
   }
 }
 
 void mend_update(codec::RawStream& stream, const State& held) {
   oracle::Receiver receiver{{}, {kTinySchema.low, kTinySchema.high}, oracle::Check::kOff};
-  for (const ArraySpec& spec : held.specs) receiver.arrays.push_back({static_cast<std::uint8_t>(spec.datatype), spec.count});
+  for (const ArraySpec& spec : held.specs)
+    receiver.arrays.push_back({static_cast<std::uint8_t>(spec.datatype), spec.count});
   mend_for(stream, receiver, held.arrays);
 }
 

@@ -1,6 +1,8 @@
-/* Links libsparcl. What its loading did shows in main(): hygiene_linked (load | loopback | ucx | processes | own-handler | hang-up |
-   leave-record | comma-locale). Ranks are threads, or two processes over UCX. Exits with 0 if nothing was disturbed; else standard error says what was. hang-up: SIGHUP ends it. leave-record:
-   it ends with a communicator, and leaves its flight record. */
+/* Links libsparcl. What its loading did shows in main(): hygiene_linked (load | loopback | ucx |
+   processes | own-handler | hang-up | leave-record | comma-locale). Ranks are threads, or two
+   processes over UCX. Exits with 0 if nothing was disturbed; else standard error says what was.
+   hang-up: SIGHUP ends it. leave-record: it ends with a communicator, and leaves its flight record.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sparcl/sparcl.h>
@@ -19,7 +21,8 @@ typedef struct {
   int failed;
 } Rank;
 
-static pthread_barrier_t both_are_there; /* a rank without threads left must not take them from the other */
+static pthread_barrier_t
+    both_are_there; /* a rank without threads left must not take them from the other */
 
 static void* run_rank(void* argument) {
   Rank* rank = argument;
@@ -27,11 +30,13 @@ static void* run_rank(void* argument) {
   if (rank->rank == 0) weights[7] = 1;
   rank->failed = 1;
   (void)pthread_barrier_wait(&both_are_there);
-  if (rank->uses_ucx && sparclCommInitRank(&rank->comm, kRanks, rank->id, rank->rank, NULL) != sparclSuccess) {
+  if (rank->uses_ucx &&
+      sparclCommInitRank(&rank->comm, kRanks, rank->id, rank->rank, NULL) != sparclSuccess) {
     fprintf(stderr, "%s\n", sparclGetLastError(NULL));
     return NULL;
   }
-  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat32, 0, rank->comm, NULL) == sparclSuccess)
+  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat32, 0, rank->comm, NULL) ==
+      sparclSuccess)
     rank->failed = weights[7] != 1;
   if (sparclCommDestroy(rank->comm) != sparclSuccess) rank->failed = 1;
   return NULL;
@@ -63,10 +68,14 @@ static int run_processes(void) {
   Rank rank = {0, 1, {{0}}, NULL, 0};
   int ends[2], status = 0;
   pid_t child;
-  if (pthread_barrier_init(&both_are_there, NULL, 1) != 0 || pipe(ends) != 0 || (child = fork()) < 0) return 1;
+  if (pthread_barrier_init(&both_are_there, NULL, 1) != 0 || pipe(ends) != 0 ||
+      (child = fork()) < 0)
+    return 1;
   rank.rank = child == 0;
   if (child == 0 && read(ends[0], &rank.id, sizeof rank.id) != (ssize_t)sizeof rank.id) return 1;
-  if (child != 0 && (sparclGetUniqueId(&rank.id) != sparclSuccess || write(ends[1], &rank.id, sizeof rank.id) < 0)) return 1;
+  if (child != 0 && (sparclGetUniqueId(&rank.id) != sparclSuccess ||
+                     write(ends[1], &rank.id, sizeof rank.id) < 0))
+    return 1;
   (void)run_rank(&rank);
   return (child != 0 && (waitpid(child, &status, 0) != child || status != 0)) || rank.failed;
 }
@@ -88,7 +97,8 @@ static int environment_differs(void) {
 static int loaded_state_differs(const ProcessState* state) {
   int changes = environment_differs(), i;
   for (i = 1; i < kSignals; ++i) {
-    if (state->actions[i].sa_handler == SIG_DFL || state->actions[i].sa_handler == SIG_IGN) continue;
+    if (state->actions[i].sa_handler == SIG_DFL || state->actions[i].sa_handler == SIG_IGN)
+      continue;
     fprintf(stderr, "load: signal %d has a handler\n", i);
     ++changes;
   }
@@ -110,11 +120,13 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "comma-locale") == 0) {
     setlocale(LC_ALL, "");
-    if (strcmp(localeconv()->decimal_point, ",") != 0) return fprintf(stderr, "this locale has no decimal comma\n");
+    if (strcmp(localeconv()->decimal_point, ",") != 0)
+      return fprintf(stderr, "this locale has no decimal comma\n");
     before = take_state();
     mode = "loopback";
   }
-  if (sparclGetVersion(&version) != sparclSuccess) return 1; /* so that the library is linked indeed */
+  if (sparclGetVersion(&version) != sparclSuccess)
+    return 1; /* so that the library is linked indeed */
   if (strcmp(mode, "leave-record") == 0) {
     sparclComm_t comms[kRanks];
     if (sparclCommInitLocal(comms, kRanks) != sparclSuccess) return 1;

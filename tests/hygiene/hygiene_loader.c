@@ -1,5 +1,6 @@
-/* Loads a library by dlopen() as a runtime does, after it has set its own handlers: hygiene_loader LIBRARY. Exits with 0 if that
-   changed nothing; else standard error says what it changed. Then closes it while a thread lives that has called it. */
+/* Loads a library by dlopen() as a runtime does, after it has set its own handlers: hygiene_loader
+   LIBRARY. Exits with 0 if that changed nothing; else standard error says what it changed. Then
+   closes it while a thread lives that has called it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// Loading or linking the library changes nothing in the process; a communicator changes no signal, no variable and no locale.
+// Loading or linking the library changes nothing in the process; a communicator changes no signal,
+// no variable and no locale.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,8 @@
 namespace sparcl::test {
 namespace {
 
-ProcessRecord run_to_end(std::vector<std::string> arguments, std::vector<std::pair<std::string, std::string>> environment = {}) {
+ProcessRecord run_to_end(std::vector<std::string> arguments,
+                         std::vector<std::pair<std::string, std::string>> environment = {}) {
   constexpr double kGenerousSeconds = 120;
   ProcessParty party;
   const int process = party.start({std::move(arguments), std::move(environment)});
@@ -27,18 +29,26 @@ void expect_undisturbed(const ProcessRecord& record) {
   EXPECT_TRUE(record.lines.empty()) << "on standard output: " << record.lines.front().text;
 }
 
-TEST(ProcessHygiene, LinkingChangesNothing) { expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "load"})); }
+TEST(ProcessHygiene, LinkingChangesNothing) {
+  expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "load"}));
+}
 
-TEST(ProcessHygiene, LoadingChangesNothing) { expect_undisturbed(run_to_end({SPARCL_TEST_LOADER, SPARCL_TEST_LIBRARY})); }
+TEST(ProcessHygiene, LoadingChangesNothing) {
+  expect_undisturbed(run_to_end({SPARCL_TEST_LOADER, SPARCL_TEST_LIBRARY}));
+}
 
 TEST(ProcessHygiene, ThreadRanksKeepSignalsEnvironmentAndLocale) {
   expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "loopback"}));
 }
 
 #if SPARCL_TEST_WITH_UCX
-TEST(ProcessHygiene, UcxKeepsSignalsEnvironmentAndLocale) { expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "ucx"})); }
+TEST(ProcessHygiene, UcxKeepsSignalsEnvironmentAndLocale) {
+  expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "ucx"}));
+}
 
-TEST(ProcessHygiene, UcxKeepsTheHandlersOfTheProgram) { expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "own-handler"})); }
+TEST(ProcessHygiene, UcxKeepsTheHandlersOfTheProgram) {
+  expect_undisturbed(run_to_end({SPARCL_TEST_LINKED, "own-handler"}));
+}
 
 TEST(ProcessHygiene, HangUpEndsAProgramThatUsesUcx) {
   const ProcessRecord record = run_to_end({SPARCL_TEST_LINKED, "hang-up"});
@@ -52,9 +62,11 @@ TEST(ProcessHygiene, MessagesOfUcxGoToStandardError) {
 }
 
 TEST(ProcessHygiene, HandlersOfUcxAreOnWhereTheUserWantsThem) {
-  const ProcessRecord record = run_to_end({SPARCL_TEST_LINKED, "ucx"}, {{"UCX_HANDLE_ERRORS", "bt"}});
+  const ProcessRecord record =
+      run_to_end({SPARCL_TEST_LINKED, "ucx"}, {{"UCX_HANDLE_ERRORS", "bt"}});
   EXPECT_TRUE(record.exited_with(1)) << record.describe_end();
-  EXPECT_NE(record.errors.find("the disposition of signal 11 changed"), std::string::npos) << record.errors;
+  EXPECT_NE(record.errors.find("the disposition of signal 11 changed"), std::string::npos)
+      << record.errors;
 }
 #endif
 

@@ -1,5 +1,5 @@
-// Limits of the machine, real ones: a named error with the value, the need and the cure, or a run without what is missing. Never a
-// signal.
+// Limits of the machine, real ones: a named error with the value, the need and the cure, or a run
+// without what is missing. Never a signal.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -33,7 +33,8 @@ ProcessRecord run_under(const std::string& limit, const std::string& program,
   return party.record(process);
 }
 
-ProcessRecord run_ucx(const std::string& limit, std::vector<std::pair<std::string, std::string>> environment = {}) {
+ProcessRecord run_ucx(const std::string& limit,
+                      std::vector<std::pair<std::string, std::string>> environment = {}) {
   return run_under(limit, "exec " SPARCL_TEST_LINKED " ucx", std::move(environment));
 }
 
@@ -44,25 +45,30 @@ std::string text_of(const ProcessRecord& record) {
 }
 
 // Both ranks say why.
-void expect_refused(const ProcessRecord& record, const std::string& value, const std::string& need, const std::string& cure) {
+void expect_refused(const ProcessRecord& record, const std::string& value, const std::string& need,
+                    const std::string& cure) {
   EXPECT_TRUE(record.exited_with(1)) << text_of(record);
   for (const std::string& part : {value, need, cure}) {
     const std::size_t first = record.errors.find(part);
     EXPECT_NE(first, std::string::npos) << part << "\nis missing in: " << text_of(record);
-    EXPECT_NE(record.errors.find(part, first + 1), std::string::npos) << "only one rank says " << part << ": " << text_of(record);
+    EXPECT_NE(record.errors.find(part, first + 1), std::string::npos)
+        << "only one rank says " << part << ": " << text_of(record);
   }
 }
 
 int count(const std::string& text, const std::string& part) {
   int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
   return found;
 }
 
 constexpr const char* kWithoutRoot = "only root can give a process a /dev/shm of its own";
 bool may_mount() { return ::geteuid() == 0 && ::system("unshare -m true 2>/dev/null") == 0; }
 std::string with_shared_memory(const std::string& size, const std::string& command) {
-  return fmt::format("exec unshare -m bash -c 'mount -t tmpfs -o size={} tmpfs /dev/shm && exec {}'", size, command);
+  return fmt::format(
+      "exec unshare -m bash -c 'mount -t tmpfs -o size={} tmpfs /dev/shm && exec {}'", size,
+      command);
 }
 
 TEST(Limits, ASmallFileSizeLeavesTheFlightRecordOut) {
@@ -77,7 +83,9 @@ TEST(Limits, ASmallFileSizeLeavesTheFlightRecordOut) {
 TEST(Limits, AFullSharedMemoryLeavesTheFlightRecordOut) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
   const ProcessRecord record = run_under(
-      "", with_shared_memory("8k", "bash -c \"head -c 9000 /dev/zero >/dev/shm/x; exec " SPARCL_TEST_LINKED " loopback\""));
+      "", with_shared_memory(
+              "8k", "bash -c \"head -c 9000 /dev/zero >/dev/shm/x; exec " SPARCL_TEST_LINKED
+                    " loopback\""));
   EXPECT_TRUE(record.exited_with(0)) << text_of(record);
 }
 
@@ -93,39 +101,48 @@ TEST(Limits, NoFileAtAllLeavesOtherRecordsAlone) {
 
 #if SPARCL_TEST_WITH_UCX
 TEST(Limits, ASmallFileSizeIsNamedBeforeUcxIsCalled) {
-  expect_refused(run_ucx("ulimit -f 4000; "), "files may have 4.1 MB", "transport ucx needs one of 4.7 MB", "ulimit -f unlimited");
+  expect_refused(run_ucx("ulimit -f 4000; "), "files may have 4.1 MB",
+                 "transport ucx needs one of 4.7 MB", "ulimit -f unlimited");
   const ProcessRecord record = run_ucx("ulimit -f 4000; ", {{"UCX_TLS", "^posix"}});
   EXPECT_TRUE(record.exited_with(0)) << "the second cure is none: " << text_of(record);
 }
 
 TEST(Limits, FewDescriptorsAreNamedBeforeUcxIsCalled) {
   for (const char* limit : {"ulimit -n 16; ", "ulimit -n 20; ", "ulimit -n 30; "})
-    expect_refused(run_ucx(limit), "this process may have ", "transport ucx needs up to ", "ulimit -n 1024");
+    expect_refused(run_ucx(limit), "this process may have ", "transport ucx needs up to ",
+                   "ulimit -n 1024");
 }
 
 TEST(Limits, FewThreadsAreNamedBeforeUcxIsCalled) {
-  if (::geteuid() != 0 || ::system("setpriv --reuid 60321 --clear-groups test -x " SPARCL_TEST_LINKED) != 0)
+  if (::geteuid() != 0 ||
+      ::system("setpriv --reuid 60321 --clear-groups test -x " SPARCL_TEST_LINKED) != 0)
     GTEST_SKIP() << "root has no limit of processes, and no other user can be taken here";
   // Two ranks' threads and that of the unique id can start, and one more.
   const ProcessRecord record =
-      run_under("exec setpriv --reuid 60321 --clear-groups bash -c 'ulimit -u 5; ", "exec " SPARCL_TEST_LINKED " ucx'");
+      run_under("exec setpriv --reuid 60321 --clear-groups bash -c 'ulimit -u 5; ",
+                "exec " SPARCL_TEST_LINKED " ucx'");
   EXPECT_TRUE(record.exited_with(1)) << text_of(record);
-  EXPECT_THAT(record.errors, AllOf(HasSubstr("threads could be started"), HasSubstr("ulimit -u is 5"), HasSubstr("--pids-limit")));
+  EXPECT_THAT(record.errors, AllOf(HasSubstr("threads could be started"),
+                                   HasSubstr("ulimit -u is 5"), HasSubstr("--pids-limit")));
 }
 
 TEST(Limits, ASmallSharedMemoryIsNamedBeforeUcxIsCalled) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
-  expect_refused(run_under("", with_shared_memory("2m", SPARCL_TEST_LINKED " ucx")), "/dev/shm has 2.1 MB free of 2.1 MB",
+  expect_refused(run_under("", with_shared_memory("2m", SPARCL_TEST_LINKED " ucx")),
+                 "/dev/shm has 2.1 MB free of 2.1 MB",
                  "transport ucx needs 4.7 MB there for each rank", "docker run --shm-size=1g");
-  const ProcessRecord record = run_under("", with_shared_memory("2m", SPARCL_TEST_LINKED " ucx"), {{"UCX_TLS", "^posix"}});
+  const ProcessRecord record =
+      run_under("", with_shared_memory("2m", SPARCL_TEST_LINKED " ucx"), {{"UCX_TLS", "^posix"}});
   EXPECT_TRUE(record.exited_with(0)) << "the second cure is none: " << text_of(record);
 }
 
 // Each rank finds enough for itself, but there is not enough for both, which are processes.
 TEST(Limits, ASharedMemoryForHalfOfTheRanksIsNamedByAll) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
-  const ProcessRecord record = run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " processes"));
-  expect_refused(record, "/dev/shm has ", "transport ucx needs 4.7 MB there for each rank", "docker run --shm-size=1g");
+  const ProcessRecord record =
+      run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " processes"));
+  expect_refused(record, "/dev/shm has ", "transport ucx needs 4.7 MB there for each rank",
+                 "docker run --shm-size=1g");
   EXPECT_EQ(count(record.errors, " cannot take part: "), 1) << text_of(record);
   EXPECT_EQ(count(record.errors, "UCX  ERROR"), 0) << "UCX was called: " << text_of(record);
   const ProcessRecord shared = run_under("", with_shared_memory("7m", SPARCL_TEST_LINKED " ucx"));
@@ -136,7 +153,9 @@ TEST(Limits, ASharedMemoryForHalfOfTheRanksIsNamedByAll) {
 #if SPARCL_TEST_WITH_UCX
 TEST(Limits, AddressesThatUcxCannotUseAreNamed) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
-  const std::string network = "exec unshare -n bash -c 'ip link set lo up && ip -4 address delete 127.0.0.1/8 dev lo && exec ";
+  const std::string network =
+      "exec unshare -n bash -c 'ip link set lo up && ip -4 address delete 127.0.0.1/8 dev lo && "
+      "exec ";
   expect_refused(run_under(network, SPARCL_TEST_LINKED " ucx'", {{"UCX_TLS", "tcp"}}),
                  "no network interface that is up has an IPv4 address or a global IPv6 address",
                  "transport ucx needs one with UCX_TLS=tcp", "leave shared memory in UCX_TLS");
@@ -148,7 +167,8 @@ TEST(Limits, AddressesThatUcxCannotUseAreNamed) {
 ProcessRecord run_with_interface(std::vector<std::pair<std::string, std::string>> environment) {
   environment.insert(environment.end(), {{"UCX_TLS", "tcp"}, {"SPARCL_DEBUG", "debug"}});
   return run_under(
-      "exec unshare -n -m bash -c 'mount -t sysfs sysfs /sys && ip link set lo up && ip link add sp0 type veth peer name sp1 && "
+      "exec unshare -n -m bash -c 'mount -t sysfs sysfs /sys && ip link set lo up && ip link add "
+      "sp0 type veth peer name sp1 && "
       "ip address add 10.78.0.1/24 dev sp0 && ip link set sp0 up && ip link set sp1 up && exec ",
       SPARCL_TEST_LINKED " ucx'", std::move(environment));
 }
@@ -163,7 +183,8 @@ TEST(Interface, IsWhereUcxSendsData) {
 
 TEST(Interface, YieldsToUcxsOwnSetting) {
   if (!may_mount()) GTEST_SKIP() << kWithoutRoot;
-  const ProcessRecord record = run_with_interface({{"SPARCL_INTERFACE", "sp0"}, {"UCX_NET_DEVICES", "lo"}});
+  const ProcessRecord record =
+      run_with_interface({{"SPARCL_INTERFACE", "sp0"}, {"UCX_NET_DEVICES", "lo"}});
   EXPECT_TRUE(record.exited_with(0)) << text_of(record);
   EXPECT_THAT(record.errors, HasSubstr("UCX's lanes to rank 0: tcp/lo"));
 }
@@ -171,19 +192,21 @@ TEST(Interface, YieldsToUcxsOwnSetting) {
 
 #if SPARCL_TEST_WITH_TOOLS
 TEST(Limits, InfoShowsTheChecks) {
-  const ProcessRecord record = run_under("ulimit -f 4000; ulimit -n 30; ", "exec " SPARCL_TEST_PROGRAM " info --json");
+  const ProcessRecord record =
+      run_under("ulimit -f 4000; ulimit -n 30; ", "exec " SPARCL_TEST_PROGRAM " info --json");
   ASSERT_TRUE(record.exited_with(0)) << text_of(record);
   ASSERT_EQ(record.lines.size(), 1U);
   const auto json = nlohmann::json::parse(record.lines[0].text);
   std::vector<std::string> wrong;
   for (const auto& check : json.at("checks")) {
-    for (const char* key : {"name", "ok", "found", "need", "cure"}) EXPECT_TRUE(check.contains(key)) << check.dump();
+    for (const char* key : {"name", "ok", "found", "need", "cure"})
+      EXPECT_TRUE(check.contains(key)) << check.dump();
     if (!check.at("ok").get<bool>()) wrong.push_back(check.at("name"));
   }
   EXPECT_EQ(wrong, (std::vector<std::string>{"file_size", "descriptors"}));
   const ProcessRecord text = run_under("ulimit -f 4000; ", "exec " SPARCL_TEST_PROGRAM " info");
-  EXPECT_THAT(text_of(text),
-              AllOf(HasSubstr("limits of this machine"), HasSubstr("file_size      NO"), HasSubstr("shared_memory  ok")));
+  EXPECT_THAT(text_of(text), AllOf(HasSubstr("limits of this machine"),
+                                   HasSubstr("file_size      NO"), HasSubstr("shared_memory  ok")));
 }
 #endif
 

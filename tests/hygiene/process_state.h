@@ -57,24 +57,31 @@ static int differs(const char* when, const char* what) {
   return 1;
 }
 
-/* How many things changed. Signals, the environment and the locale; `all`: threads and descriptors, too. */
+/* How many things changed. Signals, the environment and the locale; `all`: threads and descriptors,
+ * too. */
 static int compare_states(const char* when, const ProcessState* a, const ProcessState* b, int all) {
   int changes = 0, i;
   char text[60];
   for (i = 1; i < kSignals; ++i) {
     (void)snprintf(text, sizeof text, "the disposition of signal %d", i);
-    if (a->actions[i].sa_handler != b->actions[i].sa_handler || a->actions[i].sa_flags != b->actions[i].sa_flags)
+    if (a->actions[i].sa_handler != b->actions[i].sa_handler ||
+        a->actions[i].sa_flags != b->actions[i].sa_flags)
       changes += differs(when, text);
-    if (sigismember(&a->mask, i) != sigismember(&b->mask, i)) changes += differs(when, "the signal mask");
+    if (sigismember(&a->mask, i) != sigismember(&b->mask, i))
+      changes += differs(when, "the signal mask");
   }
-  if (a->stack.ss_sp != b->stack.ss_sp || a->stack.ss_flags != b->stack.ss_flags) changes += differs(when, "the signal stack");
-  if (a->variable_count != b->variable_count) changes += differs(when, "the number of environment variables");
+  if (a->stack.ss_sp != b->stack.ss_sp || a->stack.ss_flags != b->stack.ss_flags)
+    changes += differs(when, "the signal stack");
+  if (a->variable_count != b->variable_count)
+    changes += differs(when, "the number of environment variables");
   for (i = 0; i < a->variable_count && i < b->variable_count; ++i) {
     if (strcmp(a->variables[i], b->variables[i]) != 0) changes += differs(when, b->variables[i]);
   }
-  if (strcmp(a->locale, b->locale) != 0 || a->has_point_of_c != b->has_point_of_c) changes += differs(when, "the locale");
+  if (strcmp(a->locale, b->locale) != 0 || a->has_point_of_c != b->has_point_of_c)
+    changes += differs(when, "the locale");
   if (all && a->threads != b->threads) changes += differs(when, "the number of threads");
-  if (all && a->descriptors != b->descriptors) changes += differs(when, "the number of descriptors");
+  if (all && a->descriptors != b->descriptors)
+    changes += differs(when, "the number of descriptors");
   return changes;
 }
 

@@ -38,13 +38,18 @@ TEST(UcxPlugin, OfAnotherBuildIsRefusedByName) {
   expect_refused(SPARCL_TEST_OTHER_PLUGIN, build_id());
 }
 
-TEST(UcxPlugin, ThatIsMissingIsNamedWithTheCure) { expect_refused("/nowhere/libsparcl_ucx.so", "install sparcl's UCX transport"); }
+TEST(UcxPlugin, ThatIsMissingIsNamedWithTheCure) {
+  expect_refused("/nowhere/libsparcl_ucx.so", "install sparcl's UCX transport");
+}
 
-TEST(UcxPlugin, OtherLibrariesAreRefused) { expect_refused(SPARCL_TEST_NO_PLUGIN, "is no plug-in of sparcl"); }
+TEST(UcxPlugin, OtherLibrariesAreRefused) {
+  expect_refused(SPARCL_TEST_NO_PLUGIN, "is no plug-in of sparcl");
+}
 
 #if SPARCL_TEST_WITH_UCX
 TEST(UcxPlugin, IsLoadedOnce) {
-  const Result<const transport::UcxPlugin*> first = transport::load_ucx_plugin(), second = transport::load_ucx_plugin();
+  const Result<const transport::UcxPlugin*> first = transport::load_ucx_plugin(),
+                                            second = transport::load_ucx_plugin();
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_EQ(*first, *second);
   EXPECT_EQ((*first)->try_out().message(), "");

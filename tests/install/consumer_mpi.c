@@ -1,8 +1,7 @@
 /* What a C99 program over MPI needs of the install tree. */
-#include <stdio.h>
-
 #include <mpi.h>
 #include <sparcl/sparcl_mpi.h>
+#include <stdio.h>
 
 enum { kCount = 50000 };
 static double weights[kCount], base[kCount];
@@ -11,7 +10,8 @@ int main(int argc, char** argv) {
   sparclComm_t comm = NULL;
   int rank = -1, i, wrong = 0;
   MPI_Init(&argc, &argv);
-  if (sparclCommInitMpi(&comm, MPI_COMM_WORLD, NULL) != sparclSuccess || sparclCommUserRank(comm, &rank) != sparclSuccess) {
+  if (sparclCommInitMpi(&comm, MPI_COMM_WORLD, NULL) != sparclSuccess ||
+      sparclCommUserRank(comm, &rank) != sparclSuccess) {
     fprintf(stderr, "no communicator: %s\n", sparclGetLastError(comm));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -1,10 +1,9 @@
 // What a C++20 program over MPI needs of the install tree.
-#include <cstdio>
-#include <vector>
-
 #include <sparcl/sparcl_mpi.h>
 
+#include <cstdio>
 #include <sparcl/sparcl.hpp>
+#include <vector>
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);

@@ -1,20 +1,21 @@
-/* What a C99 program needs of the install tree: ranks as threads, one broadcast, the errors and the report. */
+/* What a C99 program needs of the install tree: ranks as threads, one broadcast, the errors and the
+ * report. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
+#include <sparcl/sparcl.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <sparcl/sparcl.h>
-
 enum { kRanks = 3, kCount = 100000 };
 
-#define CHECK(call)                                                                         \
-  do {                                                                                      \
-    sparclResult_t result = (call);                                                         \
-    if (result != sparclSuccess) {                                                          \
-      fprintf(stderr, "%s: %s (%s)\n", #call, sparclGetErrorString(result), sparclGetLastError(comm)); \
-      return (void*)1;                                                                      \
-    }                                                                                       \
+#define CHECK(call)                                                         \
+  do {                                                                      \
+    sparclResult_t result = (call);                                         \
+    if (result != sparclSuccess) {                                          \
+      fprintf(stderr, "%s: %s (%s)\n", #call, sparclGetErrorString(result), \
+              sparclGetLastError(comm));                                    \
+      return (void*)1;                                                      \
+    }                                                                       \
   } while (0)
 
 static float weights[kRanks][kCount];
@@ -27,9 +28,12 @@ static void* run_rank(void* argument) {
   CHECK(sparclCommUserRank(comm, &rank));
   CHECK(sparclCommCount(comm, &count));
   if (count != kRanks) return (void*)1;
-  CHECK(sparclBroadcastDelta(weights[rank], rank == 1 ? base : NULL, kCount, sparclFloat32, 1, comm, NULL));
+  CHECK(sparclBroadcastDelta(weights[rank], rank == 1 ? base : NULL, kCount, sparclFloat32, 1, comm,
+                             NULL));
   CHECK(sparclCommLastReport(comm, &report));
-  if (rank == 0) printf("%llu changed, %llu bytes received\n", (unsigned long long)report.nnz_out, (unsigned long long)report.bytes_received);
+  if (rank == 0)
+    printf("%llu changed, %llu bytes received\n", (unsigned long long)report.nnz_out,
+           (unsigned long long)report.bytes_received);
   if (report.applied != 1 || report.nnz_out != kCount / 100) return (void*)1;
   CHECK(sparclCommDestroy(comm));
   return NULL;

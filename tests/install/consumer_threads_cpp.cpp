@@ -1,10 +1,10 @@
-// What a C++20 program needs of the install tree: a model over ranks as threads, twice, and an error as an exception.
+// What a C++20 program needs of the install tree: a model over ranks as threads, twice, and an
+// error as an exception.
 #include <cstdio>
 #include <numeric>
+#include <sparcl/sparcl.hpp>
 #include <thread>
 #include <vector>
-
-#include <sparcl/sparcl.hpp>
 
 namespace {
 
@@ -21,7 +21,8 @@ bool run_rank(sparcl::Comm& comm, sparcl::Hash& hash) {
   if (comm.rank() == 0) matrix[7] = -1, bias[199] = 9;
   const sparcl::Report report = comm.broadcast_update(state, 2, 0);
   hash = state.hash();
-  return matrix[7] == -1 && matrix[8] == 9 && bias[199] == 9 && report.nnz_out == 2 && state.version() == 2;
+  return matrix[7] == -1 && matrix[8] == 9 && bias[199] == 9 && report.nnz_out == 2 &&
+         state.version() == 2;
 }
 
 bool refuses_a_rank_count_of_none() {
@@ -44,7 +45,8 @@ int main() {
     threads.emplace_back([&, rank] { good[rank] = run_rank(comms[rank], hashes[rank]); });
   }
   for (std::thread& thread : threads) thread.join();
-  const bool passed = good[0] && good[1] && hashes[0] == hashes[1] && refuses_a_rank_count_of_none();
+  const bool passed =
+      good[0] && good[1] && hashes[0] == hashes[1] && refuses_a_rank_count_of_none();
   std::puts(passed ? "both ranks hold version 2" : "FAILED");
   return passed ? 0 : 1;
 }

@@ -11,10 +11,11 @@ namespace {
 
 class SparseSumKernelsTest : public EveryBody {};
 
-constexpr std::array kSummedTypes{DataType::kInt8,       DataType::kUint8,    DataType::kInt16,   DataType::kUint16,
-                                  DataType::kInt32,      DataType::kUint32,   DataType::kInt64,   DataType::kUint64,
-                                  DataType::kFloat16,    DataType::kBfloat16, DataType::kFloat32, DataType::kFloat8e4m3,
-                                  DataType::kFloat8e5m2, DataType::kFloat64,  DataType::kBool};
+constexpr std::array kSummedTypes{DataType::kInt8,       DataType::kUint8,   DataType::kInt16,
+                                  DataType::kUint16,     DataType::kInt32,   DataType::kUint32,
+                                  DataType::kInt64,      DataType::kUint64,  DataType::kFloat16,
+                                  DataType::kBfloat16,   DataType::kFloat32, DataType::kFloat8e4m3,
+                                  DataType::kFloat8e5m2, DataType::kFloat64, DataType::kBool};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kMin};
 
 // Entries with accumulators as a rank's values are widened to; unaligned by one byte.
@@ -28,9 +29,12 @@ struct Entries {
 Entries random_entries(DataType type, std::size_t span, unsigned percent, std::mt19937_64& random) {
   const ReduceKernels& reduce = reference_kernels().reduce_of(type);
   Entries entries{random_positions(span, percent, random), {}};
-  std::vector<std::byte> values = random_bytes(entries.positions.size() * element_bytes(type), random);
-  for (std::size_t i = 0; i + 1 < values.size() && info(type).is_float; i += 3 * element_bytes(type)) {
-    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(i), element_bytes(type), std::byte{0});  // zeros, and -0
+  std::vector<std::byte> values =
+      random_bytes(entries.positions.size() * element_bytes(type), random);
+  for (std::size_t i = 0; i + 1 < values.size() && info(type).is_float;
+       i += 3 * element_bytes(type)) {
+    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(i), element_bytes(type),
+                std::byte{0});  // zeros, and -0
     values[i + element_bytes(type) - 1] = random() % 2 == 0 ? std::byte{0x80} : std::byte{0};
   }
   entries.accumulators.resize(1 + entries.positions.size() * reduce.accumulator_bytes);
@@ -53,7 +57,9 @@ struct Sum {
   }
   friend void expect_equal(const Sum& a, const Sum& b) {
     ASSERT_EQ(a.size, b.size);
-    EXPECT_TRUE(std::equal(a.positions.begin(), a.positions.begin() + static_cast<std::ptrdiff_t>(a.size), b.positions.begin()));
+    EXPECT_TRUE(std::equal(a.positions.begin(),
+                           a.positions.begin() + static_cast<std::ptrdiff_t>(a.size),
+                           b.positions.begin()));
     EXPECT_TRUE(a.values() == b.values());
   }
 
@@ -65,7 +71,8 @@ struct Sum {
 
 Sum merged(const KernelSet& set, DataType type, ReduceOp op, const Entries& a, const Entries& b) {
   Sum sum(a.positions.size() + b.positions.size(), type);
-  sum.size = set.sparse_sum_of(type, op).merge(a.list(), b.list(), sum.positions.data(), sum.accumulators.data());
+  sum.size = set.sparse_sum_of(type, op).merge(a.list(), b.list(), sum.positions.data(),
+                                               sum.accumulators.data());
   return sum;
 }
 
@@ -74,7 +81,8 @@ EntryList rest_of(const EntryList& list, std::size_t done, std::size_t width) {
 }
 
 // Sums all lists in windows, the first two in one and the others in another that is folded into it.
-Sum summed(const KernelSet& set, DataType type, ReduceOp op, const std::vector<Entries>& lists, std::size_t span) {
+Sum summed(const KernelSet& set, DataType type, ReduceOp op, const std::vector<Entries>& lists,
+           std::size_t span) {
   const SparseSumKernels& kernels = set.sparse_sum_of(type, op);
   const std::size_t width = set.reduce_of(type).accumulator_bytes, elements = kWindowBytes / width;
   const auto window = std::make_unique<Window>(), other = std::make_unique<Window>();
@@ -85,11 +93,13 @@ Sum summed(const KernelSet& set, DataType type, ReduceOp op, const std::vector<E
   for (std::size_t first = 0; first < span; first += elements) {
     for (std::size_t i = 0; i < lists.size(); ++i) {
       const EntryList rest = rest_of(lists[i].list(), done[i], width);
-      done[i] += kernels.add(rest, static_cast<std::uint32_t>(first), elements, i < 2 ? *window : *other);
+      done[i] +=
+          kernels.add(rest, static_cast<std::uint32_t>(first), elements, i < 2 ? *window : *other);
     }
     kernels.fold(*window, *other, elements);
-    sum.size += kernels.take(*window, static_cast<std::uint32_t>(first), elements, sum.positions.data() + sum.size,
-                             sum.accumulators.data() + sum.size * width);
+    sum.size +=
+        kernels.take(*window, static_cast<std::uint32_t>(first), elements,
+                     sum.positions.data() + sum.size, sum.accumulators.data() + sum.size * width);
   }
   for (std::size_t i = 0; i < lists.size(); ++i) EXPECT_EQ(done[i], lists[i].positions.size());
   return sum;
@@ -120,9 +130,12 @@ TEST_P(SparseSumKernelsTest, CopiesFromAndToAnywhere) {
       for (const Output output : {Output::kCached, Output::kStreamed}) {
         std::vector<std::byte> to(count + shift + 1, std::byte{0x5a});
         body().entries.copy_bytes(from.data() + 3, count, output, to.data() + shift);
-        EXPECT_TRUE(std::equal(from.begin() + 3, from.end(), to.begin() + static_cast<std::ptrdiff_t>(shift)));
+        EXPECT_TRUE(std::equal(from.begin() + 3, from.end(),
+                               to.begin() + static_cast<std::ptrdiff_t>(shift)));
         EXPECT_EQ(to.back(), std::byte{0x5a});
-        EXPECT_EQ(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(shift), std::byte{0x5a}), shift);
+        EXPECT_EQ(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(shift),
+                             std::byte{0x5a}),
+                  shift);
       }
     }
   }
@@ -133,10 +146,14 @@ TEST_P(SparseSumKernelsTest, MergesAsTheReference) {
   std::mt19937_64 random(2);
   for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
-      for (const auto& [a, b] : {std::pair{0U, 0U}, {0U, 30U}, {30U, 0U}, {100U, 100U}, {1U, 1U}, {20U, 60U}}) {
-        const Entries left = random_entries(type, 3000, a, random), right = random_entries(type, 3000, b, random);
-        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << " " << a << " % and " << b << " %");
-        ASSERT_NO_FATAL_FAILURE(expect_equal(merged(body(), type, op, left, right), merged(reference(), type, op, left, right)));
+      for (const auto& [a, b] :
+           {std::pair{0U, 0U}, {0U, 30U}, {30U, 0U}, {100U, 100U}, {1U, 1U}, {20U, 60U}}) {
+        const Entries left = random_entries(type, 3000, a, random),
+                      right = random_entries(type, 3000, b, random);
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << " "
+                                        << a << " % and " << b << " %");
+        ASSERT_NO_FATAL_FAILURE(expect_equal(merged(body(), type, op, left, right),
+                                             merged(reference(), type, op, left, right)));
       }
     }
   }
@@ -149,11 +166,15 @@ TEST_P(SparseSumKernelsTest, WindowsSumAsTheReference) {
   for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       std::vector<Entries> lists;
-      for (const unsigned percent : {0U, 1U, 100U, 7U}) lists.push_back(random_entries(type, kSpan, percent, random));
+      for (const unsigned percent : {0U, 1U, 100U, 7U})
+        lists.push_back(random_entries(type, kSpan, percent, random));
       for (const std::size_t count : {std::size_t{2}, lists.size()}) {
-        const std::vector<Entries> some(lists.begin(), lists.begin() + static_cast<std::ptrdiff_t>(count));
-        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", " << count << " lists");
-        ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, some, kSpan), summed(reference(), type, op, some, kSpan)));
+        const std::vector<Entries> some(lists.begin(),
+                                        lists.begin() + static_cast<std::ptrdiff_t>(count));
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", "
+                                        << count << " lists");
+        ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, some, kSpan),
+                                             summed(reference(), type, op, some, kSpan)));
       }
     }
   }
@@ -165,16 +186,19 @@ TEST_P(SparseSumKernelsTest, WindowsAndMergesAgree) {
   std::mt19937_64 random(4);
   for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
-      const std::vector<Entries> lists{random_entries(type, 65536, 3, random), random_entries(type, 65536, 3, random)};
+      const std::vector<Entries> lists{random_entries(type, 65536, 3, random),
+                                       random_entries(type, 65536, 3, random)};
       SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op));
-      ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, lists, 65536), merged(body(), type, op, lists[0], lists[1])));
+      ASSERT_NO_FATAL_FAILURE(expect_equal(summed(body(), type, op, lists, 65536),
+                                           merged(body(), type, op, lists[0], lists[1])));
     }
   }
 }
 
 std::vector<std::byte> marks_of(const std::vector<std::uint16_t>& positions, std::size_t span) {
   std::vector<std::byte> marks(span / 8);
-  for (const std::uint16_t position : positions) marks[position / 8U] |= std::byte{1} << (position % 8);
+  for (const std::uint16_t position : positions)
+    marks[position / 8U] |= std::byte{1} << (position % 8);
   return marks;
 }
 
@@ -185,16 +209,21 @@ TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
   for (const DataType type : kSummedTypes) {
     for (const ReduceOp op : kOps) {
       const SparseSumKernels& kernels = body().sparse_sum_of(type, op);
-      const std::size_t width = body().reduce_of(type).accumulator_bytes, span = kWindowBytes / width;
+      const std::size_t width = body().reduce_of(type).accumulator_bytes,
+                        span = kWindowBytes / width;
       std::vector<Entries> lists;
-      for (const unsigned percent : {100U, 40U, 7U, 0U}) lists.push_back(random_entries(type, span, percent, random));
+      for (const unsigned percent : {100U, 40U, 7U, 0U})
+        lists.push_back(random_entries(type, span, percent, random));
       const auto window = std::make_unique<Window>();
       kernels.clear(*window);
       for (const std::size_t count : {std::size_t{1}, std::size_t{2}, lists.size()}) {
-        const std::vector<Entries> some(lists.end() - static_cast<std::ptrdiff_t>(count), lists.end());
-        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", " << count << " lists");
+        const std::vector<Entries> some(lists.end() - static_cast<std::ptrdiff_t>(count),
+                                        lists.end());
+        SCOPED_TRACE(testing::Message() << info(type).name << " op " << static_cast<int>(op) << ", "
+                                        << count << " lists");
         for (const Entries& each : some) {
-          std::vector<std::byte> values = each.accumulators;  // of just this size: what is read behind it is found
+          std::vector<std::byte> values =
+              each.accumulators;  // of just this size: what is read behind it is found
           const std::vector<std::byte> marks = marks_of(each.positions, span);
           EntryList list = each.list();
           list.positions = nullptr;
@@ -210,7 +239,8 @@ TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
         const auto other = std::make_unique<Window>();
         plain.clear(*other);
         for (const Entries& each : some) plain.add(each.list(), 0, span, *other);
-        expected.size = plain.take(*other, 0, span, expected.positions.data(), expected.accumulators.data());
+        expected.size =
+            plain.take(*other, 0, span, expected.positions.data(), expected.accumulators.data());
         expected.positions.resize(expected.size);
         EXPECT_EQ(marks, marks_of(expected.positions, span));
         expected.positions.resize(marked.positions.size());
@@ -222,8 +252,8 @@ TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
 }
 
 TEST_P(SparseSumKernelsTest, WhatAscendsIsKnown) {
-  for (const std::size_t count :
-       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64}, std::size_t{1001}}) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7},
+                                  std::size_t{64}, std::size_t{1001}}) {
     std::vector<std::uint64_t> indices;
     for (std::uint64_t i = 0; i < count; ++i) indices.push_back((i << 40) + 5);
     if (count > 0) indices.back() = UINT64_MAX;
@@ -260,13 +290,16 @@ TEST_P(SparseSumKernelsTest, NegativeZerosAreZeros) {
   const FloatEnvironment ieee;
   if (!body().sparse_sum_of(DataType::kFloat32, ReduceOp::kSum).takes_values) return;
   std::vector<std::uint16_t> positions(100);
-  for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::uint16_t>(3 * i);
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    positions[i] = static_cast<std::uint16_t>(3 * i);
   std::vector<std::byte> values(1 + 4 * positions.size(), std::byte{0});
   for (std::size_t i = 4; i < values.size(); i += 4) values[i] = std::byte{0x80};
   const Entries zeros{positions, values}, none;
   for (const std::size_t other : {0U, 1U}) {
-    const Sum merge = merged(body(), DataType::kFloat32, ReduceOp::kSum, zeros, other == 1 ? zeros : none);
-    const Sum window = summed(body(), DataType::kFloat32, ReduceOp::kSum, {zeros, other == 1 ? zeros : none}, 4096);
+    const Sum merge =
+        merged(body(), DataType::kFloat32, ReduceOp::kSum, zeros, other == 1 ? zeros : none);
+    const Sum window = summed(body(), DataType::kFloat32, ReduceOp::kSum,
+                              {zeros, other == 1 ? zeros : none}, 4096);
     for (const Sum& sum : {merge, window}) {
       ASSERT_EQ(sum.size, positions.size());
       EXPECT_EQ(sum.values(), std::vector<std::byte>(4 * positions.size()));
@@ -289,7 +322,8 @@ TEST_P(SparseSumKernelsTest, PositionsThatDoNotAscendStayInTheWindow) {
     list = rest_of(list, added > 0 ? added : 1, 4);
   }
   Sum sum(4096, DataType::kFloat32);
-  EXPECT_LE(kernels.take(*window, 32768, 4096, sum.positions.data(), sum.accumulators.data()), 1000U);
+  EXPECT_LE(kernels.take(*window, 32768, 4096, sum.positions.data(), sum.accumulators.data()),
+            1000U);
 }
 
 SPARCL_FOR_EVERY_BODY(SparseSumKernelsTest);

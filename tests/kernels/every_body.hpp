@@ -26,11 +26,13 @@ inline std::vector<const KernelSet*> bodies() {
 
 inline std::string body_name(const testing::TestParamInfo<const KernelSet*>& each) {
   std::string name;
-  for (const char* at = each.param->name; *at != '\0'; ++at) name += std::isalnum(static_cast<unsigned char>(*at)) ? *at : '_';
+  for (const char* at = each.param->name; *at != '\0'; ++at)
+    name += std::isalnum(static_cast<unsigned char>(*at)) ? *at : '_';
   return name;
 }
 
-#define SPARCL_FOR_EVERY_BODY(fixture) INSTANTIATE_TEST_SUITE_P(Bodies, fixture, testing::ValuesIn(bodies()), body_name)
+#define SPARCL_FOR_EVERY_BODY(fixture) \
+  INSTANTIATE_TEST_SUITE_P(Bodies, fixture, testing::ValuesIn(bodies()), body_name)
 
 // Around every multiple of a vector's lanes that a body may have, and of its chunk.
 inline std::vector<std::size_t> interesting_counts() {
@@ -45,7 +47,8 @@ inline std::vector<std::byte> random_bytes(std::size_t count, std::mt19937_64& r
 }
 
 // Ascending positions below `span`, each with probability `percent`.
-inline std::vector<std::uint16_t> random_positions(std::size_t span, unsigned percent, std::mt19937_64& random) {
+inline std::vector<std::uint16_t> random_positions(std::size_t span, unsigned percent,
+                                                   std::mt19937_64& random) {
   std::vector<std::uint16_t> positions;
   for (std::size_t i = 0; i < span; ++i) {
     if (random() % 100 < percent) positions.push_back(static_cast<std::uint16_t>(i));

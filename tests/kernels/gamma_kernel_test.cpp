@@ -13,11 +13,13 @@ struct Coded {
   bool operator==(const Coded&) const = default;
 };
 
-Coded coded(const KernelSet& set, const std::vector<std::uint64_t>& values, unsigned exponent, unsigned lead) {
+Coded coded(const KernelSet& set, const std::vector<std::uint64_t>& values, unsigned exponent,
+            unsigned lead) {
   Coded result;
   result.lengths.resize(values.size());
   result.bits = set.gammas.lengths(values.data(), values.size(), exponent, result.lengths.data());
-  result.bytes.resize((lead + result.bits + 7) / 8 + kBitSlackBytes, std::byte{0x5a});  // nothing is written past the end
+  result.bytes.resize((lead + result.bits + 7) / 8 + kBitSlackBytes,
+                      std::byte{0x5a});  // nothing is written past the end
   BitWriter writer{result.bytes.data()};
   writer.put(0, lead);
   set.gammas.write(values.data(), result.lengths.data(), values.size(), exponent, writer);
@@ -39,11 +41,15 @@ TEST_P(GammaKernels, GammasComeBackAndAgreeWithTheReference) {
         const auto values = numbers(count, most_bits, random);
         const auto lead = static_cast<unsigned>(random() % 64);
         const Coded made = coded(body(), values, exponent, lead);
-        ASSERT_TRUE(made == coded(reference(), values, exponent, lead)) << count << " values, exponent " << exponent;
+        ASSERT_TRUE(made == coded(reference(), values, exponent, lead))
+            << count << " values, exponent " << exponent;
         std::vector<std::uint8_t> lengths(count);
         std::vector<std::uint64_t> back(count);
-        ASSERT_EQ(body().gammas.read(made.bytes.data(), lead, made.bits, count, exponent, lengths.data(), back.data()), made.bits);
-        ASSERT_TRUE(back == values && lengths == made.lengths) << count << " values, exponent " << exponent;
+        ASSERT_EQ(body().gammas.read(made.bytes.data(), lead, made.bits, count, exponent,
+                                     lengths.data(), back.data()),
+                  made.bits);
+        ASSERT_TRUE(back == values && lengths == made.lengths)
+            << count << " values, exponent " << exponent;
       }
     }
   }
@@ -63,7 +69,8 @@ TEST_P(GammaKernels, WidthsAgreeWithTheReference) {
   const std::vector<std::uint64_t> values{0, 1, 2, 3, 6, 7};
   std::vector<std::uint32_t> widths(64);
   body().gammas.widths(values.data(), values.size(), 0, widths.data());
-  EXPECT_EQ(std::vector<std::uint32_t>(widths.begin(), widths.begin() + 5), (std::vector<std::uint32_t>{1, 2, 2, 1, 0}));
+  EXPECT_EQ(std::vector<std::uint32_t>(widths.begin(), widths.begin() + 5),
+            (std::vector<std::uint32_t>{1, 2, 2, 1, 0}));
 }
 
 TEST_P(GammaKernels, GammasCutAnywhereAreRefused) {
@@ -73,7 +80,10 @@ TEST_P(GammaKernels, GammasCutAnywhereAreRefused) {
   std::vector<std::uint8_t> lengths(values.size());
   std::vector<std::uint64_t> back(values.size());
   for (std::uint64_t limit = 0; limit < made.bits; ++limit) {
-    ASSERT_EQ(body().gammas.read(made.bytes.data(), 7, limit, values.size(), 3, lengths.data(), back.data()), kNoGammas) << limit;
+    ASSERT_EQ(body().gammas.read(made.bytes.data(), 7, limit, values.size(), 3, lengths.data(),
+                                 back.data()),
+              kNoGammas)
+        << limit;
   }
 }
 
@@ -102,8 +112,10 @@ TEST_P(GammaKernels, RandomBitsNeverReadPastTheirEnd) {
     const auto exponent = static_cast<unsigned>(random() % 63);
     std::vector<std::uint8_t> lengths(count), expected_lengths(count);
     std::vector<std::uint64_t> values(count), expected(count);
-    const std::uint64_t used = body().gammas.read(bytes.data(), 0, limit, count, exponent, lengths.data(), values.data());
-    ASSERT_EQ(used, reference().gammas.read(bytes.data(), 0, limit, count, exponent, expected_lengths.data(), expected.data()));
+    const std::uint64_t used =
+        body().gammas.read(bytes.data(), 0, limit, count, exponent, lengths.data(), values.data());
+    ASSERT_EQ(used, reference().gammas.read(bytes.data(), 0, limit, count, exponent,
+                                            expected_lengths.data(), expected.data()));
     if (used == kNoGammas) continue;
     ASSERT_LE(used, limit);
     ASSERT_EQ(values, expected);

@@ -18,7 +18,8 @@ struct Tables {
       for (std::uint32_t symbol = 0; symbol < frequencies.size(); ++symbol) {
         if (frequencies[symbol] == 0) continue;
         push[push.size() - kRansSymbols + symbol] = rans_push(frequencies[symbol], start);
-        for (std::uint32_t i = 0; i < frequencies[symbol]; ++i) pop.push_back(rans_pop(symbol, frequencies[symbol], i));
+        for (std::uint32_t i = 0; i < frequencies[symbol]; ++i)
+          pop.push_back(rans_pop(symbol, frequencies[symbol], i));
         start += frequencies[symbol];
       }
     }
@@ -27,7 +28,8 @@ struct Tables {
 
 // One symbol alone, one rare one, all alike, powers of two, and a run in the middle.
 std::vector<std::vector<std::uint32_t>> shapes() {
-  std::vector<std::vector<std::uint32_t>> all{{kRansSlots}, {kRansSlots - 1, 1}, {1, kRansSlots - 1}};
+  std::vector<std::vector<std::uint32_t>> all{
+      {kRansSlots}, {kRansSlots - 1, 1}, {1, kRansSlots - 1}};
   all.emplace_back(kRansSymbols, kRansSlots / kRansSymbols);
   all.push_back({0, 0, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 0, 0, 1});
   all.push_back({0, 7, 600, 800, 333, 300, 0, 8});
@@ -43,17 +45,18 @@ struct RansCoded {
   const std::byte* bytes() const { return reinterpret_cast<const std::byte*>(first); }
 };
 
-RansCoded encode(const KernelSet& set, const std::vector<std::uint8_t>& symbols, const std::uint8_t* contexts,
-                 const Tables& tables) {
+RansCoded encode(const KernelSet& set, const std::vector<std::uint8_t>& symbols,
+                 const std::uint8_t* contexts, const Tables& tables) {
   RansCoded coded;
   coded.room.resize(symbols.size());
   coded.states.fill(kRansLeast);
-  coded.first = set.rans.encode(symbols.data(), contexts, symbols.size(), tables.push.data(), coded.room.data() + coded.room.size(),
-                                coded.states);
+  coded.first = set.rans.encode(symbols.data(), contexts, symbols.size(), tables.push.data(),
+                                coded.room.data() + coded.room.size(), coded.states);
   return coded;
 }
 
-std::vector<std::uint8_t> draw(const std::vector<std::uint32_t>& frequencies, std::size_t count, std::mt19937_64& random) {
+std::vector<std::uint8_t> draw(const std::vector<std::uint32_t>& frequencies, std::size_t count,
+                               std::mt19937_64& random) {
   std::discrete_distribution<int> symbol(frequencies.begin(), frequencies.end());
   std::vector<std::uint8_t> symbols(count);
   for (std::uint8_t& each : symbols) each = static_cast<std::uint8_t>(symbol(random));
@@ -76,10 +79,12 @@ TEST_P(RansKernel, ComesBackInTheReferencesWords) {
       ASSERT_EQ(coded.states, expected.states);
       RansStates states = coded.states;
       std::vector<std::uint8_t> back(count);
-      ASSERT_EQ(body().rans.decode(coded.bytes(), coded.count(), nullptr, count, tables.pop.data(), states, back.data()),
+      ASSERT_EQ(body().rans.decode(coded.bytes(), coded.count(), nullptr, count, tables.pop.data(),
+                                   states, back.data()),
                 coded.count());
       ASSERT_EQ(back, symbols);
-      EXPECT_TRUE(std::all_of(states.begin(), states.end(), [](std::uint32_t state) { return state == kRansLeast; }));
+      EXPECT_TRUE(std::all_of(states.begin(), states.end(),
+                              [](std::uint32_t state) { return state == kRansLeast; }));
     }
   }
 }
@@ -99,7 +104,8 @@ TEST_P(RansKernel, KeepsContextsApart) {
     ASSERT_EQ(coded.states, encode(reference(), symbols, contexts.data(), tables).states);
     RansStates states = coded.states;
     std::vector<std::uint8_t> back(count);
-    ASSERT_EQ(body().rans.decode(coded.bytes(), coded.count(), contexts.data(), count, tables.pop.data(), states, back.data()),
+    ASSERT_EQ(body().rans.decode(coded.bytes(), coded.count(), contexts.data(), count,
+                                 tables.pop.data(), states, back.data()),
               coded.count());
     ASSERT_EQ(back, symbols);
   }
@@ -109,8 +115,10 @@ TEST_P(RansKernel, TakesTheEntropyAndLittleMore) {
   std::mt19937_64 random(3);
   const std::vector<std::uint32_t> frequencies{1024, 512, 256, 256};
   const std::size_t count = 65536;
-  const RansCoded coded = encode(body(), draw(frequencies, count, random), nullptr, Tables({frequencies}));
-  EXPECT_NEAR(static_cast<double>(coded.count()) * 16, 1.75 * static_cast<double>(count), 0.01 * static_cast<double>(count));
+  const RansCoded coded =
+      encode(body(), draw(frequencies, count, random), nullptr, Tables({frequencies}));
+  EXPECT_NEAR(static_cast<double>(coded.count()) * 16, 1.75 * static_cast<double>(count),
+              0.01 * static_cast<double>(count));
 }
 
 TEST_P(RansKernel, RefusesTooFewWordsAndReadsAnyOthersAsTheReferenceDoes) {
@@ -120,23 +128,27 @@ TEST_P(RansKernel, RefusesTooFewWordsAndReadsAnyOthersAsTheReferenceDoes) {
   const std::size_t count = 3001;
   const RansCoded coded = encode(body(), draw(frequencies, count, random), nullptr, tables);
   for (std::size_t words = 0; words < coded.count(); words += 7) {
-    const std::vector<std::byte> cut(coded.bytes(), coded.bytes() + 2 * words);  // of its own, so that a sanitizer sees its end
+    const std::vector<std::byte> cut(
+        coded.bytes(), coded.bytes() + 2 * words);  // of its own, so that a sanitizer sees its end
     RansStates states = coded.states;
     std::vector<std::uint8_t> back(count);
-    ASSERT_EQ(body().rans.decode(cut.data(), words, nullptr, count, tables.pop.data(), states, back.data()), kNoRans);
+    ASSERT_EQ(body().rans.decode(cut.data(), words, nullptr, count, tables.pop.data(), states,
+                                 back.data()),
+              kNoRans);
   }
   for (int seed = 0; seed < 300; ++seed) {
     const std::vector<std::byte> bytes = random_bytes(2 * (random() % 4000), random);
     RansStates start;
-    for (std::uint32_t& state : start) state = static_cast<std::uint32_t>(random()) >> (random() % 2 == 0 ? 1 : 20);
+    for (std::uint32_t& state : start)
+      state = static_cast<std::uint32_t>(random()) >> (random() % 2 == 0 ? 1 : 20);
     RansStates states = start;
     RansStates expected_states = start;
     std::vector<std::uint8_t> back(count);
     std::vector<std::uint8_t> expected(count);
-    const std::size_t used =
-        body().rans.decode(bytes.data(), bytes.size() / 2, nullptr, count, tables.pop.data(), states, back.data());
-    ASSERT_EQ(used, reference().rans.decode(bytes.data(), bytes.size() / 2, nullptr, count, tables.pop.data(), expected_states,
-                                            expected.data()));
+    const std::size_t used = body().rans.decode(bytes.data(), bytes.size() / 2, nullptr, count,
+                                                tables.pop.data(), states, back.data());
+    ASSERT_EQ(used, reference().rans.decode(bytes.data(), bytes.size() / 2, nullptr, count,
+                                            tables.pop.data(), expected_states, expected.data()));
     if (used == kNoRans) continue;
     ASSERT_EQ(back, expected);
     ASSERT_EQ(states, expected_states);

@@ -15,11 +15,13 @@ struct Picked {
   bool operator==(const Picked&) const = default;
 };
 
-Picked pick(const SelectKernels& kernels, const std::byte* array, std::size_t count, std::uint64_t least, std::uint64_t cap) {
+Picked pick(const SelectKernels& kernels, const std::byte* array, std::size_t count,
+            std::uint64_t least, std::uint64_t cap) {
   Picked picked{std::vector<std::uint16_t>(count + kPositionSlack), {}};
   picked.positions.resize(kernels.find_at_least(array, count, 300, least, picked.positions.data()));
   picked.keys.resize(picked.positions.size());
-  kernels.magnitude_keys(array, picked.positions.data(), picked.positions.size(), 300, cap, picked.keys.data());
+  kernels.magnitude_keys(array, picked.positions.data(), picked.positions.size(), 300, cap,
+                         picked.keys.data());
   return picked;
 }
 
@@ -37,8 +39,10 @@ TEST_P(SelectKernelsTest, OrdersFloatsByMagnitudeWithNansOnTop) {
   const SelectKernels& kernels = body().select_of(DataType::kFloat32);
   const auto key = [](float value) { return std::uint64_t{std::bit_cast<std::uint32_t>(value)}; };
   const std::uint64_t cap = key(infinity) + 1;
-  EXPECT_EQ(pick(kernels, array.data(), 7, 1, cap).positions, (std::vector<std::uint16_t>{302, 303, 304, 305, 306}));
-  EXPECT_EQ(pick(kernels, array.data(), 7, key(2.0f), cap), (Picked{{303, 304, 305}, {key(2.0f), key(infinity), cap}}));
+  EXPECT_EQ(pick(kernels, array.data(), 7, 1, cap).positions,
+            (std::vector<std::uint16_t>{302, 303, 304, 305, 306}));
+  EXPECT_EQ(pick(kernels, array.data(), 7, key(2.0f), cap),
+            (Picked{{303, 304, 305}, {key(2.0f), key(infinity), cap}}));
   EXPECT_EQ(pick(kernels, array.data(), 7, 0, cap).positions.size(), 7u);
 }
 
@@ -48,7 +52,8 @@ TEST_P(SelectKernelsTest, TakesTheLeastIntegerForTheLargest) {
             (Picked{{300, 301, 302}, {32768, 32767, 1}}));
   EXPECT_EQ(pick(body().select_of(DataType::kUint16), array.data(), 4, 32768, ~std::uint64_t{0}),
             (Picked{{300, 302}, {32768, 65535}}));
-  EXPECT_TRUE(pick(body().select_of(DataType::kInt16), array.data(), 4, 65536, ~std::uint64_t{0}).positions.empty());
+  EXPECT_TRUE(pick(body().select_of(DataType::kInt16), array.data(), 4, 65536, ~std::uint64_t{0})
+                  .positions.empty());
 }
 
 TEST_P(SelectKernelsTest, AgreesWithTheReference) {
@@ -61,9 +66,10 @@ TEST_P(SelectKernelsTest, AgreesWithTheReference) {
         const auto array = random_bytes(count * width + 64, random);
         const unsigned spare = static_cast<unsigned>(64 - 8 * width);
         const std::uint64_t least = random() >> spare >> (random() % 8);
-        ASSERT_TRUE(
-            pick(body().elements[log_width].select[numbers], array.data() + misaligned, count, least, least + least / 2) ==
-            pick(reference().elements[log_width].select[numbers], array.data() + misaligned, count, least, least + least / 2))
+        ASSERT_TRUE(pick(body().elements[log_width].select[numbers], array.data() + misaligned,
+                         count, least, least + least / 2) ==
+                    pick(reference().elements[log_width].select[numbers], array.data() + misaligned,
+                         count, least, least + least / 2))
             << "width " << width << " numbers " << numbers << " count " << count;
       }
     }

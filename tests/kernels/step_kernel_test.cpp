@@ -21,15 +21,20 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
-Split split(const OrderKernels& kernels, std::size_t width, std::span<const std::byte> olds, std::span<const std::byte> news) {
+Split split(const OrderKernels& kernels, std::size_t width, std::span<const std::byte> olds,
+            std::span<const std::byte> news) {
   const std::size_t count = olds.size() / width;
-  Split result{std::vector<std::byte>(olds.size()), std::vector<std::uint64_t>(count / 64 + 1, ~std::uint64_t{0})};
-  kernels.split_steps(olds.data(), news.data(), count, result.magnitudes.data(), result.negative.data());
+  Split result{std::vector<std::byte>(olds.size()),
+               std::vector<std::uint64_t>(count / 64 + 1, ~std::uint64_t{0})};
+  kernels.split_steps(olds.data(), news.data(), count, result.magnitudes.data(),
+                      result.negative.data());
   return result;
 }
 
-// Random bits with the values around which the map bends: zeros, infinities, NaNs, the largest and least of each width.
-std::vector<std::byte> values_with_edges(std::size_t count, std::size_t width, std::mt19937_64& random) {
+// Random bits with the values around which the map bends: zeros, infinities, NaNs, the largest and
+// least of each width.
+std::vector<std::byte> values_with_edges(std::size_t count, std::size_t width,
+                                         std::mt19937_64& random) {
   auto bytes = random_bytes(count * width, random);
   for (std::size_t i = 0; i < count; i += 2) {
     const std::uint64_t top = std::uint64_t{1} << (8 * width - 1);
@@ -82,10 +87,14 @@ TEST_P(StepKernels, AddStepsUndoesSplitSteps) {
 }
 
 TEST_P(StepKernels, NeighboursOfAllFormatsAreOneStepApart) {
-  const std::array<std::uint16_t, 4> olds{0x3f80, 0xbf80, 0x8000, 0x7f80};  // bf16: 1, -1, -0, infinity
-  const std::array<std::uint16_t, 4> news{0x3f81, 0xbf81, 0x0000, 0x7f7f};  // the next up, the next down, +0, the largest
-  const Split parts = split(body().elements[1].floating, 2, std::as_bytes(std::span(olds)), std::as_bytes(std::span(news)));
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(std::to_integer<int>(parts.magnitudes[2 * i]), 1) << i;
+  const std::array<std::uint16_t, 4> olds{0x3f80, 0xbf80, 0x8000,
+                                          0x7f80};  // bf16: 1, -1, -0, infinity
+  const std::array<std::uint16_t, 4> news{0x3f81, 0xbf81, 0x0000,
+                                          0x7f7f};  // the next up, the next down, +0, the largest
+  const Split parts = split(body().elements[1].floating, 2, std::as_bytes(std::span(olds)),
+                            std::as_bytes(std::span(news)));
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(std::to_integer<int>(parts.magnitudes[2 * i]), 1) << i;
   EXPECT_EQ(parts.negative[0], 0b1010u);
 }
 
@@ -96,12 +105,15 @@ TEST_P(StepKernels, FindNotOneAgreesWithTheReference) {
     for (const std::size_t count : interesting_counts()) {
       std::vector<std::byte> magnitudes(count * width);
       for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t one = random() % 10 != 0 ? 1 : random() % 3 == 0 ? (std::uint64_t{1} << (8 * width - 1)) + 1 : 2;
+        const std::uint64_t one = random() % 10 != 0  ? 1
+                                  : random() % 3 == 0 ? (std::uint64_t{1} << (8 * width - 1)) + 1
+                                                      : 2;
         std::memcpy(magnitudes.data() + i * width, &one, width);
       }
       const auto find = [&](const KernelSet& set) {
         std::vector<std::uint16_t> indices(count + kPositionSlack);
-        indices.resize(set.elements[log_width].find_not_one(magnitudes.data(), count, indices.data()));
+        indices.resize(
+            set.elements[log_width].find_not_one(magnitudes.data(), count, indices.data()));
         return indices;
       };
       ASSERT_EQ(find(body()), find(reference())) << "width " << width << " count " << count;

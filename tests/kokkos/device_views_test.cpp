@@ -1,5 +1,5 @@
-// Calls on views in device memory: what Kokkos' Cuda gets, from a space with a stream, over a stand-in for the driver whose memory
-// the host cannot touch.
+// Calls on views in device memory: what Kokkos' Cuda gets, from a space with a stream, over a
+// stand-in for the driver whose memory the host cannot touch.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sparcl/sparcl_kokkos.hpp"
-#include "tests/device/fake_driver.hpp"
+#include "tests/fakes/driver/fake_driver.hpp"
 #include "tests/kokkos/ranks.hpp"
 
 namespace sparcl::test {
@@ -18,9 +18,12 @@ namespace {
 
 std::atomic<int> fences = 0;
 
-// As Kokkos::Cuda: an instance has a stream. A fence would bring the stream to its end before the call.
+// As Kokkos::Cuda: an instance has a stream. A fence would bring the stream to its end before the
+// call.
 struct Gpu : Kokkos::Serial {
-  explicit Gpu(int number) : stream(reinterpret_cast<sparclStream_t>(static_cast<std::uintptr_t>(0x1000 * (number + 1)))) {}
+  explicit Gpu(int number)
+      : stream(
+            reinterpret_cast<sparclStream_t>(static_cast<std::uintptr_t>(0x1000 * (number + 1)))) {}
   void fence() const { ++fences; }
   sparclStream_t stream;
 };
@@ -37,18 +40,23 @@ struct sparcl::kokkos::detail::DeviceMemory<sparcl::test::Gpu, Kokkos::HostSpace
 namespace sparcl::test {
 namespace {
 
-static_assert(kokkos::detail::access_of<Gpu, Kokkos::View<float*, Kokkos::HostSpace>>() == kokkos::detail::Access::kDevice);
-static_assert(kokkos::detail::access_of<Kokkos::Serial, Kokkos::View<float*, Kokkos::HostSpace>>() ==
-              kokkos::detail::Access::kHost);
+static_assert(kokkos::detail::access_of<Gpu, Kokkos::View<float*, Kokkos::HostSpace>>() ==
+              kokkos::detail::Access::kDevice);
+static_assert(
+    kokkos::detail::access_of<Kokkos::Serial, Kokkos::View<float*, Kokkos::HostSpace>>() ==
+    kokkos::detail::Access::kHost);
 
 template <class T>
 using DeviceView = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
 
-// A view of device memory; what is to be in it comes to be there in the stream's order, and not before somebody waits for it.
+// A view of device memory; what is to be in it comes to be there in the stream's order, and not
+// before somebody waits for it.
 template <class T>
 DeviceView<T> on_device(const Gpu& gpu, const std::vector<T>& values) {
   const FakeDeviceMemory memory = fake_device_memory(values.size() * sizeof(T) + 1);
-  enqueue(gpu.stream, [memory, values] { std::memcpy(memory.bytes, values.data(), values.size() * sizeof(T)); });
+  enqueue(gpu.stream, [memory, values] {
+    std::memcpy(memory.bytes, values.data(), values.size() * sizeof(T));
+  });
   return DeviceView<T>(static_cast<T*>(memory.device), values.size());
 }
 template <class T>
@@ -69,8 +77,11 @@ TEST_F(KokkosOnDevice, MaskedSums) {
     std::vector<float> expected = values_of(9), in_place = values_of(comm.rank());
     comm.all_reduce_masked<float>(values_of(comm.rank()), expected, mask);
     comm.all_reduce_masked<float>(in_place, in_place, mask);
-    const DeviceView<float> from = on_device(gpu, values_of(comm.rank())), to = on_device(gpu, values_of(9));
-    kokkos::all_reduce_masked(gpu, comm, Kokkos::View<const float*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(from), to, mask);
+    const DeviceView<float> from = on_device(gpu, values_of(comm.rank())),
+                            to = on_device(gpu, values_of(9));
+    kokkos::all_reduce_masked(
+        gpu, comm, Kokkos::View<const float*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(from), to,
+        mask);
     EXPECT_EQ(read(to), expected);
     EXPECT_EQ(read(from), values_of(comm.rank()));
     kokkos::all_reduce_masked(gpu, comm, from, from, mask);
@@ -99,7 +110,8 @@ TEST_F(KokkosOnDevice, SparseSums) {
     const Gpu gpu(comm.rank());
     const auto own = static_cast<std::uint64_t>(comm.rank());
     const std::size_t nnz = comm.rank() == 2 ? 0 : 2;
-    const DeviceView<double> values = on_device<double>(gpu, {1.5, 2.5}), sums = on_device(gpu, std::vector<double>(5, -1));
+    const DeviceView<double> values = on_device<double>(gpu, {1.5, 2.5}),
+                             sums = on_device(gpu, std::vector<double>(5, -1));
     const DeviceView<std::uint64_t> indices = on_device<std::uint64_t>(gpu, {7, 10 + own}),
                                     places = on_device(gpu, std::vector<std::uint64_t>(5, 99));
     ASSERT_EQ(kokkos::all_reduce_sparse(gpu, comm, values, indices, nnz, kCount, sums, places), 3U);
@@ -107,7 +119,8 @@ TEST_F(KokkosOnDevice, SparseSums) {
     EXPECT_EQ(read(places), (std::vector<std::uint64_t>{7, 10, 11, 99, 99}));
     const DeviceView<double> no_sums;
     const DeviceView<std::uint64_t> nowhere;
-    EXPECT_EQ(kokkos::all_reduce_sparse(gpu, comm, values, indices, 0, kCount, no_sums, nowhere), 0U);
+    EXPECT_EQ(kokkos::all_reduce_sparse(gpu, comm, values, indices, 0, kCount, no_sums, nowhere),
+              0U);
   });
 }
 
@@ -117,7 +130,8 @@ TEST_F(KokkosOnDevice, BroadcastsOfWhatHasChanged) {
     std::vector<float> target = values_of(0);
     target[3] = 9;
     target[kCount - 1] = -0.0F;
-    const DeviceView<float> weights = on_device(gpu, comm.rank() == 1 ? target : values_of(0)), none;
+    const DeviceView<float> weights = on_device(gpu, comm.rank() == 1 ? target : values_of(0)),
+                            none;
     const DeviceView<float> base = comm.rank() == 1 ? on_device(gpu, values_of(0)) : none;
     kokkos::broadcast_delta(gpu, comm, weights, base, 1);
     EXPECT_EQ(read(weights), target);
@@ -136,7 +150,8 @@ TEST(KokkosAccess, ViewsOfTheHostAreFenced) {
   EXPECT_EQ(argument.data(), values.data());
   EXPECT_EQ(argument.stream(), nullptr);
   EXPECT_EQ(fences, 1);
-  const kokkos::detail::Argument<Gpu, View, kokkos::detail::Access::kDevice> other(gpu, view), none(gpu, View());
+  const kokkos::detail::Argument<Gpu, View, kokkos::detail::Access::kDevice> other(gpu, view),
+      none(gpu, View());
   EXPECT_EQ(other.stream(), gpu.stream);
   EXPECT_EQ(none.stream(), nullptr);
   EXPECT_EQ(kokkos::detail::stream_of(argument, none, other), gpu.stream);

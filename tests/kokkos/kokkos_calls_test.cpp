@@ -37,7 +37,8 @@ TEST(KokkosCalls, TopKWithFeedbackIsThatOfSpans) {
       std::vector<float> expected(kCount);
       comm.all_reduce_top_k<float>(sent, expected, 100, &feedback);
       const Array<float> from = to_view(sent), received("received", kCount);
-      kokkos::all_reduce_top_k(Space(), comm, Kokkos::View<const float*, Space>(from), received, 100, &own);
+      kokkos::all_reduce_top_k(Space(), comm, Kokkos::View<const float*, Space>(from), received,
+                               100, &own);
       EXPECT_EQ(to_vector(received), expected);
     }
   });
@@ -50,7 +51,8 @@ TEST(KokkosCalls, TopKByKernelsAndASparseSumIsModeSelected) {
   on_ranks(2, [k, &scans](Comm& comm) {
     const Space space;
     Feedback feedback = Feedback::of<float>(kCount);
-    const Array<float> residual("residual", kCount), taken("taken", k), sums("sums", 2 * k), received("received", kCount);
+    const Array<float> residual("residual", kCount), taken("taken", k), sums("sums", 2 * k),
+        received("received", kCount);
     const Indices chosen("chosen", k), found_at("found_at", 2 * k);
     const kokkos::Count<Space> count("count");
     kokkos::TopK<Space> top_k(space);
@@ -67,8 +69,8 @@ TEST(KokkosCalls, TopKByKernelsAndASparseSumIsModeSelected) {
         top_k.find(residual, k, chosen, count);
       }
       kokkos::gather(space, residual, chosen, count, taken);
-      const std::size_t entries =
-          kokkos::all_reduce_sparse(space, comm, taken, chosen, kokkos::wait_for(space, count), kCount, sums, found_at);
+      const std::size_t entries = kokkos::all_reduce_sparse(
+          space, comm, taken, chosen, kokkos::wait_for(space, count), kCount, sums, found_at);
       kokkos::clear_sent(space, chosen, count, residual);
       Kokkos::deep_copy(space, received, 0.0F);
       Kokkos::deep_copy(space, count, entries);
@@ -146,7 +148,8 @@ TEST(KokkosCalls, EmptyViews) {
   on_ranks(3, [](Comm& comm) {
     const Array<float> none("none", 0), same("same", 0);
     const Indices nowhere("nowhere", 0);
-    EXPECT_EQ(kokkos::all_reduce_sparse(Space(), comm, none, nowhere, 0, kCount, same, nowhere), 0U);
+    EXPECT_EQ(kokkos::all_reduce_sparse(Space(), comm, none, nowhere, 0, kCount, same, nowhere),
+              0U);
     kokkos::broadcast_delta(Space(), comm, none, same, 0);
   });
 }
@@ -160,12 +163,14 @@ TYPED_TEST_SUITE(CallsOfHalves, HalfTypes);
 template <class T>
 std::vector<T> halves_of(int rank) {
   std::vector<T> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) values[i] = kokkos::detail::rounded<T>(values_of(rank)[i]);
+  for (std::size_t i = 0; i < kCount; ++i)
+    values[i] = kokkos::detail::rounded<T>(values_of(rank)[i]);
   return values;
 }
 template <class T>
 bool is_same(const Array<T>& view, const std::vector<T>& values) {
-  return view.extent(0) == values.size() && std::memcmp(view.data(), values.data(), values.size() * sizeof(T)) == 0;
+  return view.extent(0) == values.size() &&
+         std::memcmp(view.data(), values.data(), values.size() * sizeof(T)) == 0;
 }
 
 TYPED_TEST(CallsOfHalves, AreThoseOfSpans) {
@@ -201,9 +206,11 @@ TYPED_TEST(CallsOfHalves, AreThoseOfSpans) {
     std::vector<std::uint64_t> union_indices;
     union_values.reserve(4);
     union_indices.reserve(4);
-    comm.all_reduce_sparse<T>(std::span<const T>(sent).first(2), to_vector(indices), kCount, union_values, union_indices);
+    comm.all_reduce_sparse<T>(std::span<const T>(sent).first(2), to_vector(indices), kCount,
+                              union_values, union_indices);
     EXPECT_EQ(to_vector(places, 3), union_indices);
-    EXPECT_TRUE(is_same(Array<T>(Kokkos::subview(sums, std::pair<std::size_t, std::size_t>(0, 3))), union_values));
+    EXPECT_TRUE(is_same(Array<T>(Kokkos::subview(sums, std::pair<std::size_t, std::size_t>(0, 3))),
+                        union_values));
   });
 }
 
@@ -219,7 +226,8 @@ TEST(KokkosCalls, DataTypes) {
 TEST(KokkosCalls, ElementsOutOfReachAreCopiedAndGivenBack) {
   const Space space;
   const Array<float> view = to_view(values_of(2));
-  const kokkos::detail::Argument<Space, Array<float>, kokkos::detail::Access::kCopy> argument(space, view);
+  const kokkos::detail::Argument<Space, Array<float>, kokkos::detail::Access::kCopy> argument(space,
+                                                                                              view);
   ASSERT_EQ(argument.count(), kCount);
   EXPECT_EQ(argument.stream(), nullptr);
   EXPECT_NE(argument.data(), view.data());

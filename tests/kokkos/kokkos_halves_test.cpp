@@ -15,10 +15,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "src/sparse/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
 #include "sparcl/sparcl_kokkos.hpp"
 #include "src/base/number.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "tests/kokkos/views.hpp"
 
 namespace sparcl::test {
@@ -66,22 +66,26 @@ float sum_of(float a, float b) {
 
 constexpr std::size_t kPatterns = 65'536;
 
-// All patterns, each beside `seed`'s: NaN with payloads, infinities, zeros of both signs, denormals.
+// All patterns, each beside `seed`'s: NaN with payloads, infinities, zeros of both signs,
+// denormals.
 template <class T>
 std::vector<T> patterns(std::size_t factor, std::size_t shift) {
   std::vector<T> values(kPatterns);
-  for (std::size_t i = 0; i < kPatterns; ++i) values[i].bits = static_cast<std::uint16_t>(i * factor + shift);
+  for (std::size_t i = 0; i < kPatterns; ++i)
+    values[i].bits = static_cast<std::uint16_t>(i * factor + shift);
   return values;
 }
 
 TYPED_TEST(KernelsOfHalves, SumsAreRoundedOnceForAllPatterns) {
   using T = TypeParam;
-  for (const std::size_t factor : {std::size_t{1}, std::size_t{3}, std::size_t{40'503}, kPatterns - 1}) {
+  for (const std::size_t factor :
+       {std::size_t{1}, std::size_t{3}, std::size_t{40'503}, kPatterns - 1}) {
     for (const std::size_t shift : {std::size_t{0}, std::size_t{0x8000}, std::size_t{12'345}}) {
       const std::vector<T> values = patterns<T>(1, 0), before = patterns<T>(factor, shift);
       std::vector<T> expected(kPatterns);
       for (std::size_t i = 0; i < kPatterns; ++i) {
-        store_number(type_of<T>(), sum_of(number_of(before[i]), number_of(values[i])), reinterpret_cast<std::byte*>(&expected[i]));
+        store_number(type_of<T>(), sum_of(number_of(before[i]), number_of(values[i])),
+                     reinterpret_cast<std::byte*>(&expected[i]));
       }
       const Array<T> residual = to_view(before);
       kokkos::accumulate(Space(), to_view(values), residual);
@@ -116,14 +120,17 @@ TYPED_TEST(KernelsOfHalves, TopKWithAResidualOfFloatIsTheSelectionOfTheCollectiv
     std::vector<T> values(count);
     std::vector<float> before(count);
     for (T& value : values) value.bits = static_cast<std::uint16_t>(random());
-    for (float& value : before) value = random() % 2 == 0 ? 0.0F : static_cast<float>(static_cast<int>(random() % 100) - 50) / 7;
-    for (const std::uint64_t k :
-         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2}, std::uint64_t{count + 5}}) {
+    for (float& value : before)
+      value =
+          random() % 2 == 0 ? 0.0F : static_cast<float>(static_cast<int>(random() % 100) - 50) / 7;
+    for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17},
+                                  std::uint64_t{count / 2}, std::uint64_t{count + 5}}) {
       SCOPED_TRACE(testing::Message() << count << " elements, k " << k);
       std::vector<float> expected = before;
       sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
-      const sparse::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
-                                                              reinterpret_cast<std::byte*>(expected.data()), count, k);
+      const sparse::Selected selected =
+          selection.select(reinterpret_cast<const std::byte*>(values.data()),
+                           reinterpret_cast<std::byte*>(expected.data()), count, k);
       const std::vector<std::uint64_t> wanted(selected.indices.begin(), selected.indices.end());
       const Array<float> residual = to_view(before);
       const Indices indices("indices", k);
@@ -146,8 +153,9 @@ TYPED_TEST(KernelsOfHalves, TopKIsTheSelectionOfTheCollectives) {
       std::mt19937 random(static_cast<unsigned>(count));
       std::vector<T> values(count);
       for (T& value : values) value.bits = static_cast<std::uint16_t>(random() & mask);
-      for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2},
-                                    std::uint64_t{count}, std::uint64_t{count + 5}}) {
+      for (const std::uint64_t k :
+           {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2},
+            std::uint64_t{count}, std::uint64_t{count + 5}}) {
         SCOPED_TRACE(testing::Message() << count << " elements, mask " << mask << ", k " << k);
         sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
         const sparse::Selected selected =
@@ -161,7 +169,8 @@ TYPED_TEST(KernelsOfHalves, TopKIsTheSelectionOfTheCollectives) {
         EXPECT_EQ(to_vector(indices, wanted.size()), wanted);
         kokkos::gather(space, array, indices, found, taken);
         const std::vector<T> got = to_vector(taken, wanted.size());
-        for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(got[i].bits, values[wanted[i]].bits);
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          ASSERT_EQ(got[i].bits, values[wanted[i]].bits);
         kokkos::clear_sent(space, indices, found, array);
         kokkos::scatter(space, taken, indices, found, array);
         EXPECT_EQ(all_bits(to_vector(array)), all_bits(values));
@@ -207,7 +216,8 @@ TEST(KernelsOfFloats, NanAreTies) {
   const Space space;
   std::vector<float> values{1, 2, 3, 4};
   const std::uint32_t nan_bits[] = {0x7f800001, 0xffffffff, 0x7fc00000};
-  for (int i = 0; i < 3; ++i) std::memcpy(&values[static_cast<std::size_t>(i)], &nan_bits[i], sizeof(float));
+  for (int i = 0; i < 3; ++i)
+    std::memcpy(&values[static_cast<std::size_t>(i)], &nan_bits[i], sizeof(float));
   const Indices indices("indices", 2);
   const kokkos::Count<Space> found("found");
   kokkos::TopK<Space>(space).find(to_view(values), 2, indices, found);
@@ -236,7 +246,8 @@ TYPED_TEST(KernelsOfSmallIntegers, WrapAroundAndRankByMagnitude) {
   for (const std::uint64_t k : {1U, 100U, 2999U}) {
     std::vector<std::uint64_t> wanted(expected.size());
     std::iota(wanted.begin(), wanted.end(), std::uint64_t{0});
-    std::ranges::stable_sort(wanted, std::ranges::greater(), [&](std::uint64_t i) { return std::abs(int{expected[i]}); });
+    std::ranges::stable_sort(wanted, std::ranges::greater(),
+                             [&](std::uint64_t i) { return std::abs(int{expected[i]}); });
     wanted.resize(k);
     std::erase_if(wanted, [&](std::uint64_t i) { return expected[i] == 0; });
     std::ranges::sort(wanted);

@@ -11,8 +11,8 @@
 #include <random>
 #include <vector>
 
-#include "src/sparse/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/sparse/selection/selection.hpp"
 #include "tests/kokkos/views.hpp"
 
 namespace sparcl::test {
@@ -65,15 +65,18 @@ TYPED_TEST(Kernels, TopKWithFeedbackIsTheSelectionOfTheCollectives) {
   const Space space;
   kokkos::TopK<Space> top_k(space);
   for (const std::size_t count : {0UL, 1UL, 2UL, 100UL, 5000UL, 70'001UL}) {
-    for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2},
-                                  std::uint64_t{count}, std::uint64_t{count + 5}}) {
+    for (const std::uint64_t k :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{17}, std::uint64_t{count / 2},
+          std::uint64_t{count}, std::uint64_t{count + 5}}) {
       for (const std::uint64_t seed : {count + 1, count + 2}) {
         SCOPED_TRACE(testing::Message() << count << " elements, k " << k << ", seed " << seed);
-        const std::vector<T> values = awkward<T>(count, seed), before = awkward<T>(count, seed + 1000);
+        const std::vector<T> values = awkward<T>(count, seed),
+                             before = awkward<T>(count, seed + 1000);
         std::vector<T> expected = before;
         sparse::Selection selection(type_of<T>(), kernels::cpu_kernels());
-        const sparse::Selected selected = selection.select(reinterpret_cast<const std::byte*>(values.data()),
-                                                                reinterpret_cast<std::byte*>(expected.data()), count, k);
+        const sparse::Selected selected =
+            selection.select(reinterpret_cast<const std::byte*>(values.data()),
+                             reinterpret_cast<std::byte*>(expected.data()), count, k);
         const std::vector<std::uint64_t> wanted(selected.indices.begin(), selected.indices.end());
 
         const Array<T> residual = to_view(before), taken("taken", k);
@@ -86,7 +89,8 @@ TYPED_TEST(Kernels, TopKWithFeedbackIsTheSelectionOfTheCollectives) {
         EXPECT_EQ(to_vector(indices, wanted.size()), wanted);
         kokkos::gather(space, residual, indices, found, taken);
         EXPECT_EQ(bytes_of(to_vector(taken, wanted.size())),
-                  std::vector<std::byte>(selected.accumulators, selected.accumulators + wanted.size() * sizeof(T)));
+                  std::vector<std::byte>(selected.accumulators,
+                                         selected.accumulators + wanted.size() * sizeof(T)));
         kokkos::clear_sent(space, indices, found, residual);
         for (const std::uint64_t index : wanted) expected[index] = 0;
         EXPECT_EQ(bytes_of(to_vector(residual)), bytes_of(expected));
@@ -106,7 +110,8 @@ TYPED_TEST(Kernels, WhatHasChangedMakesTheOneTheOther) {
       std::vector<std::uint64_t> wanted;
       for (std::size_t i = 0; i < count; ++i) {
         if (random() % 100 >= percent) continue;
-        reinterpret_cast<std::uint8_t*>(&target[i])[random() % sizeof(T)] ^= 0x81;  // signs of zeros and bits of NaN, too
+        reinterpret_cast<std::uint8_t*>(&target[i])[random() % sizeof(T)] ^=
+            0x81;  // signs of zeros and bits of NaN, too
         wanted.push_back(i);
       }
       const Array<T> from = to_view(base), to = to_view(target), values("values", count);
@@ -140,7 +145,9 @@ TYPED_TEST(Kernels, WhatIsLargeIsFoundAndNoMoreThanThereIsRoomFor) {
     const kokkos::Count<Space> found("found");
     kokkos::find_at_least(space, to_view(values), T{-11}, indices, found);
     EXPECT_EQ(number(found), wanted.size());
-    std::vector<std::uint64_t> first(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(std::min(room, wanted.size())));
+    std::vector<std::uint64_t> first(
+        wanted.begin(),
+        wanted.begin() + static_cast<std::ptrdiff_t>(std::min(room, wanted.size())));
     EXPECT_EQ(to_vector(indices, first.size()), first);
   }
 }

@@ -22,7 +22,8 @@ inline void on_ranks(int ranks, const std::function<void(Comm&)>& body) {
 
 inline std::vector<float> values_of(int rank) {
   std::vector<float> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i) values[i] = std::sin(static_cast<float>(i * (static_cast<std::size_t>(rank) + 3)));
+  for (std::size_t i = 0; i < kCount; ++i)
+    values[i] = std::sin(static_cast<float>(i * (static_cast<std::size_t>(rank) + 3)));
   return values;
 }
 

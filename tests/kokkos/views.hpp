@@ -17,14 +17,16 @@ using Indices = Array<std::uint64_t>;
 template <class T>
 Array<T> to_view(const std::vector<T>& from) {
   Array<T> view("elements", from.size());
-  const Kokkos::View<const T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host(from.data(), from.size());
+  const Kokkos::View<const T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> host(from.data(),
+                                                                                from.size());
   Kokkos::deep_copy(view, host);
   return view;
 }
 template <class T>
 std::vector<T> to_vector(const Array<T>& view, std::size_t count = SIZE_MAX) {
   std::vector<T> all(view.extent(0));
-  Kokkos::deep_copy(Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(all.data(), all.size()), view);
+  Kokkos::deep_copy(
+      Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(all.data(), all.size()), view);
   all.resize(std::min(count, all.size()));
   return all;
 }

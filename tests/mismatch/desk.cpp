@@ -39,33 +39,43 @@ const char* name_of(Operation operation) {
 sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* request) {
   switch (a.operation) {
     case Operation::kDelta:
-      return request != nullptr ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root, comm, request)
-                                : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root, comm, a.stream);
+      return request != nullptr ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype,
+                                                        a.root, comm, request)
+                                : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype,
+                                                       a.root, comm, a.stream);
     case Operation::kUpdate:
       if (a.options != nullptr) {
-        return request != nullptr ? sparclIBroadcastUpdateEx(a.state, a.version, a.root, a.options, comm, request)
-                                  : sparclBroadcastUpdateEx(a.state, a.version, a.root, comm, a.stream, a.options);
+        return request != nullptr
+                   ? sparclIBroadcastUpdateEx(a.state, a.version, a.root, a.options, comm, request)
+                   : sparclBroadcastUpdateEx(a.state, a.version, a.root, comm, a.stream, a.options);
       }
       return request != nullptr ? sparclIBroadcastUpdate(a.state, a.version, a.root, comm, request)
                                 : sparclBroadcastUpdate(a.state, a.version, a.root, comm, a.stream);
     case Operation::kSparse:
-      return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, request)
-                                : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root, comm, a.stream);
+      return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity,
+                                                         a.datatype, a.root, comm, request)
+                                : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity,
+                                                        a.datatype, a.root, comm, a.stream);
     case Operation::kMasked:
-      return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, request)
-                                : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask, comm, a.stream);
+      return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype,
+                                                         a.op, a.mask, comm, request)
+                                : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype,
+                                                        a.op, a.mask, comm, a.stream);
     case Operation::kSparseSum:
-      return request != nullptr ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values, a.indices, a.nnz,
-                                                         a.capacity, a.datatype, a.op, comm, request)
-                                : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values, a.indices, a.nnz,
-                                                        a.capacity, a.datatype, a.op, comm, a.stream);
+      return request != nullptr ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count,
+                                                         a.values, a.indices, a.nnz, a.capacity,
+                                                         a.datatype, a.op, comm, request)
+                                : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count,
+                                                        a.values, a.indices, a.nnz, a.capacity,
+                                                        a.datatype, a.op, comm, a.stream);
     case Operation::kTopK:
       break;
   }
   return request != nullptr
-             ? sparclIAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback, a.top_k_options, comm, request)
-             : sparclAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback, a.top_k_options, comm,
-                                     a.stream);
+             ? sparclIAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
+                                      a.top_k_options, comm, request)
+             : sparclAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
+                                     a.top_k_options, comm, a.stream);
 }
 
 OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
@@ -74,9 +84,10 @@ OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {
   for (const TensorSpec& tensor : tensors) {
     std::size_t count = 1;
     for (const std::uint64_t extent : tensor.shape) count *= extent;
-    bytes.emplace_back(count * 4, static_cast<unsigned char>(0x11));  // large enough for every type here
-    (void)sparclStateAdd(state_, tensor.name, bytes.back().data(), tensor.datatype, static_cast<int>(tensor.shape.size()),
-                         tensor.shape.data());
+    bytes.emplace_back(count * 4,
+                       static_cast<unsigned char>(0x11));  // large enough for every type here
+    (void)sparclStateAdd(state_, tensor.name, bytes.back().data(), tensor.datatype,
+                         static_cast<int>(tensor.shape.size()), tensor.shape.data());
     if (tensor.priority != 0) (void)sparclStateSetPriority(state_, tensor.name, tensor.priority);
     if (tensor.trainable == 0) (void)sparclStateSetTrainable(state_, tensor.name, 0);
   }
@@ -103,7 +114,8 @@ OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std:
 }
 
 const std::vector<TensorSpec>& usual_tensors() {
-  static const std::vector<TensorSpec> tensors{{"layer.weight", sparclFloat32, {20, 30}}, {"layer.bias", sparclInt32, {100}}};
+  static const std::vector<TensorSpec> tensors{{"layer.weight", sparclFloat32, {20, 30}},
+                                               {"layer.bias", sparclInt32, {100}}};
   return tensors;
 }
 
@@ -131,7 +143,8 @@ Arguments Desk::prepare(Operation operation, int root) {
   switch (operation) {
     case Operation::kDelta:
       weights_ = next_weights_ = agreed_weights_;
-      for (int i = 0; i < 30; ++i) next_weights_[draw() % kDeltaCount] ^= static_cast<std::uint16_t>(1 + draw() % 0xffff);
+      for (int i = 0; i < 30; ++i)
+        next_weights_[draw() % kDeltaCount] ^= static_cast<std::uint16_t>(1 + draw() % 0xffff);
       if (is_root) weights_ = next_weights_;
       a.datatype = sparclBfloat16;
       a.weights = weights_.data();
@@ -141,7 +154,8 @@ Arguments Desk::prepare(Operation operation, int root) {
     case Operation::kUpdate:
       next_tensors_ = agreed_tensors_;
       for (auto& tensor : next_tensors_) {
-        for (int i = 0; i < 10; ++i) tensor[draw() % tensor.size()] ^= static_cast<unsigned char>(1 + draw() % 255);
+        for (int i = 0; i < 10; ++i)
+          tensor[draw() % tensor.size()] ^= static_cast<unsigned char>(1 + draw() % 255);
       }
       // In place: the state knows the tensors by their addresses.
       for (std::size_t i = 0; i < next_tensors_.size(); ++i) {
@@ -212,7 +226,8 @@ void Desk::prepare_masked(Arguments& a) {
 // Each rank has a part of the same kSumUnion entries. Whole numbers, as above.
 void Desk::prepare_sparse_sum(Arguments& a) {
   next_sum_indices_.clear();
-  for (std::size_t i = 0; i < kSumUnion; ++i) next_sum_indices_.push_back((i > 0 ? next_sum_indices_.back() + 1 : 0) + draw() % 15);
+  for (std::size_t i = 0; i < kSumUnion; ++i)
+    next_sum_indices_.push_back((i > 0 ? next_sum_indices_.back() + 1 : 0) + draw() % 15);
   next_sum_values_.assign(kSumUnion, 0);
   sum_given_.clear();
   sum_given_values_.clear();
@@ -273,32 +288,38 @@ void Desk::sum_top_k(int without_feedback) {
       order[i] = i;
       if (static_cast<int>(r) != without_feedback) all[r][i] += residuals_[r][i];
     }
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t i, std::size_t j) { return std::abs(all[r][i]) > std::abs(all[r][j]); });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) {
+      return std::abs(all[r][i]) > std::abs(all[r][j]);
+    });
     for (std::size_t i = 0; i < kTopKSelected; ++i) is_kept[order[i]] = true;
   }
   next_top_k_received_.assign(kTopKCount, 0);
   for (std::size_t r = 0; r < all.size(); ++r) {
     for (std::size_t i = 0; i < kTopKCount; ++i) {
       if (is_kept[i]) next_top_k_received_[i] += all[r][i];
-      if (static_cast<int>(r) != without_feedback) next_residuals_[r][i] = is_kept[i] ? 0 : all[r][i];
+      if (static_cast<int>(r) != without_feedback)
+        next_residuals_[r][i] = is_kept[i] ? 0 : all[r][i];
     }
   }
 }
 
 void Desk::heed(int odd, const Arguments& odd_arguments) {
-  if (odd_arguments.operation == Operation::kTopK && odd_arguments.feedback == nullptr) sum_top_k(odd);
+  if (odd_arguments.operation == Operation::kTopK && odd_arguments.feedback == nullptr)
+    sum_top_k(odd);
 }
 
 bool Desk::holds_sum(bool is_new, std::size_t nnz) const {
-  if (is_new) return sum_values_ == next_sum_values_ && sum_indices_ == next_sum_indices_ && sum_nnz_ == kSumUnion;
-  return sum_values_ == Floats(kSumUnion, kNoValue) && sum_indices_ == std::vector<std::uint64_t>(kSumUnion, kNoIndex) &&
-         sum_nnz_ == nnz;
+  if (is_new)
+    return sum_values_ == next_sum_values_ && sum_indices_ == next_sum_indices_ &&
+           sum_nnz_ == kSumUnion;
+  return sum_values_ == Floats(kSumUnion, kNoValue) &&
+         sum_indices_ == std::vector<std::uint64_t>(kSumUnion, kNoIndex) && sum_nnz_ == nnz;
 }
 
 bool Desk::holds_top_k(bool is_new) const {
   const void* residual = nullptr;
-  if (sparclFeedbackGetResidual(feedback_.handle(), &residual, nullptr, nullptr) != sparclSuccess) return false;
+  if (sparclFeedbackGetResidual(feedback_.handle(), &residual, nullptr, nullptr) != sparclSuccess)
+    return false;
   const Floats& left = (is_new ? next_residuals_ : residuals_)[static_cast<std::size_t>(rank_)];
   return std::equal(left.begin(), left.end(), static_cast<const float*>(residual)) &&
          top_k_received_ == (is_new ? next_top_k_received_ : Floats(kTopKCount, kNoValue));
@@ -310,9 +331,12 @@ bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
   if (operation == Operation::kMasked) {
     return received_ == (is_new ? next_received_ : std::vector<float>(kMaskedCount, kNoValue));
   }
-  const bool holds_new = is_new || rank_ == root_[place_of(operation)];  // the root's own are new from the start
-  if (operation == Operation::kDelta) return weights_ == (holds_new ? next_weights_ : agreed_weights_);
-  if (operation == Operation::kUpdate) return state_.bytes == (holds_new ? next_tensors_ : agreed_tensors_);
+  const bool holds_new =
+      is_new || rank_ == root_[place_of(operation)];  // the root's own are new from the start
+  if (operation == Operation::kDelta)
+    return weights_ == (holds_new ? next_weights_ : agreed_weights_);
+  if (operation == Operation::kUpdate)
+    return state_.bytes == (holds_new ? next_tensors_ : agreed_tensors_);
   std::vector<float> values(kCapacity, kNoValue);
   std::vector<std::uint64_t> indices(kCapacity, kNoIndex);
   if (holds_new) {
@@ -326,12 +350,16 @@ std::string Desk::untouched(Operation operation, sparclResult_t result) const {
   // A vector that is too long tells its length, and nothing else.
   const std::size_t truncated = operation == Operation::kSparseSum ? kSumUnion : kEntries;
   const std::size_t nnz = result == sparclTruncated ? truncated : kNoCount;
-  return holds(operation, false, nnz) ? "" : fmt::format("the buffers of {} are not as before", name_of(operation));
+  return holds(operation, false, nnz)
+             ? ""
+             : fmt::format("the buffers of {} are not as before", name_of(operation));
 }
 
 std::string Desk::accept(Operation operation) {
   std::string wrong =
-      holds(operation, true, kEntries) ? "" : fmt::format("the buffers of {} do not hold the result", name_of(operation));
+      holds(operation, true, kEntries)
+          ? ""
+          : fmt::format("the buffers of {} do not hold the result", name_of(operation));
   if (operation == Operation::kDelta) agreed_weights_ = next_weights_;
   if (operation == Operation::kUpdate) {
     agreed_tensors_ = next_tensors_;

@@ -1,5 +1,6 @@
 #pragma once
-// One rank's buffers for the table of mismatches: what it holds, what all ranks agree that it holds, and what the root sends next.
+// One rank's buffers for the table of mismatches: what it holds, what all ranks agree that it
+// holds, and what the root sends next.
 
 #include <cstdint>
 #include <string>
@@ -94,8 +95,11 @@ OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std:
 // A feedback that ends with its owner.
 class OwnedFeedback {
  public:
-  OwnedFeedback(std::size_t count, sparclDataType_t datatype) { (void)sparclFeedbackCreate(&feedback_, count, datatype); }
-  OwnedFeedback(OwnedFeedback&& other) noexcept : feedback_(std::exchange(other.feedback_, nullptr)) {}
+  OwnedFeedback(std::size_t count, sparclDataType_t datatype) {
+    (void)sparclFeedbackCreate(&feedback_, count, datatype);
+  }
+  OwnedFeedback(OwnedFeedback&& other) noexcept
+      : feedback_(std::exchange(other.feedback_, nullptr)) {}
   ~OwnedFeedback() { (void)sparclFeedbackDestroy(feedback_); }
   sparclFeedback_t handle() const { return feedback_; }
 
@@ -108,7 +112,8 @@ constexpr std::size_t kMaskedCount = 900;
 constexpr double kMaskDensity = 0.1;
 constexpr std::uint64_t kMaskSeed = 11;
 constexpr std::size_t kEntries = 50, kCapacity = 60;
-constexpr std::size_t kSumCount = 500, kSumEntries = 20, kSumUnion = 30;  // entries of each rank, and of all together
+constexpr std::size_t kSumCount = 500, kSumEntries = 20,
+                      kSumUnion = 30;  // entries of each rank, and of all together
 constexpr std::size_t kTopKCount = 700, kTopKSelected = 9;
 const std::vector<TensorSpec>& usual_tensors();
 
@@ -119,13 +124,16 @@ class Desk {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // A new exchange from `root`: all ranks draw the same, and the root's own buffers hold it from now on. The arguments of the right
-  // call are returned; several operations may be prepared at once. A masked call has no root.
+  // A new exchange from `root`: all ranks draw the same, and the root's own buffers hold it from
+  // now on. The arguments of the right call are returned; several operations may be prepared at
+  // once. A masked call has no root.
   Arguments prepare(Operation operation, int root);
-  // Of a prepared call, which `odd` makes with these arguments: what of them all must know to tell the result.
+  // Of a prepared call, which `odd` makes with these arguments: what of them all must know to tell
+  // the result.
   void heed(int odd, const Arguments& odd_arguments);
 
-  // What is in the buffers is what was in them before the call, which ended with `result`: empty, or what is not.
+  // What is in the buffers is what was in them before the call, which ended with `result`: empty,
+  // or what is not.
   std::string untouched(Operation operation, sparclResult_t result) const;
   // The call has succeeded: the buffers hold the root's. From now on that is what all agree upon.
   std::string accept(Operation operation);

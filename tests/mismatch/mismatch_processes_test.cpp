@@ -1,4 +1,5 @@
-// Ranks that call otherwise than the others: the whole table over ucx, ranks as processes that meet without MPI.
+// Ranks that call otherwise than the others: the whole table over ucx, ranks as processes that meet
+// without MPI.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ constexpr double kDeadlineSeconds = 120;  // beyond it is a hang
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sparcl_mismatch_XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "sparcl_mismatch_XXXXXX").string();
     if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
   ~Folder() {
@@ -40,7 +42,8 @@ TEST_P(MismatchProcesses, EveryArgumentOfEveryCollectiveIsAgreedOn) {
   ProcessParty party;
   for (int rank = 0; rank < ranks; ++rank) {
     ProcessCommand command;
-    command.arguments = {SPARCL_TEST_MISMATCH_RANK, std::to_string(rank), std::to_string(ranks), folder.path()};
+    command.arguments = {SPARCL_TEST_MISMATCH_RANK, std::to_string(rank), std::to_string(ranks),
+                         folder.path()};
     command.environment = {{"UCX_TLS", lanes}, {"SPARCL_DEBUG", "off"}};
     ASSERT_EQ(party.start(command), rank) << party.trouble();
   }
@@ -49,13 +52,17 @@ TEST_P(MismatchProcesses, EveryArgumentOfEveryCollectiveIsAgreedOn) {
     const ProcessRecord& record = party.record(rank);
     std::string said = record.errors;
     for (const ProcessLine& line : record.lines) said += line.text + "\n";
-    EXPECT_TRUE(record.exited_with(0)) << "rank " << rank << ": " << record.describe_end() << "\n" << said;
+    EXPECT_TRUE(record.exited_with(0)) << "rank " << rank << ": " << record.describe_end() << "\n"
+                                       << said;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, MismatchProcesses, testing::Combine(testing::Values("all", "tcp"), testing::Values(2, 3, 4, 8)),
+INSTANTIATE_TEST_SUITE_P(Ucx, MismatchProcesses,
+                         testing::Combine(testing::Values("all", "tcp"),
+                                          testing::Values(2, 3, 4, 8)),
                          [](const auto& row) {
-                           return std::string(std::get<0>(row.param)) + "_ranks_" + std::to_string(std::get<1>(row.param));
+                           return std::string(std::get<0>(row.param)) + "_ranks_" +
+                                  std::to_string(std::get<1>(row.param));
                          });
 
 }  // namespace

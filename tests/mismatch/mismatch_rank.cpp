@@ -1,5 +1,6 @@
-// One rank of the table of mismatches, a process that meets the others by unique ids: mismatch_rank RANK RANKS FOLDER
-// Exit codes: 0 all as it must be; 1 not, and standard output says what; 2 wrong usage.
+// One rank of the table of mismatches, a process that meets the others by unique ids: mismatch_rank
+// RANK RANKS FOLDER Exit codes: 0 all as it must be; 1 not, and standard output says what; 2 wrong
+// usage.
 
 #include <cstdio>
 #include <cstdlib>

@@ -14,13 +14,14 @@ namespace sparcl::test {
 namespace {
 
 constexpr double kTimeoutSeconds = 60;  // beyond it is a hang, and an error that no row expects
-// Of a start and of a call that shall succeed, too: on a busy machine 0.5 s are not enough. Eight ranks have failed once on CI, why
-// is not known.
+// Of a start and of a call that shall succeed, too: on a busy machine 0.5 s are not enough. Eight
+// ranks have failed once on CI, why is not known.
 double short_timeout(int ranks) { return ranks < 8 ? 3 : 6; }
 
 std::string with_roots(std::string text, int root, int odd_root) {
   const auto replace = [&](std::string_view name, int number) {
-    if (const std::size_t at = text.find(name); at != std::string::npos) text.replace(at, name.size(), std::to_string(number));
+    if (const std::size_t at = text.find(name); at != std::string::npos)
+      text.replace(at, name.size(), std::to_string(number));
   };
   replace("$root", root);
   replace("$odd_root", odd_root);
@@ -36,7 +37,8 @@ struct Ending {
 
 class TableRun {
  public:
-  explicit TableRun(Meeting& meeting) : meeting_(meeting), rank_(meeting.rank()), ranks_(meeting.size()), desk_(rank_, ranks_) {}
+  explicit TableRun(Meeting& meeting)
+      : meeting_(meeting), rank_(meeting.rank()), ranks_(meeting.size()), desk_(rank_, ranks_) {}
 
   MismatchOutcome run() {
     if (!open(nullptr)) return outcome_;
@@ -60,7 +62,9 @@ class TableRun {
     if (config.timeout_s == 0) config.timeout_s = kTimeoutSeconds;
     const sparclResult_t made = meeting_.make(&comm_, ranks_, &config);
     usable_ = made == sparclSuccess;
-    if (!usable_) fail("no communicator", fmt::format("{}: {}", static_cast<int>(made), sparclGetLastError(nullptr)));
+    if (!usable_)
+      fail("no communicator",
+           fmt::format("{}: {}", static_cast<int>(made), sparclGetLastError(nullptr)));
     return usable_;
   }
 
@@ -70,10 +74,13 @@ class TableRun {
   }
 
   void fail(const std::string& where, const std::string& what) {
-    outcome_.failures.push_back(fmt::format("{} ranks, rank {}, {}: {}", ranks_, rank_, where, what));
+    outcome_.failures.push_back(
+        fmt::format("{} ranks, rank {}, {}: {}", ranks_, rank_, where, what));
   }
 
-  std::set<int> odd_ranks(int root) const { return {0, ranks_ - 1, root % ranks_, (root + 1) % ranks_}; }
+  std::set<int> odd_ranks(int root) const {
+    return {0, ranks_ - 1, root % ranks_, (root + 1) % ranks_};
+  }
 
   Ending finish(sparclRequest_t* request) {
     Ending ending;
@@ -96,34 +103,44 @@ class TableRun {
     return ending;
   }
 
-  void expect(const std::string& where, const Ending& ending, sparclResult_t expected, const std::vector<std::string>& texts) {
+  void expect(const std::string& where, const Ending& ending, sparclResult_t expected,
+              const std::vector<std::string>& texts) {
     if (ending.result != expected) {
-      fail(where, fmt::format("returned {}, not {}: {}", static_cast<int>(ending.result), static_cast<int>(expected), ending.text));
+      fail(where, fmt::format("returned {}, not {}: {}", static_cast<int>(ending.result),
+                              static_cast<int>(expected), ending.text));
       sparclResult_t health = sparclSuccess;
       (void)sparclCommGetAsyncError(comm_, &health);
       usable_ = health == sparclSuccess;
     }
-    if (ending.applied != (ending.result == sparclSuccess ? 1 : 0)) fail(where, fmt::format("applied is {}", ending.applied));
+    if (ending.applied != (ending.result == sparclSuccess ? 1 : 0))
+      fail(where, fmt::format("applied is {}", ending.applied));
     for (const std::string& text : texts) {
-      if (ending.text.find(text) == std::string::npos) fail(where, fmt::format("'{}' is not in: {}", text, ending.text));
+      if (ending.text.find(text) == std::string::npos)
+        fail(where, fmt::format("'{}' is not in: {}", text, ending.text));
     }
   }
 
   void expect_buffers(const std::string& where, Operation operation, sparclResult_t result) {
-    const std::string wrong = result == sparclSuccess ? desk_.accept(operation) : desk_.untouched(operation, result);
+    const std::string wrong =
+        result == sparclSuccess ? desk_.accept(operation) : desk_.untouched(operation, result);
     if (!wrong.empty()) fail(where, wrong);
   }
 
   void run_row(const MismatchRow& row, int number) {
     const int root = number % ranks_;
     for (const int odd : odd_ranks(root)) {
-      if ((row.who == Who::kRoot && odd != root) || (row.who == Who::kOther && odd == root) || !usable_) continue;
-      run_case(row, fmt::format("{} ({}), odd rank {}, root {}", row.name, name_of(row.operation), odd, root), odd, root,
-               mix64(static_cast<std::uint64_t>(number * 64 + odd)));
+      if ((row.who == Who::kRoot && odd != root) || (row.who == Who::kOther && odd == root) ||
+          !usable_)
+        continue;
+      run_case(
+          row,
+          fmt::format("{} ({}), odd rank {}, root {}", row.name, name_of(row.operation), odd, root),
+          odd, root, mix64(static_cast<std::uint64_t>(number * 64 + odd)));
     }
   }
 
-  void run_case(const MismatchRow& row, const std::string& where, int odd, int root, std::uint64_t bits) {
+  void run_case(const MismatchRow& row, const std::string& where, int odd, int root,
+                std::uint64_t bits) {
     Arguments mine = desk_.prepare(row.operation, root);
     Extras extras;
     const bool is_odd = rank_ == odd;
@@ -136,28 +153,36 @@ class TableRun {
     if (is_odd) mine = odd_arguments;
     desk_.heed(odd, odd_arguments);
 
-    const bool nonblocking = mine.stream == nullptr && (bits >> rank_ & 1) != 0;  // twins meet: any rank, either way
+    const bool nonblocking =
+        mine.stream == nullptr && (bits >> rank_ & 1) != 0;  // twins meet: any rank, either way
     const Ending ending = make(mine, nonblocking);
     std::vector<std::string> texts;
-    for (const std::string& text : row.texts) texts.push_back(with_roots(text, root, odd_arguments.root));
+    for (const std::string& text : row.texts)
+      texts.push_back(with_roots(text, root, odd_arguments.root));
     if (row.expected != sparclSuccess) {
-      // The odd rank is named, but where it is the others who find fault; of two calls that differ both are.
+      // The odd rank is named, but where it is the others who find fault; of two calls that differ
+      // both are.
       const int other = odd == 0 ? 1 : 0;
       const bool is_of_all =
-          row.expected == sparclWrongBase || (row.operation == Operation::kSparseSum && row.expected == sparclTruncated);
+          row.expected == sparclWrongBase ||
+          (row.operation == Operation::kSparseSum && row.expected == sparclTruncated);
       if (!is_of_all) texts.push_back(fmt::format("rank {}", odd));
       if (row.expected == sparclMismatch && row.operation != Operation::kUpdate)
-        texts.insert(texts.end(), {fmt::format("rank {} called", other), fmt::format("rank {}: host ", other),
-                                   fmt::format("rank {}: host ", odd), "make the same call"});
-      if (row.expected != sparclMismatch && row.expected != sparclWrongBase && row.expected != sparclTruncated && !is_odd)
+        texts.insert(texts.end(),
+                     {fmt::format("rank {} called", other), fmt::format("rank {}: host ", other),
+                      fmt::format("rank {}: host ", odd), "make the same call"});
+      if (row.expected != sparclMismatch && row.expected != sparclWrongBase &&
+          row.expected != sparclTruncated && !is_odd)
         texts.push_back(fmt::format("(rank {}: host ", odd));
     }
     expect(where, ending, row.expected, texts);
     expect_buffers(where, row.operation, ending.result);
-    if (row.odd_operation != row.operation) expect_buffers(where, row.odd_operation, sparclMismatch);
+    if (row.odd_operation != row.operation)
+      expect_buffers(where, row.odd_operation, sparclMismatch);
     for (const auto& state : extras.states) {
       for (const auto& bytes : state->bytes) {
-        if (bytes != std::vector<unsigned char>(bytes.size(), 0x11)) fail(where, "another state's tensors were written");
+        if (bytes != std::vector<unsigned char>(bytes.size(), 0x11))
+          fail(where, "another state's tensors were written");
       }
     }
     if (ending.result == sparclSuccess || !usable_) return;
@@ -169,16 +194,20 @@ class TableRun {
   void run_sequence(const SequenceRow& row, int odd) {
     const std::vector<Operation>& own = rank_ == odd ? row.odd : row.others;
     const int root = ranks_ / 2;
-    const auto place = [&](std::size_t i) { return fmt::format("{}, odd rank {}, call {}", row.name, odd, i); };
+    const auto place = [&](std::size_t i) {
+      return fmt::format("{}, odd rank {}, call {}", row.name, odd, i);
+    };
     if (row.in_flight) {
       Arguments prepared[std::size(kOperations)];
-      for (const Operation each : kOperations) prepared[static_cast<std::size_t>(each)] = desk_.prepare(each, root);
+      for (const Operation each : kOperations)
+        prepared[static_cast<std::size_t>(each)] = desk_.prepare(each, root);
       std::vector<sparclRequest_t> requests(own.size());
       for (std::size_t i = 0; i < own.size(); ++i) {
         ++outcome_.calls;
         (void)issue(prepared[static_cast<std::size_t>(own[i])], comm_, &requests[i]);
       }
-      for (std::size_t i = own.size(); i-- > 0;) judge(place(i), own[i], finish(&requests[i]), row, i);
+      for (std::size_t i = own.size(); i-- > 0;)
+        judge(place(i), own[i], finish(&requests[i]), row, i);
       return;
     }
     for (std::size_t i = 0; i < own.size() && usable_; ++i) {
@@ -191,9 +220,12 @@ class TableRun {
     }
   }
 
-  void judge(const std::string& where, Operation operation, const Ending& ending, const SequenceRow& row, std::size_t i) {
-    const std::vector<std::string> texts{"differ in their operations", name_of(row.odd[i]), name_of(row.others[i])};
-    expect(where, ending, row.expected[i], row.expected[i] == sparclSuccess ? std::vector<std::string>() : texts);
+  void judge(const std::string& where, Operation operation, const Ending& ending,
+             const SequenceRow& row, std::size_t i) {
+    const std::vector<std::string> texts{"differ in their operations", name_of(row.odd[i]),
+                                         name_of(row.others[i])};
+    expect(where, ending, row.expected[i],
+           row.expected[i] == sparclSuccess ? std::vector<std::string>() : texts);
     expect_buffers(where, operation, ending.result);
   }
 
@@ -220,11 +252,13 @@ class TableRun {
     }
   }
 
-  // A rank that makes no call at all: the others end with an error that names who is waited for, and where.
+  // A rank that makes no call at all: the others end with an error that names who is waited for,
+  // and where.
   void run_missing_call() {
     const sparclComm_t usual = comm_;
     sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
-    config.timeout_s = short_timeout(ranks_);  // also of the ranks' meeting: they come from the same call
+    config.timeout_s =
+        short_timeout(ranks_);  // also of the ranks' meeting: they come from the same call
     if (open(&config)) miss_call();
     close();
     comm_ = usual;
@@ -233,7 +267,8 @@ class TableRun {
   void miss_call() {
     const int odd = ranks_ / 2;
     const char* where = "no call";
-    // One that all make: UCX 1.13 aborts now and then when a rank ends while its first connections are being made.
+    // One that all make: UCX 1.13 aborts now and then when a rank ends while its first connections
+    // are being made.
     Ending ending = make(desk_.prepare(Operation::kDelta, odd), false);
     expect(where, ending, sparclSuccess, {});
     expect_buffers(where, Operation::kDelta, ending.result);
@@ -246,8 +281,10 @@ class TableRun {
       fail(where, fmt::format("returned {}: {}", static_cast<int>(ending.result), ending.text));
     // From four ranks on the first to give up may wait for one that waits itself.
     const std::string named = ranks_ <= 3 ? fmt::format("rank {} ", odd) : "rank ";
-    for (const std::string& text : {named, std::string("did not answer"), std::string("agreement on the call")}) {
-      if (ending.text.find(text) == std::string::npos) fail(where, fmt::format("'{}' is not in: {}", text, ending.text));
+    for (const std::string& text :
+         {named, std::string("did not answer"), std::string("agreement on the call")}) {
+      if (ending.text.find(text) == std::string::npos)
+        fail(where, fmt::format("'{}' is not in: {}", text, ending.text));
     }
     if (ending.applied != 0) fail(where, fmt::format("applied is {}", ending.applied));
     expect_buffers(where, Operation::kDelta, ending.result);
@@ -269,7 +306,8 @@ std::string describe(const MismatchOutcome& outcome) {
   if (outcome.failures.empty()) return outcome.calls == 0 ? "no call was made" : "";
   constexpr std::size_t kShown = 8;
   std::string text = fmt::format("{} failures in {} calls", outcome.failures.size(), outcome.calls);
-  for (std::size_t i = 0; i < outcome.failures.size() && i < kShown; ++i) text += "\n  " + outcome.failures[i];
+  for (std::size_t i = 0; i < outcome.failures.size() && i < kShown; ++i)
+    text += "\n  " + outcome.failures[i];
   return text;
 }
 

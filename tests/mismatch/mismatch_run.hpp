@@ -1,5 +1,6 @@
 #pragma once
-// Carries out the tables on every rank of a meeting. Each rank judges by itself: it knows what all must return and hold.
+// Carries out the tables on every rank of a meeting. Each rank judges by itself: it knows what all
+// must return and hold.
 
 #include <string>
 #include <vector>

@@ -21,7 +21,9 @@ std::vector<MismatchRow> common_rows(Operation operation) {
        operation,
        operation,
        Who::kAny,
-       [](Arguments& a, Extras& extras, int) { a.stream = reinterpret_cast<sparclStream_t>(&extras); },
+       [](Arguments& a, Extras& extras, int) {
+         a.stream = reinterpret_cast<sparclStream_t>(&extras);
+       },
        sparclUnsupported,
        {"stream NULL"}},
   };
@@ -130,8 +132,15 @@ std::vector<MismatchRow> delta_rows() {
          a.base = extras.array.data();
        },
        sparclWrongBase,
-       {"sparclBroadcastDelta: ", "neither the base of this update nor its target", "a call in which the root's base is NULL"}},
-      {"no base", kDelta, kDelta, Who::kRoot, [](Arguments& a, Extras&, int) { a.base = nullptr; }, sparclSuccess, {}},
+       {"sparclBroadcastDelta: ", "neither the base of this update nor its target",
+        "a call in which the root's base is NULL"}},
+      {"no base",
+       kDelta,
+       kDelta,
+       Who::kRoot,
+       [](Arguments& a, Extras&, int) { a.base = nullptr; },
+       sparclSuccess,
+       {}},
       {"a base that is ignored",
        kDelta,
        kDelta,
@@ -143,10 +152,11 @@ std::vector<MismatchRow> delta_rows() {
 }
 
 // An update of a state that is made of other tensors.
-#define SPARCL_STATE_ROW(name, texts, ...)                                                                                \
-  {                                                                                                                       \
-    name, kUpdate, kUpdate, Who::kAny, [](Arguments& a, Extras& extras, int) { a.state = extras.state_of(__VA_ARGS__); }, \
-        sparclMismatch, texts                                                                                             \
+#define SPARCL_STATE_ROW(name, texts, ...)                                                 \
+  {                                                                                        \
+    name, kUpdate, kUpdate, Who::kAny,                                                     \
+        [](Arguments& a, Extras& extras, int) { a.state = extras.state_of(__VA_ARGS__); }, \
+        sparclMismatch, texts                                                              \
   }
 
 std::vector<MismatchRow> schema_rows() {
@@ -156,16 +166,23 @@ std::vector<MismatchRow> schema_rows() {
   const Texts second{"tensors (names, types, shapes or order), first in tensor 1"};
   const Texts third{"tensors (names, types, shapes or order), first in tensor 2"};
   return {
-      SPARCL_STATE_ROW("a tensor's name", second, List{usual_tensors()[0], {"layer.BIAS", sparclInt32, {100}}}),
-      SPARCL_STATE_ROW("a tensor's type", second, List{usual_tensors()[0], {"layer.bias", sparclUint32, {100}}}),
-      SPARCL_STATE_ROW("a tensor's size", second, List{usual_tensors()[0], {"layer.bias", sparclInt32, {101}}}),
-      SPARCL_STATE_ROW("a tensor's shape", first, List{{"layer.weight", sparclFloat32, {30, 20}}, usual_tensors()[1]}),
+      SPARCL_STATE_ROW("a tensor's name", second,
+                       List{usual_tensors()[0], {"layer.BIAS", sparclInt32, {100}}}),
+      SPARCL_STATE_ROW("a tensor's type", second,
+                       List{usual_tensors()[0], {"layer.bias", sparclUint32, {100}}}),
+      SPARCL_STATE_ROW("a tensor's size", second,
+                       List{usual_tensors()[0], {"layer.bias", sparclInt32, {101}}}),
+      SPARCL_STATE_ROW("a tensor's shape", first,
+                       List{{"layer.weight", sparclFloat32, {30, 20}}, usual_tensors()[1]}),
       SPARCL_STATE_ROW("the order of tensors", first, List{usual_tensors()[1], usual_tensors()[0]}),
       SPARCL_STATE_ROW("a tensor too few", second, List{usual_tensors()[0]}),
-      SPARCL_STATE_ROW("a tensor too many", third, List{usual_tensors()[0], usual_tensors()[1], {"extra", sparclInt8, {}}}),
-      SPARCL_STATE_ROW("an empty tensor too many", third, List{usual_tensors()[0], usual_tensors()[1], {"extra", sparclInt8, {0}}}),
+      SPARCL_STATE_ROW("a tensor too many", third,
+                       List{usual_tensors()[0], usual_tensors()[1], {"extra", sparclInt8, {}}}),
+      SPARCL_STATE_ROW("an empty tensor too many", third,
+                       List{usual_tensors()[0], usual_tensors()[1], {"extra", sparclInt8, {0}}}),
       SPARCL_STATE_ROW("no tensor", first, List{}),
-      SPARCL_STATE_ROW("a tensor's priority", first, List{usual_tensors()[0], {"layer.bias", sparclInt32, {100}, 5}}),
+      SPARCL_STATE_ROW("a tensor's priority", first,
+                       List{usual_tensors()[0], {"layer.bias", sparclInt32, {100}, 5}}),
   };
 }
 #undef SPARCL_STATE_ROW
@@ -186,7 +203,13 @@ std::vector<MismatchRow> update_rows() {
        [](Arguments& a, Extras&, int) { a.version += 1; },
        sparclMismatch,
        {"called for version", "the root, rank $root, for version", "pass the same, or 0"}},
-      {"any version", kUpdate, kUpdate, Who::kOther, [](Arguments& a, Extras&, int) { a.version = 0; }, sparclSuccess, {}},
+      {"any version",
+       kUpdate,
+       kUpdate,
+       Who::kOther,
+       [](Arguments& a, Extras&, int) { a.version = 0; },
+       sparclSuccess,
+       {}},
       {"state NULL",
        kUpdate,
        kUpdate,
@@ -332,7 +355,9 @@ std::vector<MismatchRow> sparse_rows() {
 
 std::vector<MismatchRow> mismatch_table() {
   std::vector<MismatchRow> all;
-  const auto add = [&](std::vector<MismatchRow> rows) { std::move(rows.begin(), rows.end(), std::back_inserter(all)); };
+  const auto add = [&](std::vector<MismatchRow> rows) {
+    std::move(rows.begin(), rows.end(), std::back_inserter(all));
+  };
   for (const Operation operation : kOperations) {
     add(common_rows(operation));
     if (has_root(operation)) add(root_rows(operation));

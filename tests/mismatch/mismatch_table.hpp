@@ -1,5 +1,6 @@
 #pragma once
-// What one rank may call otherwise than the others, a row each: what all ranks then return, and what the text must say.
+// What one rank may call otherwise than the others, a row each: what all ranks then return, and
+// what the text must say.
 
 #include <memory>
 #include <string>

@@ -6,7 +6,9 @@ struct Communicator;  // as MPI_Comm is with Open MPI
 #ifndef MISUSE
 template <>
 struct sparcl::detail::InitMpi<Communicator*> {  // as sparcl_mpi.h does
-  static sparclResult_t call(sparclComm_t*, Communicator*, const sparclConfig_t*) { return sparclSuccess; }
+  static sparclResult_t call(sparclComm_t*, Communicator*, const sparclConfig_t*) {
+    return sparclSuccess;
+  }
 };
 #endif
 

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 const Hash128 kHash{1, 2};
 
 Layout layout_of(const Metadata& metadata) {
-  return single_file_layout({{"a", DataType::kFloat32, {4}}, {"b", DataType::kInt8, {3}}}, metadata);
+  return single_file_layout({{"a", DataType::kFloat32, {4}}, {"b", DataType::kInt8, {3}}},
+                            metadata);
 }
 
 LayoutChange between(const Layout& base, const Layout& target) {
@@ -32,7 +33,8 @@ LayoutChange between(const Layout& base, const Layout& target) {
 void expect_composes(const std::vector<Layout>& layouts) {
   LayoutChange all = between(layouts[0], layouts[1]);
   for (std::size_t i = 2; i < layouts.size(); ++i) {
-    const Result<LayoutChange> next = compose_layout_changes(all, between(layouts[i - 1], layouts[i]));
+    const Result<LayoutChange> next =
+        compose_layout_changes(all, between(layouts[i - 1], layouts[i]));
     ASSERT_TRUE(next.ok()) << next.status().message();
     all = *next;
   }
@@ -56,7 +58,8 @@ void expect_composes(const std::vector<Layout>& layouts) {
 
 TEST(LayoutChangesInARow, ComposeWhereOneValueChanges) {
   std::vector<Layout> steps;
-  for (int step = 95; step < 125; ++step) steps.push_back(layout_of({{"format", "pt"}, {"step", std::to_string(step)}}));
+  for (int step = 95; step < 125; ++step)
+    steps.push_back(layout_of({{"format", "pt"}, {"step", std::to_string(step)}}));
   expect_composes(steps);
 }
 
@@ -64,12 +67,15 @@ TEST(LayoutChangesInARow, ComposeWhereSeveralValuesChange) {
   std::vector<Layout> steps;
   std::mt19937_64 random(3);
   for (int step = 8; step < 30; ++step) {
-    steps.push_back(layout_of({{"format", "pt"}, {"loss", std::to_string(random() % 10)}, {"step", std::to_string(step)}}));
+    steps.push_back(layout_of({{"format", "pt"},
+                               {"loss", std::to_string(random() % 10)},
+                               {"step", std::to_string(step)}}));
   }
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
     for (std::size_t j = i + 1; j + 1 < steps.size(); ++j) {
       // Never a wrong text: composed, or refused where the base would be needed.
-      const Result<LayoutChange> both = compose_layout_changes(between(steps[i], steps[j]), between(steps[j], steps[j + 1]));
+      const Result<LayoutChange> both =
+          compose_layout_changes(between(steps[i], steps[j]), between(steps[j], steps[j + 1]));
       if (both.ok()) {
         EXPECT_TRUE(apply_layout_change(*both, steps[i])->layout == steps[j + 1]);
       } else {
@@ -80,8 +86,8 @@ TEST(LayoutChangesInARow, ComposeWhereSeveralValuesChange) {
 }
 
 TEST(LayoutChangesInARow, ComposeWhereKeysComeAndGo) {
-  expect_composes(
-      {layout_of({{"k", "v"}}), layout_of({}), layout_of({{"z", "long value of another key"}}), layout_of({{"k", "w"}})});
+  expect_composes({layout_of({{"k", "v"}}), layout_of({}),
+                   layout_of({{"z", "long value of another key"}}), layout_of({{"k", "w"}})});
   expect_composes({layout_of({}), layout_of({{"k", "v"}}), layout_of({})});
 }
 
@@ -91,11 +97,16 @@ TEST(LayoutChangesInARow, AreRefusedWhereTheyDoNotFollow) {
   const Layout c = layout_of({{"k", "3"}});
   EXPECT_EQ(compose_layout_changes(between(a, b), between(a, c)).status().code(), Code::kWrongBase);
   const Layout grown = single_file_layout({{"a", DataType::kFloat32, {5}}}, {});
-  EXPECT_EQ(compose_layout_changes(between(a, b), between(b, grown)).status().code(), Code::kUnsupported);
-  const Layout apart = layout_of({{"a", "1"}, {"middle", "that stays as it is, and is long"}, {"z", "1"}});
-  const Layout first = layout_of({{"a", "2"}, {"middle", "that stays as it is, and is long"}, {"z", "1"}});
-  const Layout second = layout_of({{"a", "2"}, {"middle", "that stays as it is, and is long"}, {"z", "2"}});
-  const Status status = compose_layout_changes(between(apart, first), between(first, second)).status();
+  EXPECT_EQ(compose_layout_changes(between(a, b), between(b, grown)).status().code(),
+            Code::kUnsupported);
+  const Layout apart =
+      layout_of({{"a", "1"}, {"middle", "that stays as it is, and is long"}, {"z", "1"}});
+  const Layout first =
+      layout_of({{"a", "2"}, {"middle", "that stays as it is, and is long"}, {"z", "1"}});
+  const Layout second =
+      layout_of({{"a", "2"}, {"middle", "that stays as it is, and is long"}, {"z", "2"}});
+  const Status status =
+      compose_layout_changes(between(apart, first), between(first, second)).status();
   EXPECT_THAT(status.message(), HasSubstr("apart"));
 }
 
@@ -112,18 +123,22 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 }
 
 TEST(SideFiles, AreNamesThatStayInTheFolder) {
-  for (const char* name : {"config.json", "tokenizer.model", "chat_template.jinja", "merges.txt", "README.md"}) {
+  for (const char* name :
+       {"config.json", "tokenizer.model", "chat_template.jinja", "merges.txt", "README.md"}) {
     EXPECT_TRUE(is_side_file(name)) << name;
   }
-  for (const char* name : {"", ".json", ".hidden.json", "../config.json", "a/b.json", "..", "a\\b.json", "model.safetensors",
-                           "model.safetensors.index.json", "modeling.py", "run.sh", "optimizer.pt", "a\nb.json", "\xff.json"}) {
+  for (const char* name : {"", ".json", ".hidden.json", "../config.json", "a/b.json", "..",
+                           "a\\b.json", "model.safetensors", "model.safetensors.index.json",
+                           "modeling.py", "run.sh", "optimizer.pt", "a\nb.json", "\xff.json"}) {
     EXPECT_FALSE(is_side_file(name)) << name;
   }
 }
 
 TEST(SideFiles, OnlyWhatChangedTravels) {
-  const std::vector<SideFile> base{{"a.json", bytes_of("1")}, {"b.json", bytes_of("2")}, {"gone.json", bytes_of("3")}};
-  const std::vector<SideFile> target{{"a.json", bytes_of("1")}, {"b.json", bytes_of("4")}, {"new.txt", {}}};
+  const std::vector<SideFile> base{
+      {"a.json", bytes_of("1")}, {"b.json", bytes_of("2")}, {"gone.json", bytes_of("3")}};
+  const std::vector<SideFile> target{
+      {"a.json", bytes_of("1")}, {"b.json", bytes_of("4")}, {"new.txt", {}}};
   const Result<std::vector<PackedFile>> changed = changed_side_files(base, target);
   ASSERT_TRUE(changed.ok());
   ASSERT_EQ(changed->size(), 2u);
@@ -139,7 +154,8 @@ Attachment example_attachment() {
   Attachment attachment;
   attachment.layout = between(layout_of({{"k", "1"}}), layout_of({{"k", "2"}}));
   attachment.side_files.push_back(*pack({"config.json", bytes_of("{\"hidden\": 64}")}));
-  attachment.side_files.push_back(*pack({"tokenizer.json", std::vector<std::byte>(5000, std::byte{7})}));
+  attachment.side_files.push_back(
+      *pack({"tokenizer.json", std::vector<std::byte>(5000, std::byte{7})}));
   return attachment;
 }
 
@@ -167,7 +183,8 @@ TEST(Attachment, InARowTheLaterFileCounts) {
 TEST(Attachment, CutOrForgedIsRefused) {
   const std::vector<std::byte> good = serialise(example_attachment());
   for (std::size_t length = 0; length < good.size(); ++length) {
-    EXPECT_EQ(parse_attachment(std::span(good).first(length)).status().code(), Code::kCorrupt) << length;
+    EXPECT_EQ(parse_attachment(std::span(good).first(length)).status().code(), Code::kCorrupt)
+        << length;
   }
   const auto with_file = [](PackedFile file) {
     Attachment attachment;

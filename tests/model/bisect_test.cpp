@@ -128,7 +128,8 @@ TEST(Bisect, RefusesWhatIsNoQuestion) {
   const std::vector<std::byte> question = bisect_question(sums, all_blocks(sums));
   ASSERT_TRUE(bisect_answer(sums, question).ok());
   for (std::size_t cut = 0; cut < question.size(); ++cut) {
-    EXPECT_EQ(bisect_answer(sums, std::span(question).first(cut)).status().code(), Code::kCorrupt) << cut;
+    EXPECT_EQ(bisect_answer(sums, std::span(question).first(cut)).status().code(), Code::kCorrupt)
+        << cut;
   }
   const auto with = [&](std::size_t at, std::uint8_t value) {
     std::vector<std::byte> copy = question;
@@ -157,7 +158,8 @@ TEST(Bisect, RefusesWhatIsNoAnswer) {
   const Many state(100);
   const codec::BlockMap map(state.specs);
   const BlockSums sums = sums_of(map, state);
-  Suspects suspects = all_blocks(sums);  // 4096 blocks in children of 64, of which two begin before the end
+  Suspects suspects =
+      all_blocks(sums);  // 4096 blocks in children of 64, of which two begin before the end
   const Suspects before = suspects;
   EXPECT_EQ(bisect_narrow(suspects, 100, {}).code(), Code::kCorrupt);
   std::vector<std::byte> answer(8);
@@ -173,7 +175,8 @@ TEST(Bisect, RefusesWhatIsNoAnswer) {
 }
 
 TEST(BlockSums, StepByStepTheyMakeTheStateHash) {
-  const std::vector<codec::ArraySpec> specs{{DataType::kBfloat16, 300000}, {DataType::kFloat32, 70000}, {DataType::kFloat32, 5}};
+  const std::vector<codec::ArraySpec> specs{
+      {DataType::kBfloat16, 300000}, {DataType::kFloat32, 70000}, {DataType::kFloat32, 5}};
   std::vector<std::vector<std::byte>> arrays;
   std::vector<const std::byte*> pointers;
   std::mt19937_64 random(9);
@@ -195,7 +198,8 @@ TEST(BlockSums, StepByStepTheyMakeTheStateHash) {
   EXPECT_EQ(kSchema + sweep.of(0, 4) + sweep.of(4, 0) + sweep.of(4, 3), sweep.state_hash());
 
   arrays[0][7] ^= std::byte{1};
-  EXPECT_NE(sweep.state_hash(), codec::state_hash(map, pointers, kSchema)) << "it is of what was there";
+  EXPECT_NE(sweep.state_hash(), codec::state_hash(map, pointers, kSchema))
+      << "it is of what was there";
   sweep.restart();
   EXPECT_FALSE(sweep.finished());
   EXPECT_TRUE(sweep.step(100));

@@ -16,14 +16,17 @@ using test::TempFolder;
 
 // A file with one tensor of one byte.
 std::string shard(std::string_view tensor, char byte = 'x') {
-  return test::file_of(fmt::format(R"({{"{}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}}})", tensor), std::string(1, byte));
+  return test::file_of(
+      fmt::format(R"({{"{}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}}})", tensor),
+      std::string(1, byte));
 }
 
 class ShardFolder : public ::testing::Test {
  protected:
   void put(std::string_view name, std::string_view text) { test::write_text(folder_ / name, text); }
   void put_index(std::string_view weight_map) {
-    put("model.safetensors.index.json", fmt::format(R"({{"metadata":{{"total_size":2}},"weight_map":{{{}}}}})", weight_map));
+    put("model.safetensors.index.json",
+        fmt::format(R"({{"metadata":{{"total_size":2}},"weight_map":{{{}}}}})", weight_map));
   }
   Result<Checkpoint> open() const { return Checkpoint::open(folder_.path().string()); }
   std::string message() const { return open().status().message(); }
@@ -67,7 +70,8 @@ TEST_F(ShardFolder, UnmappedOnesAreReadAndFailWhereTheirFileIsCut) {
   fs::resize_file(folder_ / "b.safetensors", 0);
   const Status cut = checkpoint->read(1, &byte);
   EXPECT_EQ(cut.code(), Code::kCorrupt);
-  EXPECT_THAT(cut.message(), AllOf(HasSubstr("b.safetensors: it ends at byte"), HasSubstr("another program is rewriting it")));
+  EXPECT_THAT(cut.message(), AllOf(HasSubstr("b.safetensors: it ends at byte"),
+                                   HasSubstr("another program is rewriting it")));
   ASSERT_TRUE(checkpoint->read(0, &byte).ok());
   EXPECT_EQ(byte, std::byte{'1'});
 }
@@ -79,7 +83,9 @@ TEST_F(ShardFolder, RefusesATensorInTwoFiles) {
   EXPECT_THAT(message(), HasSubstr("tensor 'x' is named twice"));
 }
 
-TEST_F(ShardFolder, RefusesAFolderWithoutFiles) { EXPECT_THAT(message(), HasSubstr("no *.safetensors file")); }
+TEST_F(ShardFolder, RefusesAFolderWithoutFiles) {
+  EXPECT_THAT(message(), HasSubstr("no *.safetensors file"));
+}
 
 TEST_F(ShardFolder, NamesAMissingShard) {
   put("a.safetensors", shard("x"));
@@ -99,9 +105,11 @@ TEST_F(ShardFolder, NamesATensorThatTheIndexDoesNotList) {
   put_index(R"("x":"a.safetensors")");
   ASSERT_TRUE(open().ok()) << message();  // b is no shard of this index
   put("a.safetensors",
-      test::file_of(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})",
-                    "x"));
-  EXPECT_THAT(message(), HasSubstr("shard 'a.safetensors' holds tensor 'z', which the index does not list"));
+      test::file_of(
+          R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})",
+          "x"));
+  EXPECT_THAT(message(),
+              HasSubstr("shard 'a.safetensors' holds tensor 'z', which the index does not list"));
 }
 
 TEST_F(ShardFolder, NamesATensorInTheWrongShard) {
@@ -114,7 +122,8 @@ TEST_F(ShardFolder, NamesATensorInTheWrongShard) {
 TEST_F(ShardFolder, RefusesNamesThatLeaveTheFolder) {
   fs::create_directory(folder_.path() / "model");
   put("outside.safetensors", shard("x"));
-  for (const char* name : {"../outside.safetensors", "/etc/passwd", "model/../../outside.safetensors", "..", ".", "", "a\\\\b"}) {
+  for (const char* name : {"../outside.safetensors", "/etc/passwd",
+                           "model/../../outside.safetensors", "..", ".", "", "a\\\\b"}) {
     test::write_text((folder_.path() / "model/model.safetensors.index.json").string(),
                      fmt::format(R"({{"weight_map":{{"x":"{}"}}}})", name));
     const Status status = Checkpoint::open(folder_ / "model").status();
@@ -164,9 +173,12 @@ TEST(ShardIndex, RefusesBadJson) {
            {R"({"weight_map":{"x":["a"]}})", "the file of tensor 'x' must be a string"},
            {R"({"weight_map":{},"weight_map":{}})", "weight_map is there twice"},
            {R"({"weight_map":{"x":"a.bin"}})", "does not end in .safetensors"},
-           {R"({"weight_map":{"x":"a.safetensors","x":"b.safetensors"}})", "lists tensor 'x' twice"},
+           {R"({"weight_map":{"x":"a.safetensors","x":"b.safetensors"}})",
+            "lists tensor 'x' twice"},
            {R"({"metadata":{"weight_map":{"x":"a"}}})", "weight_map is missing"},
-           {R"({"metadata":)" + std::string(50, '[') + std::string(50, ']') + R"(,"weight_map":{}})", "nested deeper"},
+           {R"({"metadata":)" + std::string(50, '[') + std::string(50, ']') +
+                R"(,"weight_map":{}})",
+            "nested deeper"},
            {std::string("{\"weight_map\":{}}\0", 18), "NUL"},
        }) {
     const Status status = parse_shard_index(json).status();

@@ -37,8 +37,8 @@ Tensors every_type() {
 TEST(CheckpointWriter, WhatItWritesIsRead) {
   TempFolder folder;
   const Tensors tensors = every_type();
-  const Status status =
-      write_safetensors(folder / "x.safetensors", tensors.schema, tensors.pointers(), {{"step", "7"}, {"", "\"\n"}});
+  const Status status = write_safetensors(folder / "x.safetensors", tensors.schema,
+                                          tensors.pointers(), {{"step", "7"}, {"", "\"\n"}});
   ASSERT_TRUE(status.ok()) << status.message();
   const Result<Checkpoint> file = Checkpoint::open(folder / "x.safetensors");
   ASSERT_TRUE(file.ok()) << file.status().message();
@@ -54,19 +54,22 @@ TEST(CheckpointWriter, WhatItWritesIsRead) {
 // What the format's reference implementation writes for these tensors, byte for byte.
 TEST(CheckpointWriter, UsesTheUsualStyle) {
   const Schema schema{{"w", DataType::kBfloat16, {2, 3}}, {"s", DataType::kInt8, {}}};
-  EXPECT_EQ(render_header(schema, {{"format", "pt"}}),
-            R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
-            R"("s":{"dtype":"I8","shape":[],"data_offsets":[12,13]}}  )");
+  EXPECT_EQ(
+      render_header(schema, {{"format", "pt"}}),
+      R"({"__metadata__":{"format":"pt"},"w":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"
+      R"("s":{"dtype":"I8","shape":[],"data_offsets":[12,13]}}  )");
   EXPECT_EQ(render_header({}, {}), "{}      ");
 }
 
 TEST(CheckpointWriter, RoundTripIsByteIdentical) {
   TempFolder folder;
   const Tensors tensors = every_type();
-  ASSERT_TRUE(write_safetensors(folder / "a", tensors.schema, tensors.pointers(), {{"step", "7"}}).ok());
+  ASSERT_TRUE(
+      write_safetensors(folder / "a", tensors.schema, tensors.pointers(), {{"step", "7"}}).ok());
   const Result<Checkpoint> file = Checkpoint::open(folder / "a");
   ASSERT_TRUE(file.ok());
-  ASSERT_TRUE(write_safetensors(folder / "b", file->schema(), file->pointers(), file->metadata(0)).ok());
+  ASSERT_TRUE(
+      write_safetensors(folder / "b", file->schema(), file->pointers(), file->metadata(0)).ok());
   EXPECT_EQ(test::read_text(folder / "a"), test::read_text(folder / "b"));
 }
 
@@ -74,7 +77,8 @@ TEST(CheckpointWriter, RoundTripIsByteIdentical) {
 TEST(CheckpointWriter, KeepsAForeignHeader) {
   TempFolder folder;
   const std::string text = test::file_of(
-      "{\"b\": {\"shape\": [1], \"data_offsets\": [1, 2],\t\"dtype\": \"U8\"}, \"a\": {\"dtype\": \"U8\", "
+      "{\"b\": {\"shape\": [1], \"data_offsets\": [1, 2],\t\"dtype\": \"U8\"}, \"a\": {\"dtype\": "
+      "\"U8\", "
       "\"shape\": [1], \"data_offsets\": [0, 1]}, \"__metadata__\": {}}  \n",
       "xy");
   test::write_text(folder / "a", text);
@@ -88,9 +92,12 @@ TEST(CheckpointWriter, RefusesABadSchema) {
   TempFolder folder;
   const std::byte byte{};
   const std::vector<const std::byte*> two{&byte, &byte};
-  EXPECT_FALSE(write_safetensors(folder / "x", {{"a", DataType::kUint8, {}}, {"a", DataType::kUint8, {}}}, two).ok());
+  EXPECT_FALSE(write_safetensors(folder / "x",
+                                 {{"a", DataType::kUint8, {}}, {"a", DataType::kUint8, {}}}, two)
+                   .ok());
   EXPECT_FALSE(write_safetensors(folder / "x", {{"\xff", DataType::kUint8, {}}}, two).ok());
-  EXPECT_FALSE(write_safetensors(folder / "x", {{"a", DataType::kUint8, {}}}, two, {{"k", "\xff"}}).ok());
+  EXPECT_FALSE(
+      write_safetensors(folder / "x", {{"a", DataType::kUint8, {}}}, two, {{"k", "\xff"}}).ok());
   EXPECT_FALSE(write_safetensors(folder / "x", {{"a", DataType::kUint8, {}}}, {}).ok());
   EXPECT_EQ(folder.count(), 0u);
 }
@@ -132,7 +139,8 @@ TEST(CheckpointWriter, SaysThatAFileIsReplacedWhereItsNameMightNotLast) {
   const Status status = file->commit();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_EQ(status.code(), Code::kSystemError);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr((folder / "x") + ": the new one is there"), HasSubstr("after a power failure"),
+  EXPECT_THAT(status.message(), AllOf(HasSubstr((folder / "x") + ": the new one is there"),
+                                      HasSubstr("after a power failure"),
                                       HasSubstr("cannot be opened: Too many open files")));
   EXPECT_EQ(test::read_text(folder / "x"), "new");
 }
@@ -153,9 +161,9 @@ TEST(CheckpointWriter, AFailedWriteLeavesTheOldFileAndNothingElse) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
 
   EXPECT_EQ(status.code(), Code::kSystemError);
-  EXPECT_THAT(status.message(),
-              AllOf(HasSubstr((folder / "x") + ": writing "),
-                    HasSubstr("at byte 100000 failed: File too large (files of this process may have 100000 bytes: ulimit -f)")));
+  EXPECT_THAT(status.message(), AllOf(HasSubstr((folder / "x") + ": writing "),
+                                      HasSubstr("at byte 100000 failed: File too large (files of "
+                                                "this process may have 100000 bytes: ulimit -f)")));
   EXPECT_EQ(test::read_text(folder / "x"), "old");
   EXPECT_EQ(folder.count(), 1u);
 }
@@ -193,7 +201,9 @@ class FolderWriter : public ::testing::Test {
     fs::create_directories(fs::path(folder_ / "out") / fs::path(name).parent_path());
     test::write_text((fs::path(folder_ / "out") / name).string(), text);
   }
-  std::string get(std::string_view name) const { return test::read_text((fs::path(folder_ / "out") / name).string()); }
+  std::string get(std::string_view name) const {
+    return test::read_text((fs::path(folder_ / "out") / name).string());
+  }
 
   TempFolder folder_;
   Tensors tensors_;
@@ -226,7 +236,8 @@ TEST_F(FolderWriter, ReplacesAFolderAndKeepsItsOtherFiles) {
 TEST_F(FolderWriter, RefusesToLoseForeignShards) {
   put("other.safetensors", "precious");
   const Status status = write();
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("'other.safetensors'"), HasSubstr("would be lost")));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("'other.safetensors'"), HasSubstr("would be lost")));
   EXPECT_EQ(get("other.safetensors"), "precious");
   EXPECT_EQ(folder_.count(), 1u);
 
@@ -241,7 +252,8 @@ TEST_F(FolderWriter, RefusesAFolderThatHasTheNameOfAShard) {
     put(name + "/notes.txt", "precious");
     const Status status = write();
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
-    EXPECT_THAT(status.message(), AllOf(HasSubstr("it holds a folder '" + name + "'"), HasSubstr("move the folder")));
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("it holds a folder '" + name + "'"), HasSubstr("move the folder")));
     EXPECT_EQ(get(name + "/notes.txt"), "precious");
     EXPECT_EQ(folder_.count(), 1u);
     fs::remove_all(folder_.path() / "out");

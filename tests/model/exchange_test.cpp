@@ -1,4 +1,5 @@
-// Foreign files are hostile input: each defect is refused with its reason, and no mutation does worse than that.
+// Foreign files are hostile input: each defect is refused with its reason, and no mutation does
+// worse than that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,11 +18,19 @@ using ::testing::HasSubstr;
 
 SparseChange example_change() {
   SparseChange change;
-  change.tensors.push_back(
-      {"a", DataType::kBfloat16, std::vector<std::uint64_t>{300, 300}, {0, 5, 70000}, std::vector<std::byte>(6)});
-  change.tensors.push_back({"b", DataType::kBfloat16, std::vector<std::uint64_t>{10}, {3, 9}, std::vector<std::byte>(4)});
+  change.tensors.push_back({"a",
+                            DataType::kBfloat16,
+                            std::vector<std::uint64_t>{300, 300},
+                            {0, 5, 70000},
+                            std::vector<std::byte>(6)});
+  change.tensors.push_back({"b",
+                            DataType::kBfloat16,
+                            std::vector<std::uint64_t>{10},
+                            {3, 9},
+                            std::vector<std::byte>(4)});
   for (TensorChange& tensor : change.tensors) {
-    for (std::size_t i = 0; i < tensor.values.size(); ++i) tensor.values[i] = static_cast<std::byte>(i + 1);
+    for (std::size_t i = 0; i < tensor.values.size(); ++i)
+      tensor.values[i] = static_cast<std::byte>(i + 1);
   }
   return change;
 }
@@ -37,7 +46,9 @@ Status refusal(const ExchangeFormat& format, const TensorFile& file) {
   return format.read(file, change);
 }
 
-std::string& metadata(TensorFile& file, std::string_view key) { return const_cast<std::string&>(*file.find_metadata(key)); }
+std::string& metadata(TensorFile& file, std::string_view key) {
+  return const_cast<std::string&>(*file.find_metadata(key));
+}
 
 void replace(std::string& text, std::string_view from, std::string_view to) {
   const std::size_t at = text.find(from);
@@ -56,7 +67,8 @@ TEST(ExchangeFormats, RoundTripThroughBytes) {
     SparseChange change;
     ASSERT_TRUE(format->read(*file, change).ok()) << format->name;
     Schema schema;
-    for (const TensorChange& tensor : example_change().tensors) schema.push_back({tensor.name, tensor.datatype, *tensor.shape});
+    for (const TensorChange& tensor : example_change().tensors)
+      schema.push_back({tensor.name, tensor.datatype, *tensor.shape});
     ASSERT_TRUE(match_schema(schema, change).ok());
     EXPECT_TRUE(change.tensors == example_change().tensors) << format->name;
   }
@@ -64,8 +76,11 @@ TEST(ExchangeFormats, RoundTripThroughBytes) {
 
 TEST(ExchangeFormats, WideGapsTakeFourBytes) {
   SparseChange change;
-  change.tensors.push_back(
-      {"w", DataType::kInt8, std::vector<std::uint64_t>{5'000'000'000}, {65535, 65536, 4'000'000'000}, std::vector<std::byte>(3)});
+  change.tensors.push_back({"w",
+                            DataType::kInt8,
+                            std::vector<std::uint64_t>{5'000'000'000},
+                            {65535, 65536, 4'000'000'000},
+                            std::vector<std::byte>(3)});
   const TensorFile file = written(kDeltasFormat, change);
   SparseChange again;
   ASSERT_TRUE(kDeltasFormat.read(file, again).ok());
@@ -97,8 +112,10 @@ TEST(ExchangeFormats, EachDefectOfListsIsRefused) {
       {"I32 or I64", [](TensorFile& file) { file.schema[0].datatype = DataType::kFloat32; }},
       {"without indices", [](TensorFile& file) { file.schema[0].name = "c.indices"; }},
       {"neither a list", [](TensorFile& file) { file.schema[0].name = "a"; }},
-      {"hexadecimal", [](TensorFile& file) { file.metadata.emplace_back("sparcl.attachment", "0g"); }},
-      {"attachment", [](TensorFile& file) { file.metadata.emplace_back("sparcl.attachment", "0100"); }},
+      {"hexadecimal",
+       [](TensorFile& file) { file.metadata.emplace_back("sparcl.attachment", "0g"); }},
+      {"attachment",
+       [](TensorFile& file) { file.metadata.emplace_back("sparcl.attachment", "0100"); }},
       {"versions", [](TensorFile& file) { file.metadata.emplace_back("sparcl.versions", "1,2"); }},
   };
   for (const Defect& defect : defects) {
@@ -130,7 +147,9 @@ TEST(ExchangeFormats, EachDefectOfAPackedFileIsRefused) {
       {"past its 3 elements", params("[300,300]", "[3]")},
       {"2^63", params("[300,300]", "[4294967296,4294967296]")},
       {"no list of parameters",
-       [](TensorFile& file) { std::erase_if(file.metadata, [](const auto& e) { return e.first == "params"; }); }},
+       [](TensorFile& file) {
+         std::erase_if(file.metadata, [](const auto& e) { return e.first == "params"; });
+       }},
       {"must ascend", [](TensorFile& file) { std::swap(file.tensors[1][0], file.tensors[1][4]); }},
       {"negative", [](TensorFile& file) { file.tensors[1][11] = std::byte{0x80}; }},
       {"list of bytes",

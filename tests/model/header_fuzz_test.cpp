@@ -1,5 +1,5 @@
-// Mutated headers: each is refused with a reason, or read into what its file really holds. Under AddressSanitizer this also shows
-// that no byte outside of the file is touched.
+// Mutated headers: each is refused with a reason, or read into what its file really holds. Under
+// AddressSanitizer this also shows that no byte outside of the file is touched.
 #include <gtest/gtest.h>
 
 #include "src/model/checkpoint.hpp"
@@ -42,7 +42,9 @@ const std::vector<std::string_view> kPieces{"{",
                                             "{\"\":"};
 
 void mutate(std::string& text, std::mt19937_64& random) {
-  const auto below = [&](std::size_t limit) { return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit); };
+  const auto below = [&](std::size_t limit) {
+    return limit == 0 ? 0 : static_cast<std::size_t>(random() % limit);
+  };
   switch (below(6)) {
     case 0:
       if (!text.empty()) text[below(text.size())] ^= static_cast<char>(1u << below(8));
@@ -62,7 +64,8 @@ void mutate(std::string& text, std::mt19937_64& random) {
       break;
     }
     default:  // a digit, which keeps the JSON well formed
-      if (const std::size_t at = text.find_first_of("0123456789", below(text.size())); at != text.npos)
+      if (const std::size_t at = text.find_first_of("0123456789", below(text.size()));
+          at != text.npos)
         text[at] = static_cast<char>('0' + below(10));
   }
 }
@@ -107,7 +110,8 @@ TEST(HeaderFuzz, MutationsAreRefusedOrConsistent) {
   EXPECT_GT(refused, count / 2);
 }
 
-// The whole file, its length field included, through the reader: every accepted tensor's bytes are read.
+// The whole file, its length field included, through the reader: every accepted tensor's bytes are
+// read.
 TEST(HeaderFuzz, MutatedFilesAreRefusedOrReadable) {
   test::TempFolder folder;
   const std::string good = test::file_of(good_header(), std::string(44, 'd'));
@@ -134,7 +138,8 @@ TEST(HeaderFuzz, MutatedFilesAreRefusedOrReadable) {
 }
 
 TEST(HeaderFuzz, MutatedIndexesAreRefusedOrPlain) {
-  const std::string good = R"({"metadata":{"total_size":12},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})";
+  const std::string good =
+      R"({"metadata":{"total_size":12},"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}})";
   const int count = test::by_tier(5'000, 200'000);
   for (int seed = 0; seed < count; ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 77);
@@ -142,7 +147,8 @@ TEST(HeaderFuzz, MutatedIndexesAreRefusedOrPlain) {
     for (std::uint64_t i = 0; i <= random() % 3; ++i) mutate(text, random);
     const Result<ShardIndex> index = parse_shard_index(text);
     if (!index.ok()) continue;
-    for (const std::string& file : index->files) ASSERT_EQ(file.find('/'), file.npos) << "seed " << seed;
+    for (const std::string& file : index->files)
+      ASSERT_EQ(file.find('/'), file.npos) << "seed " << seed;
   }
 }
 

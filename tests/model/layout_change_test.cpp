@@ -83,15 +83,20 @@ TEST(LayoutChange, KeepsAnyPadding) {
 
 TEST(LayoutChange, CarriesTheBaseHashOnlyWithAnotherSchema) {
   const Layout base = single_file_layout(two_tensors(), {});
-  EXPECT_FALSE(carried(base, single_file_layout(two_tensors(), {{"k", "v"}})).base_hash.has_value());
+  EXPECT_FALSE(
+      carried(base, single_file_layout(two_tensors(), {{"k", "v"}})).base_hash.has_value());
   EXPECT_EQ(carried(base, single_file_layout({}, {})).base_hash, kBaseHash);
 }
 
-// The same tensors in a file that another program wrote: metadata are edited, the rest stays that program's.
+// The same tensors in a file that another program wrote: metadata are edited, the rest stays that
+// program's.
 TEST(LayoutChange, EditsTheMetadataOfAForeignHeader) {
-  const Layout base = single_file_layout(two_tensors(), {{"step", "5"}, {"gone", "x"}, {"format", "pt"}});
-  const Layout target = single_file_layout(two_tensors(), {{"step", "6"}, {"format", "pt"}, {"new", "y"}});
-  const Layout foreign = single_file_layout(two_tensors(), {{"by", "another"}, {"gone", "x"}, {"step", "5"}});
+  const Layout base =
+      single_file_layout(two_tensors(), {{"step", "5"}, {"gone", "x"}, {"format", "pt"}});
+  const Layout target =
+      single_file_layout(two_tensors(), {{"step", "6"}, {"format", "pt"}, {"new", "y"}});
+  const Layout foreign =
+      single_file_layout(two_tensors(), {{"by", "another"}, {"gone", "x"}, {"step", "5"}});
   const Result<ChangedLayout> out = apply_layout_change(carried(base, target), foreign);
   ASSERT_TRUE(out.ok()) << out.status().message();
   EXPECT_FALSE(out->exact);
@@ -104,15 +109,19 @@ TEST(LayoutChange, EditsTheMetadataOfAForeignHeader) {
 TEST(LayoutChange, RefusesAForeignHeaderWhereTensorsMove) {
   const Layout base = single_file_layout(two_tensors(), {});
   const Layout target = single_file_layout({two_tensors()[0]}, {});
-  const Status status = apply_layout_change(carried(base, target), single_file_layout(two_tensors(), {{"k", "v"}})).status();
+  const Status status =
+      apply_layout_change(carried(base, target), single_file_layout(two_tensors(), {{"k", "v"}}))
+          .status();
   EXPECT_EQ(status.code(), Code::kWrongBase);
   EXPECT_THAT(status.message(), HasSubstr("byte for byte"));
 }
 
 TEST(LayoutChange, RefusesEveryCutAndExtension) {
-  std::vector<std::byte> bytes = serialise(*compare_layouts(sharded({}), sharded({{"k", "v"}}), kBaseHash));
+  std::vector<std::byte> bytes =
+      serialise(*compare_layouts(sharded({}), sharded({{"k", "v"}}), kBaseHash));
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_EQ(parse_layout_change(std::span(bytes).first(length)).status().code(), Code::kCorrupt) << length;
+    EXPECT_EQ(parse_layout_change(std::span(bytes).first(length)).status().code(), Code::kCorrupt)
+        << length;
   }
   bytes.push_back(std::byte{0});
   EXPECT_FALSE(parse_layout_change(bytes).ok());
@@ -122,9 +131,11 @@ TEST(LayoutChange, RefusesNamesThatLeaveTheFolder) {
   const Layout base = sharded({});
   LayoutChange change = carried(base, sharded({{"k", "v"}}));
   change.files[0].name = "../1.safetensors";
-  EXPECT_THAT(apply_layout_change(change, base).status().message(), HasSubstr("no plain file name"));
+  EXPECT_THAT(apply_layout_change(change, base).status().message(),
+              HasSubstr("no plain file name"));
   change.files[0].name = "9.safetensors";
-  EXPECT_THAT(apply_layout_change(change, base).status().message(), HasSubstr("order of their names"));
+  EXPECT_THAT(apply_layout_change(change, base).status().message(),
+              HasSubstr("order of their names"));
 }
 
 TEST(LayoutChange, RefusesPatchesBeyondTheBase) {
@@ -136,20 +147,23 @@ TEST(LayoutChange, RefusesPatchesBeyondTheBase) {
 
 // Whatever comes out can be written and read.
 TEST(LayoutChange, MutationsAreRefusedOrValid) {
-  const std::vector<Layout> layouts{sharded({{"k", "v"}}), sharded({{"k", "w"}}), single_file_layout(two_tensors(), {{"a", "b"}})};
+  const std::vector<Layout> layouts{sharded({{"k", "v"}}), sharded({{"k", "w"}}),
+                                    single_file_layout(two_tensors(), {{"a", "b"}})};
   const int count = test::by_tier(20'000, 1'000'000);
   int refused = 0;
   for (int seed = 0; seed < count; ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const Layout& base = layouts[random() % layouts.size()];
-    std::vector<std::byte> bytes = serialise(*compare_layouts(base, layouts[random() % layouts.size()], kBaseHash));
+    std::vector<std::byte> bytes =
+        serialise(*compare_layouts(base, layouts[random() % layouts.size()], kBaseHash));
     for (std::uint64_t i = 0; i <= random() % 3; ++i) {
       // Not the digest: an attachment that is hostile knows it.
       const std::size_t at = random() % bytes.size();
       if (at < 2 || at >= 10) bytes[at] = static_cast<std::byte>(random());
     }
     const Result<LayoutChange> change = parse_layout_change(bytes);
-    const Result<ChangedLayout> out = change.ok() ? apply_layout_change(*change, base) : change.status();
+    const Result<ChangedLayout> out =
+        change.ok() ? apply_layout_change(*change, base) : change.status();
     refused += !out.ok();
     ASSERT_TRUE(!out.ok() || layout_schema(out->layout).ok()) << "seed " << seed;
   }

@@ -26,7 +26,8 @@ TEST(ModelHash, MapHoldsEveryElement) {
 TEST(ModelHash, IsThatOfTheFile) {
   test::TempFolder folder;
   const test::Tensors tensors = example_tensors();
-  ASSERT_TRUE(write_safetensors(folder / "x", tensors.schema, tensors.pointers(), {{"any", "thing"}}).ok());
+  ASSERT_TRUE(
+      write_safetensors(folder / "x", tensors.schema, tensors.pointers(), {{"any", "thing"}}).ok());
   const Result<Checkpoint> file = Checkpoint::open(folder / "x");
   ASSERT_TRUE(file.ok());
   const Result<Hash128> hash = state_hash(tensors.schema, tensors.pointers());
@@ -38,7 +39,8 @@ TEST(ModelHash, IsThatOfTheFile) {
 TEST(ModelHash, SeesEachByteAndTheSchema) {
   test::Tensors tensors = example_tensors();
   const Hash128 hash = *state_hash(tensors.schema, tensors.pointers());
-  for (const auto& [tensor, byte] : {std::pair(0, 0), std::pair(0, 300 * 301 * 2 - 1), std::pair(0, 131072), std::pair(1, 27)}) {
+  for (const auto& [tensor, byte] :
+       {std::pair(0, 0), std::pair(0, 300 * 301 * 2 - 1), std::pair(0, 131072), std::pair(1, 27)}) {
     tensors.bytes[tensor][byte] ^= std::byte{1};
     EXPECT_NE(*state_hash(tensors.schema, tensors.pointers()), hash) << tensor << " " << byte;
     tensors.bytes[tensor][byte] ^= std::byte{1};
@@ -60,8 +62,8 @@ TEST(ModelHash, Xxh3IsThatOfTheSchemaAndAllBytes) {
   EXPECT_EQ(*xxh3_hash(tensors.schema, tensors.pointers()), xxh3_128(all));
 }
 
-// Made by Python: hashlib.sha256(b"a.bias" + b"torch.bfloat16" + bytes(range(6)) + b"b" + b"torch.float8_e4m3fn" + b"\x07" +
-// b"z" + b"torch.int64" + bytes(8)).
+// Made by Python: hashlib.sha256(b"a.bias" + b"torch.bfloat16" + bytes(range(6)) + b"b" +
+// b"torch.float8_e4m3fn" + b"\x07" + b"z" + b"torch.int64" + bytes(8)).
 TEST(ModelHash, WeightsHashIsGrails) {
   test::Tensors tensors;
   test::add_tensor(tensors, "z", DataType::kInt64, {1}, 1);

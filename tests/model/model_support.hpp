@@ -1,6 +1,8 @@
 #pragma once
 // Files and folders for the tests of the model layer and of the program.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +17,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "src/model/schema.hpp"
 #include "tests/support/tree.hpp"
 
@@ -24,8 +24,8 @@ namespace sparcl::test {
 
 namespace fs = std::filesystem;
 
-// A folder of this test alone, removed with all that it holds. In memory where that can be: each output is synchronised to its
-// disk, and a busy disk makes seconds of that.
+// A folder of this test alone, removed with all that it holds. In memory where that can be: each
+// output is synchronised to its disk, and a busy disk makes seconds of that.
 class TempFolder {
  public:
   TempFolder() {
@@ -45,7 +45,8 @@ class TempFolder {
 
   // How many entries it holds, hidden ones included: leftovers show.
   std::size_t count() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
   }
 
  private:
@@ -53,7 +54,8 @@ class TempFolder {
 };
 
 inline void write_text(const std::string& path, std::string_view text) {
-  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
 inline std::string read_text(const std::string& path) {
@@ -69,16 +71,20 @@ inline std::string file_of(std::string_view json, std::string_view data = {}) {
   return out.append(json).append(data);
 }
 
-// The folder of the real traces: SPARCL_TRACE, or ../shared/data/trace beside the repository; "" where there is none.
+// The folder of the real traces: SPARCL_TRACE, or ../shared/data/trace beside the repository; ""
+// where there is none.
 inline std::string trace_folder() {
-  if (const char* given = std::getenv("SPARCL_TRACE"); given != nullptr) return fs::exists(given) ? given : "";
+  if (const char* given = std::getenv("SPARCL_TRACE"); given != nullptr)
+    return fs::exists(given) ? given : "";
   const fs::path beside = test::tree() / "../shared/data/trace";
   return fs::exists(beside) ? fs::canonical(beside).string() : "";
 }
 
-constexpr std::string_view kNoTrace = "no trace: neither SPARCL_TRACE nor ../shared/data/trace beside the repository";
+constexpr std::string_view kNoTrace =
+    "no trace: neither SPARCL_TRACE nor ../shared/data/trace beside the repository";
 
-inline std::vector<std::string> sorted_files(const fs::path& folder, std::string_view suffix = ".safetensors") {
+inline std::vector<std::string> sorted_files(const fs::path& folder,
+                                             std::string_view suffix = ".safetensors") {
   std::vector<std::string> out;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().string().ends_with(suffix)) out.push_back(entry.path().string());
@@ -100,7 +106,8 @@ struct Tensors {
   }
 };
 
-inline void add_tensor(Tensors& tensors, std::string name, DataType type, std::vector<std::uint64_t> shape, std::uint64_t seed) {
+inline void add_tensor(Tensors& tensors, std::string name, DataType type,
+                       std::vector<std::uint64_t> shape, std::uint64_t seed) {
   tensors.schema.push_back({std::move(name), type, std::move(shape)});
   std::vector<std::byte> bytes(*model::element_count(tensors.schema.back()) * element_bytes(type));
   std::mt19937_64 random(seed);

@@ -29,8 +29,9 @@ Elements elements_of(NotedChanges& noted) {
 
 TEST(NotedChanges, ComeArrayByArray) {
   const std::vector<codec::ArraySpec> specs = {
-      {DataType::kFloat32, 100},  {DataType::kFloat32, 200'000}, {DataType::kFloat32, 0},    {DataType::kFloat32, 7},
-      {DataType::kUint8, 65'536}, {DataType::kUint8, 131'073},   {DataType::kFloat16, 1000}, {DataType::kFloat32, 1}};
+      {DataType::kFloat32, 100},  {DataType::kFloat32, 200'000}, {DataType::kFloat32, 0},
+      {DataType::kFloat32, 7},    {DataType::kUint8, 65'536},    {DataType::kUint8, 131'073},
+      {DataType::kFloat16, 1000}, {DataType::kFloat32, 1}};
   const codec::BlockMap map(specs);
   NotedChanges noted(map);
   std::mt19937_64 random(7);
@@ -43,7 +44,8 @@ TEST(NotedChanges, ComeArrayByArray) {
       (void)map.block(block, pieces);
       const std::uint32_t elements = pieces.back().offset + pieces.back().count;
       std::set<std::uint16_t> positions;
-      for (int j = 0; j < 300 * round; ++j) positions.insert(static_cast<std::uint16_t>(random() % elements));
+      for (int j = 0; j < 300 * round; ++j)
+        positions.insert(static_cast<std::uint16_t>(random() % elements));
       const std::vector<std::uint16_t> list(positions.begin(), positions.end());
       noted.add(block, list);
       count += list.size();
@@ -59,7 +61,8 @@ TEST(NotedChanges, ComeArrayByArray) {
       const Elements found = elements_of(noted);
       EXPECT_EQ(found.size(), expected.size());
       for (const auto& [array, elements] : expected)
-        EXPECT_EQ(found.at(array), std::vector<std::uint64_t>(elements.begin(), elements.end())) << "array " << array;
+        EXPECT_EQ(found.at(array), std::vector<std::uint64_t>(elements.begin(), elements.end()))
+            << "array " << array;
     }
     noted.clear();
     EXPECT_TRUE(elements_of(noted).empty());

@@ -1,4 +1,5 @@
-// Headers with the verdicts of the reference package and of sparcl, as scripts/compare-safetensors --corpus wrote them.
+// Headers with the verdicts of the reference package and of sparcl, as scripts/compare-safetensors
+// --corpus wrote them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -29,7 +30,8 @@ TEST(SafetensorsCorpus, VerdictsAreThoseOfTheReferencePackageButForDeliberateDif
   while (file >> hex >> bytes >> is_ours >> is_theirs) {
     const std::string text = from_hex(hex);
     const Result<Header> header = parse_header(text);
-    EXPECT_EQ(header.ok() && header->data_bytes == bytes && validate(header->tensors).ok(), is_ours) << text;
+    EXPECT_EQ(header.ok() && header->data_bytes == bytes && validate(header->tensors).ok(), is_ours)
+        << text;
     EXPECT_EQ(header.status().message().empty(), header.ok()) << text;
     (is_ours != is_theirs ? differ : is_ours ? accepted_by_both : refused_by_both)++;
   }

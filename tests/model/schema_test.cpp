@@ -11,7 +11,9 @@ namespace {
 using ::testing::HasSubstr;
 
 Schema example_schema() {
-  return {{"a.weight", DataType::kBfloat16, {3, 4}}, {"a.bias", DataType::kFloat32, {}}, {"empty", DataType::kInt64, {0, 7}}};
+  return {{"a.weight", DataType::kBfloat16, {3, 4}},
+          {"a.bias", DataType::kFloat32, {}},
+          {"empty", DataType::kInt64, {0, 7}}};
 }
 
 TEST(Schema, CountsElements) {
@@ -25,7 +27,8 @@ TEST(Schema, CountsAreLimitedInBytes) {
   EXPECT_FALSE(element_count({"x", DataType::kUint8, {1ull << 63}}).ok());
   EXPECT_TRUE(element_count({"x", DataType::kFloat64, {(1ull << 60) - 1}}).ok());
   EXPECT_FALSE(element_count({"x", DataType::kFloat64, {1ull << 60}}).ok());
-  const Result<std::uint64_t> wrapped = element_count({"x", DataType::kUint8, {1ull << 32, 1ull << 32, 1ull << 32}});
+  const Result<std::uint64_t> wrapped =
+      element_count({"x", DataType::kUint8, {1ull << 32, 1ull << 32, 1ull << 32}});
   ASSERT_FALSE(wrapped.ok());
   EXPECT_THAT(wrapped.status().message(), HasSubstr("'x'"));
 }
@@ -65,7 +68,8 @@ TEST(Schema, BytesAreUnambiguous) {
   const Schema one{{"ab", DataType::kUint8, {}}, {"c", DataType::kUint8, {}}};
   const Schema two{{"a", DataType::kUint8, {}}, {"bc", DataType::kUint8, {}}};
   EXPECT_NE(serialise(one), serialise(two));
-  EXPECT_NE(serialise({{"a", DataType::kUint8, {1}}}), serialise({{"a", DataType::kUint8, {1, 1}}}));
+  EXPECT_NE(serialise({{"a", DataType::kUint8, {1}}}),
+            serialise({{"a", DataType::kUint8, {1, 1}}}));
 }
 
 TEST(Schema, RefusesEveryCut) {
@@ -82,7 +86,8 @@ TEST(Schema, RefusesBytesAfterItsEnd) {
 }
 
 TEST(Schema, RefusesAHugeCountWithoutAllocating) {
-  const std::vector<std::byte> bytes{std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0x7f}};
+  const std::vector<std::byte> bytes{std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                                     std::byte{0xff}, std::byte{0x7f}};
   EXPECT_EQ(parse_schema(bytes).status().code(), Code::kCorrupt);
 }
 
@@ -99,12 +104,14 @@ TEST(Schema, FlippedBitsAreRefusedOrCanonical) {
 
 TEST(Schema, ValidatesNamesAndSizes) {
   EXPECT_TRUE(validate(example_schema()).ok());
-  EXPECT_THAT(validate({{"x", DataType::kUint8, {}}, {"x", DataType::kInt8, {}}}).message(), HasSubstr("twice"));
+  EXPECT_THAT(validate({{"x", DataType::kUint8, {}}, {"x", DataType::kInt8, {}}}).message(),
+              HasSubstr("twice"));
   EXPECT_THAT(validate({{"\xff", DataType::kUint8, {}}}).message(), HasSubstr("UTF-8"));
   EXPECT_THAT(validate({{"", DataType::kUint8, {}}}).message(), HasSubstr("name is empty"));
   const std::uint64_t half = 1ull << 62;
   EXPECT_FALSE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half}}}).ok());
-  EXPECT_TRUE(validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half - 1}}}).ok());
+  EXPECT_TRUE(
+      validate({{"x", DataType::kUint8, {half}}, {"y", DataType::kUint8, {half - 1}}}).ok());
 }
 
 Schema sliced() {
@@ -121,7 +128,8 @@ TEST(Schema, SlicesHaveTheirOwnBytesAndOthersTheirOldOnes) {
   EXPECT_EQ(*parsed, sliced());
   EXPECT_EQ(*element_count(sliced()[2]), 150'000U);
   EXPECT_EQ(*element_count(sliced()[4]), 0U);
-  EXPECT_EQ(to_hex(schema_hash(example_schema())), "30eca6ad198176ec1d3412a90cd46558");  // as before there were slices
+  EXPECT_EQ(to_hex(schema_hash(example_schema())),
+            "30eca6ad198176ec1d3412a90cd46558");  // as before there were slices
   Schema changed = sliced();
   changed[2].slice->begin[1] = 400;
   EXPECT_NE(schema_hash(changed), schema_hash(sliced()));
@@ -132,13 +140,15 @@ TEST(Schema, SlicesHaveTheirOwnBytesAndOthersTheirOldOnes) {
 
 TEST(Schema, SlicesLieInsideTheirTensors) {
   const auto says = [](std::vector<std::uint64_t> shape, TensorSlice slice) {
-    return std::string(validate({{"x", DataType::kFloat32, std::move(shape), std::move(slice)}}).message());
+    return std::string(
+        validate({{"x", DataType::kFloat32, std::move(shape), std::move(slice)}}).message());
   };
   EXPECT_EQ(says({4, 4}, {{0, 2}, {4, 2}}), "");
   EXPECT_EQ(says({4, 4}, {{4, 4}, {0, 0}}), "");
   EXPECT_THAT(says({4, 4}, {{0, 2}, {4, 3}}), HasSubstr("does not lie inside [4, 4]"));
   EXPECT_THAT(says({4, 4}, {{5, 0}, {0, 4}}), HasSubstr("does not lie inside"));
-  EXPECT_THAT(says({4, 4}, {{0, ~0ull}, {4, 2}}), HasSubstr("does not lie inside"));  // the sum wraps
+  EXPECT_THAT(says({4, 4}, {{0, ~0ull}, {4, 2}}),
+              HasSubstr("does not lie inside"));  // the sum wraps
   EXPECT_THAT(says({4, 4}, {{0, 2}, {4, ~0ull}}), HasSubstr("does not lie inside"));
   EXPECT_THAT(says({4, 4}, {{0}, {4}}), HasSubstr("does not lie inside"));
   EXPECT_THAT(says({4}, {{0, 0}, {4, 1}}), HasSubstr("does not lie inside"));
@@ -146,7 +156,8 @@ TEST(Schema, SlicesLieInsideTheirTensors) {
 }
 
 TEST(Schema, ATensorIsThereWholeOrInDifferentSlices) {
-  const TensorSchema whole{"x", DataType::kFloat32, {4}}, low{"x", DataType::kFloat32, {4}, TensorSlice{{0}, {2}}};
+  const TensorSchema whole{"x", DataType::kFloat32, {4}},
+      low{"x", DataType::kFloat32, {4}, TensorSlice{{0}, {2}}};
   TensorSchema other = low;
   EXPECT_THAT(validate({whole, low}).message(), HasSubstr("whole and as a slice"));
   EXPECT_THAT(validate({low, whole}).message(), HasSubstr("whole and as a slice"));
@@ -171,12 +182,13 @@ TEST(Schema, RefusesEveryCutAndFlippedBitOfSlices) {
 }
 
 TEST(Text, KnowsUtf8) {
-  for (const char* good :
-       {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
+  for (const char* good : {"", "plain", "gr\xc3\xbc\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                           "\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
     EXPECT_TRUE(is_utf8(good)) << in_quotes(good);
   }
-  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
-                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xff"}) {
+  for (const char* bad :
+       {"\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xff"}) {
     EXPECT_FALSE(is_utf8(bad)) << in_quotes(bad);
   }
 }

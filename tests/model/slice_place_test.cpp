@@ -38,7 +38,8 @@ std::vector<std::uint64_t> elements_of(const TensorSchema& part, const TensorSch
   return found;
 }
 
-void expect_place(const TensorSchema& part, const TensorSchema& held, std::optional<bool> is_contiguous = {}) {
+void expect_place(const TensorSchema& part, const TensorSchema& held,
+                  std::optional<bool> is_contiguous = {}) {
   const std::optional<SlicePlace> place = SlicePlace::find(part, held);
   ASSERT_TRUE(place.has_value()) << describe_kind(part);
   if (is_contiguous) {
@@ -59,9 +60,11 @@ void expect_place(const TensorSchema& part, const TensorSchema& held, std::optio
   for (const std::uint64_t piece : {std::uint64_t{7}, std::uint64_t{1} << 40}) {
     std::fill(got.begin(), got.end(), std::uint16_t{0xffff});
     for (std::uint64_t at = 0; at < elements.size(); at += piece) {
-      slices.read(0, at, std::min<std::uint64_t>(piece, elements.size() - at), reinterpret_cast<std::byte*>(&got[at]));
+      slices.read(0, at, std::min<std::uint64_t>(piece, elements.size() - at),
+                  reinterpret_cast<std::byte*>(&got[at]));
     }
-    for (std::size_t i = 0; i < elements.size(); ++i) ASSERT_EQ(got[i], source[elements[i]]) << describe_kind(part) << i;
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      ASSERT_EQ(got[i], source[elements[i]]) << describe_kind(part) << i;
   }
 }
 
@@ -82,7 +85,8 @@ TEST(SlicePlace, SlicesOfASlice) {
   expect_place(tensor({8, 6, 4}, TensorSlice{{3, 1, 0}, {2, 4, 4}}), held, true);
   expect_place(tensor({8, 6, 4}, TensorSlice{{2, 2, 1}, {5, 2, 2}}), held, false);
   for (const TensorSlice& outside :
-       {TensorSlice{{1, 1, 0}, {2, 4, 4}}, TensorSlice{{2, 1, 0}, {6, 4, 4}}, TensorSlice{{2, 0, 0}, {5, 5, 4}}}) {
+       {TensorSlice{{1, 1, 0}, {2, 4, 4}}, TensorSlice{{2, 1, 0}, {6, 4, 4}},
+        TensorSlice{{2, 0, 0}, {5, 5, 4}}}) {
     EXPECT_FALSE(SlicePlace::find(tensor({8, 6, 4}, outside), held).has_value());
   }
   EXPECT_FALSE(SlicePlace::find(tensor({8, 6, 4}), held).has_value());
@@ -104,13 +108,17 @@ TEST(SlicePlace, AnySliceOfAnyTensor) {
 
 TEST(SlicePlace, WhatDoesNotFitIsNamed) {
   const Schema held{{"b", DataType::kFloat32, {8, 4}}, {"a", DataType::kBfloat16, {3}}};
-  const auto text = [&](const TensorSchema& part) { return std::string(place_slices({part}, held).status().message()); };
+  const auto text = [&](const TensorSchema& part) {
+    return std::string(place_slices({part}, held).status().message());
+  };
   EXPECT_EQ(text({"c", DataType::kFloat32, {8, 4}}), "there is no tensor 'c'");
-  EXPECT_EQ(text({"a", DataType::kFloat16, {3}}), "tensor 'a' is bfloat16 [3], wanted is float16 [3]");
+  EXPECT_EQ(text({"a", DataType::kFloat16, {3}}),
+            "tensor 'a' is bfloat16 [3], wanted is float16 [3]");
   EXPECT_EQ(text({"b", DataType::kFloat32, {8, 5}, TensorSlice{{0, 0}, {1, 5}}}),
             "tensor 'b' is float32 [8, 4], wanted is float32 [1, 5] at [0, 0] of [8, 5]");
-  const auto placed =
-      place_slices({{"a", DataType::kBfloat16, {3}}, {"b", DataType::kFloat32, {8, 4}, TensorSlice{{0, 1}, {8, 1}}}}, held);
+  const auto placed = place_slices({{"a", DataType::kBfloat16, {3}},
+                                    {"b", DataType::kFloat32, {8, 4}, TensorSlice{{0, 1}, {8, 1}}}},
+                                   held);
   ASSERT_TRUE(placed.ok());
   EXPECT_EQ((*placed)[0].tensor, 1U);
   EXPECT_EQ((*placed)[1].tensor, 0U);
@@ -120,7 +128,8 @@ TEST(SlicePlace, WhatDoesNotFitIsNamed) {
 TEST(SliceSource, ReadsFromASource) {
   class Counting final : public codec::ArraySource {
    public:
-    void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+    void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+              std::byte* out) const override {
       EXPECT_EQ(array, 1U);
       for (std::uint64_t i = 0; i < count; ++i) {
         const auto value = static_cast<std::uint16_t>(2 * (first + i));
@@ -129,7 +138,8 @@ TEST(SliceSource, ReadsFromASource) {
     }
   };
   const Schema held{{"y", DataType::kUint16, {10}}, {"x", DataType::kUint16, {100, 50}}};
-  const auto places = place_slices({{"x", DataType::kUint16, {100, 50}, TensorSlice{{0, 10}, {100, 20}}}}, held);
+  const auto places =
+      place_slices({{"x", DataType::kUint16, {100, 50}, TensorSlice{{0, 10}, {100, 20}}}}, held);
   ASSERT_TRUE(places.ok());
   const codec::ArraySpec array[1] = {{DataType::kUint16, 2000}};
   const codec::BlockMap map(array);

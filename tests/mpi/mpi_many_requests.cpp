@@ -1,5 +1,6 @@
-// Many requests at once: what one turn asks MPI for is bounded, and nothing waits for long. Run by mpirun with any number of ranks;
-// exit code 0 only if every check passed. Prints how long a turn takes.
+// Many requests at once: what one turn asks MPI for is bounded, and nothing waits for long. Run by
+// mpirun with any number of ranks; exit code 0 only if every check passed. Prints how long a turn
+// takes.
 
 #include <mpi.h>
 
@@ -18,7 +19,8 @@ int largest_question = 0;
 }  // namespace
 
 // MPI's profiling interface: the library's own calls come by here.
-extern "C" int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
+extern "C" int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[],
+                            MPI_Status statuses[]) {
   largest_question = std::max(largest_question, count);
   return PMPI_Testsome(count, requests, done, indices, statuses);
 }
@@ -44,7 +46,8 @@ void turn(transport::Transport& transport) {
 }
 
 // From the own rank, in an order that no table would expect.
-void every_message_arrives(transport::Transport& transport, std::vector<transport::OperationRef>& receives) {
+void every_message_arrives(transport::Transport& transport,
+                           std::vector<transport::OperationRef>& receives) {
   std::vector<transport::OperationRef> sends;
   for (int lane = 0; lane < 256; ++lane) {
     for (int i = (lane * 37) % 256; i < kPending; i += 256) {
@@ -52,7 +55,8 @@ void every_message_arrives(transport::Transport& transport, std::vector<transpor
     }
   }
   const auto is_done = [](const transport::OperationRef& operation) { return operation->done; };
-  for (int i = 0; i < 100'000 && !(std::all_of(receives.begin(), receives.end(), is_done)); ++i) turn(transport);
+  for (int i = 0; i < 100'000 && !(std::all_of(receives.begin(), receives.end(), is_done)); ++i)
+    turn(transport);
   require(std::all_of(receives.begin(), receives.end(), is_done), "all messages arrive");
 }
 
@@ -60,7 +64,8 @@ void every_message_arrives(transport::Transport& transport, std::vector<transpor
 void nobody_is_kept_waiting(transport::Transport& transport) {
   std::vector<transport::OperationRef> lonely;
   for (int i = 0; i < kPending; ++i)
-    lonely.push_back(transport.receive(transport.rank(), {2, static_cast<std::uint8_t>(i % 256)}, Buffer::allocate(8)));
+    lonely.push_back(transport.receive(transport.rank(), {2, static_cast<std::uint8_t>(i % 256)},
+                                       Buffer::allocate(8)));
   const transport::OperationRef wanted = lonely[kPending / 2];
   const transport::Channel channel{2, static_cast<std::uint8_t>((kPending / 2) % 256)};
   for (int i = kPending / 2 % 256; i <= kPending / 2; i += 256)
@@ -75,7 +80,8 @@ void nobody_is_kept_waiting(transport::Transport& transport) {
   }
   require(wanted->done, "a request is asked for while others come and go");
   std::printf("a request among %d was seen after %d turns\n", kPending, turns);
-  for (const transport::OperationRef& each : lonely) transport.cancel(each);  // and the transport goes before MPI has said anything to that
+  for (const transport::OperationRef& each : lonely)
+    transport.cancel(each);  // and the transport goes before MPI has said anything to that
 }
 
 void run() {
@@ -83,7 +89,8 @@ void run() {
   require(made.ok(), "create()");
   transport::Transport& transport = **made;
   std::vector<transport::OperationRef> receives;
-  for (int i = 0; i < kPending; ++i) receives.push_back(transport.receive(transport.rank(), channel_of(i), Buffer::allocate(8)));
+  for (int i = 0; i < kPending; ++i)
+    receives.push_back(transport.receive(transport.rank(), channel_of(i), Buffer::allocate(8)));
   constexpr int kTurns = 2000;
   const double begin = transport.now();
   for (int i = 0; i < kTurns; ++i) turn(transport);

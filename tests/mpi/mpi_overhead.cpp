@@ -1,5 +1,6 @@
-// What the MPI transport costs over plain MPI: 8-byte ping-pong and a stream of 256 KiB messages between two ranks, both ways in turn in one
-// run. With any number of ranks: how much rank 0's work is held up by the others, who wait for its message.
+// What the MPI transport costs over plain MPI: 8-byte ping-pong and a stream of 256 KiB messages
+// between two ranks, both ways in turn in one run. With any number of ranks: how much rank 0's work
+// is held up by the others, who wait for its message.
 //   mpirun -n RANKS mpi_overhead [REPETITIONS]
 
 #include <mpi.h>
@@ -10,8 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "src/transport/mpi/mpi_transport.hpp"
 #include "src/base/seeded_random.hpp"
+#include "src/transport/mpi/mpi_transport.hpp"
 #include "tests/support/mpi_end.hpp"
 
 namespace sparcl {
@@ -22,10 +23,12 @@ constexpr int kStreamed = 400;
 constexpr int kWindow = 8;
 constexpr std::size_t kStreamBytes = 256 << 10;
 
-void finish(transport::Transport& transport, const std::vector<transport::OperationRef>& operations) {
+void finish(transport::Transport& transport,
+            const std::vector<transport::OperationRef>& operations) {
   std::vector<transport::OperationRef> completed;
   std::uint64_t turns = 0;
-  while (!std::all_of(operations.begin(), operations.end(), [](const transport::OperationRef& each) { return each->done; })) {
+  while (!std::all_of(operations.begin(), operations.end(),
+                      [](const transport::OperationRef& each) { return each->done; })) {
     completed.clear();
     if (!transport.progress(completed).ok()) std::abort();
     if (completed.empty()) {
@@ -82,7 +85,8 @@ double plain_stream(MPI_Comm comm, int rank, std::vector<Buffer>& buffers) {
   return kStreamed * static_cast<double>(kStreamBytes) / (MPI_Wtime() - begin) * 1e-9;
 }
 
-double transport_stream(transport::Transport& transport, MPI_Comm comm, std::vector<Buffer>& buffers) {
+double transport_stream(transport::Transport& transport, MPI_Comm comm,
+                        std::vector<Buffer>& buffers) {
   std::vector<transport::OperationRef> operations(kWindow);
   std::vector<transport::OperationRef> one(1);
   MPI_Barrier(comm);
@@ -94,7 +98,8 @@ double transport_stream(transport::Transport& transport, MPI_Comm comm, std::vec
       finish(transport, one);
     }
     const Buffer& buffer = buffers[static_cast<std::size_t>(i % kWindow)];
-    slot = transport.rank() == 0 ? transport.send(1, {2, 0}, buffer) : transport.receive(0, {2, 0}, buffer);
+    slot = transport.rank() == 0 ? transport.send(1, {2, 0}, buffer)
+                                 : transport.receive(0, {2, 0}, buffer);
   }
   finish(transport, operations);
   MPI_Barrier(comm);
@@ -102,12 +107,16 @@ double transport_stream(transport::Transport& transport, MPI_Comm comm, std::vec
 }
 
 // The best of all repetitions is what is left where other programs share the cores.
-void print(const char* what, const char* unit, std::vector<double> plain, std::vector<double> own, bool most_is_best) {
+void print(const char* what, const char* unit, std::vector<double> plain, std::vector<double> own,
+           bool most_is_best) {
   std::sort(plain.begin(), plain.end());
   std::sort(own.begin(), own.end());
   const std::size_t middle = plain.size() / 2, best = most_is_best ? plain.size() - 1 : 0;
-  std::printf("%s: median plain %.3f, transport %.3f %s, ratio %.2f; best plain %.3f, transport %.3f, ratio %.2f\n", what, plain[middle],
-              own[middle], unit, own[middle] / plain[middle], plain[best], own[best], own[best] / plain[best]);
+  std::printf(
+      "%s: median plain %.3f, transport %.3f %s, ratio %.2f; best plain %.3f, transport %.3f, "
+      "ratio %.2f\n",
+      what, plain[middle], own[middle], unit, own[middle] / plain[middle], plain[best], own[best],
+      own[best] / plain[best]);
 }
 
 // Some 20 ms of work; the answer keeps the compiler from leaving it out.
@@ -117,7 +126,8 @@ std::uint64_t work() {
   return value;
 }
 
-// Rank 0's work, alone and while the others wait for its message, which goes along a chain; then when the last has it.
+// Rank 0's work, alone and while the others wait for its message, which goes along a chain; then
+// when the last has it.
 void print_waiting(transport::Transport& transport, int repetitions) {
   const int rank = transport.rank(), last = transport.size() - 1;
   std::vector<double> alone_ms, beside_ms, message_us;
@@ -138,12 +148,14 @@ void print_waiting(transport::Transport& transport, int repetitions) {
     if (rank == last) finish(transport, {transport.send(0, {4, 0}, buffer)});
     if (rank == 0) finish(transport, {transport.receive(last, {4, 0}, buffer)});
     alone_ms.push_back(alone * 1e3), beside_ms.push_back(beside * 1e3);
-    message_us.push_back((transport.now() - begin - beside) * 1e6 + static_cast<double>(sink & 1) * 1e-9);
+    message_us.push_back((transport.now() - begin - beside) * 1e6 +
+                         static_cast<double>(sink & 1) * 1e-9);
   }
   if (rank != 0) return;
   print("work beside ranks that wait", "ms", alone_ms, beside_ms, false);
   std::sort(message_us.begin(), message_us.end());
-  std::printf("then a message through all ranks: median %.1f us, best %.1f us\n", message_us[message_us.size() / 2], message_us[0]);
+  std::printf("then a message through all ranks: median %.1f us, best %.1f us\n",
+              message_us[message_us.size() / 2], message_us[0]);
 }
 
 int run(int repetitions) {
@@ -163,7 +175,8 @@ int run(int repetitions) {
   std::vector<double> plain_us, own_us, plain_gb, own_gb;
   for (int i = 0; i < repetitions + 2; ++i) {
     const double a = plain_ping_pong(MPI_COMM_WORLD, rank), b = transport_ping_pong(**transport);
-    const double c = plain_stream(MPI_COMM_WORLD, rank, buffers), d = transport_stream(**transport, MPI_COMM_WORLD, buffers);
+    const double c = plain_stream(MPI_COMM_WORLD, rank, buffers),
+                 d = transport_stream(**transport, MPI_COMM_WORLD, buffers);
     if (i < 2) continue;  // warm-up
     plain_us.push_back(a), own_us.push_back(b), plain_gb.push_back(c), own_gb.push_back(d);
   }

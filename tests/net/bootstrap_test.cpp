@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "src/net/bootstrap/bootstrap_root.hpp"
+#include "tests/net/remote_root.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/tier.hpp"
-#include "tests/net/remote_root.hpp"
 
 namespace sparcl::net {
 namespace {
@@ -34,7 +34,8 @@ std::unique_ptr<BootstrapRoot> start_root(const RootOptions& options = {}) {
 
 std::vector<std::byte> blob_of(int rank, std::size_t bytes = 40) {
   std::vector<std::byte> blob(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) blob[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank) * 13);
+  for (std::size_t i = 0; i < bytes; ++i)
+    blob[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank) * 13);
   return blob;
 }
 
@@ -68,12 +69,14 @@ std::vector<Caller> ranks(int nranks, std::size_t blob_bytes = 40) {
 void expect_table(const Result<BlobTable>& result, int nranks, std::size_t blob_bytes = 40) {
   ASSERT_TRUE(result.ok()) << result.status().message();
   ASSERT_EQ(result->size(), static_cast<std::size_t>(nranks));
-  for (int rank = 0; rank < nranks; ++rank) EXPECT_EQ((*result)[static_cast<std::size_t>(rank)], blob_of(rank, blob_bytes)) << rank;
+  for (int rank = 0; rank < nranks; ++rank)
+    EXPECT_EQ((*result)[static_cast<std::size_t>(rank)], blob_of(rank, blob_bytes)) << rank;
 }
 
 void expect_error(const Result<BlobTable>& result, Code code, const std::string& part) {
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(code_name(result.status().code()), std::string(code_name(code))) << result.status().message();
+  EXPECT_EQ(code_name(result.status().code()), std::string(code_name(code)))
+      << result.status().message();
   EXPECT_THAT(result.status().message(), HasSubstr(part));
 }
 
@@ -82,19 +85,22 @@ INSTANTIATE_TEST_SUITE_P(Ranks, BootstrapRanks, testing::Values(1, 2, 3, 8, 64))
 
 TEST_P(BootstrapRanks, AllGetAll) {
   const auto root = start_root();
-  for (const Result<BlobTable>& result : gather(root->id(), ranks(GetParam()))) expect_table(result, GetParam());
+  for (const Result<BlobTable>& result : gather(root->id(), ranks(GetParam())))
+    expect_table(result, GetParam());
 }
 
 TEST(Bootstrap, ManyRanks) {
   const int nranks = test::by_tier(200, 1000);
   const auto root = start_root();
-  for (const Result<BlobTable>& result : gather(root->id(), ranks(nranks))) expect_table(result, nranks);
+  for (const Result<BlobTable>& result : gather(root->id(), ranks(nranks)))
+    expect_table(result, nranks);
 }
 
 TEST(Bootstrap, EmptyAndLargestBlobs) {
   for (const std::size_t bytes : {std::size_t{0}, kMaxBlobBytes}) {
     const auto root = start_root();
-    for (const Result<BlobTable>& result : gather(root->id(), ranks(16, bytes))) expect_table(result, 16, bytes);
+    for (const Result<BlobTable>& result : gather(root->id(), ranks(16, bytes)))
+      expect_table(result, 16, bytes);
   }
 }
 
@@ -115,7 +121,8 @@ TEST(Bootstrap, BadArguments) {
   const std::vector<std::byte> large(kMaxBlobBytes + 1);
   expect_error(all_gather(root->id(), 0, 0, {}, 1), Code::kInvalidArgument, "nranks is 0");
   expect_error(all_gather(root->id(), kMaxRanks + 1, 0, {}, 1), Code::kInvalidArgument, "nranks");
-  expect_error(all_gather(root->id(), 2, 2, {}, 1), Code::kInvalidArgument, "rank is 2: expected 0 to 1");
+  expect_error(all_gather(root->id(), 2, 2, {}, 1), Code::kInvalidArgument,
+               "rank is 2: expected 0 to 1");
   expect_error(all_gather(root->id(), 2, -1, {}, 1), Code::kInvalidArgument, "rank is -1");
   expect_error(all_gather(root->id(), 2, 0, large, 1), Code::kInvalidArgument, "65537 bytes");
   expect_error(all_gather(root->id(), 2, 0, {}, 0), Code::kInvalidArgument, "time-out");
@@ -124,14 +131,17 @@ TEST(Bootstrap, BadArguments) {
 TEST(Bootstrap, AnIdServesOnce) {
   const auto root = start_root();
   for (const Result<BlobTable>& result : gather(root->id(), ranks(3))) expect_table(result, 3);
-  expect_error(all_gather(root->id(), 3, 1, {}, kLong), Code::kInvalidUsage, "has served a communicator of 3 ranks");
+  expect_error(all_gather(root->id(), 3, 1, {}, kLong), Code::kInvalidUsage,
+               "has served a communicator of 3 ranks");
 }
 
 TEST(Bootstrap, TwoGiveOneRank) {
   const auto root = start_root();
   const auto results = gather(root->id(), {{0, 3}, {1, 3}, {1, 3}});
-  for (const Result<BlobTable>& result : results) expect_error(result, Code::kInvalidUsage, "two processes are rank 1 of 3");
-  expect_error(all_gather(root->id(), 3, 2, {}, kLong), Code::kInvalidUsage, "two processes are rank 1 of 3");  // a latecomer
+  for (const Result<BlobTable>& result : results)
+    expect_error(result, Code::kInvalidUsage, "two processes are rank 1 of 3");
+  expect_error(all_gather(root->id(), 3, 2, {}, kLong), Code::kInvalidUsage,
+               "two processes are rank 1 of 3");  // a latecomer
 }
 
 TEST(Bootstrap, DifferentNumbersOfRanks) {
@@ -144,13 +154,15 @@ TEST(Bootstrap, DifferentNumbersOfRanks) {
 
 TEST(Bootstrap, ARankThatDeclinesEndsTheMeetingForAll) {
   const auto root = start_root();
-  std::thread third([&] { decline(root->id(), 2, Status(Code::kInvalidArgument, "it has no weights"), kLong); });
+  std::thread third(
+      [&] { decline(root->id(), 2, Status(Code::kInvalidArgument, "it has no weights"), kLong); });
   for (const Result<BlobTable>& result : gather(root->id(), {{0, 3}, {1, 3}})) {
     expect_error(result, Code::kRemoteError, "rank 2 (host");
     EXPECT_THAT(result.status().message(), HasSubstr("cannot take part: it has no weights"));
   }
   third.join();
-  expect_error(all_gather(root->id(), 3, 2, {}, kLong), Code::kRemoteError, "cannot take part");  // a latecomer
+  expect_error(all_gather(root->id(), 3, 2, {}, kLong), Code::kRemoteError,
+               "cannot take part");  // a latecomer
 }
 
 TEST(Bootstrap, ToDeclineTakesNoLongerThanItMay) {
@@ -160,7 +172,8 @@ TEST(Bootstrap, ToDeclineTakesNoLongerThanItMay) {
 
 TEST(Bootstrap, NamesRanksThatDoNotCome) {
   const auto root = start_root();
-  for (const Result<BlobTable>& result : gather(root->id(), {{0, 8, 0.5}, {1, 8}, {3, 8}, {4, 8}})) {
+  for (const Result<BlobTable>& result :
+       gather(root->id(), {{0, 8, 0.5}, {1, 8}, {3, 8}, {4, 8}})) {
     expect_error(result, Code::kTimeout, "ranks 2, 5-7 of 8 did not come within");
   }
 }
@@ -180,11 +193,13 @@ TEST(Bootstrap, AllWhoWaitAreToldWhoIsMissing) {
     threads.emplace_back([&, rank] {
       bool said = false;
       join(rank, [&](const Note& note) {
-        if (note.text() == "2 of 3 ranks are here, missing: 1" && !std::exchange(said, true)) ++told;
+        if (note.text() == "2 of 3 ranks are here, missing: 1" && !std::exchange(said, true))
+          ++told;
       });
     });
   }
-  for (int i = 0; i < 3000 && told < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 3000 && told < 2; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(told, 2);
   join(1, {});
   for (std::thread& thread : threads) thread.join();
@@ -219,7 +234,8 @@ TEST(Bootstrap, AWrongSecretIsAStranger) {
   wrong.secret[3] ^= std::byte{1};
   GatherOptions options;
   options.search.refused_s = 0.3;
-  expect_error(all_gather(wrong, 2, 0, {}, kLong, options), Code::kRemoteError, "does not know the id's secret");
+  expect_error(all_gather(wrong, 2, 0, {}, kLong, options), Code::kRemoteError,
+               "does not know the id's secret");
   expect_error(all_gather(wrong, 2, 0, {}, kLong, options), Code::kRemoteError,
                "the id is of another run, or was changed on its way");
   for (const Result<BlobTable>& result : gather(root->id(), ranks(2))) expect_table(result, 2);
@@ -243,9 +259,11 @@ TEST(Bootstrap, TheRootsEndIsAnError) {
   });
   GatherOptions options;
   options.search.refused_s = 0.5;
-  expect_error(all_gather(id, 2, 0, {}, kLong, options), Code::kRemoteError, "the process that made the unique id");
+  expect_error(all_gather(id, 2, 0, {}, kLong, options), Code::kRemoteError,
+               "the process that made the unique id");
   ending.join();
-  expect_error(all_gather(id, 2, 1, {}, kLong, options), Code::kRemoteError, "cannot be reached at 127.0.0.1");
+  expect_error(all_gather(id, 2, 1, {}, kLong, options), Code::kRemoteError,
+               "cannot be reached at 127.0.0.1");
 }
 
 // Foreign programs on the port, while the ranks come.
@@ -258,7 +276,9 @@ Socket connected(const UniqueId& id) {
   return std::move(*socket);
 }
 
-void say(const Socket& socket, std::string_view text) { (void)write_some(socket, std::as_bytes(std::span(text))); }
+void say(const Socket& socket, std::string_view text) {
+  (void)write_some(socket, std::as_bytes(std::span(text)));
+}
 
 bool ends(const Socket& socket) {
   std::array<std::byte, 4096> buffer;
@@ -280,7 +300,8 @@ TEST(Bootstrap, StrangersAreNoBother) {
   Nonce nonce{};
   const auto hello = encode_hello(nonce);
   const std::string_view greeting(reinterpret_cast<const char*>(hello.data()), hello.size());
-  for (const std::size_t junk : {std::size_t{1}, std::size_t{79}, std::size_t{80}, std::size_t{100'000}}) {
+  for (const std::size_t junk :
+       {std::size_t{1}, std::size_t{79}, std::size_t{80}, std::size_t{100'000}}) {
     talking.push_back(connected(root->id()));
     say(talking.back(), greeting);
     say(talking.back(), std::string(junk, '\xff'));
@@ -320,11 +341,13 @@ TEST(Bootstrap, ARankThatWasDroppedComesAgain) {
         std::array<pollfd, 2> ends{{{rank.fd(), POLLIN, 0}, {to_root.fd(), POLLIN, 0}}};
         poll_until(ends, monotonic_seconds() + 0.05);
         std::array<std::byte, 4096> bytes;
-        for (const auto& [from, to] : {std::pair<const Socket&, const Socket&>(rank, to_root), {to_root, rank}}) {
+        for (const auto& [from, to] :
+             {std::pair<const Socket&, const Socket&>(rank, to_root), {to_root, rank}}) {
           const Moved moved = read_some(from, bytes);
           is_open = is_open && moved.kind != Moved::Kind::kClosed;
           if (moved.kind != Moved::Kind::kBytes) continue;
-          if (&from == &rank && is_first && from_rank >= kHelloBytes) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+          if (&from == &rank && is_first && from_rank >= kHelloBytes)
+            std::this_thread::sleep_for(std::chrono::milliseconds(600));
           if (&from == &rank) from_rank += moved.bytes;
           (void)write_some(to, std::span(bytes).first(moved.bytes));
         }
@@ -353,7 +376,8 @@ TEST(Bootstrap, NothingCanBeReplayed) {
     while (line.read() == ByteLine::Progress::kMore) std::this_thread::yield();
     const Result<BootstrapSession> session = check_challenge(secret, nonce, line.received());
     EXPECT_TRUE(session.ok());
-    auto records = std::make_unique<RecordLine>(std::move(line), old != nullptr ? *old : *session, Side::kRank, 1000);
+    auto records = std::make_unique<RecordLine>(std::move(line), old != nullptr ? *old : *session,
+                                                Side::kRank, 1000);
     const auto payload = RecordLine::make_payload(RecordKind::kJoin, encode_join(join));
     EXPECT_TRUE(records->queue(*payload).ok());
     EXPECT_EQ(records->line().write(), ByteLine::Progress::kDone);
@@ -366,12 +390,15 @@ TEST(Bootstrap, NothingCanBeReplayed) {
   const auto first = talk(nullptr, join);
   const auto second = talk(&first.first, join);
   EXPECT_TRUE(ends(second.second->line().socket()));
-  expect_table({all_gather(root->id(), 2, 1, {}, kLong)}, 2, 0);  // rank 0 was admitted once, and has no blob
+  expect_table({all_gather(root->id(), 2, 1, {}, kLong)}, 2,
+               0);  // rank 0 was admitted once, and has no blob
 }
 
 // Processes.
 
-std::string text_of(const Result<BlobTable>& result) { return result.ok() ? "ok" : result.status().message(); }
+std::string text_of(const Result<BlobTable>& result) {
+  return result.ok() ? "ok" : result.status().message();
+}
 
 GatherOptions hasty() {
   GatherOptions options;
@@ -410,10 +437,12 @@ TEST(BootstrapProcesses, MakeIdsThatServe) {
   EXPECT_EQ(maker.text(), "ok");
 }
 
-// The exit of a process that made ids, and of a child that it forked, which has the ids but not their threads.
+// The exit of a process that made ids, and of a child that it forked, which has the ids but not
+// their threads.
 TEST(BootstrapProcesses, EndWithIdsLeft) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer takes what threads held that a child of fork() does not have for lost";
+  GTEST_SKIP()
+      << "LeakSanitizer takes what threads held that a child of fork() does not have for lost";
 #endif
   ChildProcess maker([]() -> std::string {
     for (int i = 0; i < 3; ++i) {
@@ -434,7 +463,8 @@ TEST(BootstrapProcesses, AKilledRootIsKnown) {
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 2, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   root.process.kill(SIGKILL);
-  EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("ended before all ranks had come"), HasSubstr("cannot be reached")));
+  EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("ended before all ranks had come"),
+                                             HasSubstr("cannot be reached")));
   ChildProcess late([&] { return text_of(all_gather(root.id, 2, 1, {}, kLong, hasty())); });
   EXPECT_THAT(late.text(), HasSubstr("cannot be reached at 127.0.0.1"));
 }
@@ -444,7 +474,8 @@ TEST(BootstrapProcesses, AStoppedRootIsKnown) {
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 2, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const test::StoppedProcess stopped(root.process);
-  EXPECT_THAT(waiting.text(), testing::AnyOf(HasSubstr("has been silent for 3 s"), HasSubstr("no answer")));
+  EXPECT_THAT(waiting.text(),
+              testing::AnyOf(HasSubstr("has been silent for 3 s"), HasSubstr("no answer")));
 }
 
 TEST(BootstrapProcesses, AKilledRankIsNamed) {
@@ -453,14 +484,16 @@ TEST(BootstrapProcesses, AKilledRankIsNamed) {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   ChildProcess waiting([&] { return text_of(all_gather(root.id, 3, 0, {}, kLong, hasty())); });
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  const std::string name = fmt::format("pid {}) ended, or gave up, while it waited for rank", victim.pid());
+  const std::string name =
+      fmt::format("pid {}) ended, or gave up, while it waited for rank", victim.pid());
   victim.kill(SIGKILL);
   EXPECT_THAT(waiting.text(), HasSubstr(name));
 }
 
 TEST(BootstrapProcesses, TooFewDescriptorsAreNamed) {
   const RemoteRoot root(24);
-  for (const Result<BlobTable>& result : gather(root.id, ranks(64))) expect_error(result, Code::kSystemError, "ulimit -n");
+  for (const Result<BlobTable>& result : gather(root.id, ranks(64)))
+    expect_error(result, Code::kSystemError, "ulimit -n");
 }
 
 }  // namespace

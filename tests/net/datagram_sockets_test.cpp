@@ -19,12 +19,14 @@ NetAddress here(NetAddress::Family family, std::uint16_t port) {
 }
 
 void wait(const DatagramSockets& sockets) {
-  std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0}, pollfd{sockets.descriptors()[1], POLLIN, 0}};
+  std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0},
+                                pollfd{sockets.descriptors()[1], POLLIN, 0}};
   EXPECT_GT(poll_until(entries, monotonic_seconds() + kNoHurry), 0);
 }
 
 class DatagramFamilies : public testing::TestWithParam<NetAddress::Family> {};
-INSTANTIATE_TEST_SUITE_P(Families, DatagramFamilies, testing::Values(NetAddress::Family::kIpv4, NetAddress::Family::kIpv6));
+INSTANTIATE_TEST_SUITE_P(Families, DatagramFamilies,
+                         testing::Values(NetAddress::Family::kIpv4, NetAddress::Family::kIpv6));
 
 TEST_P(DatagramFamilies, CarryBytesAndKnowRefusals) {
   Result<DatagramSockets> one = DatagramSockets::open(), other = DatagramSockets::open();

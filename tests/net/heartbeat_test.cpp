@@ -10,11 +10,11 @@
 #include <functional>
 #include <thread>
 
-#include "src/trust/sha256.hpp"
 #include "src/net/bootstrap/bootstrap.hpp"
 #include "src/net/heartbeat/datagram_sockets.hpp"
 #include "src/net/heartbeat/heartbeat_message.hpp"
 #include "src/net/heartbeat/heartbeat_service.hpp"
+#include "src/trust/sha256.hpp"
 #include "tests/net/remote_root.hpp"
 
 namespace sparcl::net {
@@ -45,8 +45,10 @@ HeartbeatOptions without_kernel() {
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }
 
-// Watches `peers` until one of them is dead, and says what is known of it; "" at the end of the time.
-std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers, double seconds = kNeverWaited) {
+// Watches `peers` until one of them is dead, and says what is known of it; "" at the end of the
+// time.
+std::string first_death(Heartbeat& heartbeat, const std::vector<int>& peers,
+                        double seconds = kNeverWaited) {
   for (const double until = monotonic_seconds() + seconds; monotonic_seconds() < until; nap()) {
     for (const int peer : peers) {
       heartbeat.watch(peer);
@@ -78,9 +80,11 @@ Service make_service() {
 
 // Ranks with a port each, as processes have; or all with the same one.
 struct Ranks {
-  explicit Ranks(int count, const HeartbeatOptions& options = patient(), const Service& shared = {}) {
+  explicit Ranks(int count, const HeartbeatOptions& options = patient(),
+                 const Service& shared = {}) {
     for (int rank = 0; rank < count; ++rank) {
-      Result<std::unique_ptr<Heartbeat>> opened = Heartbeat::open(options, shared != nullptr ? shared : make_service());
+      Result<std::unique_ptr<Heartbeat>> opened =
+          Heartbeat::open(options, shared != nullptr ? shared : make_service());
       EXPECT_TRUE(opened.ok()) << opened.status().message();
       cards.push_back((*opened)->card());
       heartbeats.push_back(std::move(*opened));
@@ -118,8 +122,9 @@ TEST(Heartbeat, ManyPeersLiveUntilOneIsGone) {
   ranks.heartbeats[7].reset();
   for (std::size_t rank = 0; rank < 30; ++rank) {
     if (rank == 7) continue;
-    EXPECT_THAT(first_death(*ranks.heartbeats[rank], all),
-                MatchesRegex("rank 7 \\(host .*, pid .*\\) was killed or ended: its port is closed"));
+    EXPECT_THAT(
+        first_death(*ranks.heartbeats[rank], all),
+        MatchesRegex("rank 7 \\(host .*, pid .*\\) was killed or ended: its port is closed"));
     pollfd entry{events[rank].fd(), POLLIN, 0};
     EXPECT_EQ(poll_until({&entry, 1}, 0), 1);
     EXPECT_EQ(ranks.heartbeats[rank]->deaths(), 1U);
@@ -131,7 +136,8 @@ TEST(Heartbeat, WhoLeavesIsNamedSoWhereItIsWaitedFor) {
   ranks.start();
   ranks.heartbeats[1]->leave();
   ranks.heartbeats[1].reset();
-  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}), MatchesRegex("rank 1 \\(host .*, pid .*\\) has left the communicator"));
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}),
+              MatchesRegex("rank 1 \\(host .*, pid .*\\) has left the communicator"));
   EXPECT_EQ(first_death(*ranks.heartbeats[2], {0}, 0.5), "");
   EXPECT_EQ(ranks.heartbeats[2]->deaths(), 0U);
 }
@@ -142,10 +148,12 @@ TEST(Heartbeat, TellsWhoEndedFirst) {
   EXPECT_TRUE(hear(*ranks.heartbeats[0], {1, 2, 3}));
   for (const int ended : {2, 3, 1}) {
     ranks.heartbeats[static_cast<std::size_t>(ended)].reset();
-    EXPECT_THAT(first_death(*ranks.heartbeats[0], {ended}), HasSubstr(fmt::format("rank {} ", ended)));
+    EXPECT_THAT(first_death(*ranks.heartbeats[0], {ended}),
+                HasSubstr(fmt::format("rank {} ", ended)));
   }
   std::vector<int> order;
-  for (const Heartbeat::Obituary& each : ranks.heartbeats[0]->obituaries()) order.push_back(each.rank);
+  for (const Heartbeat::Obituary& each : ranks.heartbeats[0]->obituaries())
+    order.push_back(each.rank);
   EXPECT_THAT(order, testing::ElementsAre(2, 3, 1));
 }
 
@@ -187,15 +195,18 @@ TEST(Heartbeat, ALoneRankStartsAndLeaves) {
 
 std::size_t entries_of(const char* folder) {
   std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.exists() ? 1 : 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    count += entry.exists() ? 1 : 0;
   return count;
 }
 
 std::uint16_t port_of(const std::vector<std::byte>& card) { return decode_card(card)->port_v4; }
 
-// Communicators of two processes, `count` of them: rank 0 of each is of one process, rank 1 of the other.
+// Communicators of two processes, `count` of them: rank 0 of each is of one process, rank 1 of the
+// other.
 struct TwoProcesses {
-  explicit TwoProcesses(int count, const HeartbeatOptions& options = patient()) : first(make_service()), second(make_service()) {
+  explicit TwoProcesses(int count, const HeartbeatOptions& options = patient())
+      : first(make_service()), second(make_service()) {
     for (int i = 0; i < count; ++i) {
       Ranks& made = *comms.emplace_back(std::make_unique<Ranks>(0));
       for (const Service& service : {first, second}) {
@@ -221,11 +232,13 @@ struct TwoProcesses {
 TEST(Heartbeat, CommunicatorsOfAProcessShareOnePortOneThreadAndItsDescriptors) {
   const auto first = Heartbeat::open(patient());
   ASSERT_TRUE(first.ok());
-  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  const std::size_t descriptors = entries_of("/proc/self/fd"),
+                    threads = entries_of("/proc/self/task");
   std::vector<std::unique_ptr<Heartbeat>> more;
   for (int i = 0; i < 500; ++i) {
     more.push_back(std::move(*Heartbeat::open(patient())));
-    ASSERT_TRUE(more.back()->start(0, std::vector{more.back()->card(), std::vector<std::byte>()}).ok());
+    ASSERT_TRUE(
+        more.back()->start(0, std::vector{more.back()->card(), std::vector<std::byte>()}).ok());
     EXPECT_EQ(port_of(more.back()->card()), port_of((*first)->card()));
     EXPECT_NE(more.back()->card(), (*first)->card());  // the communicator's token comes of it
   }
@@ -234,7 +247,8 @@ TEST(Heartbeat, CommunicatorsOfAProcessShareOnePortOneThreadAndItsDescriptors) {
 }
 
 TEST(Heartbeat, TheLastCommunicatorEndsTheThread) {
-  const std::size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  const std::size_t descriptors = entries_of("/proc/self/fd"),
+                    threads = entries_of("/proc/self/task");
   for (int i = 0; i < 3; ++i) {
     Ranks ranks(2, patient(), *HeartbeatService::of_process());
     ranks.start();
@@ -250,7 +264,8 @@ TEST(Heartbeat, AKilledProcessIsNamedInEachOfItsCommunicators) {
   all.start();
   for (std::size_t i = 0; i < 20; ++i) EXPECT_TRUE(hear(all.of(i, 0), {1}));
   all.kill_second();
-  for (std::size_t i = 0; i < 20; ++i) EXPECT_THAT(first_death(all.of(i, 0), {1}), HasSubstr("rank 1 ")) << "communicator " << i;
+  for (std::size_t i = 0; i < 20; ++i)
+    EXPECT_THAT(first_death(all.of(i, 0), {1}), HasSubstr("rank 1 ")) << "communicator " << i;
 }
 
 TEST(Heartbeat, TheEndOfOneCommunicatorDisturbsNoOther) {
@@ -259,7 +274,8 @@ TEST(Heartbeat, TheEndOfOneCommunicatorDisturbsNoOther) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(hear(all.of(i, 0), {1}));
   all.of(1, 1).leave();
   EXPECT_THAT(first_death(all.of(1, 0), {1}), HasSubstr("has left the communicator"));
-  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) EXPECT_EQ(first_death(all.of(i, 0), {1}, 0.1), "");
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}})
+    EXPECT_EQ(first_death(all.of(i, 0), {1}, 0.1), "");
   all.of(2, 0).go_on_without(1);
   EXPECT_THAT(first_death(all.of(2, 1), {0}), HasSubstr("has given rank 1 up"));
   EXPECT_EQ(first_death(all.of(0, 0), {1}, 0.1), "");
@@ -271,12 +287,14 @@ TEST(Heartbeat, RanksOfOneProcessHearEachOther) {
   Ranks ranks(3, patient(), make_service());
   ranks.start();
   for (int rank = 0; rank < 3; ++rank)
-    EXPECT_TRUE(hear(*ranks.heartbeats[static_cast<std::size_t>(rank)], {(rank + 1) % 3, (rank + 2) % 3}));
+    EXPECT_TRUE(
+        hear(*ranks.heartbeats[static_cast<std::size_t>(rank)], {(rank + 1) % 3, (rank + 2) % 3}));
   ranks.heartbeats[2]->leave();
   EXPECT_THAT(first_death(*ranks.heartbeats[0], {2}), HasSubstr("has left the communicator"));
 }
 
-// A goodbye may be lost, as here one that comes before rank 0 has begun; the process, and so its port, are still there.
+// A goodbye may be lost, as here one that comes before rank 0 has begun; the process, and so its
+// port, are still there.
 TEST(Heartbeat, ARankThatLeftSaysSoAgainWhenItIsAsked) {
   TwoProcesses all(2);
   EXPECT_TRUE(all.of(0, 1).start(1, all.comms[0]->cards).ok());
@@ -286,13 +304,15 @@ TEST(Heartbeat, ARankThatLeftSaysSoAgainWhenItIsAsked) {
   EXPECT_THAT(first_death(all.of(0, 0), {1}), HasSubstr("has left the communicator"));
 }
 
-// Rank 0's greeting comes before rank 1 has begun. It is known all the same that rank 1 answers, although nobody waits for it.
+// Rank 0's greeting comes before rank 1 has begun. It is known all the same that rank 1 answers,
+// although nobody waits for it.
 TEST(Heartbeat, WhoBeginsLateIsHeard) {
   TwoProcesses all(1);
   EXPECT_TRUE(all.of(0, 0).start(0, all.comms[0]->cards).ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_TRUE(all.of(0, 1).start(1, all.comms[0]->cards).ok());
-  for (const double until = monotonic_seconds() + kNeverWaited; !all.of(0, 0).has_answered(1) && monotonic_seconds() < until;)
+  for (const double until = monotonic_seconds() + kNeverWaited;
+       !all.of(0, 0).has_answered(1) && monotonic_seconds() < until;)
     nap();
   EXPECT_TRUE(all.of(0, 0).has_answered(1));
 }
@@ -319,7 +339,8 @@ struct Stranger {
     std::vector<Beat> all;
     std::array<std::byte, 100> space;
     for (const double until = monotonic_seconds() + kNeverWaited; monotonic_seconds() < until;) {
-      std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0}, pollfd{sockets.descriptors()[1], POLLIN, 0}};
+      std::array<pollfd, 2> entries{pollfd{sockets.descriptors()[0], POLLIN, 0},
+                                    pollfd{sockets.descriptors()[1], POLLIN, 0}};
       poll_until(entries, until);
       while (const auto datagram = sockets.receive(space)) {
         const std::optional<Beat> beat = decode_beat(datagram->bytes);
@@ -340,7 +361,8 @@ TEST(Heartbeat, AnswersOnlyItsOwn) {
   Ranks ranks(2);
   const Stranger stranger(ranks);
   EXPECT_TRUE(ranks.heartbeats[0]->start(0, ranks.cards).ok());
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{33}, std::size_t{65'000}}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{33}, std::size_t{65'000}}) {
     stranger.sockets.send(stranger.target, std::vector<std::byte>(bytes, std::byte{0x5a}));
   }
   BeatBytes bytes = encode_beat(stranger.good);
@@ -403,13 +425,15 @@ bool is_sure(const Heartbeat& heartbeat, int rank) {
 }
 
 bool comes_true(const std::function<bool()>& what) {
-  for (const double until = monotonic_seconds() + kNeverWaited; monotonic_seconds() < until; nap()) {
+  for (const double until = monotonic_seconds() + kNeverWaited; monotonic_seconds() < until;
+       nap()) {
     if (what()) return true;
   }
   return false;
 }
 
-// Without asking, and again when it asks; also after the end of what the two had in common. Others hear a goodbye.
+// Without asking, and again when it asks; also after the end of what the two had in common. Others
+// hear a goodbye.
 TEST(Heartbeat, WhoIsLeftOutIsToldSo) {
   Ranks ranks(3);
   const Stranger stranger(ranks);  // as rank 1
@@ -446,11 +470,13 @@ TEST(Heartbeat, APeerThatNeverAnsweredMakesNoOthersEndDoubtful) {
   HeartbeatOptions options = without_kernel();
   options.silence_s = 3;
   Ranks ranks(3, options);
-  for (const int rank : {0, 1}) EXPECT_TRUE(ranks.heartbeats[static_cast<std::size_t>(rank)]->start(rank, ranks.cards).ok());
+  for (const int rank : {0, 1})
+    EXPECT_TRUE(ranks.heartbeats[static_cast<std::size_t>(rank)]->start(rank, ranks.cards).ok());
   EXPECT_TRUE(hear(*ranks.heartbeats[0], {1}));
   EXPECT_EQ(first_death(*ranks.heartbeats[0], {1, 2}, 0.7 * options.silence_s), "");
   ranks.heartbeats[1].reset();
-  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}), MatchesRegex("rank 1 .*: its port is closed"));
+  EXPECT_THAT(first_death(*ranks.heartbeats[0], {1}),
+              MatchesRegex("rank 1 .*: its port is closed"));
   EXPECT_TRUE(is_sure(*ranks.heartbeats[0], 1));
 }
 
@@ -475,15 +501,18 @@ TEST(Heartbeat, OptionsComeFromSettings) {
   EXPECT_FALSE(heartbeat_options(false)->has_value());
   setenv("SPARCL_HEARTBEAT_MS", "501", 1);
   EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(heartbeat_options().status().message(), MatchesRegex("SPARCL_LIVENESS_S=0.5 is shorter .*SPARCL_HEARTBEAT_MS=501.*"));
+  EXPECT_THAT(heartbeat_options().status().message(),
+              MatchesRegex("SPARCL_LIVENESS_S=0.5 is shorter .*SPARCL_HEARTBEAT_MS=501.*"));
   setenv("SPARCL_HEARTBEAT_MS", "0", 1);
   EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
-  EXPECT_THAT(heartbeat_options().status().message(), MatchesRegex("SPARCL_HEARTBEAT_MS=0: .*SPARCL_HEARTBEAT=off.*"));
+  EXPECT_THAT(heartbeat_options().status().message(),
+              MatchesRegex("SPARCL_HEARTBEAT_MS=0: .*SPARCL_HEARTBEAT=off.*"));
   setenv("SPARCL_HEARTBEAT", "off", 1);
   EXPECT_FALSE(heartbeat_options()->has_value());
   setenv("SPARCL_HEARTBEAT", "maybe", 1);
   EXPECT_EQ(heartbeat_options().status().code(), Code::kInvalidArgument);
-  for (const char* name : {"SPARCL_HEARTBEAT", "SPARCL_HEARTBEAT_MS", "SPARCL_LIVENESS_S"}) unsetenv(name);
+  for (const char* name : {"SPARCL_HEARTBEAT", "SPARCL_HEARTBEAT_MS", "SPARCL_LIVENESS_S"})
+    unsetenv(name);
 }
 
 // Processes. Each rank meets the others, then does its part, and says what it found.
@@ -495,7 +524,8 @@ class BeatingParty {
       processes.emplace_back([&, rank](int out) -> std::string {
         Result<std::unique_ptr<Heartbeat>> heartbeat = Heartbeat::open(options);
         if (!heartbeat.ok()) return heartbeat.status().message();
-        const Result<BlobTable> cards = all_gather(root.id, count, rank, (*heartbeat)->card(), kNeverWaited);
+        const Result<BlobTable> cards =
+            all_gather(root.id, count, rank, (*heartbeat)->card(), kNeverWaited);
         if (!cards.ok()) return cards.status().message();
         const Status started = (*heartbeat)->start(rank, *cards);
         if (!started.ok()) return started.message();
@@ -504,7 +534,9 @@ class BeatingParty {
     }
   }
   ChildProcess& operator[](std::size_t rank) { return processes[rank]; }
-  std::string name(std::size_t rank) { return fmt::format("rank {} (host {}, pid {})", rank, own_host(), processes[rank].pid()); }
+  std::string name(std::size_t rank) {
+    return fmt::format("rank {} (host {}, pid {})", rank, own_host(), processes[rank].pid());
+  }
 
  private:
   static std::string own_host() { return own_identity().host; }
@@ -542,7 +574,8 @@ TEST(HeartbeatProcesses, AKilledPeerIsNamedByItsPort) {
   const std::string ended = party.name(2) + " was killed or ended";
   party[2].kill(SIGKILL);
   const std::vector<std::string> texts{party[0].text(), party[1].text()};
-  // The other may come to the closed port of the first one before, which has ended by then: it knows of rank 2 by its word.
+  // The other may come to the closed port of the first one before, which has ended by then: it
+  // knows of rank 2 by its word.
   EXPECT_THAT(texts, testing::Each(AnyOf(ended, ended + ": its port is closed")));
   EXPECT_THAT(texts, testing::Contains(ended + ": its port is closed"));
 }

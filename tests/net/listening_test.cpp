@@ -24,7 +24,8 @@ TEST(Listening, APortThatIsTakenIsAnErrorThatSaysWhatToDo) {
 TEST(Listening, AnAddressOfAnotherHostIsNamed) {
   const Result<std::vector<NetAddress>> elsewhere = resolve(*parse_host_port("192.0.2.1:4711"));
   ASSERT_TRUE(elsewhere.ok());
-  EXPECT_THAT(std::string(listen_at(elsewhere->front(), 1).status().message()), HasSubstr("no interface of this host"));
+  EXPECT_THAT(std::string(listen_at(elsewhere->front(), 1).status().message()),
+              HasSubstr("no interface of this host"));
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ TEST(NameLookup, TellsWhenTheAnswerIsThere) {
 TEST(NameLookup, NobodyWaitsPastTheDeadline) {
   may_answer = false;
   const int before = answered;
-  const Addresses answer = resolve_until(kSomeHost, monotonic_seconds() + 0.05, answer_when_allowed);
+  const Addresses answer =
+      resolve_until(kSomeHost, monotonic_seconds() + 0.05, answer_when_allowed);
   EXPECT_EQ(answered, before);
   EXPECT_EQ(answer.status().code(), Code::kTimeout);
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("'node7'"));
@@ -60,7 +61,8 @@ TEST(NameLookup, NobodyWaitsPastTheDeadline) {
 }
 
 TEST(NameLookup, GivesTheSystemsAnswer) {
-  const Addresses answer = resolve_until(*parse_host_port("127.0.0.1:99"), monotonic_seconds() + 20);
+  const Addresses answer =
+      resolve_until(*parse_host_port("127.0.0.1:99"), monotonic_seconds() + 20);
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->front(), loopback_address(99));
 }

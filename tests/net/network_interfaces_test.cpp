@@ -21,8 +21,9 @@ NetAddress address(const char* text) {
 }
 
 std::vector<InterfaceAddress> host() {
-  return {{"lo", address("127.0.0.1"), true},    {"lo", address("::1"), true},        {"docker0", address("172.17.0.1"), false},
-          {"eth0", address("10.0.0.7"), false},  {"eth0", address("fe80::7"), false}, {"eth0", address("fd00::7"), false},
+  return {{"lo", address("127.0.0.1"), true},        {"lo", address("::1"), true},
+          {"docker0", address("172.17.0.1"), false}, {"eth0", address("10.0.0.7"), false},
+          {"eth0", address("fe80::7"), false},       {"eth0", address("fd00::7"), false},
           {"ib0", address("192.168.3.7"), false}};
 }
 
@@ -35,11 +36,14 @@ std::vector<std::string> chosen(std::string_view wanted, std::vector<InterfaceAd
 }
 
 TEST(NetworkInterfaces, AutoTakesAllButLoopbackAndBridgesLast) {
-  EXPECT_THAT(chosen("auto", host()), ElementsAre("10.0.0.7", "fd00::7", "192.168.3.7", "172.17.0.1"));
+  EXPECT_THAT(chosen("auto", host()),
+              ElementsAre("10.0.0.7", "fd00::7", "192.168.3.7", "172.17.0.1"));
 }
 
 TEST(NetworkInterfaces, AutoTakesLoopbackWhereThereIsNothingElse) {
-  EXPECT_THAT(chosen("auto", {{"lo", address("127.0.0.1"), true}, {"eth0", address("fe80::7"), false}}), ElementsAre("127.0.0.1"));
+  EXPECT_THAT(
+      chosen("auto", {{"lo", address("127.0.0.1"), true}, {"eth0", address("fe80::7"), false}}),
+      ElementsAre("127.0.0.1"));
 }
 
 TEST(NetworkInterfaces, NamesAndBeginningsInTheirOrder) {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/net/heartbeat/heartbeat_message.hpp"
 #include "src/base/seeded_random.hpp"
+#include "src/net/heartbeat/heartbeat_message.hpp"
 
 namespace sparcl::net {
 namespace {
@@ -15,7 +15,9 @@ using testing::ElementsAre;
 const NetAddress kFirst = loopback_address(1001);
 const NetAddress kSecond = loopback_address(1002);
 
-PeerPulse two_paths(std::uint64_t first = UINT64_MAX) { return PeerPulse({kFirst, kSecond}, first); }
+PeerPulse two_paths(std::uint64_t first = UINT64_MAX) {
+  return PeerPulse({kFirst, kSecond}, first);
+}
 
 TEST(PeerPulse, PingsAllPathsUntilOneAnswers) {
   PeerPulse pulse = two_paths();
@@ -64,7 +66,8 @@ TEST(PeerPulse, CountsSilenceWhilePingsAreOut) {
 TEST(PeerPulse, TwoRefusalsOfThePathThatAnswered) {
   PeerPulse pulse = two_paths(7);
   pulse.ping(5);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(pulse.refuse(kFirst), Refusal::kMeansNothing);  // it never answered
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(pulse.refuse(kFirst), Refusal::kMeansNothing);  // it never answered
   const std::uint64_t ping = pulse.ping(5);
   EXPECT_TRUE(pulse.pong(ping, 0));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pulse.refuse(kSecond), Refusal::kMeansNothing);
@@ -89,7 +92,8 @@ TEST(HeartbeatMessage, BeatsComeBack) {
 TEST(HeartbeatMessage, OtherSizesAndKindsAreNone) {
   const BeatBytes good = encode_beat({});
   std::vector<std::byte> bytes(good.begin(), good.end());
-  for (std::size_t cut = 0; cut < bytes.size(); ++cut) EXPECT_FALSE(decode_beat(std::span(bytes).first(cut))) << cut;
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut)
+    EXPECT_FALSE(decode_beat(std::span(bytes).first(cut))) << cut;
   bytes.push_back({});
   EXPECT_FALSE(decode_beat(bytes));
   for (const std::size_t at : {0, 1, 2, 3, 4, 5, 7}) {
@@ -123,11 +127,13 @@ TEST(HeartbeatMessage, CardsComeBackWithPorts) {
 TEST(HeartbeatMessage, TakesAnyCard) {
   SeededRandom random{5};
   const std::vector<std::byte> good = encode_card(example_card());
-  for (std::size_t cut = 0; cut < good.size(); ++cut) EXPECT_FALSE(decode_card(std::span(good).first(cut))) << cut;
+  for (std::size_t cut = 0; cut < good.size(); ++cut)
+    EXPECT_FALSE(decode_card(std::span(good).first(cut))) << cut;
   for (int i = 0; i < 20'000; ++i) {
     std::vector<std::byte> bytes = good;
     bytes.resize(random.below(bytes.size() + 8));
-    for (int k = 0; k < 4 && !bytes.empty(); ++k) bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
+    for (int k = 0; k < 4 && !bytes.empty(); ++k)
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
     const std::vector<std::byte> exact(bytes);
     const std::optional<HeartbeatCard> card = decode_card(exact);
     EXPECT_TRUE(!card || card->addresses.size() <= kMaxPaths);

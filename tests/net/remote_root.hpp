@@ -14,7 +14,8 @@ struct RemoteRoot {
   static void leave_only(int descriptors) {
     std::vector<net::Socket> probes;
     for (int i = 0; i < descriptors; ++i) probes.emplace_back(dup(STDERR_FILENO));
-    const rlimit limit{static_cast<rlim_t>(probes.back().fd()) + 1, static_cast<rlim_t>(probes.back().fd()) + 1};
+    const rlimit limit{static_cast<rlim_t>(probes.back().fd()) + 1,
+                       static_cast<rlim_t>(probes.back().fd()) + 1};
     (void)setrlimit(RLIMIT_NOFILE, &limit);
   }
 

@@ -49,7 +49,8 @@ TEST(RollCall, TwoOfOneNumber) {
   other.pid = 7;
   const Status status = roll.admit(other);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
-  EXPECT_THAT(status.message(), HasSubstr("rank 1 of 2: host h1, pid 101, and host elsewhere, pid 7"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("rank 1 of 2: host h1, pid 101, and host elsewhere, pid 7"));
 }
 
 TEST(RollCall, DifferentNumbersOfRanks) {
@@ -57,13 +58,14 @@ TEST(RollCall, DifferentNumbersOfRanks) {
   ASSERT_TRUE(roll.admit(member(1, 2)).ok());
   const Status status = roll.admit(member(0, 4));
   EXPECT_EQ(status.code(), Code::kMismatch);
-  EXPECT_THAT(status.message(),
-              HasSubstr("rank 0 (host h0, pid 100) says that there are 4 ranks, rank 1 (host h1, pid 101) says 2"));
+  EXPECT_THAT(status.message(), HasSubstr("rank 0 (host h0, pid 100) says that there are 4 ranks, "
+                                          "rank 1 (host h1, pid 101) says 2"));
 }
 
 TEST(RollCall, TheTableIsByRank) {
   RollCall roll;
-  for (const int rank : {2, 0, 1}) ASSERT_TRUE(roll.admit(member(rank, 3, static_cast<std::size_t>(rank) * 10)).ok());
+  for (const int rank : {2, 0, 1})
+    ASSERT_TRUE(roll.admit(member(rank, 3, static_cast<std::size_t>(rank) * 10)).ok());
   const Result<std::vector<std::byte>> bytes = roll.table();
   ASSERT_TRUE(bytes.ok());
   const Result<BlobTable> table = decode_table(*bytes, 3);
@@ -71,7 +73,8 @@ TEST(RollCall, TheTableIsByRank) {
   for (std::size_t rank = 0; rank < 3; ++rank)
     EXPECT_EQ((*table)[rank], std::vector<std::byte>(rank * 10, static_cast<std::byte>(rank)));
   EXPECT_EQ(decode_table(*bytes, 4).status().code(), Code::kCorrupt);
-  for (std::size_t cut = 0; cut < bytes->size(); ++cut) EXPECT_FALSE(decode_table(std::span(*bytes).first(cut), 3).ok()) << cut;
+  for (std::size_t cut = 0; cut < bytes->size(); ++cut)
+    EXPECT_FALSE(decode_table(std::span(*bytes).first(cut), 3).ok()) << cut;
 }
 
 TEST(BootstrapMessages, ANoteSaysWhoIsMissing) {
@@ -91,7 +94,8 @@ TEST(BootstrapMessages, TakeAnyBytes) {
   for (int i = 0; i < 20'000; ++i) {
     std::vector<std::byte> bytes = i % 2 == 0 ? join : failure;
     bytes.resize(random.below(bytes.size() + 8));
-    for (int k = 0; k < 3 && !bytes.empty(); ++k) bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
+    for (int k = 0; k < 3 && !bytes.empty(); ++k)
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
     const std::vector<std::byte> exact(bytes);
     if (const Result<Join> back = decode_join(exact); back.ok()) {
       EXPECT_LT(back->rank, back->nranks);

@@ -25,14 +25,16 @@ TEST(SealedMemory, HoldsACopyThatNobodyCanChange) {
     const std::vector<std::byte> bytes = some_bytes(count);
     const Result<SealedMemory> made = SealedMemory::copy_of(bytes);
     ASSERT_TRUE(made.ok()) << made.status().message();
-    const Result<SealedMemory> taken = SealedMemory::of_process(::getpid(), made->descriptor(), count);
+    const Result<SealedMemory> taken =
+        SealedMemory::of_process(::getpid(), made->descriptor(), count);
     ASSERT_TRUE(taken.ok()) << taken.status().message();
     const Result<Buffer> mapped = taken->map();
     ASSERT_TRUE(mapped.ok()) << mapped.status().message();
     EXPECT_TRUE(std::ranges::equal(mapped->bytes(), bytes));
     EXPECT_LT(::pwrite(made->descriptor(), "x", 1, 0), 0);
     EXPECT_NE(::ftruncate(made->descriptor(), 0), 0);
-    EXPECT_EQ(::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_SHARED, made->descriptor(), 0), MAP_FAILED);
+    EXPECT_EQ(::mmap(nullptr, count, PROT_READ | PROT_WRITE, MAP_SHARED, made->descriptor(), 0),
+              MAP_FAILED);
   }
 }
 
@@ -63,12 +65,15 @@ TEST(SealedMemory, WhatIsNoMemoryOrHasAnotherSizeIsRefused) {
   EXPECT_EQ(SealedMemory::of_process(::getpid(), zero.fd(), 100).status().code(), Code::kCorrupt);
   const Socket others(::memfd_create("another", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(SealedMemory::of_process(::getpid(), others.fd(), 0).status().code(), Code::kCorrupt);
-  EXPECT_EQ(SealedMemory::of_process(::getpid(), 1'000'000, 100).status().code(), Code::kSystemError);
+  EXPECT_EQ(SealedMemory::of_process(::getpid(), 1'000'000, 100).status().code(),
+            Code::kSystemError);
   EXPECT_EQ(SealedMemory::of_process(-1, 3, 100).status().code(), Code::kSystemError);
   const Result<SealedMemory> made = SealedMemory::copy_of(some_bytes(100));
   ASSERT_TRUE(made.ok());
   for (const std::size_t wrong : {0UL, 99UL, 101UL, 1UL << 40}) {
-    EXPECT_EQ(SealedMemory::of_process(::getpid(), made->descriptor(), wrong).status().code(), Code::kCorrupt) << wrong;
+    EXPECT_EQ(SealedMemory::of_process(::getpid(), made->descriptor(), wrong).status().code(),
+              Code::kCorrupt)
+        << wrong;
   }
 }
 

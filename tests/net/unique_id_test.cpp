@@ -66,12 +66,14 @@ TEST(UniqueId, RefusesGarbage) {
   }
 }
 
-// With a right sum: whatever it holds, decoding neither reads beyond it nor takes an id without an address.
+// With a right sum: whatever it holds, decoding neither reads beyond it nor takes an id without an
+// address.
 TEST(UniqueId, RefusesWhatIsWrongBelowTheSum) {
   SeededRandom random{7};
   for (int i = 0; i < 20'000; ++i) {
     Bytes bytes = encode_unique_id(example());
-    for (int k = 0; k < 3; ++k) bytes[10 + random.below(114)] = static_cast<std::byte>(random.below(256));
+    for (int k = 0; k < 3; ++k)
+      bytes[10 + random.below(114)] = static_cast<std::byte>(random.below(256));
     sum(bytes);
     const Result<UniqueId> id = decode_unique_id(bytes);
     if (id.ok()) {

@@ -8,8 +8,9 @@ namespace {
 TEST(WatchClock, AsksByTheTimeHoweverManyTurnsItTakes) {
   WatchClock clock;
   clock.wait_begins(100);
-  for (int turn = 0; turn < 1000; ++turn) EXPECT_FALSE(clock.is_due(100.009));  // a short wait is nobody's business
-  EXPECT_TRUE(clock.is_due(100.2));                                             // the first turn after a long one
+  for (int turn = 0; turn < 1000; ++turn)
+    EXPECT_FALSE(clock.is_due(100.009));  // a short wait is nobody's business
+  EXPECT_TRUE(clock.is_due(100.2));       // the first turn after a long one
   EXPECT_FALSE(clock.is_due(100.21));
   EXPECT_TRUE(clock.is_due(100.32));
 }

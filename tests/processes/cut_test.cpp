@@ -1,4 +1,5 @@
-// What a collective owes its callers when a cable is cut: the ranks are in network namespaces, which bench/hosts/hosts joins.
+// What a collective owes its callers when a cable is cut: the ranks are in network namespaces,
+// which bench/hosts/hosts joins.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,14 +22,16 @@ class Cut : public Processes {
   static void SetUpTestSuite() { hosts_ = std::make_unique<VirtualHosts>(kHosts); }
   static void TearDownTestSuite() { hosts_ = nullptr; }
   void SetUp() override {
-    if (!hosts_->are_up()) GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
+    if (!hosts_->are_up())
+      GTEST_SKIP() << "no network namespaces here (the reason is on standard error)";
   }
 
   PartyPlan plan_of(std::uint64_t seed) const {
     PartyPlan plan = Processes::plan_of(seed);
     plan.steps = 2'000;
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_seconds());
-    for (int rank = 0; rank < plan.ranks; ++rank) plan.namespaces.push_back(VirtualHosts::name(rank));
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      plan.namespaces.push_back(VirtualHosts::name(rank));
     return plan;
   }
 
@@ -49,7 +52,8 @@ TEST_P(Cut, CutForGood) {
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
-    (void)party.processes().run_until([] { return false; }, party.processes().now_s() + 0.1 * random.unit());
+    (void)party.processes().run_until([] { return false; },
+                                      party.processes().now_s() + 0.1 * random.unit());
     const double cut_at = party.processes().now_s();
     ASSERT_TRUE(cut(victim));
     Check check(party);
@@ -83,8 +87,9 @@ TEST_P(Cut, ShrinkAfterACut) {
   });
 }
 
-// The rank whose cable was cut computed all the while, and calls when the cable is there again and the others have gone on without
-// it: it hears of that, although what they had in common is gone and each word of that time was lost.
+// The rank whose cable was cut computed all the while, and calls when the cable is there again and
+// the others have gone on without it: it hears of that, although what they had in common is gone
+// and each word of that time was lost.
 TEST_P(Cut, ShrinkBesideAComputingRank) {
   run_seeds("ShrinkBesideAComputingRank", 1, [&](std::uint64_t seed) {
     SeededRandom random(mix64(seed ^ 0xc0a));
@@ -93,7 +98,8 @@ TEST_P(Cut, ShrinkBesideAComputingRank) {
     plan.shrinks = true;
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", 2);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    for (int rank = 0; rank < plan.ranks; ++rank) plan.acts[rank] = fmt::format("{}:0", rank == victim ? "hold" : "rest");
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      plan.acts[rank] = fmt::format("{}:0", rank == victim ? "hold" : "rest");
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     ProcessParty& processes = party.processes();
@@ -133,7 +139,8 @@ TEST_P(Cut, CutForAWhile) {
     ProcessParty& processes = party.processes();
     (void)processes.run_until([] { return false; }, processes.now_s() + 0.1 * random.unit());
     ASSERT_TRUE(cut(victim));
-    (void)processes.run_until([] { return false; }, processes.now_s() + 0.3 * liveness_seconds() * random.unit());
+    (void)processes.run_until([] { return false; },
+                              processes.now_s() + 0.3 * liveness_seconds() * random.unit());
     ASSERT_TRUE(mend(victim));
     Check check(party);
     check.finish();

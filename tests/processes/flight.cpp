@@ -34,7 +34,9 @@ bool is_mixture(const List& held, const List& before, const List& after) {
   return true;
 }
 
-sparclDataType_t other_type(sparclDataType_t datatype) { return datatype == sparclUint8 ? sparclInt8 : sparclUint8; }
+sparclDataType_t other_type(sparclDataType_t datatype) {
+  return datatype == sparclUint8 ? sparclInt8 : sparclUint8;
+}
 
 class ModelFlight : public Flight {
  public:
@@ -45,13 +47,15 @@ class ModelFlight : public Flight {
         model_(model),
         next_(changed_state(model.agreed, model.shapes, step)) {
     if (!is_root_) return;
-    for (std::size_t i = 0; i < next_.size(); ++i) std::copy(next_[i].begin(), next_[i].end(), model_.held[i].begin());
+    for (std::size_t i = 0; i < next_.size(); ++i)
+      std::copy(next_[i].begin(), next_[i].end(), model_.held[i].begin());
   }
 
   // The root's own tensors are the new state from the start, whatever comes of the call.
   Holds judge(sparclResult_t result) final {
     const bool is_new = model_.held == next_;
-    const Holds holds = is_root_ ? (is_new ? Holds::kBoth : Holds::kNeither) : compare(model_.held == model_.agreed, is_new);
+    const Holds holds = is_root_ ? (is_new ? Holds::kBoth : Holds::kNeither)
+                                 : compare(model_.held == model_.agreed, is_new);
     if (result == sparclSuccess) {
       model_.agreed = std::move(next_);
       ++model_.version;
@@ -82,12 +86,15 @@ class DeltaFlight final : public ModelFlight {
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
     const TensorShape& shape = model_.shapes[0];
     const void* base = is_root_ ? model_.agreed[0].data() : nullptr;
-    // A deviating rank's array is as large as the others', and of no type in which it would be larger.
+    // A deviating rank's array is as large as the others', and of no type in which it would be
+    // larger.
     const std::size_t count = shape.count - (deviation_ == Deviation::kCount ? 1 : 0);
-    const sparclDataType_t type = deviation_ == Deviation::kDatatype ? other_type(shape.datatype) : shape.datatype;
+    const sparclDataType_t type =
+        deviation_ == Deviation::kDatatype ? other_type(shape.datatype) : shape.datatype;
     void* weights = model_.held[0].data();
-    return request != nullptr ? sparclIBroadcastDelta(weights, base, count, type, root_, comm, request)
-                              : sparclBroadcastDelta(weights, base, count, type, root_, comm, nullptr);
+    return request != nullptr
+               ? sparclIBroadcastDelta(weights, base, count, type, root_, comm, request)
+               : sparclBroadcastDelta(weights, base, count, type, root_, comm, nullptr);
   }
 };
 
@@ -120,23 +127,29 @@ class SparseFlight final : public Flight {
   }
 
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
-    const sparclDataType_t type = type_ == Deviation::kDatatype ? other_type(content_.datatype) : content_.datatype;
-    return request != nullptr
-               ? sparclIBroadcastSparse(values_.data(), indices_.data(), &count_, capacity_, type, root_, comm, request)
-               : sparclBroadcastSparse(values_.data(), indices_.data(), &count_, capacity_, type, root_, comm, nullptr);
+    const sparclDataType_t type =
+        type_ == Deviation::kDatatype ? other_type(content_.datatype) : content_.datatype;
+    return request != nullptr ? sparclIBroadcastSparse(values_.data(), indices_.data(), &count_,
+                                                       capacity_, type, root_, comm, request)
+                              : sparclBroadcastSparse(values_.data(), indices_.data(), &count_,
+                                                      capacity_, type, root_, comm, nullptr);
   }
 
   Holds judge(sparclResult_t) override {
-    const bool is_old = indices_ == before_.indices && values_ == before_.values && count_ == before_.count;
+    const bool is_old =
+        indices_ == before_.indices && values_ == before_.values && count_ == before_.count;
     if (is_root_) return is_old ? Holds::kBoth : Holds::kNeither;
-    Content after{std::vector(capacity_, ~std::uint64_t{0}), ByteList(values_.size(), kUntouched), content_.indices.size()};
+    Content after{std::vector(capacity_, ~std::uint64_t{0}), ByteList(values_.size(), kUntouched),
+                  content_.indices.size()};
     std::copy(content_.indices.begin(), content_.indices.end(), after.indices.begin());
     std::copy(content_.values.begin(), content_.values.end(), after.values.begin());
-    return compare(is_old, indices_ == after.indices && values_ == after.values && count_ == after.count);
+    return compare(is_old,
+                   indices_ == after.indices && values_ == after.values && count_ == after.count);
   }
 
   std::uint64_t hash() const override {
-    const std::uint64_t hash = add_to_hash(0xcbf29ce484222325u, indices_.data(), indices_.size() * sizeof indices_[0]);
+    const std::uint64_t hash =
+        add_to_hash(0xcbf29ce484222325u, indices_.data(), indices_.size() * sizeof indices_[0]);
     return add_to_hash(hash, values_.data(), values_.size());
   }
 
@@ -158,11 +171,16 @@ class SparseFlight final : public Flight {
   Content before_;
 };
 
-// In place. What is in the mask becomes the sum over all ranks; after an error that ends the communicator some of it may be.
+// In place. What is in the mask becomes the sum over all ranks; after an error that ends the
+// communicator some of it may be.
 class MaskedFlight final : public Flight {
  public:
   MaskedFlight(const Step& step, int rank, int ranks, Deviation deviation)
-      : content_(masked_content(step)), deviation_(deviation), before_(masked_values(step, rank)), held_(before_), after_(before_) {
+      : content_(masked_content(step)),
+        deviation_(deviation),
+        before_(masked_values(step, rank)),
+        held_(before_),
+        after_(before_) {
     if (deviation == Deviation::kCount && content_.count > 1) --content_.count;
     if (deviation == Deviation::kRoot) ++content_.mask_seed;
     (void)sparclMaskCreateRandom(&mask_, content_.count, content_.density, content_.mask_seed);
@@ -180,9 +198,10 @@ class MaskedFlight final : public Flight {
 
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
     const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
-    return request != nullptr
-               ? sparclIAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum, mask_, comm, request)
-               : sparclAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum, mask_, comm, nullptr);
+    return request != nullptr ? sparclIAllReduceMasked(held_.data(), held_.data(), content_.count,
+                                                       type, sparclSum, mask_, comm, request)
+                              : sparclAllReduceMasked(held_.data(), held_.data(), content_.count,
+                                                      type, sparclSum, mask_, comm, nullptr);
   }
 
   Holds judge(sparclResult_t result) override {
@@ -216,8 +235,8 @@ class SparseSumFlight final : public Flight {
         sums[theirs.indices[i]] = add(sums[theirs.indices[i]], theirs.values[i]);
     }
     const std::size_t capacity = sums.size() + 3;
-    before_ = held_ =
-        after_ = {std::vector<std::uint64_t>(capacity, ~std::uint64_t{0}), std::vector<std::int64_t>(capacity, -77), 4'711};
+    before_ = held_ = after_ = {std::vector<std::uint64_t>(capacity, ~std::uint64_t{0}),
+                                std::vector<std::int64_t>(capacity, -77), 4'711};
     after_.count = 0;
     for (const auto& [index, sum] : sums) {
       after_.indices[after_.count] = index;
@@ -229,22 +248,25 @@ class SparseSumFlight final : public Flight {
     const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
     const std::size_t given = own_.indices.size(), capacity = held_.indices.size();
     return request != nullptr
-               ? sparclIAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount, held_.values.data(),
-                                        held_.indices.data(), &held_.count, capacity, type, sparclSum, comm, request)
-               : sparclAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount, held_.values.data(),
-                                       held_.indices.data(), &held_.count, capacity, type, sparclSum, comm, nullptr);
+               ? sparclIAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
+                                        held_.values.data(), held_.indices.data(), &held_.count,
+                                        capacity, type, sparclSum, comm, request)
+               : sparclAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
+                                       held_.values.data(), held_.indices.data(), &held_.count,
+                                       capacity, type, sparclSum, comm, nullptr);
   }
 
   Holds judge(sparclResult_t result) override {
     if (!poisons(result)) return compare(held_ == before_, held_ == after_);
-    const bool is_old = held_.count == before_.count && is_mixture(held_.indices, before_.indices, after_.indices) &&
+    const bool is_old = held_.count == before_.count &&
+                        is_mixture(held_.indices, before_.indices, after_.indices) &&
                         is_mixture(held_.values, before_.values, after_.values);
     return is_old ? Holds::kOld : Holds::kNeither;
   }
 
   std::uint64_t hash() const override {
-    const std::uint64_t hash =
-        add_to_hash(0xcbf29ce484222325u, held_.indices.data(), held_.indices.size() * sizeof held_.indices[0]);
+    const std::uint64_t hash = add_to_hash(0xcbf29ce484222325u, held_.indices.data(),
+                                           held_.indices.size() * sizeof held_.indices[0]);
     return add_to_hash(hash, held_.values.data(), held_.values.size() * sizeof held_.values[0]);
   }
 
@@ -268,7 +290,8 @@ class TopKFlight final : public Flight {
       : rank_(static_cast<std::size_t>(rank)), deviation_(deviation), residuals_(residuals) {
     options_.mode = static_cast<int>(step.seed % 3);
     k_ = static_cast<std::size_t>(step.share * static_cast<double>(residuals.count));
-    for (int other = 0; other < ranks; ++other) given_.push_back(top_k_values(step, other, residuals.count));
+    for (int other = 0; other < ranks; ++other)
+      given_.push_back(top_k_values(step, other, residuals.count));
     before_ = held_ = std::vector<std::int64_t>(residuals.count, -77);
     work_out();
   }
@@ -277,13 +300,15 @@ class TopKFlight final : public Flight {
     const bool deviates = deviation_ == Deviation::kDatatype;
     const sparclDataType_t type = deviates ? sparclFloat8e4m3 : sparclInt64;
     const sparclFeedback_t feedback = deviates ? nullptr : residuals_.feedback;
-    return request != nullptr ? sparclIAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_, type, sparclSum,
-                                                       feedback, &options_, comm, request)
-                              : sparclAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_, type, sparclSum,
-                                                      feedback, &options_, comm, nullptr);
+    return request != nullptr
+               ? sparclIAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_,
+                                        type, sparclSum, feedback, &options_, comm, request)
+               : sparclAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_,
+                                       type, sparclSum, feedback, &options_, comm, nullptr);
   }
 
-  // After an error that ends the communicator the residual is as before, or all that is to be sent, or what is left of that.
+  // After an error that ends the communicator the residual is as before, or all that is to be sent,
+  // or what is left of that.
   Holds judge(sparclResult_t result) override {
     const std::vector<std::int64_t> left = residuals_.own();
     const bool is_before = left == residuals_.by_rank[rank_], is_after = left == next_[rank_];
@@ -295,13 +320,16 @@ class TopKFlight final : public Flight {
     return compare(held_ == before_ && is_before, held_ == after_ && is_after);
   }
 
-  std::uint64_t hash() const override { return add_to_hash(0xcbf29ce484222325u, held_.data(), held_.size() * sizeof held_[0]); }
+  std::uint64_t hash() const override {
+    return add_to_hash(0xcbf29ce484222325u, held_.data(), held_.size() * sizeof held_[0]);
+  }
 
  private:
   using List = std::vector<std::int64_t>;
 
   static std::uint64_t magnitude(std::int64_t value) {
-    return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
+                     : static_cast<std::uint64_t>(value);
   }
 
   // The k largest of those; zeros, which nobody sends, are none in random numbers.
@@ -328,11 +356,14 @@ class TopKFlight final : public Flight {
       for (std::size_t i = 0; i < count; ++i) acc_[r][i] = add(acc_[r][i], given_[r][i]);
       for (const std::size_t i : largest_of(acc_[r], all)) is_selected[i] = selects[r][i] = true;
     }
-    const auto contributes = [&](std::size_t r, std::size_t i) { return options_.mode == sparclTopKUnion || selects[r][i]; };
+    const auto contributes = [&](std::size_t r, std::size_t i) {
+      return options_.mode == sparclTopKUnion || selects[r][i];
+    };
     std::vector<std::size_t> kept;
     for (std::size_t i = 0; i < count; ++i) {
       if (is_selected[i]) kept.push_back(i);
-      for (std::size_t r = 0; r < ranks && is_selected[i]; ++r) sums[i] = add(sums[i], contributes(r, i) ? acc_[r][i] : 0);
+      for (std::size_t r = 0; r < ranks && is_selected[i]; ++r)
+        sums[i] = add(sums[i], contributes(r, i) ? acc_[r][i] : 0);
     }
     if (options_.mode == sparclTopKGlobal) kept = largest_of(sums, std::move(kept));
     after_.assign(count, 0);
@@ -373,14 +404,16 @@ Model::Model(StepKind kind, std::uint64_t series)
   (void)sparclStateCreate(&state);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const std::string name = "tensor." + std::to_string(i);
-    (void)sparclStateAdd(state, name.c_str(), held[i].data(), shapes[i].datatype, 1, &shapes[i].count);
+    (void)sparclStateAdd(state, name.c_str(), held[i].data(), shapes[i].datatype, 1,
+                         &shapes[i].count);
   }
 }
 
 Model::~Model() { (void)sparclStateDestroy(state); }
 
 Residuals::Residuals(std::uint64_t series, int ranks)
-    : count(top_k_count(series)), by_rank(static_cast<std::size_t>(ranks), std::vector<std::int64_t>(count)) {
+    : count(top_k_count(series)),
+      by_rank(static_cast<std::size_t>(ranks), std::vector<std::int64_t>(count)) {
   (void)sparclFeedbackCreate(&feedback, count, sparclInt64);
 }
 
@@ -401,8 +434,8 @@ sparclResult_t Residuals::meet_again(sparclComm_t comm, int rank, int ranks) {
   std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(count) * rank);
   sparclMask_t mask = nullptr;
   (void)sparclMaskCreateRandom(&mask, all.size(), 1, 0);
-  const sparclResult_t result =
-      sparclAllReduceMasked(all.data(), all.data(), all.size(), sparclInt64, sparclSum, mask, comm, nullptr);
+  const sparclResult_t result = sparclAllReduceMasked(all.data(), all.data(), all.size(),
+                                                      sparclInt64, sparclSum, mask, comm, nullptr);
   (void)sparclMaskDestroy(mask);
   by_rank.clear();
   for (auto at = all.begin(); at != all.end(); at += static_cast<std::ptrdiff_t>(count))
@@ -410,9 +443,11 @@ sparclResult_t Residuals::meet_again(sparclComm_t comm, int rank, int ranks) {
   return result;
 }
 
-std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdings& held, Deviation deviation) {
+std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdings& held,
+                                    Deviation deviation) {
   Step own = step;
-  if (deviation == Deviation::kOperation) own.kind = step.kind == StepKind::kSparse ? StepKind::kDelta : StepKind::kSparse;
+  if (deviation == Deviation::kOperation)
+    own.kind = step.kind == StepKind::kSparse ? StepKind::kDelta : StepKind::kSparse;
   switch (own.kind) {
     case StepKind::kDelta:
       return std::make_unique<DeltaFlight>(own, rank, ranks, held.array, deviation);

@@ -14,7 +14,8 @@ enum class Deviation { kNone, kOperation, kCount, kDatatype, kRoot };
 enum class Holds { kOld, kNew, kBoth, kNeither };  // kBoth: the step changes nothing
 const char* name_of(Holds holds);
 
-// The array of the deltas, or the tensors of the updates: what this rank holds, and what all agree it should.
+// The array of the deltas, or the tensors of the updates: what this rank holds, and what all agree
+// it should.
 struct Model {
   Model(StepKind kind, std::uint64_t series);
   ~Model();
@@ -27,7 +28,8 @@ struct Model {
   std::uint64_t version = 0;
 };
 
-// What top-k has not sent yet: this rank's feedback, which outlives communicators, and what every rank's must hold.
+// What top-k has not sent yet: this rank's feedback, which outlives communicators, and what every
+// rank's must hold.
 struct Residuals {
   Residuals(std::uint64_t series, int ranks);
   ~Residuals();
@@ -61,11 +63,13 @@ class Flight {
   virtual ~Flight() = default;
   // Blocking with request nullptr.
   virtual sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) = 0;
-  // Once it is over: looks at what this rank holds, and makes it what all agree upon if the step was not applied by agreement.
+  // Once it is over: looks at what this rank holds, and makes it what all agree upon if the step
+  // was not applied by agreement.
   virtual Holds judge(sparclResult_t result) = 0;
   virtual std::uint64_t hash() const = 0;
 };
 
-std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdings& held, Deviation deviation);
+std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdings& held,
+                                    Deviation deviation);
 
 }  // namespace sparcl::test

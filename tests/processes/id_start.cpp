@@ -1,6 +1,7 @@
 // Ranks meet by a unique id. Environment, with the prefix SPARCL_TEST_:
 //   RANK, SIZE   else those that Slurm gives
-//   ID           "make": this process makes the id; "folder:PATH": rank 0 makes it, the others read it there; else the id, in hex
+//   ID           "make": this process makes the id; "folder:PATH": rank 0 makes it, the others read
+//                it there; else the id, in hex
 
 #include <fmt/format.h>
 
@@ -15,7 +16,8 @@ namespace {
 
 std::string to_hex(const sparclUniqueId& id) {
   std::string hex;
-  for (const char byte : id.internal) hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  for (const char byte : id.internal)
+    hex += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return hex;
 }
 
@@ -36,9 +38,11 @@ RankStart::RankStart() {
   size_ = std::atoi(variable("SIZE", slurm_size != nullptr ? slurm_size : "0").c_str());
 }
 
-sparclResult_t RankStart::meet(sparclComm_t* comm, const std::function<void(const std::string&)>& tell_id) {
+sparclResult_t RankStart::meet(sparclComm_t* comm,
+                               const std::function<void(const std::string&)>& tell_id) {
   const std::string given = variable("ID", "make");
-  if (given.starts_with("folder:")) return FileMeeting(rank_, size_, given.substr(7)).make(comm, size_, nullptr, {});
+  if (given.starts_with("folder:"))
+    return FileMeeting(rank_, size_, given.substr(7)).make(comm, size_, nullptr, {});
   sparclUniqueId id;
   if (given == "make") {
     if (const sparclResult_t made = sparclGetUniqueId(&id); made != sparclSuccess) return made;

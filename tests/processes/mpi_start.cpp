@@ -19,8 +19,8 @@ sparclResult_t RankStart::meet(sparclComm_t* comm, const std::function<void(cons
   return sparclCommInitMpi(comm, MPI_COMM_WORLD, nullptr);
 }
 
-// MPI_Finalize waits for all ranks, also for the dead. Who ends without it is taken for dead itself, and the launcher ends the
-// others: they may still have something to say.
+// MPI_Finalize waits for all ranks, also for the dead. Who ends without it is taken for dead
+// itself, and the launcher ends the others: they may still have something to say.
 void RankStart::end(bool all_alive) {
   constexpr unsigned kPatienceSeconds = 1;
   if (all_alive) {

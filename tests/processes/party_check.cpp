@@ -36,17 +36,22 @@ Shard shard() {
 
 Tally tally;
 
-void run_seeds(const char* row, std::uint64_t quick, const std::function<void(std::uint64_t)>& run) {
-  if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr) return run(std::strtoull(only, nullptr, 10));
+void run_seeds(const char* row, std::uint64_t quick,
+               const std::function<void(std::uint64_t)>& run) {
+  if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr)
+    return run(std::strtoull(only, nullptr, 10));
   const char* wanted = std::getenv("SPARCL_TEST_SEEDS");
-  const std::uint64_t seeds = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : by_tier<std::uint64_t>(quick, 1'000);
+  const std::uint64_t seeds =
+      wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : by_tier<std::uint64_t>(quick, 1'000);
   tally = {};
   const auto [own, of] = shard();
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     if (seed % of == own) run(seed);
   }
-  std::printf("%s: %d parties, %d processes died, %d ranks had a named error (the slowest after %.2f s), %d were through before\n",
-              row, tally.parties, tally.deaths, tally.errors, tally.slowest_s, tally.untouched);
+  std::printf(
+      "%s: %d parties, %d processes died, %d ranks had a named error (the slowest after %.2f s), "
+      "%d were through before\n",
+      row, tally.parties, tally.deaths, tally.errors, tally.slowest_s, tally.untouched);
 }
 
 PartyPlan Processes::plan_of(std::uint64_t seed) const {
@@ -64,13 +69,16 @@ void Check::finish() {
   for (int rank = 0; rank < party_.plan().ranks; ++rank) {
     const ProcessRecord& record = party_.processes().record(rank);
     const End end = ends_[static_cast<std::size_t>(rank)];
-    const bool as_expected = end == End::kAny || (end == End::kClean ? record.exited_with(0) : record.died_of(SIGKILL));
+    const bool as_expected =
+        end == End::kAny || (end == End::kClean ? record.exited_with(0) : record.died_of(SIGKILL));
     EXPECT_TRUE(as_expected) << "rank " << rank << ": " << record.describe_end();
     tally.deaths += record.died_of(SIGKILL);
-    for (const ProcessLine& line : record.lines) EXPECT_THAT(line.text, testing::Not(HasSubstr("UCX  WARN"))) << "rank " << rank;
+    for (const ProcessLine& line : record.lines)
+      EXPECT_THAT(line.text, testing::Not(HasSubstr("UCX  WARN"))) << "rank " << rank;
     const RankStory story = party_.story(rank);
     for (const StepRecord& step : story.steps) {
-      EXPECT_TRUE(step.right) << "rank " << rank << " step " << step.step << ": holds " << step.holds << ", code " << step.code;
+      EXPECT_TRUE(step.right) << "rank " << rank << " step " << step.step << ": holds "
+                              << step.holds << ", code " << step.code;
     }
     EXPECT_TRUE(story.poisoned_right) << "rank " << rank << ": what came after the error";
   }
@@ -82,7 +90,8 @@ void Check::finish() {
 void Check::all_succeeded(int rank) {
   const RankStory story = party_.story(rank);
   EXPECT_EQ(story.steps.size(), static_cast<std::size_t>(party_.plan().steps)) << "rank " << rank;
-  for (const StepRecord& step : story.steps) EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
+  for (const StepRecord& step : story.steps)
+    EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
 }
 
 void Check::got_error(int rank) {
@@ -171,24 +180,30 @@ int Check::at_most_one_part_went_on() {
     got_error(rank);
     if (story.error() == nullptr) continue;
     ++tally.errors;
-    EXPECT_EQ(story.error()->code, sparclRemoteError) << "rank " << rank << ": " << story.error()->error;
+    EXPECT_EQ(story.error()->code, sparclRemoteError)
+        << "rank " << rank << ": " << story.error()->error;
     EXPECT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
     if (story.shrinks.empty()) continue;
     const ShrinkRecord& shrink = story.shrinks.front();
-    EXPECT_THAT(shrink.code, AnyOf(sparclSuccess, sparclRemoteError)) << "rank " << rank << ": " << shrink.error;
+    EXPECT_THAT(shrink.code, AnyOf(sparclSuccess, sparclRemoteError))
+        << "rank " << rank << ": " << shrink.error;
     if (shrink.code != sparclSuccess) continue;
-    EXPECT_TRUE(new_ranks.insert(shrink.rank).second) << "two parts went on: two are rank " << shrink.rank;
+    EXPECT_TRUE(new_ranks.insert(shrink.rank).second)
+        << "two parts went on: two are rank " << shrink.rank;
     most_ranks = std::max(most_ranks, shrink.ranks);
   }
-  EXPECT_EQ(static_cast<int>(new_ranks.size()), most_ranks) << "two parts went on, or less than one";
+  EXPECT_EQ(static_cast<int>(new_ranks.size()), most_ranks)
+      << "two parts went on, or less than one";
   return most_ranks;
 }
 
 void Check::check_init_error(int rank, const RankStory& story, int culprit, double until_s) {
   EXPECT_TRUE(poisons(story.init_code)) << "rank " << rank << ": code " << story.init_code;
   EXPECT_LT(story.met_at_s, until_s) << "rank " << rank;
-  EXPECT_THAT(story.init_error, AnyOf(HasSubstr(fmt::format("rank {}", culprit)), HasSubstr(fmt::format("ranks {}", culprit)),
-                                      HasSubstr(culprit == 0 ? "the process that made the unique id" : "no text has this")))
+  EXPECT_THAT(
+      story.init_error,
+      AnyOf(HasSubstr(fmt::format("rank {}", culprit)), HasSubstr(fmt::format("ranks {}", culprit)),
+            HasSubstr(culprit == 0 ? "the process that made the unique id" : "no text has this")))
       << "rank " << rank;
 }
 
@@ -199,7 +214,8 @@ void Check::same_new_state() {
     for (const StepRecord& step : party_.story(rank).steps) {
       if (step.code != sparclSuccess) continue;
       const auto [known, is_first] = hashes.emplace(std::pair(step.epoch, step.step), step.hash);
-      EXPECT_EQ(known->second, step.hash) << "rank " << rank << " epoch " << step.epoch << " step " << step.step;
+      EXPECT_EQ(known->second, step.hash)
+          << "rank " << rank << " epoch " << step.epoch << " step " << step.step;
     }
   }
 }

@@ -1,7 +1,8 @@
 #pragma once
-// What the rows of faults have in common: their seeds, what holds for every party, and the tally that each row prints.
-// A failing seed is replayed by SPARCL_TEST_SEED=<seed>; SPARCL_TEST_SEEDS=<n> takes so many a row, whatever the tier, and
-// SPARCL_TEST_SHARD=<i>/<m> those of them that are i modulo m (run_row runs the shards side by side).
+// What the rows of faults have in common: their seeds, what holds for every party, and the tally
+// that each row prints. A failing seed is replayed by SPARCL_TEST_SEED=<seed>;
+// SPARCL_TEST_SEEDS=<n> takes so many a row, whatever the tier, and SPARCL_TEST_SHARD=<i>/<m> those
+// of them that are i modulo m (run_row runs the shards side by side).
 
 #include <gtest/gtest.h>
 
@@ -20,8 +21,9 @@ constexpr double kStartSeconds = 45;
 
 // What the parties of a row met, printed with it, so that one sees whether it tests anything.
 struct Tally {
-  int parties = 0, deaths = 0, errors = 0, untouched = 0;  // errors and untouched: of ranks that should learn of something
-  double slowest_s = 0;                                    // of such an error
+  int parties = 0, deaths = 0, errors = 0,
+      untouched = 0;     // errors and untouched: of ranks that should learn of something
+  double slowest_s = 0;  // of such an error
 };
 extern Tally tally;
 
@@ -37,7 +39,8 @@ enum class End { kClean, kKilled, kAny };
 
 class Check {
  public:
-  explicit Check(RankParty& party) : party_(party), ends_(static_cast<std::size_t>(party.plan().ranks), End::kClean) {}
+  explicit Check(RankParty& party)
+      : party_(party), ends_(static_cast<std::size_t>(party.plan().ranks), End::kClean) {}
 
   void set_end(int rank, End end) { ends_[static_cast<std::size_t>(rank)] = end; }
 
@@ -48,15 +51,17 @@ class Check {
   void all_succeeded(int rank);
   // This rank, which the others have given up, learned of it.
   void got_error(int rank);
-  // The others learned of the culprit's end in time, by name, unless nothing was left that needs it.
+  // The others learned of the culprit's end in time, by name, unless nothing was left that needs
+  // it.
   void others_got_error(int culprit, double since_s, double within_s);
-  // Those who shrank, but for one that the others had given up, are all that the new communicator has; they made another series
-  // with it.
+  // Those who shrank, but for one that the others had given up, are all that the new communicator
+  // has; they made another series with it.
   void survivors_went_on(int outcast = -1);
-  // Of two parts that cannot reach each other one went on: the larger, of two alike that with the lowest rank. `outcast` was alone.
+  // Of two parts that cannot reach each other one went on: the larger, of two alike that with the
+  // lowest rank. `outcast` was alone.
   void one_part_went_on(int outcast);
-  // Every rank had its error from somebody's word, not by a time-out. Those who shrank are all that one new communicator has.
-  // Returns how many.
+  // Every rank had its error from somebody's word, not by a time-out. Those who shrank are all that
+  // one new communicator has. Returns how many.
   int at_most_one_part_went_on();
   // Of a rank whose init failed. Who waits for rank 0, which made the id, knows its address only.
   static void check_init_error(int rank, const RankStory& story, int culprit, double until_s);

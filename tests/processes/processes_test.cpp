@@ -1,5 +1,5 @@
-// What a collective owes its callers when processes die, stop, leave or call otherwise: no hang, every survivor's state wholly old
-// or wholly new, a named error in time, and nothing left behind.
+// What a collective owes its callers when processes die, stop, leave or call otherwise: no hang,
+// every survivor's state wholly old or wholly new, a named error in time, and nothing left behind.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -84,8 +84,11 @@ TEST_P(Processes, KilledAtFailpoints) {
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
-  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
-  if (tally.parties < static_cast<int>(kPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
+  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same
+  // few places.
+  if (tally.parties < static_cast<int>(kPlaces.size()) ||
+      std::getenv("SPARCL_TEST_SHARD") != nullptr)
+    return;
   EXPECT_GT(killed.size(), kPlaces.size() / 2) << "hardly any place kills";
 }
 
@@ -102,7 +105,8 @@ TEST(FailpointPlaces, AreAllPassed) {
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     party.finish();
-    EXPECT_TRUE(party.processes().record(1).died_of(SIGKILL)) << place.name << "\n" << party.describe();
+    EXPECT_TRUE(party.processes().record(1).died_of(SIGKILL)) << place.name << "\n"
+                                                              << party.describe();
   }
 }
 
@@ -144,7 +148,8 @@ TEST_P(Processes, KilledInInit) {
       if (rank == victim) continue;
       const RankStory story = party.story(rank);
       EXPECT_TRUE(story.has_met) << "rank " << rank;
-      Check::check_init_error(rank, story, victim, party.processes().record(victim).ended_at_s + 3 * plan.timeout_s);
+      Check::check_init_error(rank, story, victim,
+                              party.processes().record(victim).ended_at_s + 3 * plan.timeout_s);
     }
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
@@ -165,9 +170,11 @@ TEST_P(Processes, CannotBegin) {
       const RankStory story = party.story(rank);
       EXPECT_EQ(story.init_code, rank == victim ? sparclSystemError : sparclRemoteError)
           << "rank " << rank << ": " << story.init_error;
-      EXPECT_THAT(story.init_error, HasSubstr("heartbeats could not be started")) << "rank " << rank;
+      EXPECT_THAT(story.init_error, HasSubstr("heartbeats could not be started"))
+          << "rank " << rank;
       if (rank != victim) {
-        EXPECT_THAT(story.init_error, HasSubstr(fmt::format("sparclCommInitRank: rank {} (host ", victim)));
+        EXPECT_THAT(story.init_error,
+                    HasSubstr(fmt::format("sparclCommInitRank: rank {} (host ", victim)));
       }
     }
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
@@ -233,7 +240,8 @@ TEST_P(Processes, Mismatch) {
     PartyPlan plan = plan_of(seed);
     const int culprit = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
     const int at = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
-    const StepKind kind = make_series(seed, plan.ranks, plan.steps)[static_cast<std::size_t>(at)].kind;
+    const StepKind kind =
+        make_series(seed, plan.ranks, plan.steps)[static_cast<std::size_t>(at)].kind;
     constexpr std::array kWhats{"root", "operation", "datatype", "count"};
     std::string what = kWhats[seed % kWhats.size()];
     if (what == "root" && !has_root(kind)) what = "operation";
@@ -261,7 +269,8 @@ TEST_P(Processes, Mismatch) {
 
 // --- a rank that runs out of memory ---
 
-// In a call, but outside its coroutine: the rank has an error, and so have the others; nothing aborts.
+// In a call, but outside its coroutine: the rank has an error, and so have the others; nothing
+// aborts.
 TEST_P(Processes, RunsOutOfMemoryInACall) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
   run_seeds("RunsOutOfMemoryInACall", 6, [&](std::uint64_t seed) {
@@ -269,7 +278,8 @@ TEST_P(Processes, RunsOutOfMemoryInACall) {
     PartyPlan plan = plan_of(seed);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
     const char* place = seed % 2 == 0 ? "call.made" : "call.started";
-    plan.failpoints[victim] = fmt::format("{}:{}:throw", place, 1 + random.below(static_cast<std::uint64_t>(plan.steps)));
+    plan.failpoints[victim] =
+        fmt::format("{}:{}:throw", place, 1 + random.below(static_cast<std::uint64_t>(plan.steps)));
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);
@@ -297,24 +307,28 @@ TEST_P(Processes, Leaves) {
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);
     check.finish();
-    check.others_got_error(culprit, party.processes().record(culprit).ended_at_s, destroys ? kLeftSeconds : kKilledSeconds);
+    check.others_got_error(culprit, party.processes().record(culprit).ended_at_s,
+                           destroys ? kLeftSeconds : kKilledSeconds);
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
 
-// A rank that slept finds several gone at once: it names who was the first, not who ended because of that.
+// A rank that slept finds several gone at once: it names who was the first, not who ended because
+// of that.
 TEST_P(Processes, SurvivorsThatExit) {
   run_seeds("SurvivorsThatExit", 3, [&](std::uint64_t seed) {
     SeededRandom random(mix64(seed ^ 0xe817));
     PartyPlan plan = plan_of(seed);
     plan.ranks = static_cast<int>(3 + random.below(2));
     plan.settings["SPARCL_TEST_EXITS"] = "yes";
-    const int culprit = plan.ranks - 1;  // a look at the peers in their order would find another one first
+    const int culprit =
+        plan.ranks - 1;  // a look at the peers in their order would find another one first
     const int late = static_cast<int>(random.below(static_cast<std::uint64_t>(culprit)));
     const std::uint64_t at = random.below(static_cast<std::uint64_t>(plan.steps));
     plan.acts[culprit] = fmt::format("exit:{}", at);
     plan.acts[late] = fmt::format("stop:{}", at);
-    plan.settings["SPARCL_LIVENESS_S"] = "2.5";  // who waits for the sleeper alone takes it for dead
+    plan.settings["SPARCL_LIVENESS_S"] =
+        "2.5";  // who waits for the sleeper alone takes it for dead
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     const auto others_ended = [&] {
@@ -324,16 +338,19 @@ TEST_P(Processes, SurvivorsThatExit) {
       return true;
     };
     ASSERT_TRUE(party.wait_until_met(kStartSeconds)) << party.describe();
-    // Who waits for the sleeper alone may have to go on waiting: for silence only those are found dead who once answered a ping.
+    // Who waits for the sleeper alone may have to go on waiting: for silence only those are found
+    // dead who once answered a ping.
     (void)party.processes().run_until(others_ended, party.processes().now_s() + 4);
     const auto late_ended = [&] { return party.processes().record(late).ended; };
-    for (const double until = party.processes().now_s() + kStartSeconds; party.processes().now_s() < until && !late_ended();) {
+    for (const double until = party.processes().now_s() + kStartSeconds;
+         party.processes().now_s() < until && !late_ended();) {
       party.processes().signal(late, SIGCONT);  // again and again: it may not be asleep yet
       (void)party.processes().run_until(late_ended, party.processes().now_s() + 0.2);
     }
     Check check(party);
     check.finish();
-    check.others_got_error(culprit, party.processes().record(culprit).ended_at_s, kKilledSeconds + 3 * 2.5);
+    check.others_got_error(culprit, party.processes().record(culprit).ended_at_s,
+                           kKilledSeconds + 3 * 2.5);
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
@@ -343,7 +360,8 @@ TEST_P(Processes, Aborts) {
     SeededRandom random(mix64(seed ^ 0xab047));
     PartyPlan plan = plan_of(seed);
     const int culprit = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    plan.acts[culprit] = fmt::format("abort:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
+    plan.acts[culprit] =
+        fmt::format("abort:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);

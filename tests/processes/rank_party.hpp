@@ -15,12 +15,12 @@ struct PartyPlan {
   std::uint64_t seed = 1;
   int ranks = 2;
   int steps = 8;
-  std::string lanes = "all";                    // UCX_TLS
-  double timeout_s = 60;                        // SPARCL_TIMEOUT_S: what liveness finds must not need it
-  bool shrinks = false;                         // after an error the ranks that live go on
-  double deadline_s = 90;                       // of the whole party: beyond it is a hang
-  std::map<int, std::string> failpoints;        // by rank: SPARCL_TEST_FAILPOINT
-  std::map<int, std::string> acts;              // by rank: SPARCL_TEST_ACT
+  std::string lanes = "all";              // UCX_TLS
+  double timeout_s = 60;                  // SPARCL_TIMEOUT_S: what liveness finds must not need it
+  bool shrinks = false;                   // after an error the ranks that live go on
+  double deadline_s = 90;                 // of the whole party: beyond it is a hang
+  std::map<int, std::string> failpoints;  // by rank: SPARCL_TEST_FAILPOINT
+  std::map<int, std::string> acts;        // by rank: SPARCL_TEST_ACT
   std::map<std::string, std::string> settings;  // of all ranks; they win over what the seed gives
   std::vector<std::string> namespaces;          // of the network, by rank; empty: all in this one
 
@@ -47,7 +47,8 @@ class RankParty {
   std::string describe() const;
   const std::string& trouble() const { return trouble_; }
 
-  // What the party has left behind: processes, zombies, files in its own folder for temporary files and in /dev/shm.
+  // What the party has left behind: processes, zombies, files in its own folder for temporary files
+  // and in /dev/shm.
   std::string left_behind() const;
 
  private:
@@ -60,8 +61,8 @@ class RankParty {
   std::string trouble_;
 };
 
-// Takes a /dev/shm of this process's own, so that others' files are not taken for what a party left behind. Before any thread.
-// Empty: done; else the reason why not: then /dev/shm is not looked at.
+// Takes a /dev/shm of this process's own, so that others' files are not taken for what a party left
+// behind. Before any thread. Empty: done; else the reason why not: then /dev/shm is not looked at.
 std::string look_for_files_left();
 
 }  // namespace sparcl::test

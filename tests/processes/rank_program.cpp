@@ -1,9 +1,12 @@
-// One rank: meets the others (rank_start.hpp) and makes a seeded series of collectives, checking every result by itself.
-// Prints one JSON line an event. Environment, all with the prefix SPARCL_TEST_, besides that of the meeting:
+// One rank: meets the others (rank_start.hpp) and makes a seeded series of collectives, checking
+// every result by itself. Prints one JSON line an event. Environment, all with the prefix
+// SPARCL_TEST_, besides that of the meeting:
 //   SERIES (the seed), STEPS
-//   ACT   "what:step", what this rank does otherwise: operation, count, datatype, root (instead of the step's), abort, destroy,
-//   exit; late: it comes half a second after the others; stop: it sleeps until it is told to go on; hold: it computes until
-//   SIGUSR2; rest: so it does after a shrink SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
+//   ACT     "what:step", what this rank does otherwise: operation, count, datatype, root (instead
+//           of the step's), abort, destroy, exit; late: it comes half a second after the others;
+//           stop: it sleeps until it is told to go on; hold: it computes until SIGUSR2; rest: so
+//           it does after a shrink
+//   SHRINK  "yes": after an error it goes on, by another series, with the ranks that live
 //   EXITS   "yes": after an error it ends at once, and leaves its communicator as it is
 // Exit codes: 0 all that was held was wholly old or new; 3 not; 2 wrong usage.
 
@@ -27,12 +30,15 @@ namespace {
 
 using nlohmann::json;
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void say(json line) {
   line["now"] = seconds_now();  // of a clock that all processes of the machine share
   std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  for (std::size_t done = 0; done < text.size();) {  // by itself in one piece: no buffer that a kill would take along
+  for (std::size_t done = 0;
+       done < text.size();) {  // by itself in one piece: no buffer that a kill would take along
     const ssize_t count = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
     if (count <= 0) std::_Exit(2);
     done += static_cast<std::size_t>(count);
@@ -88,7 +94,9 @@ class RankProgram {
  private:
   bool meet() {
     const double begin = seconds_now();
-    const sparclResult_t result = start_.meet(&comm_, [](const std::string& id) { say({{"event", "id"}, {"id", id}}); });
+    const sparclResult_t result = start_.meet(&comm_, [](const std::string& id) {
+      say({{"event", "id"}, {"id", id}});
+    });
     say({{"event", "met"},
          {"code", result},
          {"error", sparclGetLastError(nullptr)},
@@ -98,7 +106,8 @@ class RankProgram {
   }
 
   void run_series() {
-    const std::vector<Step> steps = make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
+    const std::vector<Step> steps =
+        make_series(series_, ranks_, std::atoi(variable("STEPS", "8").c_str()));
     for (std::size_t first = 0; first < steps.size() && !over_;) {
       const std::size_t count = together(steps, first);
       run_steps(std::span(steps).subspan(first, count), static_cast<int>(first));
@@ -106,7 +115,8 @@ class RankProgram {
     }
   }
 
-  // What the survivors hold may differ by the call that failed: they begin anew. What they have not sent goes on.
+  // What the survivors hold may differ by the call that failed: they begin anew. What they have not
+  // sent goes on.
   bool shrink() {
     const double begin = seconds_now();
     sparclComm_t survivors = nullptr;
@@ -139,7 +149,8 @@ class RankProgram {
     return result == sparclSuccess;
   }
 
-  // Non-blocking neighbours of different kinds are in flight together; what this rank does otherwise it does alone.
+  // Non-blocking neighbours of different kinds are in flight together; what this rank does
+  // otherwise it does alone.
   std::size_t together(const std::vector<Step>& steps, std::size_t first) const {
     std::size_t count = 1;
     const auto is_first_of_kind = [&](std::size_t at) {
@@ -152,7 +163,9 @@ class RankProgram {
       return !steps[at].nonblocking || act_.deviation_at(static_cast<int>(at)) != Deviation::kNone;
     };
     if (is_alone(first)) return 1;
-    while (first + count < steps.size() && !is_alone(first + count) && is_first_of_kind(first + count)) ++count;
+    while (first + count < steps.size() && !is_alone(first + count) &&
+           is_first_of_kind(first + count))
+      ++count;
     return count;
   }
 
@@ -168,7 +181,10 @@ class RankProgram {
         if (!act_.is_at(number, "abort")) return;
         break;  // what is in flight has ended by the abort
       }
-      say({{"event", "begin"}, {"step", number}, {"kind", name_of(steps[i].kind)}, {"root", steps[i].root}});
+      say({{"event", "begin"},
+           {"step", number},
+           {"kind", name_of(steps[i].kind)},
+           {"root", steps[i].root}});
       flights.push_back(make_flight(steps[i], rank_, ranks_, *held_, act_.deviation_at(number)));
       if (!steps[i].nonblocking) {
         const sparclResult_t result = flights[i]->call(comm_, nullptr);
@@ -206,13 +222,15 @@ class RankProgram {
     return over_ = true;
   }
 
-  void tell(int number, Flight& flight, sparclResult_t result, const std::string& error, const sparclReport_t& report,
-            double begin) {
+  void tell(int number, Flight& flight, sparclResult_t result, const std::string& error,
+            const sparclReport_t& report, double begin) {
     const double seconds = seconds_now() - begin;
     const std::uint64_t hash = flight.hash();
     const Holds holds = flight.judge(result);
-    const bool is_right = holds == Holds::kBoth || (report.applied != 0 ? holds == Holds::kNew : holds == Holds::kOld);
-    const bool is_told = (result == sparclSuccess) == (report.applied != 0) && (result == sparclSuccess || !error.empty());
+    const bool is_right = holds == Holds::kBoth ||
+                          (report.applied != 0 ? holds == Holds::kNew : holds == Holds::kOld);
+    const bool is_told = (result == sparclSuccess) == (report.applied != 0) &&
+                         (result == sparclSuccess || !error.empty());
     wrong_ = wrong_ || !is_right || !is_told;
     if (poisons(result)) {
       poisoned_ = result;
@@ -234,7 +252,8 @@ class RankProgram {
   void check_poisoned() {
     const double begin = seconds_now();
     const Step step{StepKind::kDelta, 0, false, 0.1, 1};
-    const std::unique_ptr<Flight> flight = make_flight(step, rank_, ranks_, *held_, Deviation::kNone);
+    const std::unique_ptr<Flight> flight =
+        make_flight(step, rank_, ranks_, *held_, Deviation::kNone);
     const sparclResult_t again = flight->call(comm_, nullptr);
     sparclResult_t known = sparclSuccess;
     (void)sparclCommGetAsyncError(comm_, &known);
@@ -267,7 +286,8 @@ class RankProgram {
   sigset_t go_on_;
   Residuals residuals_;
   std::optional<Holdings> held_;
-  std::vector<std::unique_ptr<Flight>> flights_;  // of the last steps: their buffers outlive the communicator
+  std::vector<std::unique_ptr<Flight>>
+      flights_;  // of the last steps: their buffers outlive the communicator
   sparclComm_t comm_ = nullptr;
   bool over_ = false;
   bool wrong_ = false;

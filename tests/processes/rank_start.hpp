@@ -1,6 +1,6 @@
 #pragma once
-// How ranks of the rank program know who they are, and meet. Two bodies, each linked into a program of its own: id_start.cpp
-// (rank_program) and mpi_start.cpp (mpi_rank_program).
+// How ranks of the rank program know who they are, and meet. Two bodies, each linked into a program
+// of its own: id_start.cpp (rank_program) and mpi_start.cpp (mpi_rank_program).
 
 #include <functional>
 #include <string>
@@ -20,7 +20,8 @@ class RankStart {
 
   // tell_id: called with the unique id, in hex, by the rank that makes it.
   sparclResult_t meet(sparclComm_t* comm, const std::function<void(const std::string&)>& tell_id);
-  // After the communicator is gone. false: a rank is dead, and nobody may wait for the others any more.
+  // After the communicator is gone. false: a rank is dead, and nobody may wait for the others any
+  // more.
   void end(bool all_alive);
 
  private:

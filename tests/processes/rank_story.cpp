@@ -4,7 +4,9 @@
 
 namespace sparcl::test {
 
-bool poisons(int code) { return code == sparclSystemError || code == sparclRemoteError || code == sparclTimeout; }
+bool poisons(int code) {
+  return code == sparclSystemError || code == sparclRemoteError || code == sparclTimeout;
+}
 
 const StepRecord* RankStory::error() const {
   for (const StepRecord& step : steps) {
@@ -29,11 +31,12 @@ RankStory read_story(std::span<const ProcessLine> lines) {
     } else if (event == "begin") {
       story.last_begun = told.value("step", -1);
     } else if (event == "step") {
-      story.steps.push_back({told.value("step", -1), told.value("epoch", 0), told.value("code", -1), told.value("error", ""),
-                             told.value("holds", ""), told.value("hash", ""), told.value("right", false), line.at_s});
+      story.steps.push_back({told.value("step", -1), told.value("epoch", 0), told.value("code", -1),
+                             told.value("error", ""), told.value("holds", ""),
+                             told.value("hash", ""), told.value("right", false), line.at_s});
     } else if (event == "shrink") {
-      story.shrinks.push_back(
-          {told.value("code", -1), told.value("error", ""), told.value("rank", -1), told.value("ranks", -1), line.at_s});
+      story.shrinks.push_back({told.value("code", -1), told.value("error", ""),
+                               told.value("rank", -1), told.value("ranks", -1), line.at_s});
     } else if (event == "poisoned") {
       story.failed_ranks.push_back(told.value("failed", -2));
       story.poisoned_right = story.poisoned_right && told.value("right", false);

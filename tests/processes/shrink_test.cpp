@@ -1,4 +1,5 @@
-// What sparclCommShrink owes: all survivors get one communicator and go on with it, whoever dies when, in the shrink itself too.
+// What sparclCommShrink owes: all survivors get one communicator and go on with it, whoever dies
+// when, in the shrink itself too.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -24,8 +25,9 @@ class Shrink : public Processes {
   }
 };
 
-constexpr std::array kFirstPlaces{"broadcast.begin",  "broadcast.agreed",   "broadcast.before_vote", "broadcast.committed",
-                                  "allreduce.agreed", "allreduce.selected", "allreduce.reduced"};
+constexpr std::array kFirstPlaces{
+    "broadcast.begin",  "broadcast.agreed",   "broadcast.before_vote", "broadcast.committed",
+    "allreduce.agreed", "allreduce.selected", "allreduce.reduced"};
 constexpr std::array kSecondPlaces{"shrink.voted", "shrink.decided",   "shrink.told",
                                    "shrink.met",   "shrink.connected", "broadcast.agreed"};
 
@@ -36,7 +38,8 @@ TEST_P(Shrink, AfterADeath) {
     SeededRandom random(mix64(seed ^ 0x5412));
     PartyPlan plan = plan_of(seed);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    plan.failpoints[victim] = fmt::format("{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(4));
+    plan.failpoints[victim] = fmt::format(
+        "{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(4));
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);
@@ -50,7 +53,8 @@ TEST_P(Shrink, AfterADeath) {
   EXPECT_GT(shrunk, 0) << "nobody shrank";
 }
 
-// Who has met the others has a communicator: a death in the rest of the start is the first call's failure.
+// Who has met the others has a communicator: a death in the rest of the start is the first call's
+// failure.
 TEST_P(Shrink, AfterADeathInTheStart) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
   run_seeds("Shrink.AfterADeathInTheStart", 4, [&](std::uint64_t seed) {
@@ -86,7 +90,8 @@ TEST_P(Shrink, AfterADeathInIt) {
     const int first = static_cast<int>(random.below(ranks));
     const int second = (first + 1 + static_cast<int>(random.below(ranks - 1))) % plan.ranks;
     const char* place = kSecondPlaces[seed % kSecondPlaces.size()];
-    plan.failpoints[first] = fmt::format("{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(3));
+    plan.failpoints[first] = fmt::format(
+        "{}:{}:kill", kFirstPlaces[random.below(kFirstPlaces.size())], 1 + random.below(3));
     const bool is_later = std::string_view(place) == "broadcast.agreed";
     plan.failpoints[second] = fmt::format("{}:{}:kill", place, is_later ? 10 : 1 + random.below(2));
     RankParty party(plan);
@@ -100,12 +105,16 @@ TEST_P(Shrink, AfterADeathInIt) {
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
-  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same few places.
-  if (tally.parties < static_cast<int>(kSecondPlaces.size()) || std::getenv("SPARCL_TEST_SHARD") != nullptr) return;
+  // ThreadSanitizer takes few seeds; and of several processes with one row, each may see the same
+  // few places.
+  if (tally.parties < static_cast<int>(kSecondPlaces.size()) ||
+      std::getenv("SPARCL_TEST_SHARD") != nullptr)
+    return;
   EXPECT_GE(met.size(), kSecondPlaces.size() / 2) << "hardly any place kills";
 }
 
-// One runs out of memory in the shrink: it refuses, and nobody gets a communicator, nor waits for a time-out.
+// One runs out of memory in the shrink: it refuses, and nobody gets a communicator, nor waits for a
+// time-out.
 TEST_P(Shrink, OfOneWithoutMemoryIsRefusedByAll) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "built with SPARCL_FAILPOINTS=OFF";
   constexpr std::array kPlaces{"shrink.meeting", "shrink.met", "shrink.connected"};
@@ -122,15 +131,17 @@ TEST_P(Shrink, OfOneWithoutMemoryIsRefusedByAll) {
       const RankStory story = party.story(rank);
       ASSERT_EQ(story.shrinks.size(), 1U) << "rank " << rank;
       const ShrinkRecord& shrink = story.shrinks.front();
-      EXPECT_EQ(shrink.code, rank == 2 ? sparclOutOfMemory : sparclRemoteError) << "rank " << rank << ": " << shrink.error;
+      EXPECT_EQ(shrink.code, rank == 2 ? sparclOutOfMemory : sparclRemoteError)
+          << "rank " << rank << ": " << shrink.error;
       EXPECT_THAT(shrink.error, testing::HasSubstr("sparclCommShrink: ")) << "rank " << rank;
     }
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
 }
 
-// A rank that is stopped for long is given up, and goes on later, while the others do or after their end: never with a communicator
-// of its own. Of two ranks the lower one goes on, also if it was the stopped one: the other cannot know whether it would be alone.
+// A rank that is stopped for long is given up, and goes on later, while the others do or after
+// their end: never with a communicator of its own. Of two ranks the lower one goes on, also if it
+// was the stopped one: the other cannot know whether it would be alone.
 TEST_P(Shrink, AfterAStop) {
   run_seeds("Shrink.AfterAStop", 3, [&](std::uint64_t seed) {
     SeededRandom random(mix64(seed ^ 0x5415));
@@ -138,14 +149,17 @@ TEST_P(Shrink, AfterAStop) {
     const double liveness_s = by_tier(1.0, 2.0);
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", liveness_s);
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    plan.acts[victim] = fmt::format("stop:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
+    plan.acts[victim] =
+        fmt::format("stop:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     const bool awaits_ends = random.below(2) == 0;
     const auto others_are_through = [&] {
       for (int rank = 0; rank < plan.ranks; ++rank) {
         const RankStory story = party.story(rank);
-        if (rank != victim && (awaits_ends ? !party.processes().record(rank).ended : story.shrinks.empty())) return false;
+        if (rank != victim &&
+            (awaits_ends ? !party.processes().record(rank).ended : story.shrinks.empty()))
+          return false;
       }
       return true;
     };
@@ -158,8 +172,9 @@ TEST_P(Shrink, AfterAStop) {
   });
 }
 
-// One rank alone waits for another that is stopped, and gives it up; it goes on, and only then the rest come to the call, to whom
-// both answer. Each has its error without waiting for a time-out, and one part goes on at most.
+// One rank alone waits for another that is stopped, and gives it up; it goes on, and only then the
+// rest come to the call, to whom both answer. Each has its error without waiting for a time-out,
+// and one part goes on at most.
 TEST_P(Shrink, AfterAStopThatOneSaw) {
   int shrunk = 0;
   run_seeds("Shrink.AfterAStopThatOneSaw", 2, [&](std::uint64_t seed) {
@@ -168,15 +183,18 @@ TEST_P(Shrink, AfterAStopThatOneSaw) {
     plan.ranks = static_cast<int>(3 + seed % 3);
     plan.settings["SPARCL_LIVENESS_S"] = fmt::format("{}", by_tier(1.0, 2.0));
     const int victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    const int witness = (victim + 1) % plan.ranks;  // calls begin with a word of each rank to the next
+    const int witness =
+        (victim + 1) % plan.ranks;  // calls begin with a word of each rank to the next
     const std::uint64_t at = random.below(static_cast<std::uint64_t>(plan.steps));
     for (int rank = 0; rank < plan.ranks; ++rank) {
-      if (rank != witness) plan.acts[rank] = fmt::format("{}:{}", rank == victim ? "stop" : "hold", at);
+      if (rank != witness)
+        plan.acts[rank] = fmt::format("{}:{}", rank == victim ? "stop" : "hold", at);
     }
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     ProcessParty& processes = party.processes();
-    EXPECT_TRUE(processes.run_until([&] { return party.story(witness).error() != nullptr; }, 30)) << "a hang";
+    EXPECT_TRUE(processes.run_until([&] { return party.story(witness).error() != nullptr; }, 30))
+        << "a hang";
     processes.signal(victim, SIGCONT);
     (void)processes.run_until([] { return false; }, processes.now_s() + 0.5 * random.unit());
     for (int rank = 0; rank < plan.ranks; ++rank) {
@@ -199,7 +217,8 @@ TEST_P(Shrink, AfterAnAbort) {
     SeededRandom random(mix64(seed ^ 0x5414));
     PartyPlan plan = plan_of(seed);
     const int culprit = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
-    plan.acts[culprit] = fmt::format("abort:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
+    plan.acts[culprit] =
+        fmt::format("abort:{}", random.below(static_cast<std::uint64_t>(plan.steps)));
     RankParty party(plan);
     ASSERT_TRUE(party.start()) << party.trouble();
     Check check(party);

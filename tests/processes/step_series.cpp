@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::array kTypes{sparclInt8,    sparclFloat16, sparclBfloat16, sparclFloat32,
                             sparclFloat64, sparclUint16,  sparclInt32,    sparclInt64};
-// From one element to several fragments of 64 KiB; more costs seconds of the quick tier and shows nothing new.
+// From one element to several fragments of 64 KiB; more costs seconds of the quick tier and shows
+// nothing new.
 constexpr std::array<std::uint64_t, 6> kCounts{1, 7, 1'000, 20'000, 60'000, 150'000};
 
 template <class List>
@@ -15,7 +16,9 @@ auto pick(const List& list, SeededRandom& random) {
   return list[random.below(list.size())];
 }
 
-SeededRandom random_of(std::uint64_t series, std::uint64_t purpose) { return SeededRandom(mix64(mix64(series) ^ purpose)); }
+SeededRandom random_of(std::uint64_t series, std::uint64_t purpose) {
+  return SeededRandom(mix64(mix64(series) ^ purpose));
+}
 
 }  // namespace
 
@@ -58,14 +61,16 @@ std::vector<ByteList> first_state(const std::vector<TensorShape>& shapes, std::u
 }
 
 // Bit by bit: NaN, Inf and -0 come up by themselves.
-std::vector<ByteList> changed_state(const std::vector<ByteList>& state, const std::vector<TensorShape>& shapes, const Step& step) {
+std::vector<ByteList> changed_state(const std::vector<ByteList>& state,
+                                    const std::vector<TensorShape>& shapes, const Step& step) {
   SeededRandom random(step.seed);
   std::vector<ByteList> changed = state;
   for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
     const std::size_t width = bytes_of(shapes[tensor].datatype);
     for (std::size_t at = 0; at < changed[tensor].size(); at += width) {
       if (!random.chance(step.share)) continue;
-      changed[tensor][at + random.below(width)] ^= static_cast<unsigned char>(1 + random.below(255));
+      changed[tensor][at + random.below(width)] ^=
+          static_cast<unsigned char>(1 + random.below(255));
     }
   }
   return changed;
@@ -92,7 +97,8 @@ MaskedContent masked_content(const Step& step) {
 std::vector<std::int64_t> masked_values(const Step& step, int rank) {
   SeededRandom random(mix64(step.seed ^ static_cast<std::uint64_t>(rank + 1)));
   std::vector<std::int64_t> values(masked_content(step).count);
-  for (std::int64_t& value : values) value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
+  for (std::int64_t& value : values)
+    value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
   return values;
 }
 
@@ -115,7 +121,8 @@ std::uint64_t top_k_count(std::uint64_t series) {
 std::vector<std::int64_t> top_k_values(const Step& step, int rank, std::uint64_t count) {
   SeededRandom random(mix64(step.seed ^ static_cast<std::uint64_t>(rank + 1)));
   std::vector<std::int64_t> values(count);
-  for (std::int64_t& value : values) value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
+  for (std::int64_t& value : values)
+    value = static_cast<std::int64_t>(random.next());  // sums modulo 2^64
   return values;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A seeded series of collectives and what everybody holds after each of them: every rank works both out by itself.
+// A seeded series of collectives and what everybody holds after each of them: every rank works both
+// out by itself.
 
 #include <cstdint>
 #include <string>
@@ -34,7 +35,8 @@ const char* name_of(StepKind kind);
 // What a model is made of: the array of the deltas, the tensors of the updates.
 std::vector<TensorShape> shapes_of(StepKind kind, std::uint64_t series);
 std::vector<ByteList> first_state(const std::vector<TensorShape>& shapes, std::uint64_t series);
-std::vector<ByteList> changed_state(const std::vector<ByteList>& state, const std::vector<TensorShape>& shapes, const Step& step);
+std::vector<ByteList> changed_state(const std::vector<ByteList>& state,
+                                    const std::vector<TensorShape>& shapes, const Step& step);
 
 struct SparseContent {
   sparclDataType_t datatype = sparclFloat32;

@@ -55,7 +55,8 @@ struct Roles {
 };
 
 // Empty: the call returned what it must, and its report says so.
-std::string wrong_result(sparclResult_t result, sparclResult_t expected, const sparclReport_t& report);
+std::string wrong_result(sparclResult_t result, sparclResult_t expected,
+                         const sparclReport_t& report);
 
 // Makes an element that the update changes neither what it was nor what it becomes.
 void spoil(HeldArray& array);

@@ -9,10 +9,11 @@
 namespace sparcl::test {
 
 struct ProcessUsage {
-  std::size_t own_objects = 0;     // of the library and the test, by new
-  std::size_t own_bytes = 0;       // in them
-  std::size_t heap_bytes = 0;      // handed out by malloc in pieces of less than a MiB, own ones and those of Open MPI and UCX
-  std::size_t large_bytes = 0;     // in larger ones, among them the segments that the library keeps
+  std::size_t own_objects = 0;  // of the library and the test, by new
+  std::size_t own_bytes = 0;    // in them
+  std::size_t heap_bytes = 0;   // handed out by malloc in pieces of less than a MiB, own ones and
+                                // those of Open MPI and UCX
+  std::size_t large_bytes = 0;  // in larger ones, among them the segments that the library keeps
   std::size_t resident_bytes = 0;  // of all the process
   std::size_t descriptors = 0;
 };
@@ -22,7 +23,8 @@ void tell_large_from_small();
 
 ProcessUsage process_usage();
 
-// Of many samples the least in each quarter of the run: what comes and goes does not show, what stays does.
+// Of many samples the least in each quarter of the run: what comes and goes does not show, what
+// stays does.
 std::array<ProcessUsage, 4> least_of_quarters(const std::vector<ProcessUsage>& samples);
 
 // What grew, from the second to the last quarter, that must not grow; empty if nothing.

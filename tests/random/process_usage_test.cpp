@@ -47,24 +47,30 @@ TEST(ProcessUsage, CountsDescriptors) {
 
 // Half a long run has 13,000 calls.
 TEST(ProcessUsage, SmallestLeaksShow) {
-  EXPECT_NE(growth_if(&ProcessUsage::own_objects, 13'000 / 100), "") << "an object in a hundred calls";
-  EXPECT_NE(growth_if(&ProcessUsage::own_bytes, 13'000 * 8), "") << "a list with 8 bytes more a call";
+  EXPECT_NE(growth_if(&ProcessUsage::own_objects, 13'000 / 100), "")
+      << "an object in a hundred calls";
+  EXPECT_NE(growth_if(&ProcessUsage::own_bytes, 13'000 * 8), "")
+      << "a list with 8 bytes more a call";
   EXPECT_NE(growth_if(&ProcessUsage::heap_bytes, 13'000 * 96), "") << "a request of MPI a call";
-  EXPECT_NE(growth_if(&ProcessUsage::large_bytes, std::size_t{56} << 20), "") << "more segments than are kept";
-  EXPECT_NE(growth_if(&ProcessUsage::resident_bytes, std::size_t{17} << 20), "") << "memory that is not malloc's";
+  EXPECT_NE(growth_if(&ProcessUsage::large_bytes, std::size_t{56} << 20), "")
+      << "more segments than are kept";
+  EXPECT_NE(growth_if(&ProcessUsage::resident_bytes, std::size_t{17} << 20), "")
+      << "memory that is not malloc's";
   EXPECT_NE(growth_if(&ProcessUsage::descriptors, 1), "");
 }
 
 TEST(ProcessUsage, PoolsMayGrow) {
   EXPECT_EQ(growth_if(&ProcessUsage::heap_bytes, std::size_t{512} << 10), "");
-  EXPECT_EQ(growth_if(&ProcessUsage::heap_bytes, std::size_t{4} << 20, true), "") << "512 messages of 8 KiB that waited once";
+  EXPECT_EQ(growth_if(&ProcessUsage::heap_bytes, std::size_t{4} << 20, true), "")
+      << "512 messages of 8 KiB that waited once";
   EXPECT_NE(growth_if(&ProcessUsage::heap_bytes, std::size_t{4} << 20), "");
   EXPECT_NE(growth_if(&ProcessUsage::heap_bytes, std::size_t{17} << 20, true), "");
   EXPECT_EQ(growth_if(&ProcessUsage::large_bytes, std::size_t{12} << 20), "");
 }
 
 TEST(ProcessUsage, WhatComesAndGoesIsNoGrowth) {
-  std::vector<ProcessUsage> samples(40, ProcessUsage{60, 55'280, 2'000'000, 50'000'000, 60'000'000, 19});
+  std::vector<ProcessUsage> samples(
+      40, ProcessUsage{60, 55'280, 2'000'000, 50'000'000, 60'000'000, 19});
   for (std::size_t i = 30; i < 39; ++i) samples[i].descriptors += i;
   EXPECT_EQ(describe_growth(least_of_quarters(samples)), "");
   samples[39].descriptors += 1;

@@ -17,9 +17,12 @@ class DeltaFlight final : public RandomFlight {
     const bool is_odd = scene.rank == roles_.odd;
     // Slips that would be none.
     if (roles_.slip == Slip::kCount && array_.plan.count == 0) roles_.slip = Slip::kNone;
-    const bool can_spoil = has_base_ && scene.checks_base && roles_.odd != roles_.root && !array_.changed.empty() && share_ < 0.1;
+    const bool can_spoil = has_base_ && scene.checks_base && roles_.odd != roles_.root &&
+                           !array_.changed.empty() && share_ < 0.1;
     if (roles_.slip == Slip::kBase && !can_spoil) roles_.slip = Slip::kNone;
-    expected_ = roles_.slip == Slip::kNone ? sparclSuccess : roles_.slip == Slip::kBase ? sparclWrongBase : sparclMismatch;
+    expected_ = roles_.slip == Slip::kNone   ? sparclSuccess
+                : roles_.slip == Slip::kBase ? sparclWrongBase
+                                             : sparclMismatch;
 
     array_.held.set(scene.rank == roles_.root ? array_.next : array_.agreed);
     if (roles_.slip == Slip::kBase && is_odd) spoil(array_);
@@ -28,18 +31,22 @@ class DeltaFlight final : public RandomFlight {
     root_ = roles_.slip == Slip::kRoot && is_odd ? roles_.another_root(scene) : roles_.root;
     count_ = array_.plan.count - (roles_.slip == Slip::kCount && is_odd ? 1 : 0);
     type_ = array_.plan.datatype;
-    if (roles_.slip == Slip::kType && is_odd) type_ = type_ == sparclUint8 ? sparclInt8 : sparclUint8;
+    if (roles_.slip == Slip::kType && is_odd)
+      type_ = type_ == sparclUint8 ? sparclInt8 : sparclUint8;
   }
 
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
     const void* base = has_base_ ? base_.data() : nullptr;
-    return request != nullptr ? sparclIBroadcastDelta(array_.held.data(), base, count_, type_, root_, comm, request)
-                              : sparclBroadcastDelta(array_.held.data(), base, count_, type_, root_, comm, nullptr);
+    return request != nullptr ? sparclIBroadcastDelta(array_.held.data(), base, count_, type_,
+                                                      root_, comm, request)
+                              : sparclBroadcastDelta(array_.held.data(), base, count_, type_, root_,
+                                                     comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
     std::string wrong = wrong_result(result, expected_, report);
-    if (!array_.held.holds(result == sparclSuccess ? array_.next : before_)) wrong += "the array holds something else; ";
+    if (!array_.held.holds(result == sparclSuccess ? array_.next : before_))
+      wrong += "the array holds something else; ";
     if (result == sparclSuccess && has_base_ && report.nnz_out != array_.changed.size())
       wrong += fmt::format("{} changes are reported; ", report.nnz_out);
     if (expected_ == sparclSuccess) array_.agreed = array_.next;
@@ -48,8 +55,9 @@ class DeltaFlight final : public RandomFlight {
   }
 
   std::string describe() const override {
-    return fmt::format("BroadcastDelta, {} elements of type {}, {} changed, root {}{}{}", array_.plan.count,
-                       static_cast<int>(array_.plan.datatype), array_.changed.size(), roles_.root, has_base_ ? "" : ", no base",
+    return fmt::format("BroadcastDelta, {} elements of type {}, {} changed, root {}{}{}",
+                       array_.plan.count, static_cast<int>(array_.plan.datatype),
+                       array_.changed.size(), roles_.root, has_base_ ? "" : ", no base",
                        name_of(roles_.slip)) +
            (roles_.slip != Slip::kNone ? fmt::format(" on rank {}", roles_.odd) : "");
   }
@@ -70,7 +78,8 @@ class DeltaFlight final : public RandomFlight {
 
 }  // namespace
 
-std::unique_ptr<RandomFlight> random_delta(const Scene& scene, HeldArray& array, SeededRandom& random) {
+std::unique_ptr<RandomFlight> random_delta(const Scene& scene, HeldArray& array,
+                                           SeededRandom& random) {
   return std::make_unique<DeltaFlight>(scene, array, random);
 }
 

@@ -59,19 +59,25 @@ sparclRedOp_t draw_op(sparclDataType_t datatype, SeededRandom& random) {
   return op == sparclAvg && datatype == sparclBool ? sparclSum : op;
 }
 
-std::string wrong_result(sparclResult_t result, sparclResult_t expected, const sparclReport_t& report) {
-  if (result != expected) return fmt::format("returned {}, not {}; ", static_cast<int>(result), static_cast<int>(expected));
-  if (report.applied != (result == sparclSuccess ? 1 : 0)) return fmt::format("applied is {}; ", report.applied);
+std::string wrong_result(sparclResult_t result, sparclResult_t expected,
+                         const sparclReport_t& report) {
+  if (result != expected)
+    return fmt::format("returned {}, not {}; ", static_cast<int>(result),
+                       static_cast<int>(expected));
+  if (report.applied != (result == sparclSuccess ? 1 : 0))
+    return fmt::format("applied is {}; ", report.applied);
   return {};
 }
 
 void spoil(HeldArray& array) {
   if (array.changed.empty()) return;
-  const std::size_t width = width_of(array.plan.datatype), at = array.changed[array.changed.size() / 2] * width;
+  const std::size_t width = width_of(array.plan.datatype),
+                    at = array.changed[array.changed.size() / 2] * width;
   ByteList spoilt = array.agreed;
   for (const unsigned char flip : {1, 2, 4}) {
     spoilt[at] = static_cast<unsigned char>(array.agreed[at] ^ flip);
-    if (!std::equal(spoilt.begin() + static_cast<std::ptrdiff_t>(at), spoilt.begin() + static_cast<std::ptrdiff_t>(at + width),
+    if (!std::equal(spoilt.begin() + static_cast<std::ptrdiff_t>(at),
+                    spoilt.begin() + static_cast<std::ptrdiff_t>(at + width),
                     array.next.begin() + static_cast<std::ptrdiff_t>(at)))
       break;
   }
@@ -79,7 +85,8 @@ void spoil(HeldArray& array) {
 }
 
 ArrayPlan draw_array(SeededRandom& random) {
-  return {pick(kAllTypes, random), draw_count(random), static_cast<Style>(random.below(3)), random.below(4)};
+  return {pick(kAllTypes, random), draw_count(random), static_cast<Style>(random.below(3)),
+          random.below(4)};
 }
 
 HeldArray::HeldArray(const ArrayPlan& given, SeededRandom& random)
@@ -99,7 +106,8 @@ HeldModel::HeldModel(int count, SeededRandom& random) {
   for (int i = 0; i < count; ++i) {
     HeldArray& tensor = tensors.emplace_back(draw_array(random), random);
     const std::uint64_t shape[] = {tensor.plan.count};
-    (void)sparclStateAdd(state, fmt::format("tensor.{}", i).c_str(), tensor.held.data(), tensor.plan.datatype, 1, shape);
+    (void)sparclStateAdd(state, fmt::format("tensor.{}", i).c_str(), tensor.held.data(),
+                         tensor.plan.datatype, 1, shape);
   }
 }
 

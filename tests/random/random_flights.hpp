@@ -1,6 +1,6 @@
 #pragma once
-// One random collective on one rank: drawn from a seed that all ranks have, so that each knows by itself what all must hold after
-// it.
+// One random collective on one rank: drawn from a seed that all ranks have, so that each knows by
+// itself what all must hold after it.
 
 #include <memory>
 #include <optional>
@@ -27,7 +27,8 @@ struct ArrayPlan {
 };
 ArrayPlan draw_array(SeededRandom& random);
 
-// An array, or a model's tensor: what this rank holds, what all agree that they hold, and what the root sends next.
+// An array, or a model's tensor: what this rank holds, what all agree that they hold, and what the
+// root sends next.
 struct HeldArray {
   HeldArray(const ArrayPlan& plan, SeededRandom& random);
   ArrayPlan plan;
@@ -80,12 +81,16 @@ class RandomFlight {
   virtual sparclResult_t expected() const = 0;
 };
 
-// Each draws alike on all ranks. Now and then a rank does something wrong: then all must refuse, with the same code.
-std::unique_ptr<RandomFlight> random_delta(const Scene& scene, HeldArray& array, SeededRandom& random);
-std::unique_ptr<RandomFlight> random_update(const Scene& scene, HeldModel& model, SeededRandom& random);
+// Each draws alike on all ranks. Now and then a rank does something wrong: then all must refuse,
+// with the same code.
+std::unique_ptr<RandomFlight> random_delta(const Scene& scene, HeldArray& array,
+                                           SeededRandom& random);
+std::unique_ptr<RandomFlight> random_update(const Scene& scene, HeldModel& model,
+                                            SeededRandom& random);
 std::unique_ptr<RandomFlight> random_sparse(const Scene& scene, SeededRandom& random);
 std::unique_ptr<RandomFlight> random_masked(const Scene& scene, SeededRandom& random);
 std::unique_ptr<RandomFlight> random_sparse_sum(const Scene& scene, SeededRandom& random);
-std::unique_ptr<RandomFlight> random_top_k(const Scene& scene, HeldFeedback& held, SeededRandom& random);
+std::unique_ptr<RandomFlight> random_top_k(const Scene& scene, HeldFeedback& held,
+                                           SeededRandom& random);
 
 }  // namespace sparcl::test

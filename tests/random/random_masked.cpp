@@ -21,7 +21,8 @@ struct MaskPlan {
 
   sparclMask_t make() const {
     sparclMask_t mask = nullptr;
-    if (kind == MaskKind::kIndices) (void)sparclMaskCreateIndices(&mask, indices.data(), indices.size(), count);
+    if (kind == MaskKind::kIndices)
+      (void)sparclMaskCreateIndices(&mask, indices.data(), indices.size(), count);
     if (kind == MaskKind::kRandom) (void)sparclMaskCreateRandom(&mask, count, density, seed);
     if (kind == MaskKind::kBlocks) (void)sparclMaskCreateBlocks(&mask, count, block, density, seed);
     if (step != 0) (void)sparclMaskSetStep(mask, step);
@@ -69,24 +70,31 @@ class MaskedFlight final : public RandomFlight {
   ~MaskedFlight() override { (void)sparclMaskDestroy(mask_); }
 
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
-    const void* send = in_place_ ? held_.data() : given_[static_cast<std::size_t>(scene_.rank)].data();
+    const void* send =
+        in_place_ ? held_.data() : given_[static_cast<std::size_t>(scene_.rank)].data();
     if (is_odd(Slip::kNull)) send = nullptr;
-    const sparclDataType_t type = is_odd(Slip::kType) ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
-    const sparclRedOp_t op = is_odd(Slip::kOperator) ? (op_ == sparclMax ? sparclMin : sparclMax) : op_;
-    return request != nullptr ? sparclIAllReduceMasked(send, held_.data(), plan_.count, type, op, mask_, comm, request)
-                              : sparclAllReduceMasked(send, held_.data(), plan_.count, type, op, mask_, comm, nullptr);
+    const sparclDataType_t type =
+        is_odd(Slip::kType) ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
+    const sparclRedOp_t op =
+        is_odd(Slip::kOperator) ? (op_ == sparclMax ? sparclMin : sparclMax) : op_;
+    return request != nullptr ? sparclIAllReduceMasked(send, held_.data(), plan_.count, type, op,
+                                                       mask_, comm, request)
+                              : sparclAllReduceMasked(send, held_.data(), plan_.count, type, op,
+                                                      mask_, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
     std::string wrong = wrong_result(result, expected_, report);
-    if (result == sparclSuccess && report.nnz_out != indices_.size()) wrong += fmt::format("nnz_out is {}; ", report.nnz_out);
+    if (result == sparclSuccess && report.nnz_out != indices_.size())
+      wrong += fmt::format("nnz_out is {}; ", report.nnz_out);
     if (!held_.holds(result == sparclSuccess ? after() : before_)) wrong += "recvbuff is another; ";
     return wrong;
   }
 
   std::string describe() const override {
-    return fmt::format("AllReduceMasked, {} of {} elements of type {}, op {}, mask kind {}{}{}", indices_.size(), plan_.count,
-                       static_cast<int>(type_), static_cast<int>(op_), static_cast<int>(plan_.kind), in_place_ ? ", in place" : "",
+    return fmt::format("AllReduceMasked, {} of {} elements of type {}, op {}, mask kind {}{}{}",
+                       indices_.size(), plan_.count, static_cast<int>(type_), static_cast<int>(op_),
+                       static_cast<int>(plan_.kind), in_place_ ? ", in place" : "",
                        name_of(roles_.slip)) +
            (roles_.slip != Slip::kNone ? fmt::format(" on rank {}", roles_.odd) : "");
   }
@@ -105,7 +113,9 @@ class MaskedFlight final : public RandomFlight {
 
   void settle_slip() {
     if (roles_.slip == Slip::kNull && indices_.empty()) roles_.slip = Slip::kNone;
-    expected_ = roles_.slip == Slip::kNone ? sparclSuccess : roles_.slip == Slip::kNull ? sparclInvalidArgument : sparclMismatch;
+    expected_ = roles_.slip == Slip::kNone   ? sparclSuccess
+                : roles_.slip == Slip::kNull ? sparclInvalidArgument
+                                             : sparclMismatch;
     if (!is_odd(Slip::kMask)) return;
     MaskPlan other = plan_;
     other.kind = MaskKind::kIndices;
@@ -122,7 +132,8 @@ class MaskedFlight final : public RandomFlight {
       const std::size_t width = width_of(type_);
       std::vector<std::optional<A>> by_rank(given_.size());
       for (const std::uint64_t i : indices_) {
-        for (std::size_t r = 0; r < given_.size(); ++r) by_rank[r] = widened<A>(type_, given_[r].data() + i * width);
+        for (std::size_t r = 0; r < given_.size(); ++r)
+          by_rank[r] = widened<A>(type_, given_[r].data() + i * width);
         const A sum = *over_ranks<A>(op_, type_, by_rank);
         write_result(op_, type_, sum, given_.size(), after.data() + i * width);
       }

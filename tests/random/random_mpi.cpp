@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
     const std::string replay = "mpirun -n " + std::to_string(meeting.size()) + " " + argv[0];
     wrong = report(meeting, plan, outcome, replay, MPI_Wtime() - begin) ? 0 : 1;
     std::fflush(stdout);
-    if (!outcome.failures.empty()) MPI_Abort(MPI_COMM_WORLD, 1);  // the others go on without this rank
+    if (!outcome.failures.empty())
+      MPI_Abort(MPI_COMM_WORLD, 1);  // the others go on without this rank
   }
   return end_mpi(wrong);
 }

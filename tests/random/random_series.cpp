@@ -17,9 +17,11 @@ namespace {
 constexpr double kTimeoutSeconds = 60;  // beyond it is a hang
 constexpr std::size_t kMostFailures = 5;
 constexpr std::size_t kMostInFlight = 5;
-constexpr std::size_t kWithoutObject = 9;           // the share of calls that have no object: so many to those of one object each
-constexpr std::uint64_t kLeastCalls = 10;           // of a series
-constexpr std::uint64_t kMostDenseBytes = 1 << 30;  // beyond it is the index space of a sparse vector, not of an array
+constexpr std::size_t kWithoutObject =
+    9;  // the share of calls that have no object: so many to those of one object each
+constexpr std::uint64_t kLeastCalls = 10;  // of a series
+constexpr std::uint64_t kMostDenseBytes =
+    1 << 30;  // beyond it is the index space of a sparse vector, not of an array
 
 template <class List>
 auto pick(const List& list, SeededRandom& random) {
@@ -37,10 +39,14 @@ Variables draw_settings(SeededRandom& random) {
   constexpr std::array kDeterminisms{"canonical", "canonical", "runs", "fast"};
   constexpr std::array kDense{"auto", "direct", "owner"};
   constexpr std::array kSums{"auto", "auto", "gather", "doubling", "split", "two_level"};
-  return {{"SPARCL_VERIFY", pick(kVerifies, random)},           {"SPARCL_COMMIT", pick(kCommits, random)},
-          {"SPARCL_ALGO_BROADCAST", pick(kFanouts, random)},    {"SPARCL_FRAGMENT_BYTES", pick(kFragments, random)},
-          {"SPARCL_THREADS", pick(kThreads, random)},           {"SPARCL_KERNELS", pick(kKernels, random)},
-          {"SPARCL_DETERMINISM", pick(kDeterminisms, random)},  {"SPARCL_ALGO_ALLREDUCE", pick(kDense, random)},
+  return {{"SPARCL_VERIFY", pick(kVerifies, random)},
+          {"SPARCL_COMMIT", pick(kCommits, random)},
+          {"SPARCL_ALGO_BROADCAST", pick(kFanouts, random)},
+          {"SPARCL_FRAGMENT_BYTES", pick(kFragments, random)},
+          {"SPARCL_THREADS", pick(kThreads, random)},
+          {"SPARCL_KERNELS", pick(kKernels, random)},
+          {"SPARCL_DETERMINISM", pick(kDeterminisms, random)},
+          {"SPARCL_ALGO_ALLREDUCE", pick(kDense, random)},
           {"SPARCL_ALGO_ALLREDUCE_SPARSE", pick(kSums, random)}};
 }
 
@@ -51,12 +57,15 @@ std::string setting_of(const Variables& settings, std::string_view name) {
   return {};
 }
 
-// What stays from call to call: arrays and models that a communicator's ranks broadcast, and what they have not sent of sums.
+// What stays from call to call: arrays and models that a communicator's ranks broadcast, and what
+// they have not sent of sums.
 struct Objects {
   Objects(const Scene& scene, SeededRandom& random) {
     for (int i = 0; i < 3; ++i) feedbacks.push_back(std::make_unique<HeldFeedback>(scene, random));
-    for (int i = 0; i < 3; ++i) arrays.push_back(std::make_unique<HeldArray>(draw_array(random), random));
-    for (int i = 0; i < 2; ++i) models.push_back(std::make_unique<HeldModel>(static_cast<int>(1 + random.below(4)), random));
+    for (int i = 0; i < 3; ++i)
+      arrays.push_back(std::make_unique<HeldArray>(draw_array(random), random));
+    for (int i = 0; i < 2; ++i)
+      models.push_back(std::make_unique<HeldModel>(static_cast<int>(1 + random.below(4)), random));
   }
   std::vector<std::unique_ptr<HeldArray>> arrays;
   std::vector<std::unique_ptr<HeldModel>> models;
@@ -84,11 +93,13 @@ class Series {
     sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
     config.timeout_s = kTimeoutSeconds;
     const sparclResult_t made = meeting.make(&comm_, scene_.ranks, &config, settings_);
-    if (made != sparclSuccess) fail(fmt::format("no communicator: {}", sparclGetLastError(nullptr)));
+    if (made != sparclSuccess)
+      fail(fmt::format("no communicator: {}", sparclGetLastError(nullptr)));
     outcome_.by_ranks[scene_.ranks] += calls_;
     if (comm_ == nullptr) return calls_;
     Objects objects(scene_, random_);
-    for (std::uint64_t made_calls = 0; made_calls < calls_ && usable_;) made_calls += step(objects, calls_ - made_calls);
+    for (std::uint64_t made_calls = 0; made_calls < calls_ && usable_;)
+      made_calls += step(objects, calls_ - made_calls);
     (void)sparclCommDestroy(comm_);
     return calls_;
   }
@@ -100,8 +111,9 @@ class Series {
     if (outcome_.failures.size() < kMostFailures) {
       std::string settings;
       for (const auto& [name, value] : settings_) settings += fmt::format(" {}={}", name, value);
-      outcome_.failures.push_back(
-          fmt::format("series {} ({} ranks,{}), rank {}, call {}: {}", number_, scene_.ranks, settings, scene_.rank, made_, what));
+      outcome_.failures.push_back(fmt::format("series {} ({} ranks,{}), rank {}, call {}: {}",
+                                              number_, scene_.ranks, settings, scene_.rank, made_,
+                                              what));
     }
   }
 
@@ -110,7 +122,8 @@ class Series {
     const double kind = random_.unit();
     const std::size_t wanted = kind < 0.5 ? 1 : 2 + random_.below(kMostInFlight - 1);
     const bool blocks = kind < 0.35;
-    std::vector<std::size_t> order(objects.arrays.size() + objects.models.size() + objects.feedbacks.size() + kWithoutObject);
+    std::vector<std::size_t> order(objects.arrays.size() + objects.models.size() +
+                                   objects.feedbacks.size() + kWithoutObject);
     std::iota(order.begin(), order.end(), std::size_t{0});
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
     order.resize(std::min<std::size_t>(wanted, most));
@@ -153,7 +166,8 @@ class Series {
     }
   }
 
-  // All are started, maybe but the last, which then blocks while the others move on; they are waited for in this rank's own order.
+  // All are started, maybe but the last, which then blocks while the others move on; they are
+  // waited for in this rank's own order.
   void run_in_flight(Flights& flights) {
     const bool last_blocks = random_.chance(0.3);
     std::vector<sparclRequest_t> requests(flights.size(), nullptr);
@@ -165,8 +179,10 @@ class Series {
         run_blocking(last);
         continue;
       }
-      if (const sparclResult_t started = flights[i]->start(comm_, &requests[i]); started != sparclSuccess) {
-        fail(fmt::format("{} did not start: {} {}", flights[i]->describe(), static_cast<int>(started), sparclGetLastError(comm_)));
+      if (const sparclResult_t started = flights[i]->start(comm_, &requests[i]);
+          started != sparclSuccess) {
+        fail(fmt::format("{} did not start: {} {}", flights[i]->describe(),
+                         static_cast<int>(started), sparclGetLastError(comm_)));
       }
       order.insert(order.begin() + static_cast<std::ptrdiff_t>(own_.below(order.size() + 1)), i);
     }
@@ -174,20 +190,26 @@ class Series {
       sparclReport_t report = SPARCL_REPORT_INITIALIZER;
       sparclResult_t result = sparclSuccess;
       int done = 0;
-      for (std::uint64_t looks = own_.below(4); looks > 0 && done == 0; --looks) result = sparclTest(&requests[i], &done, &report);
+      for (std::uint64_t looks = own_.below(4); looks > 0 && done == 0; --looks)
+        result = sparclTest(&requests[i], &done, &report);
       if (done == 0) result = sparclWait(&requests[i], &report);
       judge(*flights[i], result, report, result == sparclSuccess ? "" : sparclGetLastError(comm_));
     }
   }
 
-  void judge(RandomFlight& flight, sparclResult_t result, const sparclReport_t& report, const std::string& text) {
+  void judge(RandomFlight& flight, sparclResult_t result, const sparclReport_t& report,
+             const std::string& text) {
     ++made_;
     outcome_.refused += flight.expected() != sparclSuccess ? 1 : 0;
     if (report.bytes_dense < kMostDenseBytes) outcome_.bytes += report.bytes_dense;
-    const std::string what = flight.describe();  // before it is judged: then all agree on something new
-    if (const std::string wrong = flight.judge(result, report); !wrong.empty()) fail(fmt::format("{}: {}{}", what, wrong, text));
+    const std::string what =
+        flight.describe();  // before it is judged: then all agree on something new
+    if (const std::string wrong = flight.judge(result, report); !wrong.empty())
+      fail(fmt::format("{}: {}{}", what, wrong, text));
     sparclResult_t health = sparclSuccess;
-    if (result != sparclSuccess && sparclCommGetAsyncError(comm_, &health) == health && health != sparclSuccess) usable_ = false;
+    if (result != sparclSuccess && sparclCommGetAsyncError(comm_, &health) == health &&
+        health != sparclSuccess)
+      usable_ = false;
   }
 
   SeededRandom random_, own_;  // of all ranks, of this one
@@ -208,9 +230,11 @@ RandomOutcome run_random(Meeting& meeting, const RandomPlan& plan) {
   if (speaks_for_process) {
     tell_large_from_small();
     constexpr std::uint64_t kMostCounted = 100'000;
-    outcome.usage.reserve(std::min(plan.calls / kLeastCalls + 1, kMostCounted));  // so that this list does not grow
+    outcome.usage.reserve(
+        std::min(plan.calls / kLeastCalls + 1, kMostCounted));  // so that this list does not grow
   }
-  for (std::uint64_t i = plan.first_series; outcome.calls < plan.calls && outcome.series < plan.series; ++i, ++outcome.series) {
+  for (std::uint64_t i = plan.first_series;
+       outcome.calls < plan.calls && outcome.series < plan.series; ++i, ++outcome.series) {
     outcome.calls += Series(meeting, plan.seed, i, outcome).run(meeting);
     meeting.meet();  // nobody has a communicator
     if (speaks_for_process) outcome.usage.push_back(process_usage());
@@ -237,11 +261,12 @@ bool parse(int argc, char** argv, RandomPlan& plan) {
   return argc % 2 == 1;
 }
 
-bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome& outcome, const std::string& replay,
-            double seconds) {
+bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome& outcome,
+            const std::string& replay, double seconds) {
   for (const std::string& failure : outcome.failures) std::printf("WRONG: %s\n", failure.c_str());
   if (!outcome.failures.empty()) {
-    std::printf("replay: %s --seed %llu --series %llu\n", replay.c_str(), static_cast<unsigned long long>(plan.seed),
+    std::printf("replay: %s --seed %llu --series %llu\n", replay.c_str(),
+                static_cast<unsigned long long>(plan.seed),
                 static_cast<unsigned long long>(plan.first_series + outcome.series));
     return false;
   }
@@ -257,15 +282,18 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
     std::string ranks;
     for (int i = 2; i <= 8; ++i) ranks += fmt::format(" {}", outcome.by_ranks[i]);
     fmt::print(
-        "{} calls in {} series, seed {}, {:.1f} s: {} delta, {} update, {} sparse, {} top-k, {} masked, {} sparse sum; {} refused "
+        "{} calls in {} series, seed {}, {:.1f} s: {} delta, {} update, {} sparse, {} top-k, {} "
+        "masked, {} sparse sum; {} refused "
         "as "
         "they must be; by ranks 2 to 8:{}; "
         "dense {} MiB\n",
-        outcome.calls, outcome.series, plan.seed, seconds, outcome.by_operation[0], outcome.by_operation[1],
-        outcome.by_operation[2], outcome.by_operation[3], outcome.by_operation[4], outcome.by_operation[5], outcome.refused, ranks,
+        outcome.calls, outcome.series, plan.seed, seconds, outcome.by_operation[0],
+        outcome.by_operation[1], outcome.by_operation[2], outcome.by_operation[3],
+        outcome.by_operation[4], outcome.by_operation[5], outcome.refused, ranks,
         outcome.bytes >> 20);
   }
-  if (meeting.rank() == 0 || !growth.empty()) fmt::print("rank {}: {}{}\n", meeting.rank(), growth, usage);
+  if (meeting.rank() == 0 || !growth.empty())
+    fmt::print("rank {}: {}{}\n", meeting.rank(), growth, usage);
   return growth.empty();
 }
 

@@ -23,7 +23,9 @@ class SparseFlight final : public RandomFlight {
     const bool is_odd = scene.rank == roles_.odd;
     is_root_ = scene.rank == roles_.root;
     root_ = roles_.slip == Slip::kRoot && is_odd ? roles_.another_root(scene) : roles_.root;
-    own_type_ = roles_.slip == Slip::kType && is_odd ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
+    own_type_ = roles_.slip == Slip::kType && is_odd
+                    ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8)
+                    : type_;
     own_capacity_ = roles_.slip == Slip::kCapacity && is_odd ? entries - 1 : capacity_;
     values_ = Fenced(std::max(own_capacity_, entries) * width_of(type_));
     indices_ = Fenced(std::max(own_capacity_, entries) * sizeof(std::uint64_t));
@@ -38,10 +40,13 @@ class SparseFlight final : public RandomFlight {
   }
 
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
-    auto* indices = reinterpret_cast<std::uint64_t*>(indices_.data());  // the fence is a multiple of its alignment
+    auto* indices = reinterpret_cast<std::uint64_t*>(
+        indices_.data());  // the fence is a multiple of its alignment
     return request != nullptr
-               ? sparclIBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_, root_, comm, request)
-               : sparclBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_, root_, comm, nullptr);
+               ? sparclIBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_,
+                                        root_, comm, request)
+               : sparclBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_,
+                                       root_, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
@@ -61,8 +66,9 @@ class SparseFlight final : public RandomFlight {
   }
 
   std::string describe() const override {
-    return fmt::format("BroadcastSparse, {} entries of type {}, capacity {}, root {}{}", sent_indices_.size(),
-                       static_cast<int>(type_), capacity_, roles_.root, name_of(roles_.slip)) +
+    return fmt::format("BroadcastSparse, {} entries of type {}, capacity {}, root {}{}",
+                       sent_indices_.size(), static_cast<int>(type_), capacity_, roles_.root,
+                       name_of(roles_.slip)) +
            (roles_.slip != Slip::kNone ? fmt::format(" on rank {}", roles_.odd) : "");
   }
   sparclResult_t expected() const override { return expected_; }
@@ -72,12 +78,14 @@ class SparseFlight final : public RandomFlight {
     constexpr std::array<std::uint64_t, 5> kGaps{1, 3, 100, 100'000, std::uint64_t{1} << 44};
     const std::uint64_t gap = pick(kGaps, random);
     std::uint64_t index = random.below(gap);
-    for (std::size_t i = 0; i < entries && index < std::uint64_t{1} << 62; ++i, index += 1 + random.below(gap))
+    for (std::size_t i = 0; i < entries && index < std::uint64_t{1} << 62;
+         ++i, index += 1 + random.below(gap))
       sent_indices_.push_back(index);
   }
 
   void settle_slip() {
-    const bool needs_other = roles_.slip == Slip::kCapacity && (roles_.odd == roles_.root || sent_indices_.empty());
+    const bool needs_other =
+        roles_.slip == Slip::kCapacity && (roles_.odd == roles_.root || sent_indices_.empty());
     const bool needs_two = roles_.slip == Slip::kOrder && sent_indices_.size() < 2;
     if (needs_other || needs_two) roles_.slip = Slip::kNone;
     if (roles_.slip == Slip::kOrder) {
@@ -95,7 +103,9 @@ class SparseFlight final : public RandomFlight {
     return {begin, begin + sent_indices_.size() * sizeof(std::uint64_t)};
   }
 
-  static void put(Fenced& into, const ByteList& bytes) { std::copy(bytes.begin(), bytes.end(), into.data()); }
+  static void put(Fenced& into, const ByteList& bytes) {
+    std::copy(bytes.begin(), bytes.end(), into.data());
+  }
 
   Scene scene_;
   Roles roles_;

@@ -25,7 +25,8 @@ EntryPlan draw_entries(SeededRandom& random) {
   constexpr std::array<std::uint64_t, 5> kSpread{1, 2, 20, 1'000, 1'000'000};
   EntryPlan plan;
   plan.most = random.chance(0.3) ? random.below(60) : draw_sum_count(random) / 2;
-  plan.count = random.chance(0.5) ? plan.most * pick(kSpread, random) : random.next() >> (1 + random.below(60));
+  plan.count = random.chance(0.5) ? plan.most * pick(kSpread, random)
+                                  : random.next() >> (1 + random.below(60));
   plan.window = std::min<std::uint64_t>(plan.count, plan.most * pick(kSpread, random));
   if (plan.window < plan.count) plan.first = random.below(plan.count - plan.window + 1);
   if (random.chance(0.1)) plan.first = plan.count - plan.window;  // up to the last index
@@ -34,9 +35,11 @@ EntryPlan draw_entries(SeededRandom& random) {
   return plan;
 }
 
-std::vector<std::uint64_t> draw_indices(const EntryPlan& plan, std::size_t entries, bool sorted, SeededRandom& random) {
+std::vector<std::uint64_t> draw_indices(const EntryPlan& plan, std::size_t entries, bool sorted,
+                                        SeededRandom& random) {
   std::vector<std::uint64_t> indices;
-  for (std::size_t i = 0; i < entries && plan.window > 0; ++i) indices.push_back(plan.first + random.below(plan.window));
+  for (std::size_t i = 0; i < entries && plan.window > 0; ++i)
+    indices.push_back(plan.first + random.below(plan.window));
   if (!sorted) return indices;
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
@@ -47,7 +50,9 @@ class SparseSumFlight final : public RandomFlight {
  public:
   SparseSumFlight(const Scene& scene, SeededRandom& random)
       : scene_(scene),
-        roles_(scene, random, {Slip::kCount, Slip::kType, Slip::kOperator, Slip::kCapacity, Slip::kIndex, Slip::kNull}),
+        roles_(scene, random,
+               {Slip::kCount, Slip::kType, Slip::kOperator, Slip::kCapacity, Slip::kIndex,
+                Slip::kNull}),
         type_(pick(kAllTypes, random)),
         op_(draw_op(type_, random)),
         plan_(draw_entries(random)) {
@@ -65,25 +70,35 @@ class SparseSumFlight final : public RandomFlight {
 
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
     const Entries& own = given_[static_cast<std::size_t>(scene_.rank)];
-    auto* out_indices = reinterpret_cast<std::uint64_t*>(out_indices_.data());  // the fence is a multiple of its alignment
+    auto* out_indices = reinterpret_cast<std::uint64_t*>(
+        out_indices_.data());  // the fence is a multiple of its alignment
     const void* values = is_odd(Slip::kNull) ? nullptr : own.values.data();
-    const sparclDataType_t type = is_odd(Slip::kType) ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
-    const sparclRedOp_t op = is_odd(Slip::kOperator) ? (op_ == sparclMax ? sparclMin : sparclMax) : op_;
+    const sparclDataType_t type =
+        is_odd(Slip::kType) ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
+    const sparclRedOp_t op =
+        is_odd(Slip::kOperator) ? (op_ == sparclMax ? sparclMin : sparclMax) : op_;
     const std::size_t count = plan_.count + (is_odd(Slip::kCount) ? 1 : 0);
-    return request != nullptr ? sparclIAllReduceSparse(values, own.indices.data(), own.indices.size(), count, out_values_.data(),
-                                                       out_indices, &nnz_, capacity_, type, op, comm, request)
-                              : sparclAllReduceSparse(values, own.indices.data(), own.indices.size(), count, out_values_.data(),
-                                                      out_indices, &nnz_, capacity_, type, op, comm, nullptr);
+    return request != nullptr
+               ? sparclIAllReduceSparse(values, own.indices.data(), own.indices.size(), count,
+                                        out_values_.data(), out_indices, &nnz_, capacity_, type, op,
+                                        comm, request)
+               : sparclAllReduceSparse(values, own.indices.data(), own.indices.size(), count,
+                                       out_values_.data(), out_indices, &nnz_, capacity_, type, op,
+                                       comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
     std::string wrong = wrong_result(result, expected_, report);
-    ByteList values(out_values_.bytes().size(), Fenced::kFill), indices(out_indices_.bytes().size(), Fenced::kFill);
+    ByteList values(out_values_.bytes().size(), Fenced::kFill),
+        indices(out_indices_.bytes().size(), Fenced::kFill);
     std::size_t nnz = kNoCount;
     if (result == sparclSuccess) {
       std::copy(sum_.values.begin(), sum_.values.end(), values.begin());
-      if (!sum_.indices.empty()) std::memcpy(indices.data(), sum_.indices.data(), sum_.indices.size() * sizeof(std::uint64_t));
-      if (report.nnz_out != sum_.indices.size()) wrong += fmt::format("nnz_out is {}; ", report.nnz_out);
+      if (!sum_.indices.empty())
+        std::memcpy(indices.data(), sum_.indices.data(),
+                    sum_.indices.size() * sizeof(std::uint64_t));
+      if (report.nnz_out != sum_.indices.size())
+        wrong += fmt::format("nnz_out is {}; ", report.nnz_out);
     }
     if (result == sparclSuccess || result == sparclTruncated) nnz = sum_.indices.size();
     if (nnz_ != nnz) wrong += fmt::format("out_nnz is {}, not {}; ", nnz_, nnz);
@@ -95,10 +110,13 @@ class SparseSumFlight final : public RandomFlight {
   std::string describe() const override {
     std::size_t given = 0;
     for (const Entries& each : given_) given += each.indices.size();
-    return fmt::format("AllReduceSparse, {} of {} entries, {} elements, window {} from {}, type {}, op {}{}{}{}",
-                       sum_.indices.size(), given, plan_.count, plan_.window, plan_.first, static_cast<int>(type_),
-                       static_cast<int>(op_), plan_.same_on_all ? ", the same on all" : "", plan_.sorted ? "" : ", unsorted",
-                       name_of(roles_.slip)) +
+    return fmt::format(
+               "AllReduceSparse, {} of {} entries, {} elements, window {} from {}, type {}, op "
+               "{}{}{}{}",
+               sum_.indices.size(), given, plan_.count, plan_.window, plan_.first,
+               static_cast<int>(type_), static_cast<int>(op_),
+               plan_.same_on_all ? ", the same on all" : "", plan_.sorted ? "" : ", unsorted",
+               name_of(roles_.slip)) +
            (roles_.slip != Slip::kNone ? fmt::format(" on rank {}", roles_.odd) : "");
   }
   sparclResult_t expected() const override { return expected_; }
@@ -111,11 +129,14 @@ class SparseSumFlight final : public RandomFlight {
   Entries draw_rank(int rank, Style style, std::uint64_t seed) const {
     SeededRandom own(mix64(seed + static_cast<std::uint64_t>(rank))), shared(seed);
     const double size = own.unit();
-    const std::size_t entries = size < 0.15 ? 0 : size < 0.3 ? std::min<std::size_t>(plan_.most, 3) : plan_.most;
-    const bool sorted = plan_.sorted || own.chance(0.5);  // not all of those that may be unsorted are
+    const std::size_t entries = size < 0.15  ? 0
+                                : size < 0.3 ? std::min<std::size_t>(plan_.most, 3)
+                                             : plan_.most;
+    const bool sorted =
+        plan_.sorted || own.chance(0.5);  // not all of those that may be unsorted are
     Entries given;
-    given.indices =
-        plan_.same_on_all ? draw_indices(plan_, plan_.most, plan_.sorted, shared) : draw_indices(plan_, entries, sorted, own);
+    given.indices = plan_.same_on_all ? draw_indices(plan_, plan_.most, plan_.sorted, shared)
+                                      : draw_indices(plan_, entries, sorted, own);
     given.values = make_values(type_, given.indices.size(), style, own);
     return given;
   }
@@ -126,7 +147,8 @@ class SparseSumFlight final : public RandomFlight {
       const std::size_t width = width_of(type_);
       std::vector<std::array<std::uint64_t, 3>> order;  // index, rank, place
       for (std::size_t r = 0; r < given_.size(); ++r) {
-        for (std::size_t i = 0; i < given_[r].indices.size(); ++i) order.push_back({given_[r].indices[i], r, i});
+        for (std::size_t i = 0; i < given_[r].indices.size(); ++i)
+          order.push_back({given_[r].indices[i], r, i});
       }
       std::sort(order.begin(), order.end());
       std::vector<std::optional<A>> by_rank(given_.size());
@@ -147,7 +169,8 @@ class SparseSumFlight final : public RandomFlight {
   void settle_slip() {
     std::vector<std::uint64_t>& odd_indices = given_[static_cast<std::size_t>(roles_.odd)].indices;
     const bool needs_entries = roles_.slip == Slip::kIndex || roles_.slip == Slip::kNull;
-    if ((needs_entries && odd_indices.empty()) || (roles_.slip == Slip::kCapacity && sum_.indices.empty()))
+    if ((needs_entries && odd_indices.empty()) ||
+        (roles_.slip == Slip::kCapacity && sum_.indices.empty()))
       roles_.slip = Slip::kNone;
     if (is_odd(Slip::kIndex)) odd_indices.back() = plan_.count;
     if (is_odd(Slip::kCapacity)) capacity_ = sum_.indices.size() - 1;

@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   ThreadParty party(kRanks);
   party.run([&](Meeting& meeting) {
     const RandomOutcome outcome = run_random(meeting, plan);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     right[meeting.rank()] = report(meeting, plan, outcome, argv[0], seconds);
     if (outcome.failures.empty()) return;
     std::fflush(stdout);

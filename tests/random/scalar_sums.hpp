@@ -1,6 +1,6 @@
 #pragma once
-// What elements of several ranks come to, one at a time, as the interface says it: widened, combined in one tree over the ranks,
-// rounded once. Scalar and plain: an oracle.
+// What elements of several ranks come to, one at a time, as the interface says it: widened,
+// combined in one tree over the ranks, rounded once. Scalar and plain: an oracle.
 
 #include <bit>
 #include <cmath>
@@ -15,7 +15,8 @@
 
 namespace sparcl::test {
 
-// Calls visit with a zero of the type that elements are summed in: float for floats of 16 bits and less.
+// Calls visit with a zero of the type that elements are summed in: float for floats of 16 bits and
+// less.
 template <class Visit>
 auto with_accumulator(sparclDataType_t datatype, Visit visit) {
   switch (datatype) {
@@ -46,13 +47,15 @@ auto with_accumulator(sparclDataType_t datatype, Visit visit) {
 // One NaN, one zero.
 template <class A>
 A canonical(A value) {
-  if constexpr (std::is_floating_point_v<A>) return std::isnan(value) ? std::numeric_limits<A>::quiet_NaN() : value + A{0};
+  if constexpr (std::is_floating_point_v<A>)
+    return std::isnan(value) ? std::numeric_limits<A>::quiet_NaN() : value + A{0};
   return value;
 }
 
 template <class A>
 A widened(sparclDataType_t datatype, const unsigned char* at) {
-  if constexpr (std::is_floating_point_v<A>) return canonical(static_cast<A>(number_at(datatype, at)));
+  if constexpr (std::is_floating_point_v<A>)
+    return canonical(static_cast<A>(number_at(datatype, at)));
   A value{};
   std::memcpy(&value, at, sizeof value);
   return datatype == sparclBool ? static_cast<A>(value != 0) : value;
@@ -60,7 +63,8 @@ A widened(sparclDataType_t datatype, const unsigned char* at) {
 
 template <class A>
 void narrow(sparclDataType_t datatype, A value, unsigned char* at) {
-  if constexpr (std::is_floating_point_v<A>) return put_number(datatype, static_cast<double>(value), at);
+  if constexpr (std::is_floating_point_v<A>)
+    return put_number(datatype, static_cast<double>(value), at);
   std::memcpy(at, &value, sizeof value);
 }
 
@@ -92,19 +96,23 @@ A divided(A value, std::size_t ranks) {
   return static_cast<A>(value / static_cast<A>(ranks));
 }
 
-// T(a, b) = T(a, m) op T(m, b), m = a + the largest power of two below b - a; who has none contributes nothing.
+// T(a, b) = T(a, m) op T(m, b), m = a + the largest power of two below b - a; who has none
+// contributes nothing.
 template <class A>
-std::optional<A> over_ranks(sparclRedOp_t op, sparclDataType_t datatype, std::span<const std::optional<A>> by_rank) {
+std::optional<A> over_ranks(sparclRedOp_t op, sparclDataType_t datatype,
+                            std::span<const std::optional<A>> by_rank) {
   if (by_rank.size() == 1) return by_rank[0];
   const std::size_t middle = std::bit_floor(by_rank.size() - 1);
-  const auto left = over_ranks(op, datatype, by_rank.first(middle)), right = over_ranks(op, datatype, by_rank.subspan(middle));
+  const auto left = over_ranks(op, datatype, by_rank.first(middle)),
+             right = over_ranks(op, datatype, by_rank.subspan(middle));
   if (!left || !right) return left ? left : right;
   return combined(op, datatype, *left, *right);
 }
 
 // The elements of a result: a mean is divided before it is rounded.
 template <class A>
-void write_result(sparclRedOp_t op, sparclDataType_t datatype, A value, std::size_t ranks, unsigned char* at) {
+void write_result(sparclRedOp_t op, sparclDataType_t datatype, A value, std::size_t ranks,
+                  unsigned char* at) {
   narrow(datatype, op == sparclAvg ? divided(value, ranks) : value, at);
 }
 

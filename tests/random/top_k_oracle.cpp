@@ -13,19 +13,23 @@ namespace {
 template <class A>
 std::uint64_t magnitude_key(A value) {
   if constexpr (std::is_same_v<A, float>) return std::bit_cast<std::uint32_t>(value) & 0x7fff'ffffu;
-  if constexpr (std::is_same_v<A, double>) return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
+  if constexpr (std::is_same_v<A, double>)
+    return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
   if constexpr (std::is_integral_v<A>)
-    return value < A{0} ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+    return value < A{0} ? std::uint64_t{0} - static_cast<std::uint64_t>(value)
+                        : static_cast<std::uint64_t>(value);
 }
 
 template <class A>
-std::vector<std::size_t> largest_of(const std::vector<A>& values, std::vector<std::size_t> among, std::size_t k) {
+std::vector<std::size_t> largest_of(const std::vector<A>& values, std::vector<std::size_t> among,
+                                    std::size_t k) {
   const auto comes_before = [&](std::size_t i, std::size_t j) {
     const std::uint64_t a = magnitude_key(values[i]), b = magnitude_key(values[j]);
     return a != b ? a > b : i < j;
   };
   if (among.size() > k) {
-    std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(k), among.end(), comes_before);
+    std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(k), among.end(),
+                     comes_before);
     among.resize(k);
   }
   return among;
@@ -39,17 +43,21 @@ class TopK {
 
   TopKOutcome run(const std::vector<ByteList>& given, std::vector<ByteList>& residuals) {
     TopKOutcome outcome;
-    for (std::size_t r = 0; r < ranks_; ++r) outcome.selected.push_back(select(r, given[r], residuals[r]));
+    for (std::size_t r = 0; r < ranks_; ++r)
+      outcome.selected.push_back(select(r, given[r], residuals[r]));
     const std::vector<std::size_t> kept = sum();
     outcome.kept = kept.size();
     const std::size_t width = width_of(rule_.datatype);
     outcome.received.resize(count_ * width);
     for (const std::size_t i : kept) {
-      write_result(rule_.is_mean ? sparclAvg : sparclSum, rule_.datatype, sums_[i], ranks_, outcome.received.data() + i * width);
-      for (std::size_t r = 0; r < ranks_; ++r) acc_[r][i] = contributes(r, i) ? rest_of(acc_[r][i], sent_[r][i]) : acc_[r][i];
+      write_result(rule_.is_mean ? sparclAvg : sparclSum, rule_.datatype, sums_[i], ranks_,
+                   outcome.received.data() + i * width);
+      for (std::size_t r = 0; r < ranks_; ++r)
+        acc_[r][i] = contributes(r, i) ? rest_of(acc_[r][i], sent_[r][i]) : acc_[r][i];
     }
     for (std::size_t r = 0; r < ranks_; ++r) {
-      if (!residuals[r].empty()) std::memcpy(residuals[r].data(), acc_[r].data(), residuals[r].size());
+      if (!residuals[r].empty())
+        std::memcpy(residuals[r].data(), acc_[r].data(), residuals[r].size());
     }
     return outcome;
   }
@@ -73,20 +81,24 @@ class TopK {
     return selected.size();
   }
 
-  bool contributes(std::size_t r, std::size_t i) const { return rule_.mode == sparclTopKUnion || selects_[r][i]; }
+  bool contributes(std::size_t r, std::size_t i) const {
+    return rule_.mode == sparclTopKUnion || selects_[r][i];
+  }
 
   // The sums of all that any rank has selected; which of them are kept.
   std::vector<std::size_t> sum() {
     sums_.resize(count_);
     std::vector<std::size_t> all;
     for (std::size_t i = 0; i < count_; ++i) {
-      if (std::any_of(selects_.begin(), selects_.end(), [i](const std::vector<bool>& selects) { return selects[i]; }))
+      if (std::any_of(selects_.begin(), selects_.end(),
+                      [i](const std::vector<bool>& selects) { return selects[i]; }))
         all.push_back(i);
     }
     for (std::size_t r = 0; r < ranks_; ++r) send(r, all);
     std::vector<std::optional<A>> by_rank(ranks_);
     for (const std::size_t i : all) {
-      for (std::size_t r = 0; r < ranks_; ++r) by_rank[r] = contributes(r, i) ? std::optional<A>(sent_[r][i]) : std::nullopt;
+      for (std::size_t r = 0; r < ranks_; ++r)
+        by_rank[r] = contributes(r, i) ? std::optional<A>(sent_[r][i]) : std::nullopt;
       sums_[i] = canonical(*over_ranks<A>(sparclSum, rule_.datatype, by_rank));
     }
     return rule_.mode == sparclTopKGlobal ? largest_of(sums_, std::move(all), rule_.k) : all;
@@ -102,7 +114,8 @@ class TopK {
     for (const std::size_t i : own) sent_[r][i] = sent_of(acc_[r][i]);
     if constexpr (std::is_same_v<A, float>) {
       for (std::size_t first = 0; rule_.wire == 2 && first < own.size(); first += 128)
-        send_scaled(r, std::span(own).subspan(first, std::min<std::size_t>(128, own.size() - first)));
+        send_scaled(r,
+                    std::span(own).subspan(first, std::min<std::size_t>(128, own.size() - first)));
     }
   }
 
@@ -117,8 +130,9 @@ class TopK {
     double unit = 0x1p-149;
     while (std::nearbyint(largest / unit) > 127 && unit < 0x1p121) unit *= 2;
     for (const std::size_t i : group)
-      sent_[r][i] =
-          canonical(static_cast<A>(std::clamp(std::nearbyint(static_cast<double>(acc_[r][i]) / unit), -127.0, 127.0) * unit));
+      sent_[r][i] = canonical(static_cast<A>(
+          std::clamp(std::nearbyint(static_cast<double>(acc_[r][i]) / unit), -127.0, 127.0) *
+          unit));
   }
 
   void send_exactly(std::size_t r, std::span<const std::size_t> group) {
@@ -156,10 +170,12 @@ std::size_t residual_width(sparclDataType_t datatype) {
   return with_accumulator(datatype, [](auto zero) { return sizeof zero; });
 }
 
-TopKOutcome top_k_of(const TopKRule& rule, const std::vector<ByteList>& given, std::vector<ByteList>& residuals) {
+TopKOutcome top_k_of(const TopKRule& rule, const std::vector<ByteList>& given,
+                     std::vector<ByteList>& residuals) {
   const std::size_t count = given[0].size() / width_of(rule.datatype);
-  return with_accumulator(rule.datatype,
-                          [&](auto zero) { return TopK<decltype(zero)>(rule, given.size(), count).run(given, residuals); });
+  return with_accumulator(rule.datatype, [&](auto zero) {
+    return TopK<decltype(zero)>(rule, given.size(), count).run(given, residuals);
+  });
 }
 
 }  // namespace sparcl::test

@@ -21,7 +21,9 @@ struct TopKOutcome {
 
 std::size_t residual_width(sparclDataType_t datatype);
 
-// given: elements, by rank. residuals: accumulators, by rank, which move on; empty ones: the rank has no feedback.
-TopKOutcome top_k_of(const TopKRule& rule, const std::vector<ByteList>& given, std::vector<ByteList>& residuals);
+// given: elements, by rank. residuals: accumulators, by rank, which move on; empty ones: the rank
+// has no feedback.
+TopKOutcome top_k_of(const TopKRule& rule, const std::vector<ByteList>& given,
+                     std::vector<ByteList>& residuals);
 
 }  // namespace sparcl::test

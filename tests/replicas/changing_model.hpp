@@ -1,5 +1,6 @@
 #pragma once
-// A model of bf16 weights in memory that lives on when its process is killed, as weights in /dev/shm do.
+// A model of bf16 weights in memory that lives on when its process is killed, as weights in
+// /dev/shm do.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ class ChangingModel {
     const auto changes = static_cast<std::uint64_t>(density * static_cast<double>(elements_));
     for (std::uint64_t i = 0; i < changes; ++i) {
       const std::uint64_t draw = random();
-      weights_[(draw >> 8) % elements_] = static_cast<std::uint16_t>(weights_[(draw >> 8) % elements_] + 1 + (draw & 1));
+      weights_[(draw >> 8) % elements_] =
+          static_cast<std::uint16_t>(weights_[(draw >> 8) % elements_] + 1 + (draw & 1));
     }
   }
 

@@ -34,7 +34,8 @@ long resident_kib() {
 
 long descriptors() {
   long count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += each.path().empty() ? 0 : 1;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+    count += each.path().empty() ? 0 : 1;
   return count;
 }
 
@@ -62,7 +63,8 @@ int main(int argc, char** argv) {
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = listen.c_str();
   sparclPublisher_t publisher = nullptr;
-  if (sparclPublisherCreate(&publisher, model.state(), &options) != sparclSuccess) return failed("sparclPublisherCreate");
+  if (sparclPublisherCreate(&publisher, model.state(), &options) != sparclSuccess)
+    return failed("sparclPublisherCreate");
   char address[64];
   sparclPublisherAddress(publisher, address, sizeof address);
   say(fmt::format(R"({{"event":"listening","address":"{}"}})", address));
@@ -71,19 +73,22 @@ int main(int argc, char** argv) {
   double longest_s = 0;
   for (std::uint64_t version = first; version < first + versions; ++version) {
     const std::string hash = model.hash();
-    say(fmt::format(R"({{"event":"version","version":{},"hash":"{}"}})", version, hash));  // before anybody can hold it
+    say(fmt::format(R"({{"event":"version","version":{},"hash":"{}"}})", version,
+                    hash));  // before anybody can hold it
     const auto begin = std::chrono::steady_clock::now();
     if (sparclPublish(publisher, version) != sparclSuccess) return failed("sparclPublish");
-    longest_s = std::max(longest_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    longest_s = std::max(
+        longest_s, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if ((version - first) % 10 == 9 || version == first + versions - 1) {
-      say(fmt::format(R"({{"event":"size","version":{},"resident_kib":{},"descriptors":{}}})", version, resident_kib(),
-                      descriptors()));
+      say(fmt::format(R"({{"event":"size","version":{},"resident_kib":{},"descriptors":{}}})",
+                      version, resident_kib(), descriptors()));
     }
     if (version + 1 < first + versions) model.step(random, density);
     std::this_thread::sleep_for(std::chrono::milliseconds(interval_ms));
   }
   say(fmt::format(R"({{"event":"published","longest_publish_s":{}}})", longest_s));
-  if (replicas > 0 && sparclPublisherWait(publisher, first + versions - 1, replicas, 120) != sparclSuccess)
+  if (replicas > 0 &&
+      sparclPublisherWait(publisher, first + versions - 1, replicas, 120) != sparclSuccess)
     return failed("sparclPublisherWait");
   say(R"({"event":"held"})");
   std::this_thread::sleep_for(std::chrono::milliseconds(200));

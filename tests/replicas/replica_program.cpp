@@ -1,4 +1,5 @@
-// Keeps a model at the newest version, one JSON line a version; ends when it holds the last one and the publisher has left.
+// Keeps a model at the newest version, one JSON line a version; ends when it holds the last one and
+// the publisher has left.
 
 #include <fmt/format.h>
 
@@ -32,7 +33,8 @@ int main(int argc, char** argv) {
 
   sparcl::test::ChangingModel model(path, elements);
   sparclSubscriber_t subscriber = nullptr;
-  if (!model.is_there() || sparclSubscriberCreate(&subscriber, model.state(), address.c_str(), nullptr) != sparclSuccess) {
+  if (!model.is_there() || sparclSubscriberCreate(&subscriber, model.state(), address.c_str(),
+                                                  nullptr) != sparclSuccess) {
     std::fprintf(stderr, "%s\n", sparclGetLastError(nullptr));
     return 1;
   }

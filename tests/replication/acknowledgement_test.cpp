@@ -11,7 +11,9 @@ namespace {
 
 class Acknowledgements : public ::testing::Test {
  protected:
-  Acknowledgements() : publisher_(open_publisher(source_)) { EXPECT_TRUE(publisher_->publish(1).ok()); }
+  Acknowledgements() : publisher_(open_publisher(source_)) {
+    EXPECT_TRUE(publisher_->publish(1).ok());
+  }
   HeldVersion newest() const { return {1, source_.hash()}; }
   Hello claims_newest() const {
     Hello hello = hello_of(source_);
@@ -25,7 +27,8 @@ class Acknowledgements : public ::testing::Test {
     EXPECT_EQ(peer.hear(), MessageType::kWelcome);
     const Receipt receipt = parse_welcome(peer.link().content())->receipt;
     EXPECT_EQ(peer.hear(), MessageType::kOffer);
-    peer.say(MessageType::kRequest, Request{parse_offer(peer.link().content())->commit.base_version, 1, 0});
+    peer.say(MessageType::kRequest,
+             Request{parse_offer(peer.link().content())->commit.base_version, 1, 0});
     while (peer.hear() == MessageType::kChunk) {
     }
     EXPECT_EQ(peer.link().type(), MessageType::kCommit);
@@ -47,7 +50,8 @@ TEST_F(Acknowledgements, AClaimAloneDoesNotCount) {
   RawPeer peer = RawPeer::connect(publisher_->address());
   peer.say(MessageType::kHello, claims_newest());
   ASSERT_EQ(peer.hear(), MessageType::kWelcome);
-  for (const AckStage stage : {AckStage::kStaged, AckStage::kHeld}) peer.say(MessageType::kAck, Ack{stage, newest(), true});
+  for (const AckStage stage : {AckStage::kStaged, AckStage::kHeld})
+    peer.say(MessageType::kAck, Ack{stage, newest(), true});
   expect_nobody_counts();
   peer.say(MessageType::kBye, std::span<const std::byte>());
   EXPECT_TRUE(peer.is_dropped());
@@ -60,7 +64,8 @@ TEST_F(Acknowledgements, NoVersionThatWasNotSentCounts) {
   source_.step(2);
   ASSERT_TRUE(publisher_->publish(2).ok());
   ASSERT_EQ(peer.hear(), MessageType::kOffer);
-  peer.say(MessageType::kAck, Ack{AckStage::kHeld, {2, source_.hash()}, true});  // it was offered, and not asked for
+  peer.say(MessageType::kAck,
+           Ack{AckStage::kHeld, {2, source_.hash()}, true});  // it was offered, and not asked for
   EXPECT_EQ(publisher_->wait(2, 1, 0.3).code(), Code::kTimeout);
 }
 
@@ -87,7 +92,9 @@ TEST_F(Acknowledgements, OneWhoseConnectionBreaksCountsOnByItsReceipt) {
 RawPeer connect_from_elsewhere(const std::string& address) {
   net::NetAddress from = net::loopback_address();
   from.ip[3] = std::byte{2};
-  const net::SocketAddress own = to_socket_address(from), to = net::to_socket_address(net::resolve(*net::parse_host_port(address))->front());
+  const net::SocketAddress own = to_socket_address(from),
+                           to = net::to_socket_address(
+                               net::resolve(*net::parse_host_port(address))->front());
   net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::bind(socket.fd(), own.get(), own.bytes), 0);
   EXPECT_EQ(::connect(socket.fd(), to.get(), to.bytes), 0);
@@ -111,7 +118,8 @@ TEST_F(Acknowledgements, ANameTakesNoFarewellAway) {
 }
 
 TEST_F(Acknowledgements, StatusSaysThatTheyAreAdvisory) {
-  EXPECT_NE(publisher_->status().find(R"("acknowledgements":"advisory")"), std::string::npos) << publisher_->status();
+  EXPECT_NE(publisher_->status().find(R"("acknowledgements":"advisory")"), std::string::npos)
+      << publisher_->status();
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
-// Replicas that are far behind: one update where several change the same elements, and never beyond where a replica will stop.
+// Replicas that are far behind: one update where several change the same elements, and never beyond
+// where a replica will stop.
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -14,7 +15,8 @@ using test::TempFolder;
 using test::write_text;
 
 constexpr int kChanges = 2'500;
-constexpr std::size_t kBusy = 40'000;  // elements, of 200,000: after eight steps a fifth fewer than these have changed
+constexpr std::size_t kBusy =
+    40'000;  // elements, of 200,000: after eight steps a fifth fewer than these have changed
 
 class CatchUp : public ::testing::Test {
  protected:
@@ -76,7 +78,8 @@ TEST_F(CatchUp, OneUpdateBringsOnWhatIsFarBehind) {
   }
 }
 
-// Two small updates are under way at most, and too little to be composed: all the same only the newest version is shown.
+// Two small updates are under way at most, and too little to be composed: all the same only the
+// newest version is shown.
 TEST_F(CatchUp, OneThatIsSeveralSmallVersionsBehindShowsTheNewestAlone) {
   open();
   publish_first();
@@ -88,8 +91,10 @@ TEST_F(CatchUp, OneThatIsSeveralSmallVersionsBehindShowsTheNewestAlone) {
     ASSERT_TRUE(publisher_->publish(version).ok());
   }
   const double deadline = net::monotonic_seconds() + 20;
-  while (replica->versions().newest < 12 && net::monotonic_seconds() < deadline) std::this_thread::yield();
-  EXPECT_EQ(replica->versions().newest, 12u) << "it is told though it is sent no more before it applies";
+  while (replica->versions().newest < 12 && net::monotonic_seconds() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(replica->versions().newest, 12u)
+      << "it is told though it is sent no more before it applies";
   const auto swap = replica->next(20);
   ASSERT_TRUE(swap.ok()) << swap.status().message();
   EXPECT_EQ(swap->version, 12u);

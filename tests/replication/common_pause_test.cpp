@@ -1,4 +1,5 @@
-// A publisher and its replicas that stand still together, as in a container's freezer: nobody is given up.
+// A publisher and its replicas that stand still together, as in a container's freezer: nobody is
+// given up.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

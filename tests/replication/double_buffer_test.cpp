@@ -1,4 +1,5 @@
-// A replica with two sets of its arrays: what is read stays as it is while the next version is made.
+// A replica with two sets of its arrays: what is read stays as it is while the next version is
+// made.
 
 #include <gtest/gtest.h>
 
@@ -33,10 +34,13 @@ class DoubleBuffer : public ::testing::Test {
   }
   std::vector<std::byte*> shown() const {
     std::vector<std::byte*> arrays;
-    for (std::size_t i = 0; i < 2; ++i) arrays.push_back(const_cast<std::byte*>(replica_->array(i)));
+    for (std::size_t i = 0; i < 2; ++i)
+      arrays.push_back(const_cast<std::byte*>(replica_->array(i)));
     return arrays;
   }
-  Hash128 hash_of(const std::vector<std::byte*>& arrays) const { return copy_.view().hash_of(arrays); }
+  Hash128 hash_of(const std::vector<std::byte*>& arrays) const {
+    return copy_.view().hash_of(arrays);
+  }
 
   // Each version is shown in the other set than the one before, which stays as it was.
   void follow(std::uint64_t version) {
@@ -61,7 +65,8 @@ class DoubleBuffer : public ::testing::Test {
 
 TEST_F(DoubleBuffer, TheVersionBeforeStaysWhileTheNextIsShown) {
   for (std::uint64_t version = 1; version < 12; ++version) {
-    publish(version, version % 4 == 3 ? 400'000 : 2000);  // also more than is kept of what was replaced
+    publish(version,
+            version % 4 == 3 ? 400'000 : 2000);  // also more than is kept of what was replaced
     follow(version);
   }
 }
@@ -164,7 +169,8 @@ TEST_F(DoubleBuffer, ReadersNeverSeeAMixture) {
   });
   for (std::uint64_t version = 2; version < 40; ++version) {
     publish(version);
-    while (being_read != 0 && being_read < version - 1) std::this_thread::yield();  // nobody reads the one that is written now
+    while (being_read != 0 && being_read < version - 1)
+      std::this_thread::yield();  // nobody reads the one that is written now
     follow(version);
     hash[version] = hash_[version];
     arrays[version] = shown();
@@ -176,7 +182,8 @@ TEST_F(DoubleBuffer, ReadersNeverSeeAMixture) {
   EXPECT_GT(passes, 0);
 }
 
-// The program writes to what is shown just what the next update brings: there it is checked, and the other set lacks it.
+// The program writes to what is shown just what the next update brings: there it is checked, and
+// the other set lacks it.
 TEST_F(DoubleBuffer, WhatTheProgramHasWrittenItselfComesToTheOtherSet) {
   publish(1);
   follow(1);
@@ -192,8 +199,8 @@ TEST_F(DoubleBuffer, WhatTheProgramHasWrittenItselfComesToTheOtherSet) {
   EXPECT_EQ(hash_of(shown()), hash_[3]);
 }
 
-// Between two of them the replica's thread checks the third, and looks for damage, where the second is: not where the first is
-// shown.
+// Between two of them the replica's thread checks the third, and looks for damage, where the second
+// is: not where the first is shown.
 TEST_F(DoubleBuffer, OneThatIsBehindClimbsInTheBack) {
   sweep_s_ = 0.001;
   open_replica();
@@ -201,7 +208,8 @@ TEST_F(DoubleBuffer, OneThatIsBehindClimbsInTheBack) {
   std::uint64_t version = 0;
   int anchors = 0;
   for (int round = 0; round < 60; ++round) {
-    for (int i = 0; i < 8; ++i) {  // one of two elements becomes the other one of two values: what is to come may be what is shown
+    for (int i = 0; i < 8; ++i) {  // one of two elements becomes the other one of two values: what
+                                   // is to come may be what is shown
       const std::size_t at = random() % 2;
       source_.poke(at, source_.at(at) ^ 1);
       ASSERT_TRUE(publisher_->publish(++version).ok());

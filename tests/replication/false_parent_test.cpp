@@ -1,4 +1,5 @@
-// Parents that send other bytes than the publisher has announced, or none: they are named, and nothing is lost by them.
+// Parents that send other bytes than the publisher has announced, or none: they are named, and
+// nothing is lost by them.
 
 #include <gtest/gtest.h>
 
@@ -6,15 +7,16 @@
 
 #include "src/base/log.hpp"
 #include "tests/replication/forged_state.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/lying_parent.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 using test::TempFolder;
 
-// All bytes of a version in several leaves, its publisher and a parent that a test plays, and a replica in between.
+// All bytes of a version in several leaves, its publisher and a parent that a test plays, and a
+// replica in between.
 class FalseParents : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kElements = 1'800'000;  // 3.6 MB: 4 leaves
@@ -32,11 +34,15 @@ class FalseParents : public ::testing::Test {
     word.emplace(publisher_.accept());
     word->say(MessageType::kWelcome, welcome());
   }
-  Welcome welcome() const { return {kProtocolVersion, kModelId, update.offer.commit.epoch, 7, 5000, "a test", {}}; }
+  Welcome welcome() const {
+    return {kProtocolVersion, kModelId, update.offer.commit.epoch, 7, 5000, "a test", {}};
+  }
   UpdateName name() const { return {0, 7}; }
   // It is told to take updates from a parent, which it comes to.
   RawPeer place(std::uint32_t number, bool is_announced = true) {
-    word->say(MessageType::kParent, Parent{number, net::resolve(*net::parse_host_port(parent_.address()))->front(), "a parent"});
+    word->say(MessageType::kParent,
+              Parent{number, net::resolve(*net::parse_host_port(parent_.address()))->front(),
+                     "a parent"});
     if (is_announced) word->say(MessageType::kAnnounce, update.offer);
     RawPeer child = parent_.accept();
     child.say(MessageType::kWelcome, welcome());
@@ -49,7 +55,9 @@ class FalseParents : public ::testing::Test {
     return said == MessageType::kOrphan ? *parse_orphan(word->link().content()) : Orphan{};
   }
   // From there on, by the publisher.
-  void expect_the_rest_from(std::uint64_t first_byte) { expect_the_rest_from(first_byte, first_byte > 0); }
+  void expect_the_rest_from(std::uint64_t first_byte) {
+    expect_the_rest_from(first_byte, first_byte > 0);
+  }
   void expect_the_rest_from(std::uint64_t first_byte, bool has_leaves) {
     word->say(MessageType::kOffer, update.offer);
     const std::optional<Request> request = hear_request(*word);
@@ -62,7 +70,8 @@ class FalseParents : public ::testing::Test {
     EXPECT_TRUE(copy.is_same_as(source));
   }
   Buffer leaf(std::size_t i) {
-    return update.bytes.slice(i * kLeafBytes, std::min<std::size_t>(kLeafBytes, update.bytes.size() - i * kLeafBytes));
+    return update.bytes.slice(
+        i * kLeafBytes, std::min<std::size_t>(kLeafBytes, update.bytes.size() - i * kLeafBytes));
   }
 
   SmallModel source{99, kElements}, copy{1, kElements};
@@ -75,7 +84,8 @@ class FalseParents : public ::testing::Test {
 };
 
 void flush_all(RawPeer& peer) {
-  for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i) usleep(1000);
+  for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i)
+    usleep(1000);
 }
 
 TEST_F(FalseParents, ABadLeafInTheMiddleCostsItselfAlone) {
@@ -89,7 +99,8 @@ TEST_F(FalseParents, ABadLeafInTheMiddleCostsItselfAlone) {
   flush_all(child);
   const Orphan orphan = hear_orphan();
   EXPECT_EQ(orphan.code, Code::kCorrupt) << orphan.text;
-  EXPECT_NE(orphan.text.find("bytes 1048576 to 2097152 of version 7"), std::string::npos) << orphan.text;
+  EXPECT_NE(orphan.text.find("bytes 1048576 to 2097152 of version 7"), std::string::npos)
+      << orphan.text;
   EXPECT_TRUE(child.is_dropped());
   expect_the_rest_from(kLeafBytes);
 }
@@ -104,7 +115,8 @@ TEST_F(FalseParents, AChunkThatBeginsBeforeTheAnnouncementEndsTheConnection) {
   child.say(MessageType::kOffer, offer);
   const auto head = serialise(ChunkHead{7, 0});
   const auto content_bytes = static_cast<std::uint32_t>(head.size() + bytes.size());
-  child.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(bytes.bytes(), crc32c(head))}));
+  child.send_bytes(serialise(
+      MessageHead{MessageType::kChunk, content_bytes, crc32c(bytes.bytes(), crc32c(head))}));
   child.send_bytes(head);
   child.send_bytes(bytes.bytes().first(500));
   usleep(300'000);  // the replica has read these
@@ -123,7 +135,8 @@ TEST_F(FalseParents, AnotherParentSendsTheRest) {
     ASSERT_TRUE(hear_request(child));
     child.say(MessageType::kLeaves, Leaves{name(), 0, leaves_of(update.bytes.bytes())});
     child.link().queue_chunk({7, 0}, leaf(0));
-    child.link().queue_chunk({7, kLeafBytes}, leaf(1).slice(0, 1000));  // of which nobody knows yet whether it is right
+    child.link().queue_chunk(
+        {7, kLeafBytes}, leaf(1).slice(0, 1000));  // of which nobody knows yet whether it is right
     flush_all(child);
     for (int i = 0; i < 2000 && replica->incoming().received_bytes < kLeafBytes; ++i) usleep(1000);
   }
@@ -144,7 +157,8 @@ TEST_F(FalseParents, FalseLeavesAreNotTaken) {
   RawPeer child = place(1);
   child.say(MessageType::kOffer, update.offer);
   ASSERT_TRUE(hear_request(child));
-  child.say(MessageType::kLeaves, Leaves{name(), 0, leaves_of(noise_of(update.bytes.size()).bytes())});
+  child.say(MessageType::kLeaves,
+            Leaves{name(), 0, leaves_of(noise_of(update.bytes.size()).bytes())});
   EXPECT_EQ(hear_orphan().code, Code::kCorrupt);
   EXPECT_TRUE(child.is_dropped());
   expect_the_rest_from(0);
@@ -224,7 +238,8 @@ TEST_F(FalseParents, OneThatIsCalledBackSaysWhatItWasGiven) {
     const Orphan orphan = hear_orphan();
     EXPECT_EQ(orphan.number, 2U);
     EXPECT_EQ(orphan.code, Code::kTimeout);
-    EXPECT_NE(orphan.text.find(gives ? "gives slowly" : "gives nothing"), std::string::npos) << orphan.text;
+    EXPECT_NE(orphan.text.find(gives ? "gives slowly" : "gives nothing"), std::string::npos)
+        << orphan.text;
     expect_the_rest_from(0, gives);
     replica = nullptr;
     copy.step(3);
@@ -243,8 +258,9 @@ std::string name_of(const Case& each) {
 }
 class LyingParents : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Lies, LyingParents,
-                         ::testing::Values(Case{Lie::kGivesNothing, 1}, Case{Lie::kGivesNothing, 3}, Case{Lie::kGivesSlowly, 2},
-                                           Case{Lie::kGivesGarbage, 1}, Case{Lie::kGivesGarbage, 3}),
+                         ::testing::Values(Case{Lie::kGivesNothing, 1}, Case{Lie::kGivesNothing, 3},
+                                           Case{Lie::kGivesSlowly, 2}, Case{Lie::kGivesGarbage, 1},
+                                           Case{Lie::kGivesGarbage, 3}),
                          [](const auto& each) { return name_of(each.param); });
 
 TEST_P(LyingParents, AreNamedAndEveryVersionComes) {
@@ -254,8 +270,8 @@ TEST_P(LyingParents, AreNamedAndEveryVersionComes) {
   ASSERT_TRUE(publisher->publish(version).ok());
   std::vector<std::unique_ptr<LyingParent>> liars;
   for (int i = 0; i < GetParam().liars; ++i) {  // they came first: others are placed with them
-    liars.push_back(std::make_unique<LyingParent>(publisher->address(), source.view().schema_hash, GetParam().lie,
-                                                  "liar " + std::to_string(i)));
+    liars.push_back(std::make_unique<LyingParent>(publisher->address(), source.view().schema_hash,
+                                                  GetParam().lie, "liar " + std::to_string(i)));
   }
   const bool logs = log_enabled(LogLevel::kWarn);
   testing::internal::CaptureStderr();
@@ -263,7 +279,8 @@ TEST_P(LyingParents, AreNamedAndEveryVersionComes) {
   std::vector<std::unique_ptr<Subscriber>> replicas;
   SubscriberOptions options = replica_options();
   options.shares_memory = false;
-  for (const SmallModel& copy : copies) replicas.push_back(open_replica(copy, publisher->address(), options));
+  for (const SmallModel& copy : copies)
+    replicas.push_back(open_replica(copy, publisher->address(), options));
   for (int round = 0; round < 4; ++round) {
     for (std::size_t r = 0; r < 2; ++r) {
       while (replicas[r]->versions().held < version) {
@@ -286,7 +303,8 @@ TEST_P(LyingParents, AreNamedAndEveryVersionComes) {
     const std::string name = each["name"];
     EXPECT_EQ(name.rfind("liar ", 0), 0U) << name;  // no other
     if (logs) {
-      EXPECT_NE(log.find("replica " + name + " passes nothing on any more"), std::string::npos) << log;
+      EXPECT_NE(log.find("replica " + name + " passes nothing on any more"), std::string::npos)
+          << log;
     }
   }
   EXPECT_GE(with_victims, 1);

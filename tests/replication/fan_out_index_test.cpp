@@ -84,7 +84,8 @@ class Twins {
     }
     const bool passes_on = pick(6) != 0;
     ++last_;
-    const std::optional<net::NetAddress> from = net::loopback_address(static_cast<std::uint16_t>(last_));
+    const std::optional<net::NetAddress> from =
+        net::loopback_address(static_cast<std::uint16_t>(last_));
     both([&](auto& plan) { plan.join(last_, passes_on, machine, pick_from_ ? from : machine); });
     pick_from_ = pick(40) == 0;
     there_.insert(last_);
@@ -124,7 +125,8 @@ class Twins {
   void relieve() {
     const std::vector<Id> moved = rules_.relieve(now_);
     ASSERT_EQ(plan_.relieve(now_), moved);
-    for (const Id id : moved) both([&](auto& plan) { plan.come_back(id, FanOut::Blame::kNobody, now_); });
+    for (const Id id : moved)
+      both([&](auto& plan) { plan.come_back(id, FanOut::Blame::kNobody, now_); });
   }
 
   std::mt19937_64 random_;
@@ -203,8 +205,8 @@ TEST(FanOutIndex, ThousandsOfReplicasCostFewRowsEach) {
   }
 }
 
-// All of them are current before the first is placed. Each takes from the next one, which takes those behind it along: these are
-// looked at, but no others.
+// All of them are current before the first is placed. Each takes from the next one, which takes
+// those behind it along: these are looked at, but no others.
 TEST(FanOutIndex, ThousandsThatAreCurrentAtOnceAreNotCubic) {
   constexpr Id kCount = 2000;
   FanOut plan(0);

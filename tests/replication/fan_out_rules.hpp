@@ -1,5 +1,6 @@
 #pragma once
-// Who takes updates from whom, by the rules alone: each question looks at all replicas. FanOut must answer the same, sooner.
+// Who takes updates from whom, by the rules alone: each question looks at all replicas. FanOut must
+// answer the same, sooner.
 
 #include <algorithm>
 #include <map>
@@ -27,9 +28,10 @@ class FanOutRules {
   static constexpr double kForever = 1e18;
   static constexpr double kAwaitedPart = 0.25;
   static constexpr double kAssumedRate = 1 << 20;
-  static constexpr double kSlowPart = 0.25;                               // of the rate in the middle
-  static constexpr std::size_t kTellingRates = 3;                         // fewer have no middle
-  static constexpr std::uint64_t kTellingBytes = std::uint64_t{1} << 20;  // fewer do not tell how fast a link is
+  static constexpr double kSlowPart = 0.25;        // of the rate in the middle
+  static constexpr std::size_t kTellingRates = 3;  // fewer have no middle
+  static constexpr std::uint64_t kTellingBytes = std::uint64_t{1}
+                                                 << 20;  // fewer do not tell how fast a link is
   static constexpr Id kNobody = UINT64_MAX;
 
   struct Replica {
@@ -56,8 +58,12 @@ class FanOutRules {
     double rate = 0;  // bytes a second, from the publisher until they are staged; 0: not known
   };
 
-  bool stays_direct(const Replica& replica, double now) const { return now < replica.leaf_until || now < replica.direct_until; }
-  static bool are_neighbours(const Replica& one, const Replica& other) { return one.machine && one.machine == other.machine; }
+  bool stays_direct(const Replica& replica, double now) const {
+    return now < replica.leaf_until || now < replica.direct_until;
+  }
+  static bool are_neighbours(const Replica& one, const Replica& other) {
+    return one.machine && one.machine == other.machine;
+  }
   int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
 
   int degree_;
@@ -66,7 +72,8 @@ class FanOutRules {
   std::map<std::array<std::byte, 16>, double> expelled_;
 
  public:
-  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine, const std::optional<net::NetAddress>& from) {
+  void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine,
+            const std::optional<net::NetAddress>& from) {
     Replica replica;
     replica.passes_on = passes_on;
     replica.from = from;
@@ -85,7 +92,9 @@ class FanOutRules {
 
   static void pause(Replica& replica, double now) {
     if (now < replica.direct_until) return;
-    replica.direct_until = now + std::min(kLastDirect, kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
+    replica.direct_until =
+        now + std::min(kLastDirect,
+                       kFirstDirect * static_cast<double>(1 << std::min(replica.failures, 10)));
     ++replica.failures;
   }
 
@@ -99,7 +108,8 @@ class FanOutRules {
     pause(replica, now);
     if (parent == replicas_.end() || blame == Blame::kReplica) return {};
     Replica& other = parent->second;
-    const bool has_it = other.staged > replica.staged && replica.staged < replica.due && now - replica.due_since >= kHadIt;
+    const bool has_it = other.staged > replica.staged && replica.staged < replica.due &&
+                        now - replica.due_since >= kHadIt;
     if (blame == Blame::kFalseParent || (blame == Blame::kIdleParent && has_it)) {
       if (other.leaf_until >= kForever) return {};
       other.leaf_until = kForever;
@@ -114,7 +124,9 @@ class FanOutRules {
   std::size_t machines() const {
     std::size_t count = 0;
     for (auto each = replicas_.begin(); each != replicas_.end(); ++each) {
-      count += std::none_of(replicas_.begin(), each, [&](const auto& other) { return are_neighbours(each->second, other.second); });
+      count += std::none_of(replicas_.begin(), each, [&](const auto& other) {
+        return are_neighbours(each->second, other.second);
+      });
     }
     return count;
   }
@@ -126,11 +138,12 @@ class FanOutRules {
 
   int uploads(Id id) const {
     const Replica& own = replicas_.at(id);
-    return static_cast<int>(std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) {
-      const auto parent = replicas_.find(each.second.parent);
-      if (parent == replicas_.end() || are_neighbours(each.second, own)) return false;
-      return parent->first == id || are_neighbours(parent->second, own);
-    }));
+    return static_cast<int>(
+        std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& each) {
+          const auto parent = replicas_.find(each.second.parent);
+          if (parent == replicas_.end() || are_neighbours(each.second, own)) return false;
+          return parent->first == id || are_neighbours(parent->second, own);
+        }));
   }
 
   Id parent(Id id) const {
@@ -156,14 +169,19 @@ class FanOutRules {
 
   std::optional<Id> place(Id id, std::uint64_t anchor, double now) {
     const auto own = replicas_.find(id);
-    if (own == replicas_.end() || own->second.parent != kPublisher || stays_direct(own->second, now)) return {};
+    if (own == replicas_.end() || own->second.parent != kPublisher ||
+        stays_direct(own->second, now))
+      return {};
     // Those who pass on stay before those who do not, and who was here first.
     const auto stays_before = [&](const auto& each) {
       const auto& [other, replica] = each;
-      if (other == id || replica.parent != kPublisher || stays_direct(replica, now) || is_slow(replica)) return false;
+      if (other == id || replica.parent != kPublisher || stays_direct(replica, now) ||
+          is_slow(replica))
+        return false;
       return replica.passes_on != own->second.passes_on ? replica.passes_on : other < id;
     };
-    const bool is_needed_here = std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
+    const bool is_needed_here =
+        std::count_if(replicas_.begin(), replicas_.end(), stays_before) < degree();
 
     std::optional<Id> best;
     std::pair<bool, int> least;  // not of its machine, steps up
@@ -182,7 +200,9 @@ class FanOutRules {
     if (!best) return {};
     own->second.parent = *best;
     own->second.anchor = anchor;
-    if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->second.staged) make_due(own->second, has, now);
+    if (const std::uint64_t has = replicas_.at(*best).staged;
+        anchor == 0 && has > own->second.staged)
+      make_due(own->second, has, now);
     return best;
   }
 
@@ -190,9 +210,12 @@ class FanOutRules {
     const auto found = replicas_.find(id);
     if (found == replicas_.end() || found->second.staged < found->second.awaited) return;
     Replica& replica = found->second;
-    const double rate = replica.rate > 0 ? replica.rate : middle_rate_ > 0 ? middle_rate_ : kAssumedRate;
+    const double rate = replica.rate > 0   ? replica.rate
+                        : middle_rate_ > 0 ? middle_rate_
+                                           : kAssumedRate;
     const std::uint64_t steps = static_cast<std::uint64_t>(depth(id, kNobody).value_or(0));
-    const std::uint64_t all = bytes + steps * std::min<std::uint64_t>(bytes, std::uint64_t{1} << 20);
+    const std::uint64_t all =
+        bytes + steps * std::min<std::uint64_t>(bytes, std::uint64_t{1} << 20);
     replica.awaited = version;
     replica.awaited_until = now + kSlow + static_cast<double>(all) / (kAwaitedPart * rate);
   }
@@ -221,7 +244,8 @@ class FanOutRules {
 
   void measure(Replica& replica, double now) {
     if (replica.sending_bytes < kTellingBytes) return;
-    replica.rate = static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
+    replica.rate =
+        static_cast<double>(replica.sending_bytes) / std::max(now - replica.sending_since, 1e-3);
     replica.sending_bytes = 0;
     std::vector<double> known;
     for (const auto& [id, each] : replicas_) {
@@ -232,7 +256,9 @@ class FanOutRules {
     middle_rate_ = known.size() < kTellingRates ? 0 : *middle;
   }
 
-  bool is_slow(const Replica& replica) const { return replica.rate > 0 && replica.rate < kSlowPart * middle_rate_; }
+  bool is_slow(const Replica& replica) const {
+    return replica.rate > 0 && replica.rate < kSlowPart * middle_rate_;
+  }
 
   void staged(Id id, std::uint64_t version, double now) {
     const auto found = replicas_.find(id);
@@ -248,14 +274,17 @@ class FanOutRules {
   }
 
   void set_full(Id id, bool is_full) {
-    if (const auto found = replicas_.find(id); found != replicas_.end()) found->second.is_full = is_full;
+    if (const auto found = replicas_.find(id); found != replicas_.end())
+      found->second.is_full = is_full;
   }
 
   void held_up(Id id, std::uint64_t version, double now) {
-    if (const auto found = replicas_.find(id); found != replicas_.end()) make_due(found->second, version, now);
+    if (const auto found = replicas_.find(id); found != replicas_.end())
+      make_due(found->second, version, now);
   }
 
-  // Those below it that could take more. Others are full themselves: what those below them wait for comes no sooner.
+  // Those below it that could take more. Others are full themselves: what those below them wait for
+  // comes no sooner.
   void leave_alone(Id id, double now, std::vector<Id>& moved) {
     for (auto& [other, child] : replicas_) {
       if (child.parent != id) continue;
@@ -272,8 +301,10 @@ class FanOutRules {
   std::vector<Id> relieve(double now) {
     std::vector<Id> moved;
     for (auto& [id, replica] : replicas_) {
-      const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited && now >= replica.awaited_until;
-      const bool is_late = (replica.staged < replica.due && now - replica.due_since >= kSlow) || is_starved;
+      const bool is_starved = replica.parent != kPublisher && replica.staged < replica.awaited &&
+                              now >= replica.awaited_until;
+      const bool is_late =
+          (replica.staged < replica.due && now - replica.due_since >= kSlow) || is_starved;
       if ((!is_late && !is_slow(replica)) || now - replica.relieved_at < kSlow) continue;
       const std::size_t before = moved.size();
       leave_alone(id, now, moved);

@@ -207,8 +207,8 @@ TEST(FanOut, OneThatIsTooFarBehindForAParentDoesNotSpoilItsName) {
   EXPECT_EQ(plan.place(2, 0, 2), 1U);
 }
 
-// Whatever happens: no rings, no more children than allowed, and all who are placed lead up to the publisher, or are told to come
-// back.
+// Whatever happens: no rings, no more children than allowed, and all who are placed lead up to the
+// publisher, or are told to come back.
 TEST(FanOut, StaysATreeWhateverHappens) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     std::mt19937_64 random(seed);
@@ -220,7 +220,9 @@ TEST(FanOut, StaysATreeWhateverHappens) {
     std::uint64_t version = 1;
     for (int step = 0; step < 300; ++step) {
       now += 0.3 * static_cast<double>(random() % 10);
-      const auto any = [&] { return *std::next(there.begin(), static_cast<std::ptrdiff_t>(random() % there.size())); };
+      const auto any = [&] {
+        return *std::next(there.begin(), static_cast<std::ptrdiff_t>(random() % there.size()));
+      };
       switch (random() % 6) {
         case 0:
           plan.join(++last, random() % 8 != 0);
@@ -252,7 +254,8 @@ TEST(FanOut, StaysATreeWhateverHappens) {
       for (const Id id : there) {
         Id at = id;
         int steps = 0;
-        while (at != FanOut::kPublisher && there.contains(at) && ++steps <= 1000) at = plan.parent(at);
+        while (at != FanOut::kPublisher && there.contains(at) && ++steps <= 1000)
+          at = plan.parent(at);
         ASSERT_LE(steps, 1000) << "a ring, seed " << seed;
         if (plan.parent(id) != FanOut::kPublisher) ++children[plan.parent(id)];
       }
@@ -268,7 +271,8 @@ TEST(FanOut, StaysATreeWhateverHappens) {
 // --- replicas that share a machine ---
 
 net::NetAddress machine(int number) {
-  net::NetAddress address = net::loopback_address(static_cast<std::uint16_t>(1000 + number));  // ports differ
+  net::NetAddress address =
+      net::loopback_address(static_cast<std::uint16_t>(1000 + number));  // ports differ
   address.ip[3] = static_cast<std::byte>(number);
   return address;
 }
@@ -314,7 +318,8 @@ TEST(FanOut, WhoSharesNoMemoryHasNoNeighbours) {
   EXPECT_EQ(plan.parent(4), 3U);
 }
 
-// A machine whose first replica dies has another one that takes updates over the network, and the rest from that one.
+// A machine whose first replica dies has another one that takes updates over the network, and the
+// rest from that one.
 TEST(FanOut, AMachineWhoseFirstReplicaDiesHasAnother) {
   FanOut plan(0);
   for (Id id = 1; id <= 6; ++id) {

@@ -1,6 +1,7 @@
 #pragma once
-// Other weights with the same state hash: what anybody can make, as the hash is linear and its keys are public. The signs of 64
-// weights of the first block change, so that both sums stay as they are.
+// Other weights with the same state hash: what anybody can make, as the hash is linear and its keys
+// are public. The signs of 64 weights of the first block change, so that both sums stay as they
+// are.
 
 #include <array>
 #include <cstddef>
@@ -11,12 +12,14 @@
 
 namespace sparcl::replication {
 
-// The top bits of some words of a block of bfloat16: what they are to be, so that all of them can change at once.
+// The top bits of some words of a block of bfloat16: what they are to be, so that all of them can
+// change at once.
 class Forgery {
  public:
   Forgery() {
-    // A word whose top bit comes or goes moves each sum by its key times 2^31, so that 33 bits of each key count. Pairs of words
-    // (or of such pairs) whose sums agree in 11 more bits are taken off each other, until all 66 bits are zero.
+    // A word whose top bit comes or goes moves each sum by its key times 2^31, so that 33 bits of
+    // each key count. Pairs of words (or of such pairs) whose sums agree in 11 more bits are taken
+    // off each other, until all 66 bits are zero.
     std::vector<Part> parts;
     for (std::size_t word = 0; word < kWords; ++word) {
       Part part{{}, {{word, true}}};
@@ -27,7 +30,8 @@ class Forgery {
       }
       parts.push_back(std::move(part));
     }
-    for (std::size_t level = 0; level < 6; ++level) parts = pairs_of(std::move(parts), level / 3, 11 * (level % 3));
+    for (std::size_t level = 0; level < 6; ++level)
+      parts = pairs_of(std::move(parts), level / 3, 11 * (level % 3));
     if (!parts.empty()) bits_ = parts.front().bits;
   }
 

@@ -86,8 +86,9 @@ TEST(HostilePeer, AQuestionHasNoContent) {
   SmallModel source;
   const auto publisher = open_publisher(source);
   ASSERT_TRUE(publisher->publish(1).ok());
-  for (const auto& [question, answer] : {std::pair(MessageType::kStatusQuery, MessageType::kStatusReply),
-                                         std::pair(MessageType::kModelQuery, MessageType::kModelReply)}) {
+  for (const auto& [question, answer] :
+       {std::pair(MessageType::kStatusQuery, MessageType::kStatusReply),
+        std::pair(MessageType::kModelQuery, MessageType::kModelReply)}) {
     RawPeer right = RawPeer::connect(publisher->address());
     right.say(question, std::span<const std::byte>());
     EXPECT_EQ(right.hear(), answer);
@@ -149,7 +150,8 @@ TEST(MessageLink, MemoryComesWithTheBytes) {
     MessageLink from(net::Socket{ends[0]}), to(net::Socket{ends[1]});
     std::vector<std::byte> content(kBytes);
     std::mt19937_64 random(7);
-    for (std::size_t i = 0; i < kBytes; i += 1000) content[i] = std::byte(static_cast<std::uint8_t>(random()));
+    for (std::size_t i = 0; i < kBytes; i += 1000)
+      content[i] = std::byte(static_cast<std::uint8_t>(random()));
     from.queue(MessageType::kDamage, std::span<const std::byte>(content));
     to.allow(MessageType::kDamage, kBytes);
     if (is_skipped) to.skip(MessageType::kDamage);
@@ -191,7 +193,8 @@ TEST(HostilePeer, AsManyReplicasAsDescriptorsAllowAreServedAndOthersAreToldWhy) 
   ASSERT_EQ(late.hear(), MessageType::kRefusal);
   const Result<Refusal> refusal = parse_refusal(late.link().content());
   ASSERT_TRUE(refusal.ok());
-  EXPECT_EQ(refusal->text, "it serves 12 replicas already, as many as its descriptors allow: ulimit -n");
+  EXPECT_EQ(refusal->text,
+            "it serves 12 replicas already, as many as its descriptors allow: ulimit -n");
   replicas.pop_back();
   for (int i = 0; i < 200 && publisher->count(0).connected > 11; ++i) usleep(20'000);
   RawPeer next = RawPeer::connect(publisher->address());
@@ -207,7 +210,8 @@ TEST(HostilePeer, OneThatTakesNothingIsDroppedThoughItIsAlive) {
   options.silence_s = 4;
   const auto publisher = open_publisher(source, options);
   ASSERT_TRUE(publisher->publish(1).ok());
-  RawPeer mute = RawPeer::connect(publisher->address()), deaf = RawPeer::connect(publisher->address());
+  RawPeer mute = RawPeer::connect(publisher->address()),
+          deaf = RawPeer::connect(publisher->address());
   for (RawPeer* peer : {&mute, &deaf}) {
     peer->say(MessageType::kHello, hello_of(copy));
     ASSERT_EQ(peer->hear(), MessageType::kWelcome);

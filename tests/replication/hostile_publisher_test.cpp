@@ -69,7 +69,8 @@ TEST(HostilePublisher, BytesThatAreNoUpdateAreNotApplied) {
   EXPECT_EQ(told.before, told.after);
 }
 
-// The leaves of the publisher itself are not checked by SHA-256: what an accident has changed is found before it is applied.
+// The leaves of the publisher itself are not checked by SHA-256: what an accident has changed is
+// found before it is applied.
 TEST(HostilePublisher, AChangedByteOfAnUpdateIsFound) {
   SmallModel source;
   const auto publisher = open_publisher(source);
@@ -80,7 +81,8 @@ TEST(HostilePublisher, AChangedByteOfAnUpdateIsFound) {
     const Recorded changed{update.offer, Buffer::allocate(update.bytes.size())};
     std::ranges::copy(update.bytes.bytes(), changed.bytes.data());
     changed.bytes.data()[at] ^= std::byte{1};
-    const Told told = play_publisher(replica_options(), [&](RawPeer& peer, const Hello&) { replay(peer, changed); });
+    const Told told = play_publisher(replica_options(),
+                                     [&](RawPeer& peer, const Hello&) { replay(peer, changed); });
     EXPECT_EQ(told.status.code(), Code::kCorrupt) << told.status.message();
     EXPECT_EQ(told.before, told.after);
   }
@@ -100,7 +102,8 @@ TEST(HostilePublisher, AChunkOutOfPlaceEndsTheConnection) {
   }
 }
 
-// The replica gives the update up while half of a chunk is there: the other half must not be written where nothing is any more.
+// The replica gives the update up while half of a chunk is there: the other half must not be
+// written where nothing is any more.
 TEST(HostilePublisher, AnUpdateIsGivenUpInTheMiddleOfAChunk) {
   const Told told = play_publisher(replica_options(), [](RawPeer& peer, const Hello& hello) {
     const Buffer bytes = noise_of(kLeafBytes + 1000);
@@ -108,11 +111,13 @@ TEST(HostilePublisher, AnUpdateIsGivenUpInTheMiddleOfAChunk) {
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
     peer.say(MessageType::kLeaves, Leaves{{0, 1}, 0, leaves_of(bytes.bytes())});
     peer.link().queue_chunk({1, 0}, bytes.slice(0, kLeafBytes));
-    for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i) usleep(1000);
+    for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i)
+      usleep(1000);
     const Buffer noise = noise_of(500);
     const auto chunk_head = serialise(ChunkHead{1, kLeafBytes});
     const auto content_bytes = static_cast<std::uint32_t>(chunk_head.size() + noise.size());
-    peer.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes, crc32c(noise.bytes(), crc32c(chunk_head))}));
+    peer.send_bytes(serialise(MessageHead{MessageType::kChunk, content_bytes,
+                                          crc32c(noise.bytes(), crc32c(chunk_head))}));
     peer.send_bytes(chunk_head);
     peer.send_bytes(noise.bytes().first(250));
     EXPECT_EQ(peer.hear(), MessageType::kNack);
@@ -186,7 +191,8 @@ TEST(HostilePublisher, NoMoreVersionsWaitThanAreToBeSent) {
 class SignedReplication : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("sparcl_signed_{}", getpid());
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / fmt::format("sparcl_signed_{}", getpid());
     std::filesystem::create_directories(folder_);
     for (const char* name : {"own", "other"}) {
       const Result<trust::SigningKey> key = trust::SigningKey::generate();
@@ -246,7 +252,8 @@ TEST_F(SignedReplication, ChangedBytesAndChangedCommitsAreRefused) {
   SmallModel source;
   const auto publisher = open_publisher(source, signing("own"));
   ASSERT_TRUE(publisher->publish(1).ok());
-  const Recorded update = record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash);
+  const Recorded update =
+      record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash);
   for (const bool in_commit : {false, true}) {
     Recorded changed{update.offer, Buffer::allocate(update.bytes.size())};
     std::ranges::copy(update.bytes.bytes(), changed.bytes.data());
@@ -256,7 +263,8 @@ TEST_F(SignedReplication, ChangedBytesAndChangedCommitsAreRefused) {
       replay(peer, changed);
       EXPECT_TRUE(peer.is_dropped() || !in_commit);
     });
-    EXPECT_TRUE(told.status.code() == Code::kUnauthorized || (!in_commit && told.status.code() == Code::kCorrupt))
+    EXPECT_TRUE(told.status.code() == Code::kUnauthorized ||
+                (!in_commit && told.status.code() == Code::kCorrupt))
         << told.status.message();
     EXPECT_EQ(told.before, told.after);
   }
@@ -295,7 +303,8 @@ TEST_F(SignedReplication, AnOldCommitIsRefusedThoughItIsSigned) {
     replay(again, fresh);  // what it holds already
     EXPECT_TRUE(again.is_dropped());
     RawPeer earlier = rogue.accept();
-    earlier.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", old.offer.commit.epoch, 2, 5000, "relay", {}});
+    earlier.say(MessageType::kWelcome,
+                Welcome{kProtocolVersion, "m", old.offer.commit.epoch, 2, 5000, "relay", {}});
     replay(earlier, old);  // by the publisher of then
     EXPECT_TRUE(earlier.is_dropped());
     EXPECT_EQ(replica->next(0.2).status().code(), Code::kUnauthorized);
@@ -316,7 +325,8 @@ TEST(BrokenConnection, TheRestOfAnUpdateIsAskedFor) {
   std::uint64_t there = 0;
   for (int connection = 0; connection < 3; ++connection) {
     RawPeer peer = relay.accept();
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", update.offer.commit.epoch, 1, 5000, "relay", {}});
+    peer.say(MessageType::kWelcome,
+             Welcome{kProtocolVersion, "m", update.offer.commit.epoch, 1, 5000, "relay", {}});
     peer.say(MessageType::kOffer, update.offer);
     ASSERT_EQ(peer.hear(), MessageType::kRequest);
     const Result<Request> request = parse_request(peer.link().content());
@@ -324,7 +334,8 @@ TEST(BrokenConnection, TheRestOfAnUpdateIsAskedFor) {
     EXPECT_EQ(request->first_byte, there);
     const std::size_t piece = connection < 2 ? kMaxChunkBytes : update.bytes.size() - there;
     EXPECT_EQ(request->has_leaves, connection > 0);
-    if (connection == 0) peer.say(MessageType::kLeaves, Leaves{{0, 1}, 0, leaves_of(update.bytes.bytes())});
+    if (connection == 0)
+      peer.say(MessageType::kLeaves, Leaves{{0, 1}, 0, leaves_of(update.bytes.bytes())});
     for (std::size_t sent = 0; sent < piece; sent += kMaxChunkBytes) {
       const std::size_t count = std::min(kMaxChunkBytes, update.bytes.size() - there);
       peer.link().queue_chunk({1, there}, update.bytes.slice(there, count));

@@ -18,7 +18,8 @@ void expect_reached(const std::string& where) {
   RawPeer peer = RawPeer::connect(listener->address);
   EXPECT_EQ(connect_error(peer.link().socket()), 0) << listener->address;
   pollfd entry{listener->socket.fd(), POLLIN, 0};
-  EXPECT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience), 1) << listener->address;
+  EXPECT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience), 1)
+      << listener->address;
 }
 
 TEST(Listener, TellsAnAddressWhereItIsReached) {

@@ -1,5 +1,6 @@
 #pragma once
-// A replica that says that it has all that there is, and that it passes it on; and does neither. It runs in a thread of its own.
+// A replica that says that it has all that there is, and that it passes it on; and does neither. It
+// runs in a thread of its own.
 
 #include <unistd.h>
 
@@ -18,8 +19,8 @@ enum class Lie : std::uint8_t { kGivesNothing, kGivesSlowly, kGivesGarbage };
 
 class LyingParent {
  public:
-  LyingParent(const std::string& publisher, const Hash128& schema_hash, Lie lie, const std::string& name,
-              const std::string& model_id = kModelId)
+  LyingParent(const std::string& publisher, const Hash128& schema_hash, Lie lie,
+              const std::string& name, const std::string& model_id = kModelId)
       : listener_(std::move(*net::listen_at(net::loopback_address(), 8))),
         lie_(lie),
         model_id_(model_id),
@@ -49,7 +50,8 @@ class LyingParent {
   static HeldVersion newest_of(const std::string& publisher) {
     nlohmann::json report;
     std::string hex;
-    for (const double begin = net::monotonic_seconds(); hex.empty() && net::monotonic_seconds() - begin < 20; usleep(20'000)) {
+    for (const double begin = net::monotonic_seconds();
+         hex.empty() && net::monotonic_seconds() - begin < 20; usleep(20'000)) {
       const Result<std::string> status = query_status(publisher, 20);
       EXPECT_TRUE(status.ok()) << status.status().message();
       report = nlohmann::json::parse(*status);
@@ -105,11 +107,14 @@ class LyingParent {
     if (link.type() == MessageType::kWelcome) epoch_ = parse_welcome(link.content())->epoch;
     if (link.type() == MessageType::kOffer) {  // it has all the bytes already, it says
       commit_ = parse_offer(link.content())->commit;
-      link.queue(MessageType::kRequest, Request{{commit_.base_version, commit_.version}, commit_.stream_bytes, true});
+      link.queue(MessageType::kRequest,
+                 Request{{commit_.base_version, commit_.version}, commit_.stream_bytes, true});
     }
     if (link.type() == MessageType::kParent) {  // it takes nothing from anybody
       const Result<Parent> parent = parse_parent(link.content());
-      if (!parent->address) link.queue(MessageType::kOrphan, Orphan{parent->number, held_, 0, Code::kSuccess, "", true});
+      if (!parent->address)
+        link.queue(MessageType::kOrphan,
+                   Orphan{parent->number, held_, 0, Code::kSuccess, "", true});
     }
     if (link.type() == MessageType::kAnnounce) commit_ = parse_offer(link.content())->commit;
     if (link.type() != MessageType::kCommit && link.type() != MessageType::kAnnounce) return;
@@ -122,9 +127,11 @@ class LyingParent {
   void hear_child(Child& child, MessageLink& link) {
     if (link.type() == MessageType::kHello) {
       ++victims_;
-      link.queue(MessageType::kWelcome, Welcome{kProtocolVersion, model_id_, epoch_, 1, 5000, "an honest replica", {}});
+      link.queue(MessageType::kWelcome,
+                 Welcome{kProtocolVersion, model_id_, epoch_, 1, 5000, "an honest replica", {}});
     }
-    if (link.type() == MessageType::kRequest) child.next_byte = parse_request(link.content())->first_byte;
+    if (link.type() == MessageType::kRequest)
+      child.next_byte = parse_request(link.content())->first_byte;
   }
 
   void tell(Child& child) {
@@ -137,7 +144,8 @@ class LyingParent {
     }
     if (!child.next_byte || leaf_count(commit_.stream_bytes) != 1) return (void)child.link.flush();
     const std::uint64_t left = commit_.stream_bytes - *child.next_byte;
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left, lie_ == Lie::kGivesSlowly ? 20 : left));
+    const auto count = static_cast<std::size_t>(
+        std::min<std::uint64_t>(left, lie_ == Lie::kGivesSlowly ? 20 : left));
     if (count > 0) child.link.queue_chunk({commit_.version, *child.next_byte}, noise_of(count));
     *child.next_byte += count;
     (void)child.link.flush();

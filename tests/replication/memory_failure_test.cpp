@@ -1,5 +1,5 @@
-// Memory runs out at any one place: a replica never shows other bytes than those of the version it names, and goes on once there is
-// memory again.
+// Memory runs out at any one place: a replica never shows other bytes than those of the version it
+// names, and goes on once there is memory again.
 
 #include <gtest/gtest.h>
 
@@ -55,16 +55,20 @@ class Pair {
     hash_[version] = source_.hash();
     return has_failed;
   }
-  void wait_staged(std::uint64_t version) { EXPECT_TRUE(publisher_->wait_staged(version, 1, kPatience).ok()); }
+  void wait_staged(std::uint64_t version) {
+    EXPECT_TRUE(publisher_->wait_staged(version, 1, kPatience).ok());
+  }
 
   // What is shown is what is said.
   bool is_right() {
     std::vector<std::byte*> arrays;
-    for (std::size_t i = 0; i < 2; ++i) arrays.push_back(const_cast<std::byte*>(replica_->array(i)));
+    for (std::size_t i = 0; i < 2; ++i)
+      arrays.push_back(const_cast<std::byte*>(replica_->array(i)));
     return copy_.view().hash_of(arrays) == hash_[replica_->versions().held];
   }
   bool reaches(std::uint64_t version) {
-    for (const double until = net::monotonic_seconds() + kPatience; net::monotonic_seconds() < until;) {
+    for (const double until = net::monotonic_seconds() + kPatience;
+         net::monotonic_seconds() < until;) {
       if (replica_->versions().held == version) return is_right();
       if (replica_->next(1).ok() && !is_right()) return false;
     }
@@ -117,8 +121,10 @@ TEST_P(MemoryOfNext, MayRunOutAnywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, MemoryOfNext,
-                         ::testing::Values(Kind{"InPlace", false, 1, 20'000}, Kind{"TwoSets", true, 1, 20'000},
-                                           Kind{"Workers", false, 3, 20'000}, Kind{"DecodedAnew", false, 1, 150'000},
+                         ::testing::Values(Kind{"InPlace", false, 1, 20'000},
+                                           Kind{"TwoSets", true, 1, 20'000},
+                                           Kind{"Workers", false, 3, 20'000},
+                                           Kind{"DecodedAnew", false, 1, 150'000},
                                            Kind{"DecodedAnewByWorkersInTwoSets", true, 3, 150'000}),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
@@ -143,7 +149,8 @@ TEST(MemoryOfAStepBack, MayRunOutAnywhere) {
   for (const bool double_buffer : {false, true}) {
     int failures = 0;
     for (long after = 0;; ++after) {
-      SCOPED_TRACE(testing::Message() << "after " << after << " allocations" << (double_buffer ? ", two sets" : ""));
+      SCOPED_TRACE(testing::Message()
+                   << "after " << after << " allocations" << (double_buffer ? ", two sets" : ""));
       Pair pair(double_buffer);
       pair.publish(2);
       ASSERT_TRUE(pair.reaches(2));

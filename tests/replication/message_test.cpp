@@ -45,7 +45,8 @@ TEST(Message, EveryFlippedBitOfAHeadIsFound) {
 }
 
 TEST(Message, ClaimsOfManyBytesAreRefused) {
-  for (const MessageType type : {MessageType::kHello, MessageType::kOffer, MessageType::kChunk, MessageType::kStatusReply}) {
+  for (const MessageType type :
+       {MessageType::kHello, MessageType::kOffer, MessageType::kChunk, MessageType::kStatusReply}) {
     const Result<MessageHead> read = parse_head(serialise(MessageHead{type, UINT32_MAX, 0}));
     ASSERT_FALSE(read.ok());
     EXPECT_EQ(read.status().code(), Code::kCorrupt);
@@ -72,7 +73,10 @@ template <class Parse>
 void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
   ASSERT_TRUE(parse(bytes).ok());
   for (std::size_t count = 0; count < bytes.size(); ++count) {
-    EXPECT_FALSE(parse(std::vector<std::byte>(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count))).ok()) << count;
+    EXPECT_FALSE(parse(std::vector<std::byte>(bytes.begin(),
+                                              bytes.begin() + static_cast<std::ptrdiff_t>(count)))
+                     .ok())
+        << count;
   }
   std::vector<std::byte> longer = bytes;
   longer.push_back(std::byte{0});
@@ -80,29 +84,53 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
 }
 
 TEST(Message, PartsOfMessagesAreNone) {
-  expect_exact(serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12, true}),
+  expect_exact(serialise(Hello{kProtocolVersion,
+                               "model",
+                               {1, 2},
+                               1,
+                               {3, {4, 5}},
+                               {6, {7, 8}},
+                               1,
+                               9,
+                               4711,
+                               true,
+                               "host",
+                               12,
+                               true}),
                [](const auto& bytes) { return parse_hello(bytes); });
-  expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
-               [](const auto& bytes) { return parse_welcome(bytes); });
-  expect_exact(serialise(Refusal{Code::kMismatch, "why"}), [](const auto& bytes) { return parse_refusal(bytes); });
-  expect_exact(serialise(Offer{some_commit(), CommitSignature{}}), [](const auto& bytes) { return parse_offer(bytes); });
-  expect_exact(serialise(Request{{1, 2}, 3}), [](const auto& bytes) { return parse_request(bytes); });
+  expect_exact(
+      serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
+      [](const auto& bytes) { return parse_welcome(bytes); });
+  expect_exact(serialise(Refusal{Code::kMismatch, "why"}),
+               [](const auto& bytes) { return parse_refusal(bytes); });
+  expect_exact(serialise(Offer{some_commit(), CommitSignature{}}),
+               [](const auto& bytes) { return parse_offer(bytes); });
+  expect_exact(serialise(Request{{1, 2}, 3}),
+               [](const auto& bytes) { return parse_request(bytes); });
   expect_exact(serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", {}}),
                [](const auto& bytes) { return parse_welcome(bytes); });
   expect_exact(serialise(Piece{1, 2, 3, 4}), [](const auto& bytes) { return parse_piece(bytes); });
-  expect_exact(serialise(CommitNote{{1, 2}}), [](const auto& bytes) { return parse_commit_note(bytes); });
-  expect_exact(serialise(Ack{AckStage::kHeld, {1, {2, 3}}}), [](const auto& bytes) { return parse_ack(bytes); });
-  expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}), [](const auto& bytes) { return parse_nack(bytes); });
+  expect_exact(serialise(CommitNote{{1, 2}}),
+               [](const auto& bytes) { return parse_commit_note(bytes); });
+  expect_exact(serialise(Ack{AckStage::kHeld, {1, {2, 3}}}),
+               [](const auto& bytes) { return parse_ack(bytes); });
+  expect_exact(serialise(Nack{{1, 2}, Code::kWrongBase, true, "why"}),
+               [](const auto& bytes) { return parse_nack(bytes); });
   expect_exact(serialise(ModelReply{"m", {std::byte{1}, std::byte{2}}, {std::byte{3}}}),
                [](const auto& bytes) { return parse_model_reply(bytes); });
-  expect_exact(serialise(Parent{1, net::loopback_address(4711), "host"}), [](const auto& bytes) { return parse_parent(bytes); });
-  expect_exact(serialise(Parent{1, {}, "host"}), [](const auto& bytes) { return parse_parent(bytes); });
-  expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}), [](const auto& bytes) { return parse_orphan(bytes); });
+  expect_exact(serialise(Parent{1, net::loopback_address(4711), "host"}),
+               [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Parent{1, {}, "host"}),
+               [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}),
+               [](const auto& bytes) { return parse_orphan(bytes); });
   expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, CommitSignature{}}),
                [](const auto& bytes) { return parse_identity(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
-  expect_exact(serialise(Damage{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_damage(bytes); });
-  expect_exact(serialise(BlockDigests{{1, {2, 3}}, {}}), [](const auto& bytes) { return parse_block_digests(bytes); });
+  expect_exact(serialise(Damage{{1, {2, 3}}, {}}),
+               [](const auto& bytes) { return parse_damage(bytes); });
+  expect_exact(serialise(BlockDigests{{1, {2, 3}}, {}}),
+               [](const auto& bytes) { return parse_block_digests(bytes); });
   expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
 }
 
@@ -114,7 +142,8 @@ TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {
 }
 
 TEST(Message, BlocksHaveWholeDigestsOnly) {
-  const std::vector<std::byte> bytes = serialise(BlockDigests{{1, {2, 3}}, {{std::byte{4}}, {std::byte{5}}}});
+  const std::vector<std::byte> bytes =
+      serialise(BlockDigests{{1, {2, 3}}, {{std::byte{4}}, {std::byte{5}}}});
   EXPECT_EQ(bytes.size(), block_digests_bytes(2));
   for (std::size_t count = 0; count <= bytes.size(); ++count) {
     const Result<BlockDigests> read = parse_block_digests(std::span(bytes).first(count));
@@ -135,11 +164,13 @@ TEST(Message, DamageHasWholeHashesOnly) {
     if (read.ok()) {
       EXPECT_EQ(read->version, damage.version);
       const std::size_t hashes = (count - 24) / 16;
-      EXPECT_TRUE(std::ranges::equal(read->block_hashes, std::span(damage.block_hashes).first(hashes)));
+      EXPECT_TRUE(
+          std::ranges::equal(read->block_hashes, std::span(damage.block_hashes).first(hashes)));
     }
   }
   EXPECT_EQ(24 + 16 * kMaxDamagedBlocks, kMaxDamageBytes - 8);
-  EXPECT_LE(serialise(Damage{{}, std::vector<Hash128>(kMaxDamagedBlocks)}).size(), most_content_bytes(MessageType::kDamage));
+  EXPECT_LE(serialise(Damage{{}, std::vector<Hash128>(kMaxDamagedBlocks)}).size(),
+            most_content_bytes(MessageType::kDamage));
 }
 
 TEST(Message, LeavesHaveWholeDigestsOnly) {
@@ -152,7 +183,8 @@ TEST(Message, LeavesHaveWholeDigestsOnly) {
       EXPECT_EQ(read->digests.size(), (count - 24) / 32);
     }
   }
-  EXPECT_LE(serialise(Leaves{{}, 0, std::vector<Digest256>(kMaxLeavesAtOnce)}).size(), most_content_bytes(MessageType::kLeaves));
+  EXPECT_LE(serialise(Leaves{{}, 0, std::vector<Digest256>(kMaxLeavesAtOnce)}).size(),
+            most_content_bytes(MessageType::kLeaves));
 }
 
 // Nothing else of such a greeting can be read; the peer is still told why it is refused.
@@ -165,15 +197,27 @@ TEST(Message, AGreetingOfAnotherProtocolSaysWhichOne) {
 }
 
 TEST(Message, HellosComeBack) {
-  const Result<Hello> read = parse_hello(
-      serialise(Hello{kProtocolVersion, "model", {1, 2}, 1, {3, {4, 5}}, {6, {7, 8}}, 1, 9, 4711, true, "host", 12, true}));
+  const Result<Hello> read = parse_hello(serialise(Hello{kProtocolVersion,
+                                                         "model",
+                                                         {1, 2},
+                                                         1,
+                                                         {3, {4, 5}},
+                                                         {6, {7, 8}},
+                                                         1,
+                                                         9,
+                                                         4711,
+                                                         true,
+                                                         "host",
+                                                         12,
+                                                         true}));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->pin, 12U);
   EXPECT_TRUE(read->damaged);
 }
 
 TEST(Message, TextsAreCutWhenWritten) {
-  const Result<Refusal> read = parse_refusal(serialise(Refusal{Code::kCorrupt, std::string(100'000, 'x')}));
+  const Result<Refusal> read =
+      parse_refusal(serialise(Refusal{Code::kCorrupt, std::string(100'000, 'x')}));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->text.size(), 4096U);
 }

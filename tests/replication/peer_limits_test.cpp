@@ -48,12 +48,23 @@ TEST(PeerLimits, ASchemaOfTooManyTensorsIsRefusedBeforeItIsParsed) {
   schema.write_varint(1'000'000);
   RawPeer peer = RawPeer::connect(publisher->address());
   const HeldVersion none;
-  Hello hello{kProtocolVersion, "m", model::schema_hash(schema.bytes()), codec::kWireVersion, none, none, 0, 5000, 0, false, "a test"};
+  Hello hello{kProtocolVersion,
+              "m",
+              model::schema_hash(schema.bytes()),
+              codec::kWireVersion,
+              none,
+              none,
+              0,
+              5000,
+              0,
+              false,
+              "a test"};
   peer.say(MessageType::kHello, hello);
   ASSERT_EQ(peer.hear(), MessageType::kSchemaWanted);
   peer.say(MessageType::kSchema, std::span<const std::byte>(schema.bytes()));
   ASSERT_EQ(peer.hear(), MessageType::kRefusal);
-  EXPECT_THAT(parse_refusal(peer.link().content())->text, HasSubstr("1000000 tensors and slices: at most"));
+  EXPECT_THAT(parse_refusal(peer.link().content())->text,
+              HasSubstr("1000000 tensors and slices: at most"));
 }
 
 // Each of them says HELLO, asks for nothing, and is alive.
@@ -93,32 +104,48 @@ TEST(PeerLimits, ListsOfSlicesTakeNoMoreThanTheBudget) {
   ASSERT_TRUE(publisher->publish(1).ok());
   std::vector<RawPeer> peers;
   const auto is_bounded = [&] {
-    return nlohmann::json::parse(publisher->status()).at("peer_bytes").get<std::uint64_t>() <= options.peer_bytes;
+    return nlohmann::json::parse(publisher->status()).at("peer_bytes").get<std::uint64_t>() <=
+           options.peer_bytes;
   };
   for (std::uint64_t k = 1; k <= 16; ++k) {
-    const model::Schema part{{"w", DataType::kBfloat16, {kRows, 1024}, model::TensorSlice{{0, 0}, {kRows - k, 1024}}}};
+    const model::Schema part{
+        {"w", DataType::kBfloat16, {kRows, 1024}, model::TensorSlice{{0, 0}, {kRows - k, 1024}}}};
     const HeldVersion none;
     peers.push_back(RawPeer::connect(publisher->address()));
-    peers.back().say(MessageType::kHello, Hello{kProtocolVersion, "m", model::schema_hash(part), codec::kWireVersion, none, none, 0,
-                                               5000, 0, false, fmt::format("a thief {}", k)});
+    peers.back().say(MessageType::kHello,
+                     Hello{kProtocolVersion, "m", model::schema_hash(part), codec::kWireVersion,
+                           none, none, 0, 5000, 0, false, fmt::format("a thief {}", k)});
     ASSERT_EQ(peers.back().hear(), MessageType::kSchemaWanted);
     peers.back().say(MessageType::kSchema, std::span<const std::byte>(model::serialise(part)));
     EXPECT_TRUE(is_bounded());
   }
   int offered = 0;
-  for (RawPeer& peer : peers) offered += peer.hear() == MessageType::kWelcome && peer.hear(0.2) == MessageType::kOffer ? 1 : 0;
+  for (RawPeer& peer : peers)
+    offered +=
+        peer.hear() == MessageType::kWelcome && peer.hear(0.2) == MessageType::kOffer ? 1 : 0;
   EXPECT_GE(offered, 1) << "some are served";
   EXPECT_TRUE(is_bounded());
 }
 
 void say_list(RawPeer& peer, const std::vector<std::byte>& list) {
   peer.link().queue(MessageType::kSchema, std::span<const std::byte>(list));
-  for (int i = 0; i < 5000 && peer.link().flush() && peer.link().queued_bytes() > 0; ++i) poll(nullptr, 0, 1);
+  for (int i = 0; i < 5000 && peer.link().flush() && peer.link().queued_bytes() > 0; ++i)
+    poll(nullptr, 0, 1);
 }
 
 Hello hello_with_list(const std::vector<std::byte>& list, const std::string& name) {
   const HeldVersion none;
-  return {kProtocolVersion, "m", model::schema_hash(std::span(list)), codec::kWireVersion, none, none, 0, 5000, 0, false, name};
+  return {kProtocolVersion,
+          "m",
+          model::schema_hash(std::span(list)),
+          codec::kWireVersion,
+          none,
+          none,
+          0,
+          5000,
+          0,
+          false,
+          name};
 }
 
 std::uint64_t figure(const Publisher& publisher, const char* name) {
@@ -168,7 +195,8 @@ TEST(PeerLimits, UnfinishedListsTakeNoMoreThanTheUnprovenPart) {
   }
   const std::vector<std::byte> part = model::serialise(shard_schema(0, 4));
   std::optional<MessageType> said;
-  for (const double until = net::monotonic_seconds() + RawPeer::kPatience; said != MessageType::kWelcome && net::monotonic_seconds() < until;) {
+  for (const double until = net::monotonic_seconds() + RawPeer::kPatience;
+       said != MessageType::kWelcome && net::monotonic_seconds() < until;) {
     RawPeer honest = RawPeer::connect(publisher->address());
     honest.say(MessageType::kHello, hello_with_list(part, "an honest one"));
     said = honest.hear();
@@ -178,7 +206,8 @@ TEST(PeerLimits, UnfinishedListsTakeNoMoreThanTheUnprovenPart) {
     }
   }
   EXPECT_EQ(said, MessageType::kWelcome);
-  EXPECT_GE(figure(*publisher, "connections_evicted") + figure(*publisher, "connections_refused"), 1U);
+  EXPECT_GE(figure(*publisher, "connections_evicted") + figure(*publisher, "connections_refused"),
+            1U);
   EXPECT_LE(figure(*publisher, "peer_bytes_unproven"), limit);
 }
 
@@ -211,12 +240,14 @@ TEST(PeerLimits, LongListsTakeNoMoreThanTheUnprovenPart) {
   EXPECT_LT(welcome, 6);
 }
 
-// Each of them is sent all bytes of a version, and takes none: the anchors of versions that are long gone must not pile up.
+// Each of them is sent all bytes of a version, and takes none: the anchors of versions that are
+// long gone must not pile up.
 TEST(PeerLimits, AnchorsThatNobodyElseNeedsAreWithinTheBudget) {
   HeldTensors model({{"w", DataType::kBfloat16, {4096, 1024}}});
   PublisherOptions options = local_options();
   options.peer_bytes = 2 * model.byte_count();
   options.shares_memory = false;
+  options.silence_s = 120;  // the peers say nothing while the versions are made
   const auto publisher = open_publisher(model.view(), options);
   std::vector<RawPeer> peers;
   for (std::uint64_t version = 1; version <= 12; ++version) {
@@ -229,7 +260,8 @@ TEST(PeerLimits, AnchorsThatNobodyElseNeedsAreWithinTheBudget) {
     ASSERT_EQ(peers.back().hear(), MessageType::kOffer);
     const Commit commit = parse_offer(peers.back().link().content())->commit;
     EXPECT_TRUE(commit.is_anchor);
-    peers.back().say(MessageType::kRequest, Request{{commit.base_version, commit.version}, 0, true});
+    peers.back().say(MessageType::kRequest,
+                     Request{{commit.base_version, commit.version}, 0, true});
     ASSERT_EQ(peers.back().hear(), MessageType::kChunk);
   }
   for (const double until = net::monotonic_seconds() + RawPeer::kPatience;
@@ -239,7 +271,8 @@ TEST(PeerLimits, AnchorsThatNobodyElseNeedsAreWithinTheBudget) {
   EXPECT_LE(figure(*publisher, "peer_bytes"), options.peer_bytes);
   EXPECT_GE(figure(*publisher, "connections_evicted"), 1U);
   HeldTensors copy(model.schema());
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
+  const auto replica =
+      std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
   EXPECT_TRUE(replica->next(RawPeer::kPatience).ok());
   EXPECT_EQ(copy.hash(), model.hash());
 }
@@ -247,7 +280,8 @@ TEST(PeerLimits, AnchorsThatNobodyElseNeedsAreWithinTheBudget) {
 // The thread has begun with a list, and is held up there. 0: publish() is done all the same.
 int publish_beside_a_list() {
   HeldTensors model(whole_schema());
-  Publisher* const publisher = open_publisher(model.view()).release();  // its end would wait for the thread
+  Publisher* const publisher =
+      open_publisher(model.view()).release();  // its end would wait for the thread
   if (!publisher->publish(1).ok()) return 1;
   const std::uint64_t before = figure(*publisher, "peer_bytes_unproven");
   std::vector<std::byte> list = model::serialise(shard_schema(0, 4));
@@ -280,7 +314,8 @@ TEST(PeerLimits, OneThatDoesNotReadItsAnswerIsNoReplica) {
   RawPeer peer = RawPeer::connect(publisher->address());
   peer.say(MessageType::kModelQuery, std::span<const std::byte>());
   pollfd entry{peer.link().fd(), POLLIN, 0};
-  ASSERT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience), 1);
+  ASSERT_EQ(net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience),
+            1);
   EXPECT_EQ(publisher->count(0).connected, 0);
   EXPECT_EQ(nlohmann::json::parse(publisher->status()).at("replicas").size(), 0U);
 }

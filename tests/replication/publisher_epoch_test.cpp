@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "src/replication/record_file.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -32,8 +32,10 @@ PublisherOptions with_clock(std::uint64_t now, const std::string& state = "") {
 TEST(PublisherEpoch, IsLaterThanThatOfTheLifeBefore) {
   const TempFolder folder;
   const std::string path = folder / "state";
-  EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday + 60 * kSecond)).value(), kToday + 60 * kSecond);
-  EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday)).value(), kToday + 60 * kSecond + 1);  // the clock is right again
+  EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday + 60 * kSecond)).value(),
+            kToday + 60 * kSecond);
+  EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday)).value(),
+            kToday + 60 * kSecond + 1);  // the clock is right again
   EXPECT_EQ(PublisherEpoch(path, fixed_clock(0)).value(), kToday + 60 * kSecond + 2);
   EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday + kDay)).value(), kToday + kDay);
 }
@@ -43,7 +45,8 @@ TEST(PublisherEpoch, GoesOnWithoutItsFile) {
   const std::string path = folder / "state";
   PublisherEpoch(path, fixed_clock(kToday + kDay));
   const std::string whole = read_text(path);
-  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), std::string("epoch 7\n"), std::string()}) {
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), std::string("epoch 7\n"), std::string()}) {
     write_text(path, damaged);
     EXPECT_EQ(PublisherEpoch(path, fixed_clock(kToday)).value(), kToday);
     EXPECT_EQ(PublisherEpoch(path, fixed_clock(0)).value(), kToday + 1) << "it was written anew";
@@ -54,7 +57,9 @@ TEST(PublisherEpoch, GoesOnWithoutItsFile) {
 
 TEST(PublisherEpoch, WordsOfStrangersCountUpToAYearAndWithPauses) {
   PublisherEpoch epoch("", fixed_clock(kToday));
-  const auto word = [&](std::uint64_t of, double now) { return epoch.learn({of, 1, {}}, "m", {}, now); };
+  const auto word = [&](std::uint64_t of, double now) {
+    return epoch.learn({of, 1, {}}, "m", {}, now);
+  };
   EXPECT_FALSE(*word(kToday, 0));
   EXPECT_EQ(word(kToday + 366 * kDay, 0).status().code(), Code::kUnauthorized);
   EXPECT_EQ(word(UINT64_MAX, 0).status().code(), Code::kUnauthorized);
@@ -72,8 +77,10 @@ TEST(PublisherEpoch, WordsOfStrangersCountUpToAYearAndWithPauses) {
 }
 
 TEST(PublisherEpoch, ASigningPublisherBelievesItsOwnSignatureAlone) {
-  const trust::SigningKey key = trust::key_of(trust::kVectors[0]), other = trust::key_of(trust::kVectors[1]);
-  const auto latest = [](const trust::SigningKey& signer, std::uint64_t epoch, const std::string& model) {
+  const trust::SigningKey key = trust::key_of(trust::kVectors[0]),
+                          other = trust::key_of(trust::kVectors[1]);
+  const auto latest = [](const trust::SigningKey& signer, std::uint64_t epoch,
+                         const std::string& model) {
     Offer offer;
     offer.commit.model_id = model;
     offer.commit.epoch = epoch;
@@ -82,7 +89,9 @@ TEST(PublisherEpoch, ASigningPublisherBelievesItsOwnSignatureAlone) {
     return LatestHeld{epoch, 3, offer};
   };
   PublisherEpoch epoch("", fixed_clock(kToday));
-  const auto learn = [&](const LatestHeld& held) { return epoch.learn(held, "m", key.public_key(), 0); };
+  const auto learn = [&](const LatestHeld& held) {
+    return epoch.learn(held, "m", key.public_key(), 0);
+  };
   EXPECT_EQ(learn({kToday + 1, 3, {}}).status().code(), Code::kUnauthorized);
   EXPECT_EQ(learn(latest(other, kToday + 1, "m")).status().code(), Code::kUnauthorized);
   EXPECT_EQ(learn(latest(key, kToday + 1, "another")).status().code(), Code::kUnauthorized);
@@ -90,12 +99,15 @@ TEST(PublisherEpoch, ASigningPublisherBelievesItsOwnSignatureAlone) {
   claims_more.epoch = kToday + 2;
   EXPECT_EQ(learn(claims_more).status().code(), Code::kUnauthorized);
   EXPECT_EQ(epoch.value(), kToday);
-  EXPECT_TRUE(*learn(latest(key, kToday + 1000 * kDay, "m"))) << "what was signed counts, however late";
+  EXPECT_TRUE(*learn(latest(key, kToday + 1000 * kDay, "m")))
+      << "what was signed counts, however late";
   EXPECT_TRUE(*learn(latest(key, kToday + 1001 * kDay, "m"))) << "and at once";
 }
 
-// The first life's clock was ahead, the second one's is right, and nothing was kept: replicas are followed all the same.
-void expect_followed(PublisherOptions first, PublisherOptions second, const SubscriberOptions& subscribing) {
+// The first life's clock was ahead, the second one's is right, and nothing was kept: replicas are
+// followed all the same.
+void expect_followed(PublisherOptions first, PublisherOptions second,
+                     const SubscriberOptions& subscribing) {
   SmallModel source, copies[2] = {SmallModel(7), SmallModel(8)};
   auto publisher = open_publisher(source, first);
   second.listen = publisher->address();
@@ -111,7 +123,8 @@ void expect_followed(PublisherOptions first, PublisherOptions second, const Subs
     source.step(version);
     ASSERT_TRUE(publisher->publish(version).ok());
     for (int i = 0; i < 2; ++i) {
-      for (int tries = 0; tries < 50 && copies[i].hash() != source.hash(); ++tries) (void)replicas[i]->next(20).ok();
+      for (int tries = 0; tries < 50 && copies[i].hash() != source.hash(); ++tries)
+        (void)replicas[i]->next(20).ok();
       EXPECT_EQ(copies[i].hash(), source.hash()) << replicas[i]->trouble().message();
     }
   }
@@ -142,7 +155,8 @@ TEST(PublisherEpoch, AReplicaOfALaterLifeCostsOthersNoAnchor) {
   auto old_replica = open_replica(old_copy, publisher->address());
   ASSERT_TRUE(old_replica->next(20).ok());
   publisher = nullptr;
-  publisher = open_publisher(source, with_clock(kToday));  // elsewhere: the old one does not find it
+  publisher =
+      open_publisher(source, with_clock(kToday));  // elsewhere: the old one does not find it
   ASSERT_TRUE(publisher->publish(1).ok());
   const auto replica = open_replica(copy, publisher->address());
   ASSERT_TRUE(replica->next(20).ok());
@@ -168,7 +182,8 @@ TEST(PublisherEpoch, AReplicaOfALaterLifeCostsOthersNoAnchor) {
   EXPECT_EQ(replica->latest().epoch, kToday + kDay + 1);
 }
 
-// Somebody answered at the publisher's address while it was away, and claimed an epoch after which there is none.
+// Somebody answered at the publisher's address while it was away, and claimed an epoch after which
+// there is none.
 TEST(PublisherEpoch, AForgedEpochLocksNoReplicaOut) {
   SmallModel source, copy(7), forged(3);
   auto publisher = open_publisher(forged);
@@ -193,13 +208,15 @@ TEST(PublisherEpoch, AForgedEpochLocksNoReplicaOut) {
     source.step(epoch);
     publisher = open_publisher(source, options);
     ASSERT_TRUE(publisher->publish(1).ok());
-    for (int tries = 0; tries < 50 && copy.hash() != source.hash(); ++tries) (void)replica->next(20).ok();
+    for (int tries = 0; tries < 50 && copy.hash() != source.hash(); ++tries)
+      (void)replica->next(20).ok();
     EXPECT_EQ(copy.hash(), source.hash()) << replica->trouble().message();
     publisher = nullptr;
   }
 }
 
-// A publisher that does not hear its own epoch, as it is years ahead of the replica's clock, says the newest version again.
+// A publisher that does not hear its own epoch, as it is years ahead of the replica's clock, says
+// the newest version again.
 TEST(PublisherEpoch, ACurrentReplicaTakesItsVersionAgain) {
   SmallModel source, copy(7);
   Recorded update;
@@ -210,7 +227,8 @@ TEST(PublisherEpoch, ACurrentReplicaTakesItsVersionAgain) {
   }
   RawPublisher ahead;
   const auto replica = open_replica(copy, ahead.address());
-  const Welcome welcome{kProtocolVersion, kModelId, update.offer.commit.epoch, 1, 5000, "a test", {}};
+  const Welcome welcome{kProtocolVersion, kModelId, update.offer.commit.epoch, 1, 5000,
+                        "a test",         {}};
   {
     RawPeer peer = ahead.accept();
     peer.say(MessageType::kWelcome, welcome);

@@ -1,4 +1,5 @@
-// A publisher that runs out of memory in the middle of a version, and one that comes after another was killed.
+// A publisher that runs out of memory in the middle of a version, and one that comes after another
+// was killed.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,8 @@
 namespace sparcl::replication {
 namespace {
 
-// The second version cannot be coded; a replica that then comes needs an anchor of the first, and later gets the third.
+// The second version cannot be coded; a replica that then comes needs an anchor of the first, and
+// later gets the third.
 int publish_out_of_memory() {
   SmallModel source, copy(7);
   const auto publisher = std::move(*Publisher::create(source.view(), local_options()));
@@ -23,7 +25,8 @@ int publish_out_of_memory() {
     return 2;
   } catch (const std::bad_alloc&) {
   }
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
+  const auto replica =
+      std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
   if (!replica->next(20).ok() || copy.hash() != first) return 3;
   if (!publisher->publish(3).ok()) return 4;
   return replica->next(20).ok() && copy.hash() == source.hash() ? 0 : 5;
@@ -43,7 +46,8 @@ int receive_out_of_memory() {
   if (!publisher->publish(1).ok()) return 1;
   SubscriberOptions subscribing = replica_options();
   subscribing.shares_memory = false;
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
+  const auto replica =
+      std::move(*Subscriber::create(copy.view(), publisher->address(), subscribing));
   const Status first = replica->next(0.5).status();
   if (first.code() != Code::kOutOfMemory) return 2;
   return replica->next(20).ok() && copy.hash() == source.hash() ? 0 : 3;
@@ -63,7 +67,8 @@ TEST(PublisherFailure, AReplicaFollowsANewOneWhoseNumbersAreLower) {
   auto publisher = std::move(*Publisher::create(source.view(), options));
   options.listen = publisher->address();
   ASSERT_TRUE(publisher->publish(5).ok());
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
+  const auto replica =
+      std::move(*Subscriber::create(copy.view(), publisher->address(), replica_options()));
   ASSERT_TRUE(replica->next(20).ok());
   publisher.reset();
 
@@ -108,7 +113,8 @@ class Lives {
   std::unique_ptr<Publisher> publisher_;
 };
 
-// The trainer went on from version 2 again: version 3 of its life before waits at the replica, and is none of this one's.
+// The trainer went on from version 2 again: version 3 of its life before waits at the replica, and
+// is none of this one's.
 TEST(PublisherFailure, WhatWaitsOfALifeBeforeIsNotApplied) {
   SmallModel source, copy(7);
   Lives lives(source);
@@ -129,7 +135,8 @@ TEST(PublisherFailure, WhatWaitsOfALifeBeforeIsNotApplied) {
   ASSERT_TRUE(publisher->publish(2).ok());
   EXPECT_EQ(publisher->wait(2, 1, 20).message(), "");
   source.step(33);
-  ASSERT_TRUE(publisher->publish(3).ok() && publisher->wait_staged(3, 1, 20).ok());  // so the replica has heard of this life
+  ASSERT_TRUE(publisher->publish(3).ok() &&
+              publisher->wait_staged(3, 1, 20).ok());  // so the replica has heard of this life
   const auto swap = replica->next(20);
   ASSERT_TRUE(swap.ok()) << swap.status().message();
   EXPECT_EQ(swap->version, 3U);

@@ -1,4 +1,5 @@
-// Replicas that take updates from each other, and parents that die, fall silent, lie or stand still.
+// Replicas that take updates from each other, and parents that die, fall silent, lie or stand
+// still.
 
 #include "src/replication/relay.hpp"
 
@@ -37,7 +38,8 @@ class Group {
     options.silence_s = silence_s_;
     options.sweep_s = sweep_s;
     copies_.push_back(std::make_unique<SmallModel>(7));
-    replicas_.push_back(std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
+    replicas_.push_back(
+        std::move(*Subscriber::create(copies_.back()->view(), publisher_->address(), options)));
   }
   // One after the other.
   void make_chain(int count) {
@@ -74,7 +76,9 @@ class Group {
   // To the replica that came last, by the publisher itself.
   std::uint64_t bytes_to_last() const { return status()["replicas"].back()["bytes_sent"]; }
   // All are known to hold the newest version.
-  void expect_known() { ASSERT_TRUE(publisher_->wait(version_, static_cast<int>(there()), 20).ok()); }
+  void expect_known() {
+    ASSERT_TRUE(publisher_->wait(version_, static_cast<int>(there()), 20).ok());
+  }
   SmallModel& copy(std::size_t i) { return *copies_[i]; }
   double sweep_s = 300;
 
@@ -114,7 +118,8 @@ TEST(Relay, APublisherSendsToOneOfEight) {
   std::uint64_t update_bytes = 0;
   for (int i = 0; i < 10; ++i) {
     group.source().step(1000 + static_cast<std::uint64_t>(i), 20'000);
-    const auto report = group.publisher().publish(group.version() + 100 + static_cast<std::uint64_t>(i));
+    const auto report =
+        group.publisher().publish(group.version() + 100 + static_cast<std::uint64_t>(i));
     ASSERT_TRUE(report.ok());
     update_bytes += report->stream_bytes;
     for (std::size_t r = 0; r < 8; ++r) ASSERT_TRUE(group.replica(r)->next(20).ok());
@@ -133,14 +138,16 @@ TEST(Relay, ThoseThatComeTogetherTakeTheAnchorFromEachOther) {
   group.expect_current();
 }
 
-// It may be checked before the publisher says that it is whole: who waits must hear of it all the same.
+// It may be checked before the publisher says that it is whole: who waits must hear of it all the
+// same.
 TEST(Relay, OneThatWaitsIsWokenByEveryUpdate) {
   Group group;
   for (int i = 0; i < 3; ++i) group.join();
   group.expect_current();
   for (int i = 0; i < 30; ++i) {
     std::vector<std::thread> waiting;
-    for (std::size_t r = 0; r < 3; ++r) waiting.emplace_back([&, r] { EXPECT_TRUE(group.replica(r)->next(60).ok()) << r; });
+    for (std::size_t r = 0; r < 3; ++r)
+      waiting.emplace_back([&, r] { EXPECT_TRUE(group.replica(r)->next(60).ok()) << r; });
     usleep(2'000);
     const double begin = net::monotonic_seconds();
     group.publish();
@@ -183,7 +190,8 @@ TEST(Relay, OneThatDoesNotApplyIsLeftByThoseBelowIt) {
   for (int i = 0; i < 6; ++i) {  // two wait there, the others at the publisher
     group.publish();
     for (const std::size_t r : {0U, 2U, 3U}) {
-      while (group.replica(r)->versions().held < group.version()) ASSERT_TRUE(group.replica(r)->next(20).ok()) << r << " " << i;
+      while (group.replica(r)->versions().held < group.version())
+        ASSERT_TRUE(group.replica(r)->next(20).ok()) << r << " " << i;
     }
   }
   EXPECT_EQ(group.replica(1)->versions().held, stuck);
@@ -209,7 +217,8 @@ void make_all_bytes_many(Group& group) {
   group.publish();
 }
 
-// Bytes that a replica makes itself are nobody's word: what a later one lacks comes from the publisher.
+// Bytes that a replica makes itself are nobody's word: what a later one lacks comes from the
+// publisher.
 TEST(Relay, ThoseThatComeLaterGetAllBytesFromThePublisher) {
   Group group;
   make_all_bytes_many(group);
@@ -236,7 +245,8 @@ TEST(Relay, AReplicaComesWhileVersionsComeOneAfterTheOther) {
   }
 }
 
-// Accidental damage goes no further: a replica passes on the bytes that it was sent, and the sweep finds the damage.
+// Accidental damage goes no further: a replica passes on the bytes that it was sent, and the sweep
+// finds the damage.
 TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
   Group group;
   group.sweep_s = 0.02;
@@ -250,7 +260,8 @@ TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
   }
   for (const std::size_t r : {1U, 2U}) EXPECT_TRUE(group.copy(r).is_same_as(group.source())) << r;
   const double until = net::monotonic_seconds() + 20;
-  while (!group.copy(0).is_same_as(group.source()) && net::monotonic_seconds() < until) (void)group.replica(0)->next(0.1);
+  while (!group.copy(0).is_same_as(group.source()) && net::monotonic_seconds() < until)
+    (void)group.replica(0)->next(0.1);
   EXPECT_TRUE(group.copy(0).is_same_as(group.source()));
 }
 
@@ -259,13 +270,15 @@ TEST(Relay, OneThatIsDamagedPassesOnWhatThePublisherSent) {
 // A replica that says that it passes updates on, at a RawPublisher, and takes what it is sent.
 class FalseParent {
  public:
-  explicit FalseParent(Group& group) : group_(group), peer_(RawPeer::connect(group.publisher().address())) {
+  explicit FalseParent(Group& group)
+      : group_(group), peer_(RawPeer::connect(group.publisher().address())) {
     const std::uint16_t port = net::parse_host_port(port_.address())->port;
     peer_.say(MessageType::kHello, hello_of(group.source(), port));
     EXPECT_EQ(peer_.hear(), MessageType::kWelcome);
     EXPECT_EQ(peer_.hear(), MessageType::kOffer);  // a label: it has the bytes
     label_ = *parse_offer(peer_.link().content());
-    peer_.say(MessageType::kRequest, Request{{label_.commit.base_version, label_.commit.version}, 0});
+    peer_.say(MessageType::kRequest,
+              Request{{label_.commit.base_version, label_.commit.version}, 0});
     EXPECT_EQ(peer_.hear(), MessageType::kCommit);
     const HeldVersion held{label_.commit.version, label_.commit.target_hash};
     peer_.say(MessageType::kAck, Ack{AckStage::kStaged, held, true});
@@ -275,7 +288,8 @@ class FalseParent {
   RawPeer accept_child() { return port_.accept(); }
   const Offer& label() const { return label_; }
   Welcome welcome() const {
-    return {kProtocolVersion, "m", label_.commit.epoch, label_.commit.version, 5000, "a false parent", {}};
+    return {kProtocolVersion, "m", label_.commit.epoch, label_.commit.version, 5000,
+            "a false parent", {}};
   }
 
  private:
@@ -335,11 +349,14 @@ TEST(Relay, WhatAParentOffersWaitsForThePublishersWord) {
   ASSERT_TRUE(anchor.offer.commit.is_anchor);
 
   RawPublisher publisher, parent;
-  const auto replica = std::move(*Subscriber::create(copy.view(), publisher.address(), replica_options()));
+  const auto replica =
+      std::move(*Subscriber::create(copy.view(), publisher.address(), replica_options()));
   RawPeer word = publisher.accept();
-  const Welcome welcome{kProtocolVersion, kModelId, anchor.offer.commit.epoch, 7, 5000, "the publisher", {}};
+  const Welcome welcome{kProtocolVersion, kModelId, anchor.offer.commit.epoch, 7, 5000,
+                        "the publisher",  {}};
   word.say(MessageType::kWelcome, welcome);
-  word.say(MessageType::kParent, Parent{1, net::resolve(*net::parse_host_port(parent.address()))->front(), "a parent"});
+  word.say(MessageType::kParent,
+           Parent{1, net::resolve(*net::parse_host_port(parent.address()))->front(), "a parent"});
   RawPeer child = parent.accept();
   child.say(MessageType::kWelcome, welcome);
   child.say(MessageType::kOffer, anchor.offer);
@@ -363,7 +380,8 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   SmallModel evil(99);
   const auto rogue = std::move(*Publisher::create(evil.view(), local_options()));
   ASSERT_TRUE(rogue->publish(1000).ok());
-  Recorded anchor = record_update(*rogue, {0, group.source().hash()}, group.source().view().schema_hash);
+  Recorded anchor =
+      record_update(*rogue, {0, group.source().hash()}, group.source().view().schema_hash);
   anchor.offer.commit.epoch = parent.label().commit.epoch;
 
   child.say(MessageType::kWelcome, parent.welcome());
@@ -376,7 +394,8 @@ TEST(Relay, WeightsThatThePublisherDidNotAnnounceAreNotApplied) {
   EXPECT_LT(group.replica(0)->versions().newest, 1000U);
 }
 
-// The newest version itself, as if of a publisher that no other one comes after: it would never be listened to again.
+// The newest version itself, as if of a publisher that no other one comes after: it would never be
+// listened to again.
 TEST(Relay, AParentDoesNotSayWhosePublisherItIs) {
   Group group;
   FalseParent parent(group);
@@ -405,7 +424,8 @@ TEST(Relay, WhatAParentDoesIsNoErrorOfTheReplica) {
   offer.commit.version += 98;
   child.say(MessageType::kOffer, offer);
   const auto end = net::monotonic_seconds() + 1.5;
-  while (net::monotonic_seconds() < end) EXPECT_EQ(group.replica(0)->next(0.1).status().code(), Code::kTimeout);
+  while (net::monotonic_seconds() < end)
+    EXPECT_EQ(group.replica(0)->next(0.1).status().code(), Code::kTimeout);
   group.publish();
   group.expect_current();
 }

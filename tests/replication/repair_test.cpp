@@ -1,4 +1,5 @@
-// A replica whose memory was damaged is sent the blocks that differ, and holds exactly a version again.
+// A replica whose memory was damaged is sent the blocks that differ, and holds exactly a version
+// again.
 
 #include "src/replication/repair.hpp"
 
@@ -11,9 +12,9 @@
 #include "src/base/log.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/wire.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 #include "tests/replication/sharded_model.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -25,7 +26,8 @@ constexpr int kRepairChanges = 20'000;
 
 std::vector<Hash128> block_hashes(const ReplicatedState& state) {
   std::vector<Hash128> hashes;
-  codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(), *state.kernels, hashes);
+  codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(),
+                          *state.kernels, hashes);
   return hashes;
 }
 
@@ -45,7 +47,9 @@ SubscriberOptions repaired(const std::string& trust = "", bool shares_memory = t
 }
 
 // While the replica's thread may be looking: damage waits for no lock.
-__attribute__((no_sanitize("thread"), noinline)) void damage_byte(std::byte* at) { *reinterpret_cast<unsigned char*>(at) ^= 1U; }
+__attribute__((no_sanitize("thread"), noinline)) void damage_byte(std::byte* at) {
+  *reinterpret_cast<unsigned char*>(at) ^= 1U;
+}
 
 // What brought it there.
 struct Way {
@@ -213,7 +217,8 @@ TEST_F(Repairs, WhileVersionsArePublished) {
   }
   ends = true;
   trainer.join();
-  while (replica->versions().held < last || copy.hash() != source.hash()) {  // what no update has met is found by the sweep
+  while (replica->versions().held < last ||
+         copy.hash() != source.hash()) {  // what no update has met is found by the sweep
     const auto swap = replica->next(20);
     ASSERT_NE(swap.status().code(), Code::kTimeout) << swap.status().message();
   }
@@ -323,7 +328,8 @@ TEST_F(Repairs, InAChainOfReplicas) {
   };
   for (std::size_t i = 0; i < kReplicas; ++i) {
     copies.push_back(std::make_unique<SmallModel>(std::uint16_t{9}, kElements));
-    replicas.push_back(open_replica(copies.back()->view(), publisher->address(), repaired("", false)));
+    replicas.push_back(
+        open_replica(copies.back()->view(), publisher->address(), repaired("", false)));
     (void)follow(*replicas.back(), version);
   }
   ASSERT_TRUE(settles()) << publisher->status();
@@ -347,7 +353,8 @@ TEST(RepairsOfParts, SeveralTensorsAndSlices) {
     source.change(1, 2);
     const auto publisher = open_publisher(source.view(), publishing());
     ASSERT_TRUE(publisher->publish(1).ok());
-    // Six blocks of the whole model, or of half of it, whose slices follow each other in the same blocks.
+    // Six blocks of the whole model, or of half of it, whose slices follow each other in the same
+    // blocks.
     HeldTensors copy(is_whole ? whole_schema() : shard_schema(1, 2));
     const auto replica = open_replica(copy.view(), publisher->address(), repaired());
     HeldTensors expected(copy.schema());
@@ -390,7 +397,18 @@ class HostileDamage : public ::testing::Test {
   }
   Hello hello(bool is_damaged = true) const {
     const HeldVersion held{0, damaged_.hash()};
-    return {kProtocolVersion, "m", source_.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, false, "a test", 0,
+    return {kProtocolVersion,
+            "m",
+            source_.view().schema_hash,
+            codec::kWireVersion,
+            held,
+            held,
+            0,
+            5000,
+            0,
+            false,
+            "a test",
+            0,
             is_damaged};
   }
   Damage damage() const { return {{1, source_.hash()}, block_hashes(damaged_.view())}; }
@@ -438,9 +456,11 @@ TEST_F(HostileDamage, HashesThatAreNoneBringAllBytes) {
   for (Hash128& each : nonsense.block_hashes) each = {random(), random()};
   Hello as_nonsense = hello();
   as_nonsense.held.hash = source_.view().schema_hash;
-  for (const Hash128& each : nonsense.block_hashes) as_nonsense.held.hash = as_nonsense.held.hash + each;
+  for (const Hash128& each : nonsense.block_hashes)
+    as_nonsense.held.hash = as_nonsense.held.hash + each;
   as_nonsense.tip = as_nonsense.held;
-  const std::pair<Hello, Damage> sayings[] = {{hello(), other}, {hello(), nonsense}, {as_nonsense, nonsense}};
+  const std::pair<Hello, Damage> sayings[] = {
+      {hello(), other}, {hello(), nonsense}, {as_nonsense, nonsense}};
   for (const auto& [said, blocks] : sayings) {
     RawPeer peer = greet(said);
     peer.say(MessageType::kDamage, blocks);
@@ -541,7 +561,8 @@ TEST_F(HostileDamage, OneThatLeavesIsForgotten) {
   EXPECT_EQ(commit->base_hash, damaged_.hash());
 }
 
-// A replica that passes updates on repairs nothing: what is said to be damaged is read, and nothing is kept of it.
+// A replica that passes updates on repairs nothing: what is said to be damaged is read, and nothing
+// is kept of it.
 TEST(DamageAtAReplica, IsTheBusinessOfThePublisher) {
   SmallModel copy(7, 1000);
   RawPublisher publisher;

@@ -15,7 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::uint64_t figure(const Publisher& publisher, const char* key) { return nlohmann::json::parse(publisher.status()).at(key); }
+std::uint64_t figure(const Publisher& publisher, const char* key) {
+  return nlohmann::json::parse(publisher.status()).at(key);
+}
 
 template <class Condition>
 bool becomes_true(const Condition& condition) {
@@ -67,7 +69,8 @@ TEST(ReplicaLoss, AReplicaThatGoesBackOrLeavesIsNotLost) {
     const Result<Subscriber::Swap> back = replica->next(RawPeer::kPatience);
     ASSERT_TRUE(back.ok()) << back.status().message();
     EXPECT_TRUE(back->went_back);
-    EXPECT_TRUE(becomes_true([&] { return publisher->count(1).holding == 1 && publisher->count(2).holding == 0; }));
+    EXPECT_TRUE(becomes_true(
+        [&] { return publisher->count(1).holding == 1 && publisher->count(2).holding == 0; }));
     replica = nullptr;
     EXPECT_TRUE(becomes_true([&] { return publisher->count(1).connected == 0; }));
   });
@@ -103,7 +106,9 @@ TEST(PeerWarnings, SummariseThoseThatHaveNoLineOfTheirOwn) {
   PeerWarnings warnings;
   warnings.tick(10);
   const std::string lines = logged([&] {
-    for (int i = 0; i < 50; ++i) warnings.say("replicas are gone", fmt::format("pid {}.", i), fmt::format("replica pid {}.", i));
+    for (int i = 0; i < 50; ++i)
+      warnings.say("replicas are gone", fmt::format("pid {}.", i),
+                   fmt::format("replica pid {}.", i));
     for (int i = 0; i < 10; ++i) warnings.say("replicas are gone", "pid 0.", "replica pid 0.");
     warnings.tick(60);
   });
@@ -137,7 +142,8 @@ TEST(ReplicaSlots, ANameThatIsEmptyIsNone) {
 }
 
 TEST(ReplicaSlots, ALabelHasNoPid) {
-  const ReplicaLabel plain = label_of("host h1, pid 4711, replica 2"), named = label_of("host h1, pid 4711, name actor 7"),
+  const ReplicaLabel plain = label_of("host h1, pid 4711, replica 2"),
+                     named = label_of("host h1, pid 4711, name actor 7"),
                      other = label_of("anything");
   EXPECT_EQ(plain.name + "@" + plain.host, "replica@h1");
   EXPECT_EQ(named.name + "@" + named.host, "actor 7@h1");
@@ -148,11 +154,13 @@ TEST(ReplicaSlots, ALabelHasNoPid) {
 TEST(NoPublisher, IsSaidAsARefusedConnection) {
   const std::string address = RawPublisher().address();  // nobody listens there any more
   const Status asked = query_status(address, RawPeer::kPatience).status();
-  EXPECT_THAT(asked.message(), HasSubstr(address + ": connection refused: no publisher listens there"));
+  EXPECT_THAT(asked.message(),
+              HasSubstr(address + ": connection refused: no publisher listens there"));
   const SmallModel held;
   const auto replica = open_replica(held, address);
   EXPECT_TRUE(becomes_true([&] { return !replica->trouble().ok(); }));
-  EXPECT_THAT(replica->trouble().message(), HasSubstr("connection refused: no publisher listens there"));
+  EXPECT_THAT(replica->trouble().message(),
+              HasSubstr("connection refused: no publisher listens there"));
 }
 
 }  // namespace

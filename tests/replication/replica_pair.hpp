@@ -12,19 +12,21 @@
 #include <vector>
 
 #include "src/codec/block_map.hpp"
+#include "src/net/host_port.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/net/host_port.hpp"
 
 namespace sparcl::replication {
 
 class SmallModel {
  public:
-  explicit SmallModel(std::uint16_t fill = 0, std::uint64_t count = 200'000) : weights_(count, fill), bias_(100, 0.0F) {
+  explicit SmallModel(std::uint16_t fill = 0, std::uint64_t count = 200'000)
+      : weights_(count, fill), bias_(100, 0.0F) {
     const codec::ArraySpec arrays[2] = {{DataType::kBfloat16, count}, {DataType::kFloat32, 100}};
     map_.emplace(arrays);
-    data_ = {reinterpret_cast<std::byte*>(weights_.data()), reinterpret_cast<std::byte*>(bias_.data())};
+    data_ = {reinterpret_cast<std::byte*>(weights_.data()),
+             reinterpret_cast<std::byte*>(bias_.data())};
   }
   SmallModel(const SmallModel&) = delete;
   SmallModel& operator=(const SmallModel&) = delete;
@@ -49,7 +51,8 @@ class SmallModel {
 
   // Byte for byte: a state hash can be that of others (forged_state.hpp).
   bool is_same_as(const SmallModel& other) const {
-    return weights_ == other.weights_ && std::memcmp(bias_.data(), other.bias_.data(), bias_.size() * sizeof(float)) == 0;
+    return weights_ == other.weights_ &&
+           std::memcmp(bias_.data(), other.bias_.data(), bias_.size() * sizeof(float)) == 0;
   }
   void copy_from(const SmallModel& other) {
     std::ranges::copy(other.weights_, weights_.begin());
@@ -83,14 +86,16 @@ inline SubscriberOptions replica_options() {
   return options;
 }
 
-inline std::unique_ptr<Publisher> open_publisher(const ReplicatedState& state, const PublisherOptions& options = local_options()) {
+inline std::unique_ptr<Publisher> open_publisher(
+    const ReplicatedState& state, const PublisherOptions& options = local_options()) {
   Result<std::unique_ptr<Publisher>> made = Publisher::create(state, options);
   EXPECT_TRUE(made.ok()) << made.status().message();
   return std::move(*made);
 }
 
-inline std::unique_ptr<Subscriber> open_replica(const ReplicatedState& state, const std::string& address,
-                                                const SubscriberOptions& options = replica_options()) {
+inline std::unique_ptr<Subscriber> open_replica(
+    const ReplicatedState& state, const std::string& address,
+    const SubscriberOptions& options = replica_options()) {
   Result<std::unique_ptr<Subscriber>> made = Subscriber::create(state, address, options);
   EXPECT_TRUE(made.ok()) << made.status().message();
   return std::move(*made);
@@ -99,7 +104,8 @@ inline std::unique_ptr<Subscriber> open_replica(const ReplicatedState& state, co
 // Of this process.
 inline int open_descriptors() {
   int count = 0;
-  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) count += each.path().empty() ? 0 : 1;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+    count += each.path().empty() ? 0 : 1;
   return count;
 }
 
@@ -110,7 +116,8 @@ class RawPeer {
 
   explicit RawPeer(net::Socket socket) : link_(std::move(socket)) {}
   static RawPeer connect(const std::string& address) {
-    Result<net::Socket> socket = net::start_connect(net::resolve(*net::parse_host_port(address))->front());
+    Result<net::Socket> socket =
+        net::start_connect(net::resolve(*net::parse_host_port(address))->front());
     RawPeer peer(socket.ok() ? std::move(*socket) : net::Socket());
     pollfd entry{peer.link_.fd(), POLLOUT, 0};
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + kPatience);
@@ -131,8 +138,10 @@ class RawPeer {
     (void)link_.flush();
   }
 
-  // The next message that is no sign of life; nothing if the other side ends the connection, or says nothing for so long.
-  std::optional<MessageType> hear(double seconds = kPatience, const MessageLink::ChunkPlace& place = nowhere) {
+  // The next message that is no sign of life; nothing if the other side ends the connection, or
+  // says nothing for so long.
+  std::optional<MessageType> hear(double seconds = kPatience,
+                                  const MessageLink::ChunkPlace& place = nowhere) {
     const double until = net::monotonic_seconds() + seconds;
     while (link_.is_open()) {
       switch (link_.receive(place)) {
@@ -152,7 +161,8 @@ class RawPeer {
   // Until the other side has ended the connection.
   bool is_dropped(double seconds = kPatience) {
     const double until = net::monotonic_seconds() + seconds;
-    while (net::monotonic_seconds() < until && link_.is_open()) (void)hear(until - net::monotonic_seconds());
+    while (net::monotonic_seconds() < until && link_.is_open())
+      (void)hear(until - net::monotonic_seconds());
     return !link_.is_open();
   }
 
@@ -169,12 +179,14 @@ class RawPublisher {
   RawPeer accept_any() {
     pollfd entry{listener_.fd(), POLLIN, 0};
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience);
-    return RawPeer(net::Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    return RawPeer(
+        net::Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
   }
   // The next subscriber that comes, after its HELLO.
   RawPeer accept(Hello* hello = nullptr) {
     RawPeer peer = accept_any();
-    if (peer.hear() == MessageType::kHello && hello != nullptr) *hello = *parse_hello(peer.link().content());
+    if (peer.hear() == MessageType::kHello && hello != nullptr)
+      *hello = *parse_hello(peer.link().content());
     return peer;
   }
 

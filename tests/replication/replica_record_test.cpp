@@ -10,8 +10,8 @@
 #include "src/replication/model_description.hpp"
 #include "src/replication/query.hpp"
 #include "src/replication/record_file.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -23,7 +23,8 @@ using test::write_text;
 class ReplicaRecord : public ::testing::Test {
  protected:
   ReplicaRecord() {
-    for (const char* name : {"own", "other"}) EXPECT_TRUE(trust::SigningKey::generate()->save(folder_ / name).ok());
+    for (const char* name : {"own", "other"})
+      EXPECT_TRUE(trust::SigningKey::generate()->save(folder_ / name).ok());
   }
   PublisherOptions signing(const std::string& key = "own") const {
     PublisherOptions options = local_options();
@@ -35,7 +36,9 @@ class ReplicaRecord : public ::testing::Test {
     options.trust_path = folder_ / "own.pub";
     return options;
   }
-  trust::TrustedKeys trusted(const std::string& key = "own") const { return std::move(*trust::TrustedKeys::load(folder_ / (key + ".pub"))); }
+  trust::TrustedKeys trusted(const std::string& key = "own") const {
+    return std::move(*trust::TrustedKeys::load(folder_ / (key + ".pub")));
+  }
   // All bytes of the newest version, signed.
   Recorded record_newest(Publisher& publisher) const {
     return record_update(publisher, {0, SmallModel(1).hash()}, SmallModel(1).view().schema_hash);
@@ -51,7 +54,8 @@ class ReplicaRecord : public ::testing::Test {
     RawPeer peer = rogue.accept(&hello);
     EXPECT_EQ(hello.latest.version, latest ? latest->commit.version : 0);
     const Commit& commit = update.offer.commit;
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", commit.epoch, commit.version, 5000, "rogue", {}});
+    peer.say(MessageType::kWelcome,
+             Welcome{kProtocolVersion, "m", commit.epoch, commit.version, 5000, "rogue", {}});
     replay(peer, update);
     return replica->next(10).status();
   }
@@ -71,7 +75,8 @@ TEST_F(ReplicaRecord, ComesBackAndSaysWhatIsWrong) {
   const Result<std::optional<Offer>> read = load_replica_record(path, trusted(), kModelId);
   ASSERT_TRUE(read.ok() && *read) << read.status().message();
   EXPECT_EQ((*read)->commit, latest.commit);
-  EXPECT_FALSE(*load_replica_record(path, trusted("other"), kModelId)) << "its key may be known to others by now";
+  EXPECT_FALSE(*load_replica_record(path, trusted("other"), kModelId))
+      << "its key may be known to others by now";
   EXPECT_EQ(load_replica_record(path, trusted(), "another").status().code(), Code::kMismatch);
   const std::string whole = read_text(path);
   for (std::size_t i = 0; i < whole.size(); i += 7) {
@@ -103,11 +108,13 @@ TEST_F(ReplicaRecord, AnOlderSignedVersionIsRefusedAfterARestart) {
   source.step(2);
   ASSERT_TRUE(publisher->publish(3).ok());
   const Recorded third =
-      record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash, LatestHeld{first.offer.commit.epoch, 3, {}});
+      record_update(*publisher, {0, SmallModel(1).hash()}, source.view().schema_hash,
+                    LatestHeld{first.offer.commit.epoch, 3, {}});
   ASSERT_TRUE(first.offer.commit.version == 1 && third.offer.commit.version == 3);
   const Status refused = take(first, third.offer);
   EXPECT_EQ(refused.code(), Code::kUnauthorized);
-  EXPECT_NE(refused.message().find("version 1 is older than version"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("version 1 is older than version"), std::string::npos)
+      << refused.message();
   EXPECT_EQ(take(third, third.offer).message(), "") << "FILE may hold less than its record";
   EXPECT_EQ(take(third, first.offer).message(), "");
   EXPECT_EQ(take(first, {}).message(), "") << "without a record it is the first";
@@ -156,9 +163,11 @@ TEST_F(ReplicaRecord, IsKeptByASubscriberThatIsToldWhere) {
     EXPECT_EQ(again->latest().proof->commit.target_hash, source.hash());
   }
   write_text(options.record_path, "nothing");
-  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(), Code::kCorrupt);
+  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(),
+            Code::kCorrupt);
   options.trust_path.clear();
-  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Subscriber::create(copy.view(), publisher->address(), options).status().code(),
+            Code::kInvalidArgument);
 }
 
 TEST_F(ReplicaRecord, OnesOwnStepBackIsNoRollback) {

@@ -48,8 +48,12 @@ TEST(ReportText, IsNeverLongerThanAMessage) {
 
 TEST(ReportText, WritesWhatOthersRead) {
   const std::string name = "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xff";
-  const ReportFields fields{{"name", name}, {"none", ReportFields::Value()}, {"count", std::uint64_t{1} << 63},
-                            {"less", -5},   {"ratio", 0.25},                 {"yes", true}};
+  const ReportFields fields{{"name", name},
+                            {"none", ReportFields::Value()},
+                            {"count", std::uint64_t{1} << 63},
+                            {"less", -5},
+                            {"ratio", 0.25},
+                            {"yes", true}};
   const ordered_json read = ordered_json::parse(fields.text());
   EXPECT_EQ(read["name"], "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xef\xbf\xbd");
   EXPECT_TRUE(read["none"].is_null());

@@ -12,7 +12,8 @@
 namespace sparcl::replication {
 
 // The greeting of a replica that says that it holds `held`.
-inline Hello hello_with(const HeldVersion& held, const Hash128& schema_hash, std::uint16_t port = 0) {
+inline Hello hello_with(const HeldVersion& held, const Hash128& schema_hash,
+                        std::uint16_t port = 0) {
   Hello hello;
   hello.model_id = kModelId;
   hello.schema_hash = schema_hash;
@@ -31,7 +32,8 @@ inline Hello hello_of(const SmallModel& model, std::uint16_t port = 0) {
 inline std::vector<Digest256> leaves_of(std::span<const std::byte> bytes) {
   std::vector<Digest256> leaves;
   for (std::size_t at = 0; at < bytes.size(); at += kLeafBytes) {
-    leaves.push_back(*leaf_digest(bytes.subspan(at, std::min<std::size_t>(kLeafBytes, bytes.size() - at))));
+    leaves.push_back(
+        *leaf_digest(bytes.subspan(at, std::min<std::size_t>(kLeafBytes, bytes.size() - at))));
   }
   return leaves;
 }
@@ -49,7 +51,8 @@ inline Buffer noise_of(std::size_t bytes) {
 }
 
 // A publisher's digest of `state` as version `version`.
-inline Identity identity_of(const ReplicatedState& state, std::uint64_t version, std::uint64_t epoch) {
+inline Identity identity_of(const ReplicatedState& state, std::uint64_t version,
+                            std::uint64_t epoch) {
   StateDigest digest(state.schema_hash);
   EXPECT_TRUE(*digest.step(*state.map, {state.readable()}, UINT64_MAX));
   return {kModelId, epoch, {version, state.hash()}, state.schema_hash, *digest.finish(), {}};
@@ -71,15 +74,19 @@ inline Recorded record_update(RawPeer& peer) {
   EXPECT_EQ(peer.hear(), MessageType::kOffer);
   Recorded got{*parse_offer(peer.link().content()), {}};
   got.bytes = Buffer::allocate(got.offer.commit.stream_bytes);
-  peer.say(MessageType::kRequest, Request{{got.offer.commit.base_version, got.offer.commit.version}, 0});
-  const auto place = [&](const ChunkHead& chunk, std::size_t count) { return got.bytes.slice(chunk.first_byte, count); };
+  peer.say(MessageType::kRequest,
+           Request{{got.offer.commit.base_version, got.offer.commit.version}, 0});
+  const auto place = [&](const ChunkHead& chunk, std::size_t count) {
+    return got.bytes.slice(chunk.first_byte, count);
+  };
   std::optional<MessageType> said = peer.hear(RawPeer::kPatience, place);
-  while (said == MessageType::kLeaves || said == MessageType::kChunk) said = peer.hear(RawPeer::kPatience, place);
+  while (said == MessageType::kLeaves || said == MessageType::kChunk)
+    said = peer.hear(RawPeer::kPatience, place);
   EXPECT_EQ(said, MessageType::kCommit);
   return got;
 }
-inline Recorded record_update(Publisher& publisher, const HeldVersion& held, const Hash128& schema_hash,
-                              const LatestHeld& latest = {}) {
+inline Recorded record_update(Publisher& publisher, const HeldVersion& held,
+                              const Hash128& schema_hash, const LatestHeld& latest = {}) {
   RawPeer peer = RawPeer::connect(publisher.address());
   Hello hello = hello_with(held, schema_hash);
   hello.latest = latest;
@@ -96,12 +103,14 @@ inline void send_update(RawPeer& peer, const Recorded& update, const Request& re
     peer.say(MessageType::kLeaves, Leaves{name, 0, leaves_of(update.bytes.bytes())});
   }
   for (std::size_t at = request.first_byte; at < update.bytes.size();) {
-    const std::size_t count = std::min<std::size_t>(kMaxChunkBytes - at % kMaxChunkBytes, update.bytes.size() - at);
+    const std::size_t count =
+        std::min<std::size_t>(kMaxChunkBytes - at % kMaxChunkBytes, update.bytes.size() - at);
     peer.link().queue_chunk({commit.version, at}, update.bytes.slice(at, count));
     at += count;
   }
   peer.say(MessageType::kCommit, CommitNote{name});
-  for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i) usleep(1000);
+  for (int i = 0; i < 2000 && peer.link().queued_bytes() > 0 && peer.link().flush(); ++i)
+    usleep(1000);
 }
 
 // Until the other side asks for it, past its acknowledgements; nothing: it does not.
@@ -115,7 +124,8 @@ inline std::optional<Request> hear_request(RawPeer& peer, double seconds = RawPe
 
 inline void replay(RawPeer& peer, const Recorded& update) {
   peer.say(MessageType::kOffer, update.offer);
-  if (const std::optional<Request> request = hear_request(peer)) send_update(peer, update, *request);
+  if (const std::optional<Request> request = hear_request(peer))
+    send_update(peer, update, *request);
 }
 
 }  // namespace sparcl::replication

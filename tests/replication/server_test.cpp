@@ -46,8 +46,10 @@ TEST(Server, SaysMoreAndMoreRarelyThatDescriptorsHaveRunOut) {
     for (int i = 0; i < 400; ++i) step(server, 1000 + 0.25 * i);
   }
   const std::string log = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;  // in 100 s: at once, and after 60 s
-  EXPECT_NE(log.find("no connection can be taken: Too many open files\n"), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2)
+      << log;  // in 100 s: at once, and after 60 s
+  EXPECT_NE(log.find("no connection can be taken: Too many open files\n"), std::string::npos)
+      << log;
   EXPECT_NE(log.find("(240 times since it was last said)"), std::string::npos) << log;
   step(server, 1101);
   EXPECT_EQ(server.sessions().size(), 1U) << "it was waiting all the time";

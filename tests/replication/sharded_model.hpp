@@ -17,11 +17,13 @@ namespace sparcl::replication {
 // Tensors or slices of them, in memory.
 class HeldTensors {
  public:
-  explicit HeldTensors(model::Schema schema) : schema_(std::move(schema)), bytes_(model::serialise(schema_)) {
+  explicit HeldTensors(model::Schema schema)
+      : schema_(std::move(schema)), bytes_(model::serialise(schema_)) {
     EXPECT_TRUE(model::validate(schema_).ok());
     map_.emplace(model::make_block_map(schema_));
     for (const model::TensorSchema& tensor : schema_) {
-      memory_.emplace_back(*model::element_count(tensor) * element_bytes(tensor.datatype) + 1, std::byte{0});
+      memory_.emplace_back(*model::element_count(tensor) * element_bytes(tensor.datatype) + 1,
+                           std::byte{0});
     }
     for (auto& each : memory_) arrays_.push_back(each.data());
   }
@@ -39,7 +41,9 @@ class HeldTensors {
   }
   const model::Schema& schema() const { return schema_; }
   std::uint64_t byte_count() const { return map_->byte_count(); }
-  std::span<std::byte> tensor(std::size_t i) { return std::span(memory_[i]).first(memory_[i].size() - 1); }
+  std::span<std::byte> tensor(std::size_t i) {
+    return std::span(memory_[i]).first(memory_[i].size() - 1);
+  }
   Hash128 hash() const { return view().hash(); }
 
   // About one of `every` bytes.
@@ -47,7 +51,8 @@ class HeldTensors {
     std::mt19937_64 random(seed);
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       const std::span<std::byte> bytes = tensor(i);
-      for (std::uint64_t at = random() % every; at < bytes.size(); at += 1 + random() % (2 * every)) {
+      for (std::uint64_t at = random() % every; at < bytes.size();
+           at += 1 + random() % (2 * every)) {
         bytes[at] = static_cast<std::byte>(static_cast<unsigned>(bytes[at]) + 1);
       }
     }
@@ -66,7 +71,8 @@ class HeldTensors {
         for (std::size_t d = 0; d < extent.size(); ++d) {
           at = at * part.shape[d] + index[d] + (part.slice ? part.slice->begin[d] : 0);
         }
-        std::memcpy(memory_[i].data() + element * width, whole.memory_[source].data() + at * width, width);
+        std::memcpy(memory_[i].data() + element * width, whole.memory_[source].data() + at * width,
+                    width);
         for (std::size_t d = extent.size(); d-- > 0;) {
           if (++index[d] < extent[d]) break;
           index[d] = 0;
@@ -93,17 +99,29 @@ inline model::Schema whole_schema() {
           {"norm", DataType::kFloat32, {kHidden}}};
 }
 
-// Tensor-parallel rank of `ranks`: rows of the embedding, its heads of the fused projection, columns of the next one, its experts.
+// Tensor-parallel rank of `ranks`: rows of the embedding, its heads of the fused projection,
+// columns of the next one, its experts.
 inline model::Schema shard_schema(std::uint64_t rank, std::uint64_t ranks) {
   using model::TensorSlice;
   const std::uint64_t rows = 512 / ranks, heads = kHeads / ranks, experts = kExperts / ranks;
-  model::Schema shard{{"embed", DataType::kBfloat16, {512, kHidden}, TensorSlice{{rank * rows, 0}, {rows, kHidden}}}};
+  model::Schema shard{{"embed",
+                       DataType::kBfloat16,
+                       {512, kHidden},
+                       TensorSlice{{rank * rows, 0}, {rows, kHidden}}}};
   for (std::uint64_t part = 0; part < 3; ++part) {
-    shard.push_back(
-        {"qkv", DataType::kBfloat16, {3 * kHeads, kHidden}, TensorSlice{{part * kHeads + rank * heads, 0}, {heads, kHidden}}});
+    shard.push_back({"qkv",
+                     DataType::kBfloat16,
+                     {3 * kHeads, kHidden},
+                     TensorSlice{{part * kHeads + rank * heads, 0}, {heads, kHidden}}});
   }
-  shard.push_back({"out", DataType::kBfloat16, {kHidden, kHeads}, TensorSlice{{0, rank * heads}, {kHidden, heads}}});
-  shard.push_back({"experts", DataType::kFloat32, {kExperts, 64, 32}, TensorSlice{{rank * experts, 0, 0}, {experts, 64, 32}}});
+  shard.push_back({"out",
+                   DataType::kBfloat16,
+                   {kHidden, kHeads},
+                   TensorSlice{{0, rank * heads}, {kHidden, heads}}});
+  shard.push_back({"experts",
+                   DataType::kFloat32,
+                   {kExperts, 64, 32},
+                   TensorSlice{{rank * experts, 0, 0}, {experts, 64, 32}}});
   shard.push_back({"norm", DataType::kFloat32, {kHidden}});
   return shard;
 }

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "src/codec/wire.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/replica_pair.hpp"
 #include "tests/replication/sharded_model.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -17,8 +17,8 @@ using test::write_text;
 using ::testing::HasSubstr;
 
 struct Shard {
-  Shard(const std::string& address, model::Schema schema, const std::string& trust = "", bool shares_memory = true,
-        HeldTensors* holds = nullptr)
+  Shard(const std::string& address, model::Schema schema, const std::string& trust = "",
+        bool shares_memory = true, HeldTensors* holds = nullptr)
       : tensors(std::move(schema)) {
     if (holds != nullptr) tensors.copy_from(*holds);
     SubscriberOptions options = replica_options();
@@ -79,11 +79,13 @@ TEST_F(ShardedReplicas, HoldTheirPartsOfEveryVersion) {
     publish();
     std::vector<std::unique_ptr<Shard>> shards;
     for (std::uint64_t rank = 0; rank < 4; ++rank) {
-      shards.push_back(std::make_unique<Shard>(publisher_->address(), shard_schema(rank, 4), "", shares_memory));
+      shards.push_back(
+          std::make_unique<Shard>(publisher_->address(), shard_schema(rank, 4), "", shares_memory));
     }
     shards.push_back(join(whole_schema()));
     shards.push_back(join(shard_schema(1, 4)));  // a second replica of that rank
-    shards.push_back(join({{"norm", DataType::kFloat32, {kHidden}}, {"experts", DataType::kFloat32, {kExperts, 64, 32}}}));
+    shards.push_back(join({{"norm", DataType::kFloat32, {kHidden}},
+                           {"experts", DataType::kFloat32, {kExperts, 64, 32}}}));
     for (auto& each : shards) each->follow(version_, whole_);
     std::uint64_t sent = 0;
     for (auto& each : shards) each->stream_bytes = 0;
@@ -95,8 +97,10 @@ TEST_F(ShardedReplicas, HoldTheirPartsOfEveryVersion) {
       }
     }
     for (const auto& each : shards) {
-      const double part = static_cast<double>(each->tensors.byte_count()) / static_cast<double>(whole_.byte_count());
-      EXPECT_LT(static_cast<double>(each->stream_bytes), static_cast<double>(sent) * part * 1.6 + 8 * 500.0);
+      const double part = static_cast<double>(each->tensors.byte_count()) /
+                          static_cast<double>(whole_.byte_count());
+      EXPECT_LT(static_cast<double>(each->stream_bytes),
+                static_cast<double>(sent) * part * 1.6 + 8 * 500.0);
     }
     EXPECT_TRUE(publisher_->wait(version_, static_cast<int>(shards.size()), 20).ok());
   }
@@ -140,7 +144,8 @@ TEST_F(ShardedReplicas, OneThatIsFarBehindGetsOneUpdate) {
   shard = nullptr;
   for (int i = 0; i < 8; ++i) {  // the same elements each time
     std::span<std::byte> out = whole_.tensor(2);
-    for (std::size_t at = 0; at < out.size(); at += 64) out[at] = static_cast<std::byte>(static_cast<unsigned>(out[at]) + 1);
+    for (std::size_t at = 0; at < out.size(); at += 64)
+      out[at] = static_cast<std::byte>(static_cast<unsigned>(out[at]) + 1);
     ASSERT_TRUE(publisher_->publish(++version_).ok());
   }
   shard = join(shard_schema(0, 2), &before);
@@ -196,14 +201,18 @@ TEST_F(ShardedReplicas, WhatDoesNotFitIsNamed) {
   const auto says = [&](const model::TensorSchema& tensor) {
     const auto shard = join({tensor});
     Status status;
-    for (int i = 0; i < 40 && (status.ok() || status.code() == Code::kTimeout); ++i) status = shard->subscriber->next(0.1).status();
+    for (int i = 0; i < 40 && (status.ok() || status.code() == Code::kTimeout); ++i)
+      status = shard->subscriber->next(0.1).status();
     EXPECT_EQ(status.code(), Code::kMismatch);
     return std::string(status.message());
   };
   EXPECT_THAT(says({"gate", DataType::kFloat32, {4}}), HasSubstr("there is no tensor 'gate'"));
   EXPECT_THAT(says({"norm", DataType::kFloat32, {kHidden + 1}}),
               HasSubstr("tensor 'norm' is float32 [256], wanted is float32 [257]"));
-  EXPECT_THAT(says({"embed", DataType::kBfloat16, {1024, kHidden}, model::TensorSlice{{600, 0}, {8, kHidden}}}),
+  EXPECT_THAT(says({"embed",
+                    DataType::kBfloat16,
+                    {1024, kHidden},
+                    model::TensorSlice{{600, 0}, {8, kHidden}}}),
               HasSubstr("tensor 'embed' is bfloat16 [512, 256]"));
 }
 
@@ -215,7 +224,9 @@ TEST_F(ShardedReplicas, ComeAndGoAllTheTime) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 60; ++i) {
     auto& each = shards[random() % shards.size()];
-    each = random() % 3 == 0 ? nullptr : join(shard_schema(random() % 4, 4), random() % 2 == 0 ? &whole_ : nullptr);
+    each = random() % 3 == 0
+               ? nullptr
+               : join(shard_schema(random() % 4, 4), random() % 2 == 0 ? &whole_ : nullptr);
     publish(random() % 10 == 0 ? 2 : 100);
   }
   for (auto& each : shards) {
@@ -227,7 +238,8 @@ TEST_F(ShardedReplicas, ComeAndGoAllTheTime) {
 
 void say_schema(RawPeer& peer, std::span<const std::byte> bytes) {
   peer.link().queue(MessageType::kSchema, bytes);
-  for (int i = 0; i < 5000 && peer.link().flush() && peer.link().queued_bytes() > 0; ++i) poll(nullptr, 0, 1);
+  for (int i = 0; i < 5000 && peer.link().flush() && peer.link().queued_bytes() > 0; ++i)
+    poll(nullptr, 0, 1);
 }
 
 Hello hello_of(const Hash128& schema_hash) {
@@ -247,8 +259,11 @@ TEST_F(ShardedReplicas, BadListsOfTensorsAreRefused) {
   std::vector<std::byte> damaged = shard;
   damaged[damaged.size() / 2] ^= std::byte{0x40};
   const std::vector<std::byte> large(kMaxSchemaBytes + 1);
-  const std::vector<std::byte> cases[] = {
-      {}, damaged, std::vector<std::byte>(1 << 20, std::byte{0xff}), large, model::serialise(shard_schema(1, 4))};
+  const std::vector<std::byte> cases[] = {{},
+                                          damaged,
+                                          std::vector<std::byte>(1 << 20, std::byte{0xff}),
+                                          large,
+                                          model::serialise(shard_schema(1, 4))};
   for (const auto& bytes : cases) {
     RawPeer peer = RawPeer::connect(publisher_->address());
     peer.say(MessageType::kHello, hello_of(model::schema_hash(shard_schema(0, 4))));
@@ -271,7 +286,8 @@ TEST_F(ShardedReplicas, SlicesThatOverlapAreRefused) {
   open();
   publish();
   const model::TensorSchema all{"embed", DataType::kBfloat16, {512, kHidden}, {}};
-  const model::TensorSchema row{"embed", DataType::kBfloat16, {512, kHidden}, model::TensorSlice{{7, 0}, {1, kHidden}}};
+  const model::TensorSchema row{
+      "embed", DataType::kBfloat16, {512, kHidden}, model::TensorSlice{{7, 0}, {1, kHidden}}};
   for (const model::Schema& part : {model::Schema(50, all), model::Schema(20'000, row)}) {
     RawPeer peer = RawPeer::connect(publisher_->address());
     peer.say(MessageType::kHello, hello_of(model::schema_hash(part)));
@@ -287,7 +303,8 @@ TEST_F(ShardedReplicas, ManyDifferentPartsAreBounded) {
   publish();
   std::vector<RawPeer> peers;
   for (std::uint64_t i = 0; i < 257; ++i) {
-    const model::Schema part{{"embed", DataType::kBfloat16, {512, kHidden}, model::TensorSlice{{i, 0}, {1, kHidden}}}};
+    const model::Schema part{
+        {"embed", DataType::kBfloat16, {512, kHidden}, model::TensorSlice{{i, 0}, {1, kHidden}}}};
     peers.push_back(RawPeer::connect(publisher_->address()));
     peers.back().say(MessageType::kHello, hello_of(model::schema_hash(part)));
     ASSERT_EQ(peers.back().hear(), MessageType::kSchemaWanted);

@@ -64,7 +64,8 @@ TEST(SharedMemory, OneSideThatWantsNoneHasNone) {
     SmallModel source(0, kLarge), copy(1, kLarge);
     const auto publisher = open_publisher(source, with_sharing(local_options(), !is_publisher));
     ASSERT_TRUE(publisher->publish(1).ok());
-    const auto replica = open_replica(copy, publisher->address(), with_sharing(replica_options(), is_publisher));
+    const auto replica =
+        open_replica(copy, publisher->address(), with_sharing(replica_options(), is_publisher));
     ASSERT_TRUE(replica->next(20).ok());
     EXPECT_EQ(copy.hash(), source.hash());
     EXPECT_EQ(replicas_of(*publisher)[0]["bytes_shared"], 0);
@@ -106,7 +107,8 @@ class RogueMemory {
   explicit RogueMemory(const SmallModel& copy) : replica_(open_replica(copy, port_.address())) {
     peer_.emplace(port_.accept(&hello_));
     EXPECT_TRUE(hello_.shares_memory);
-    peer_->say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", invitation()});
+    peer_->say(MessageType::kWelcome,
+               Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", invitation()});
     EXPECT_EQ(peer_->hear(), MessageType::kShares);
     Commit commit;
     commit.model_id = kModelId;
@@ -161,7 +163,8 @@ void expect_refused(const char* what, const net::Socket& file, std::uint32_t byt
 TEST(SharedMemory, AReplicaTakesOnlyWhatNobodyCanChange) {
   expect_refused("not sealed", memory_of(kBytes, 0));
   expect_refused("may shrink", memory_of(kBytes, F_SEAL_WRITE));
-  expect_refused("may be written through a mapping", memory_of(kBytes, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK));
+  expect_refused("may be written through a mapping",
+                 memory_of(kBytes, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK));
   expect_refused("too small", memory_of(kBytes - 1, kSealed));
   expect_refused("too large", memory_of(1UL << 40, kSealed));
   expect_refused("another's", memory_of(kBytes, kSealed, "another"));
@@ -170,7 +173,8 @@ TEST(SharedMemory, AReplicaTakesOnlyWhatNobodyCanChange) {
 }
 
 TEST(SharedMemory, PiecesOutOfPlaceEndTheConnection) {
-  for (const Piece& piece : {Piece{2, 0, kBytes, 0}, Piece{1, 500, kBytes, 0}, Piece{1, 0, 100, 0}, Piece{1, 0, kBytes + 1, 0}}) {
+  for (const Piece& piece : {Piece{2, 0, kBytes, 0}, Piece{1, 500, kBytes, 0}, Piece{1, 0, 100, 0},
+                             Piece{1, 0, kBytes + 1, 0}}) {
     SmallModel copy(1);
     RogueMemory rogue(copy);
     const net::Socket file = memory_of(piece.bytes, kSealed);
@@ -198,14 +202,16 @@ TEST(SharedMemory, WhoCannotReachItTakesBytesOverTheConnection) {
   MemoryToken token{};
   const net::SealedMemory proof = std::move(*net::SealedMemory::copy_of(token));
   token[0] = std::byte{1};
-  for (const MemoryInvitation& invitation : {MemoryInvitation{::getpid(), proof.descriptor(), token}, MemoryInvitation{1, 1, {}},
-                                             MemoryInvitation{-1, 3, {}}, MemoryInvitation{::getpid(), -1, {}}}) {
+  for (const MemoryInvitation& invitation :
+       {MemoryInvitation{::getpid(), proof.descriptor(), token}, MemoryInvitation{1, 1, {}},
+        MemoryInvitation{-1, 3, {}}, MemoryInvitation{::getpid(), -1, {}}}) {
     SmallModel copy(1);
     RawPublisher publisher;
     const auto replica = open_replica(copy, publisher.address());
     Hello hello;
     RawPeer peer = publisher.accept(&hello);
-    peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "alone", invitation});
+    peer.say(MessageType::kWelcome,
+             Welcome{kProtocolVersion, "m", 1, 1, 5000, "alone", invitation});
     Commit commit;
     commit.model_id = kModelId;
     commit.epoch = commit.version = 1;
@@ -234,10 +240,12 @@ TEST(SharedMemory, APieceWithoutAnInvitationEndsTheConnection) {
 
 class RawReplica {
  public:
-  RawReplica(const Publisher& publisher, const SmallModel& model) : peer_(RawPeer::connect(publisher.address())) {
+  RawReplica(const Publisher& publisher, const SmallModel& model)
+      : peer_(RawPeer::connect(publisher.address())) {
     const HeldVersion held{0, {7, 7}};
     peer_.say(MessageType::kHello,
-              Hello{kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, true, "a test"});
+              Hello{kProtocolVersion, "m", model.view().schema_hash, codec::kWireVersion, held,
+                    held, 0, 5000, 0, true, "a test"});
     EXPECT_EQ(peer_.hear(), MessageType::kWelcome);
     const Result<Welcome> welcome = parse_welcome(peer_.link().content());
     EXPECT_TRUE(welcome.ok() && welcome->memory);
@@ -312,8 +320,8 @@ TEST(SharedMemory, WhoWasNotInvitedCannotShare) {
   ASSERT_TRUE(publisher->publish(1).ok());
   RawPeer peer = RawPeer::connect(publisher->address());
   const HeldVersion held{0, {7, 7}};
-  peer.say(MessageType::kHello,
-           Hello{kProtocolVersion, "m", source.view().schema_hash, codec::kWireVersion, held, held, 0, 5000, 0, true, "a test"});
+  peer.say(MessageType::kHello, Hello{kProtocolVersion, "m", source.view().schema_hash,
+                                      codec::kWireVersion, held, held, 0, 5000, 0, true, "a test"});
   EXPECT_EQ(peer.hear(), MessageType::kWelcome);
   peer.link().queue(MessageType::kShares, std::span<const std::byte>());
   (void)peer.link().flush();

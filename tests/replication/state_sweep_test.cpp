@@ -91,12 +91,14 @@ class SweepAcrossVersions : public ::testing::Test {
 
   SweepAcrossVersions() : held_{1, model_.hash()} {}
 
-  // Another version: some elements of each block but those that tests damage, at most so far from each other.
+  // Another version: some elements of each block but those that tests damage, at most so far from
+  // each other.
   void change(std::uint32_t gap = 9000) {
     codec::ChangeLog log;
     for (std::uint64_t block = 0; block < kBlocks; ++block) {
       std::vector<std::uint16_t> positions, values;
-      for (std::uint32_t i = random_() % gap; i < codec::kBlockElements - 1; i += 1 + random_() % gap) {
+      for (std::uint32_t i = random_() % gap; i < codec::kBlockElements - 1;
+           i += 1 + random_() % gap) {
         positions.push_back(static_cast<std::uint16_t>(i));
         values.push_back(model_.at(block * codec::kBlockElements + i));
         model_.poke(block * codec::kBlockElements + i, static_cast<std::uint16_t>(random_()));
@@ -160,7 +162,8 @@ TEST_F(SweepAcrossVersions, FindsDamageAndNamesItsBlocks) {
   EXPECT_EQ(sweep_.wanted(), held_);
   const ReplicatedState state = model_.view();
   std::vector<Hash128> expected;
-  codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(), *state.kernels, expected);
+  codec::add_block_hashes(*state.map, {state.readable()}, 0, state.map->block_count(),
+                          *state.kernels, expected);
   EXPECT_EQ(sweep_.block_hashes(), expected);
 }
 

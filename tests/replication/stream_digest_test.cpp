@@ -1,4 +1,5 @@
-// The tree of digests over an update's bytes: its shape, and what a replica takes of bytes that come.
+// The tree of digests over an update's bytes: its shape, and what a replica takes of bytes that
+// come.
 
 #include "src/replication/stream_digest.hpp"
 
@@ -6,8 +7,8 @@
 
 #include <random>
 
-#include "src/trust/sha256.hpp"
 #include "src/replication/staged_update.hpp"
+#include "src/trust/sha256.hpp"
 #include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
@@ -46,11 +47,13 @@ TEST(StreamDigest, RootsAreThoseOfRfc9162) {
 
 TEST(StreamDigest, LeavesAreTheSameHoweverTheBytesCome) {
   Staging bytes;
-  for (const std::uint64_t size : {std::uint64_t{1}, kLeafBytes - 1, kLeafBytes, kLeafBytes + 1, 5 * kLeafBytes + 77}) {
+  for (const std::uint64_t size :
+       {std::uint64_t{1}, kLeafBytes - 1, kLeafBytes, kLeafBytes + 1, 5 * kLeafBytes + 77}) {
     const Buffer noise = noise_of(size);
     bytes.write(0, noise.bytes());
     StreamDigest digest;
-    for (std::uint64_t end = 0; end < size; end += 700'000) ASSERT_TRUE(digest.advance(bytes, end).ok());
+    for (std::uint64_t end = 0; end < size; end += 700'000)
+      ASSERT_TRUE(digest.advance(bytes, end).ok());
     ASSERT_TRUE(digest.finish(bytes, size).ok());
     EXPECT_EQ(digest.take_leaves(), leaves_of(noise.bytes())) << size;
     EXPECT_EQ(leaves_of(noise.bytes()).size(), leaf_count(size));
@@ -99,9 +102,11 @@ TEST_F(Incoming, LeavesThatAreNotTheCommitsAreNotTaken) {
   wrong[2][5] ^= std::byte{1};
   EXPECT_EQ(update.take_leaves({{0, 0}, 0, wrong}).code(), Code::kCorrupt);
   EXPECT_FALSE(update.has_leaves());
-  const std::vector<Digest256> first(leaves.begin(), leaves.begin() + 2), rest(leaves.begin() + 2, leaves.end());
-  for (const Leaves& each : {Leaves{{0, 0}, 1, first}, Leaves{{0, 9}, 0, first}, Leaves{{0, 0}, 0, {}},
-                             Leaves{{0, 0}, 0, std::vector<Digest256>(5)}, Leaves{{0, 0}, UINT64_MAX, leaves}}) {
+  const std::vector<Digest256> first(leaves.begin(), leaves.begin() + 2),
+      rest(leaves.begin() + 2, leaves.end());
+  for (const Leaves& each :
+       {Leaves{{0, 0}, 1, first}, Leaves{{0, 9}, 0, first}, Leaves{{0, 0}, 0, {}},
+        Leaves{{0, 0}, 0, std::vector<Digest256>(5)}, Leaves{{0, 0}, UINT64_MAX, leaves}}) {
     EXPECT_EQ(update.take_leaves(each).code(), Code::kCorrupt);
   }
   ASSERT_TRUE(update.take_leaves({{0, 0}, 0, first}).ok());

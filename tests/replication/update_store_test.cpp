@@ -9,7 +9,8 @@ namespace {
 
 HeldVersion state(std::uint64_t version) { return {version, {version, 7}}; }
 
-std::shared_ptr<Update> update(std::uint64_t from, std::uint64_t to, std::uint64_t bytes, bool is_anchor = false) {
+std::shared_ptr<Update> update(std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
+                               bool is_anchor = false) {
   auto made = std::make_shared<Update>();
   made->commit.base_version = from;
   made->commit.base_hash = state(from).hash;
@@ -25,7 +26,8 @@ UpdateRef label(std::uint64_t version) { return update(version, version, 0); }
 // Versions 1 to `last`, each a delta of so many bytes.
 void publish(UpdateStore& store, std::uint64_t last, std::uint64_t bytes) {
   store.begin(label(1));
-  for (std::uint64_t version = 2; version <= last; ++version) store.add(update(version - 1, version, bytes), label(version));
+  for (std::uint64_t version = 2; version <= last; ++version)
+    store.add(update(version - 1, version, bytes), label(version));
 }
 
 TEST(UpdateStore, TheChainLeadsFromEachVersion) {
@@ -52,7 +54,8 @@ TEST(UpdateStore, AnAnchorNeverLeadsBack) {
   UpdateStore store({64, 1000});
   publish(store, 3, 100);
   store.keep_anchor(update(0, 3, 10, true));
-  for (std::uint64_t version = 4; version <= 6; ++version) store.add(update(version - 1, version, 100), label(version));
+  for (std::uint64_t version = 4; version <= 6; ++version)
+    store.add(update(version - 1, version, 100), label(version));
   for (std::uint64_t version = 3; version < 6; ++version) {
     ASSERT_NE(store.step_from(state(version)).update, nullptr);
     EXPECT_EQ(store.step_from(state(version)).update->commit.version, version + 1);
@@ -67,8 +70,10 @@ TEST(UpdateStore, AnAnchorNeverLeadsBack) {
 TEST(UpdateStore, AReplicaPassesOnWhatItHas) {
   UpdateStore store({2, 1000});
   store.pass_on(update(0, 1, 500, true));
-  EXPECT_EQ(store.step_from({100, {9, 9}}).update->commit.version, 1U);  // of an earlier publisher's
-  for (std::uint64_t version = 2; version <= 4; ++version) store.pass_on(update(version - 1, version, 10));
+  EXPECT_EQ(store.step_from({100, {9, 9}}).update->commit.version,
+            1U);  // of an earlier publisher's
+  for (std::uint64_t version = 2; version <= 4; ++version)
+    store.pass_on(update(version - 1, version, 10));
   EXPECT_EQ(store.step_from(state(3)).update->commit.version, 4U);
   EXPECT_EQ(store.step_from(state(5)).update, nullptr);  // it will come
   EXPECT_FALSE(store.step_from(state(5)).needs_anchor);
@@ -101,7 +106,8 @@ ChangeLogRef log_of(std::size_t bytes) {
 }
 
 // As publish(), with the ways back.
-void publish_with_logs(UpdateStore& store, std::uint64_t last, std::uint64_t bytes, std::size_t log_bytes = 8) {
+void publish_with_logs(UpdateStore& store, std::uint64_t last, std::uint64_t bytes,
+                       std::size_t log_bytes = 8) {
   store.begin(label(1));
   for (std::uint64_t version = 2; version <= last; ++version) {
     store.add(update(version - 1, version, bytes), label(version), log_of(log_bytes));
@@ -179,7 +185,8 @@ TEST(UpdateStore, AnUpdateThatIsStillSentCountsAsPeersMemory) {
   UpdateRef sent = store.step_from(state(1)).update, anchor = store.step_by_anchor(0).update;
   ASSERT_TRUE(sent != nullptr && anchor != nullptr);
   EXPECT_EQ(budget->used(), 0U) << "all may need them";
-  for (std::uint64_t version = 3; version <= 6; ++version) store.add(update(version - 1, version, 100), label(version));
+  for (std::uint64_t version = 3; version <= 6; ++version)
+    store.add(update(version - 1, version, 100), label(version));
   EXPECT_FALSE(store.keeps(sent) || store.keeps(anchor));
   EXPECT_EQ(budget->used(), 800U);
   sent = nullptr;

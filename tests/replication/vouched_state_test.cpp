@@ -1,4 +1,5 @@
-// A replica that comes with bytes: those of the publisher are taken for what they are, others never, whatever their state hash is.
+// A replica that comes with bytes: those of the publisher are taken for what they are, others
+// never, whatever their state hash is.
 
 #include <gtest/gtest.h>
 
@@ -6,9 +7,9 @@
 #include <thread>
 
 #include "tests/replication/forged_state.hpp"
-#include "tests/trust/key_support.hpp"
 #include "tests/replication/rogue_support.hpp"
 #include "tests/replication/sharded_model.hpp"
+#include "tests/trust/key_support.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -82,7 +83,9 @@ class VouchedStates : public ::testing::TestWithParam<Ways> {
  private:
   TempFolder folder_;
 };
-INSTANTIATE_TEST_SUITE_P(Ways, VouchedStates, ::testing::Values(Ways{false, false}, Ways{false, true}, Ways{true, false}),
+INSTANTIATE_TEST_SUITE_P(Ways, VouchedStates,
+                         ::testing::Values(Ways{false, false}, Ways{false, true},
+                                           Ways{true, false}),
                          [](const auto& each) {
                            return std::string(each.param.is_signed ? "Signed" : "Unsigned") +
                                   (each.param.is_near ? "ByMemory" : "");
@@ -230,7 +233,8 @@ TEST(VouchedState, AReplicaAppliesNoDeltaLabelOrRepairToOtherBytes) {
     commit.schema_hash = hello.schema_hash;
     commit.base_version = kind == std::string("delta") ? 1 : 0;
     commit.base_hash = commit.target_hash = hello.held.hash;
-    peer.say(MessageType::kOffer, Offer{sealed(commit, noise_of(kind == std::string("label") ? 0 : 1000).bytes()), {}});
+    peer.say(MessageType::kOffer,
+             Offer{sealed(commit, noise_of(kind == std::string("label") ? 0 : 1000).bytes()), {}});
     ASSERT_EQ(peer.hear(), MessageType::kNack) << kind;
     const Result<Nack> nack = parse_nack(peer.link().content());
     EXPECT_EQ(nack->code, Code::kWrongBase);
@@ -253,7 +257,8 @@ TEST(VouchedState, AnUnsignedDigestIsNoneForOneThatTrustsKeys) {
     RawPeer peer = publisher.accept();
     peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
     Identity identity = identity_of(copy.view(), 1, 1);
-    if (is_signed) identity.signature = CommitSignature{key->public_key(), key->sign(signed_bytes(identity))};
+    if (is_signed)
+      identity.signature = CommitSignature{key->public_key(), key->sign(signed_bytes(identity))};
     peer.say(MessageType::kIdentity, identity);
     EXPECT_EQ(peer.hear(), is_signed ? MessageType::kAck : MessageType::kRefusal);
   }
@@ -275,7 +280,8 @@ struct Copies : ::testing::Test {
 };
 
 TEST_F(Copies, AreMendedBlockByBlock) {
-  for (const std::size_t at : {3UL, 400'000UL, 400'001UL, 1'999'999UL}) copy.poke(at, copy.at(at) ^ 7U);
+  for (const std::size_t at : {3UL, 400'000UL, 400'001UL, 1'999'999UL})
+    copy.poke(at, copy.at(at) ^ 7U);
   const auto replica = open_replica(copy, publisher->address(), options);
   const Came came = come_to(*replica, 1);
   EXPECT_EQ(came.anchors, 0);
@@ -357,7 +363,8 @@ TEST(VouchedState, ARepairThatLeavesForgedBytesIsFound) {
   commit.version = 7;
   commit.schema_hash = hello.schema_hash;
   commit.base_hash = commit.target_hash = source.hash();
-  UpdateMaker maker(source.view(), {source.view().readable(), nullptr}, {std::uint64_t{1} << 1}, commit);
+  UpdateMaker maker(source.view(), {source.view().readable(), nullptr}, {std::uint64_t{1} << 1},
+                    commit);
   for (Result<bool> is_whole = false; !*is_whole;) {
     is_whole = maker.step();
     ASSERT_TRUE(is_whole.ok());
@@ -369,7 +376,8 @@ TEST(VouchedState, ARepairThatLeavesForgedBytesIsFound) {
   replay(peer, repair);
   Result<Subscriber::Swap> swap = replica->next(20);
   ASSERT_FALSE(swap.ok());
-  EXPECT_NE(swap.status().message().find("have not led to version 7"), std::string::npos) << swap.status().message();
+  EXPECT_NE(swap.status().message().find("have not led to version 7"), std::string::npos)
+      << swap.status().message();
   EXPECT_EQ(replica->versions().held, 0U);
   // It comes again, and asks for all bytes.
   RawPeer again = publisher.accept(&hello);
@@ -397,7 +405,8 @@ TEST(VouchedState, ListsOfBlocksAreTakenOnlyOfThoseThatWereAskedAndWhole) {
       if (is_asked) {
         ASSERT_EQ(peer.hear(), MessageType::kIdentity);
       }
-      peer.say(MessageType::kBlocks, BlockDigests{{1, source.hash()}, std::vector<Digest256>(is_asked ? count : blocks)});
+      peer.say(MessageType::kBlocks,
+               BlockDigests{{1, source.hash()}, std::vector<Digest256>(is_asked ? count : blocks)});
       EXPECT_TRUE(peer.is_dropped()) << count << is_asked;
     }
   }

@@ -14,7 +14,9 @@ using ::testing::HasSubstr;
 
 class WayBackOfAReplica : public ::testing::Test {
  protected:
-  void open_publisher() { publisher_ = std::move(*Publisher::create(source_.view(), local_options())); }
+  void open_publisher() {
+    publisher_ = std::move(*Publisher::create(source_.view(), local_options()));
+  }
   std::unique_ptr<Subscriber> open_replica(SmallModel& model) const {
     return std::move(*Subscriber::create(model.view(), publisher_->address(), replica_options()));
   }

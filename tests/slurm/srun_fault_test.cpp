@@ -1,7 +1,8 @@
-// Ranks that srun started: alone with a unique id, and by MPI with bytes over MPI or UCX. mpirun ends a job when a rank dies; srun
-// with
-// --kill-on-bad-exit=0 does not, so that here the survivors have their say: a named error in time, and a state wholly old or new.
-// SPARCL_TEST_SEED=<seed> replays a party, SPARCL_TEST_SEEDS=<n> takes so many a row.
+// Ranks that srun started: alone with a unique id, and by MPI with bytes over MPI or UCX. mpirun
+// ends a job when a rank dies; srun with
+// --kill-on-bad-exit=0 does not, so that here the survivors have their say: a named error in time,
+// and a state wholly old or new. SPARCL_TEST_SEED=<seed> replays a party, SPARCL_TEST_SEEDS=<n>
+// takes so many a row.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -46,7 +47,8 @@ constexpr Way kWays[] = {
 class Srun : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    if (std::getenv("SLURM_CONF") == nullptr) GTEST_SKIP() << "skipped: no Slurm here: eval \"$(slurm/one-machine/up --env)\"";
+    if (std::getenv("SLURM_CONF") == nullptr)
+      GTEST_SKIP() << "skipped: no Slurm here: eval \"$(slurm/one-machine/up --env)\"";
   }
 
   SrunPlan plan_of(std::uint64_t seed) const {
@@ -54,7 +56,8 @@ class Srun : public testing::TestWithParam<Way> {
     SrunPlan plan;
     plan.seed = seed;
     plan.ranks = static_cast<int>(2 + random.below(4));
-    plan.nodes = 2 + static_cast<int>(random.below(static_cast<std::uint64_t>(std::min(plan.ranks, 4) - 1)));
+    plan.nodes =
+        2 + static_cast<int>(random.below(static_cast<std::uint64_t>(std::min(plan.ranks, 4) - 1)));
     plan.program = GetParam().program;
     plan.starter = GetParam().starter;
     plan.victim = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.ranks)));
@@ -68,12 +71,15 @@ class Srun : public testing::TestWithParam<Way> {
   }
 
   void run_seeds(std::uint64_t quick, const std::function<void(std::uint64_t)>& run) {
-    if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr) return run(std::strtoull(only, nullptr, 10));
+    if (const char* only = std::getenv("SPARCL_TEST_SEED"); only != nullptr)
+      return run(std::strtoull(only, nullptr, 10));
     const char* wanted = std::getenv("SPARCL_TEST_SEEDS");
-    const std::uint64_t seeds = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : by_tier<std::uint64_t>(quick, 100);
+    const std::uint64_t seeds =
+        wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : by_tier<std::uint64_t>(quick, 100);
     for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) run(seed);
     std::printf(
-        "%s: %d parties, %d ranks had a named error, the slowest after %.2f s; %d were through before, %d ended by Slurm before, "
+        "%s: %d parties, %d ranks had a named error, the slowest after %.2f s; %d were through "
+        "before, %d ended by Slurm before, "
         "%d kept by MPI\n",
         GetParam().name, parties_, errors_, slowest_s_, untouched_, ended_by_slurm_, kept_by_mpi_);
     EXPECT_GE(errors_ + untouched_, ended_by_slurm_) << "Slurm ends most ranks before they know";
@@ -90,9 +96,11 @@ class Srun : public testing::TestWithParam<Way> {
       EXPECT_TRUE(story.has_met) << "rank " << rank;
       EXPECT_TRUE(story.poisoned_right) << "rank " << rank << ": what came after the error";
       for (const StepRecord& step : story.steps) {
-        EXPECT_TRUE(step.right) << "rank " << rank << " step " << step.step << ": holds " << step.holds << ", code " << step.code;
+        EXPECT_TRUE(step.right) << "rank " << rank << " step " << step.step << ": holds "
+                                << step.holds << ", code " << step.code;
         if (step.code != sparclSuccess) continue;
-        EXPECT_EQ(hashes.emplace(step.step, step.hash).first->second, step.hash) << "rank " << rank << " step " << step.step;
+        EXPECT_EQ(hashes.emplace(step.step, step.hash).first->second, step.hash)
+            << "rank " << rank << " step " << step.step;
       }
     }
   }
@@ -104,13 +112,17 @@ class Srun : public testing::TestWithParam<Way> {
   }
 
   // The victim was through with its start, and ended, before this rank was.
-  void check_init_error(const SrunParty& party, int rank, const RankStory& story, double since_s, double within_s) {
+  void check_init_error(const SrunParty& party, int rank, const RankStory& story, double since_s,
+                        double within_s) {
     ++errors_;
     slowest_s_ = std::max(slowest_s_, story.met_at_s - since_s);
     EXPECT_LT(story.met_at_s - since_s, within_s) << "rank " << rank << ": " << story.init_error;
     EXPECT_TRUE(poisons(story.init_code)) << "rank " << rank << ": code " << story.init_code;
-    EXPECT_THAT(story.init_error, HasSubstr(fmt::format("rank {} (host ", party.plan().victim))) << "rank " << rank;
-    EXPECT_THAT(story.init_error, HasSubstr(fmt::format("pid {}", party.story(party.plan().victim).pid))) << "rank " << rank;
+    EXPECT_THAT(story.init_error, HasSubstr(fmt::format("rank {} (host ", party.plan().victim)))
+        << "rank " << rank;
+    EXPECT_THAT(story.init_error,
+                HasSubstr(fmt::format("pid {}", party.story(party.plan().victim).pid)))
+        << "rank " << rank;
   }
 
   // Every rank but the victim: its error names the victim, and came in time.
@@ -133,7 +145,8 @@ class Srun : public testing::TestWithParam<Way> {
         ++kept_by_mpi_;
         continue;
       }
-      EXPECT_TRUE(story.has_ended || party.plan().exits || party.was_ended_by_slurm() || party.is_kept_by_mpi(rank))
+      EXPECT_TRUE(story.has_ended || party.plan().exits || party.was_ended_by_slurm() ||
+                  party.is_kept_by_mpi(rank))
           << "rank " << rank << " did not come to its end";
       if (error == nullptr) {
         ++untouched_;
@@ -163,8 +176,10 @@ TEST_P(Srun, NoFault) {
     came_to_an_end(party);
     for (int rank = 0; rank < party.plan().ranks; ++rank) {
       const RankStory story = party.story(rank);
-      EXPECT_EQ(story.steps.size(), static_cast<std::size_t>(party.plan().steps)) << "rank " << rank;
-      for (const StepRecord& step : story.steps) EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
+      EXPECT_EQ(story.steps.size(), static_cast<std::size_t>(party.plan().steps))
+          << "rank " << rank;
+      for (const StepRecord& step : story.steps)
+        EXPECT_EQ(step.code, sparclSuccess) << "rank " << rank << ": " << step.error;
       EXPECT_TRUE(story.has_ended) << "rank " << rank;
     }
     if (HasFailure()) ADD_FAILURE() << party.describe();
@@ -190,8 +205,10 @@ TEST_P(Srun, KilledAtRandomTimes) {
 
 TEST_P(Srun, KilledAtFailpoints) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "skipped: built with SPARCL_FAILPOINTS=OFF";
-  constexpr std::array kPlaces{"broadcast.begin",         "broadcast.agreed",    "broadcast.receiving", "broadcast.before_vote",
-                               "broadcast.before_commit", "broadcast.committed", "broadcast.sending"};
+  constexpr std::array kPlaces{"broadcast.begin",         "broadcast.agreed",
+                               "broadcast.receiving",     "broadcast.before_vote",
+                               "broadcast.before_commit", "broadcast.committed",
+                               "broadcast.sending"};
   run_seeds(1, [&](std::uint64_t seed) {
     SeededRandom random(mix64(seed ^ 0xfa11));
     SrunPlan plan = plan_of(seed);
@@ -214,7 +231,8 @@ TEST_P(Srun, SurvivorsThatExit) {
     plan.ranks = static_cast<int>(3 + random.below(2));
     plan.nodes = std::min(plan.nodes, plan.ranks);
     plan.exits = true;
-    plan.victim = plan.ranks - 1;  // a look at the peers in their order would find another one first
+    plan.victim =
+        plan.ranks - 1;  // a look at the peers in their order would find another one first
     const int late = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.victim)));
     const std::uint64_t at = 1 + random.below(static_cast<std::uint64_t>(plan.steps - 1));
     plan.acts = {{plan.victim, fmt::format("exit:{}", at)}, {late, fmt::format("late:{}", at)}};
@@ -234,19 +252,21 @@ TEST_P(Srun, Stopped) {
     plan.steps = 400;
     SrunParty party(plan);
     ASSERT_TRUE(party.start());
-    // Only who has once answered a ping can be found silent (docs/liveness.md), and a busy machine takes its time with the first
-    // ones.
+    // Only who has once answered a ping can be found silent (docs/liveness.md), and a busy machine
+    // takes its time with the first ones.
     ASSERT_TRUE(party.run_until([&] { return party.all_have_done(20); })) << party.describe();
     const double stopped_at = party.now_s();
     party.signal(plan.victim, SIGSTOP);
     const auto others_ended = [&] {
       for (int rank = 0; rank < plan.ranks; ++rank) {
-        if (rank != plan.victim && !party.story(rank).has_ended && party.is_alive(rank)) return false;
+        if (rank != plan.victim && !party.story(rank).has_ended && party.is_alive(rank))
+          return false;
       }
       return true;
     };
     EXPECT_TRUE(party.run_until(others_ended)) << "a hang";
-    EXPECT_TRUE(party.is_alive(plan.victim) || party.was_ended_by_slurm()) << "who was only stopped is gone";
+    EXPECT_TRUE(party.is_alive(plan.victim) || party.was_ended_by_slurm())
+        << "who was only stopped is gone";
     party.signal(plan.victim, SIGKILL);
     came_to_an_end(party);
     others_got_error(party, stopped_at, 3 * liveness_s);

@@ -24,7 +24,8 @@ std::string read_whole(const std::filesystem::path& path) {
 }  // namespace
 
 std::string SrunPlan::describe() const {
-  std::string text = fmt::format("SPARCL_TEST_SEED={}, {} ranks on {} nodes, {} steps, {}", seed, ranks, nodes, steps, starter);
+  std::string text = fmt::format("SPARCL_TEST_SEED={}, {} ranks on {} nodes, {} steps, {}", seed,
+                                 ranks, nodes, steps, starter);
   for (const auto& [name, value] : settings) text += fmt::format(", {}={}", name, value);
   for (const auto& [rank, act] : acts) text += fmt::format(", rank {} does {}", rank, act);
   if (victim >= 0) text += fmt::format(", victim {} {}", victim, failpoint);
@@ -46,7 +47,9 @@ SrunParty::~SrunParty() {
 
 bool SrunParty::start() {
   if (folder_.empty()) return false;
-  const auto file = [&](const char* kind) { return fmt::format("{}/%t.{}", folder_.string(), kind); };
+  const auto file = [&](const char* kind) {
+    return fmt::format("{}/%t.{}", folder_.string(), kind);
+  };
   // Failpoints are armed before main(); they and acts are for one rank each.
   constexpr const char* kArmed = R"(for what in FAILPOINT ACT; do
     eval "its=\${SPARCL_TEST_${what}_$SLURM_PROCID-}"
@@ -82,10 +85,13 @@ bool SrunParty::start() {
   return processes_.start(command) == 0;
 }
 
-double SrunParty::now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double SrunParty::now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool SrunParty::run_until(const std::function<bool()>& enough) {
-  constexpr double kPeriod = 0.02;  // reading what all ranks wrote takes a core's time that they need
+  constexpr double kPeriod =
+      0.02;  // reading what all ranks wrote takes a core's time that they need
   double next = 0;
   bool is_enough = false;
   const auto over = [&] {
@@ -114,13 +120,15 @@ bool SrunParty::was_ended_by_slurm() const {
 }
 
 bool SrunParty::is_kept_by_mpi(int rank) const {
-  return !story(rank).has_ended && errors(rank).find("mca_btl_tcp_frag_send: writev failed") != std::string::npos;
+  return !story(rank).has_ended &&
+         errors(rank).find("mca_btl_tcp_frag_send: writev failed") != std::string::npos;
 }
 
 bool SrunParty::finish() {
   constexpr double kMostEndIn = 15;
   const auto ended = [&] { return processes_.record(0).ended; };
-  if (processes_.run_until(ended, std::min(processes_.now_s() + kMostEndIn, plan_.deadline_s))) return true;
+  if (processes_.run_until(ended, std::min(processes_.now_s() + kMostEndIn, plan_.deadline_s)))
+    return true;
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     if (is_kept_by_mpi(rank)) return true;
   }
@@ -135,10 +143,13 @@ void SrunParty::signal(int rank, int number) const {
 bool SrunParty::is_alive(int rank) const {
   const int pid = story(rank).pid;
   std::error_code error;
-  return pid > 0 && std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error) == plan_.program;
+  return pid > 0 &&
+         std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error) == plan_.program;
 }
 
-std::string SrunParty::text_of(const char* kind, int rank) const { return read_whole(folder_ / fmt::format("{}.{}", rank, kind)); }
+std::string SrunParty::text_of(const char* kind, int rank) const {
+  return read_whole(folder_ / fmt::format("{}.{}", rank, kind));
+}
 
 std::string SrunParty::errors(int rank) const { return text_of("err", rank); }
 
@@ -156,7 +167,8 @@ RankStory SrunParty::story(int rank) const { return read_story(lines(rank)); }
 
 std::string SrunParty::describe() const {
   const ProcessRecord& srun = processes_.record(0);
-  std::string text = fmt::format("{}\nsrun: {}, {}", plan_.describe(), srun.describe_end(), srun.errors);
+  std::string text =
+      fmt::format("{}\nsrun: {}, {}", plan_.describe(), srun.describe_end(), srun.errors);
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     const std::vector<ProcessLine> all = lines(rank);
     text += fmt::format("\nrank {}: {} lines", rank, all.size());
@@ -164,7 +176,8 @@ std::string SrunParty::describe() const {
       text += fmt::format("\n  {:.3f} {}", all[i].at_s, all[i].text);
     }
     const std::string said = errors(rank);  // an abort stands at its end
-    text += fmt::format("\n  its standard error: {}", said.substr(said.size() - std::min<std::size_t>(said.size(), 4'000)));
+    text += fmt::format("\n  its standard error: {}",
+                        said.substr(said.size() - std::min<std::size_t>(said.size(), 4'000)));
   }
   return text;
 }

@@ -30,7 +30,8 @@ struct SrunPlan {
   std::string describe() const;
 };
 
-// All times are seconds of std::chrono::steady_clock, which the ranks' processes share with this one.
+// All times are seconds of std::chrono::steady_clock, which the ranks' processes share with this
+// one.
 class SrunParty {
  public:
   explicit SrunParty(const SrunPlan& plan);
@@ -50,7 +51,8 @@ class SrunParty {
   void signal(int rank, int number) const;
   bool is_alive(int rank) const;  // likewise
   bool was_ended_by_slurm() const;
-  // Open MPI 4.1 may spin for ever in a rank whose write met a dead rank's socket (docs/liveness.md).
+  // Open MPI 4.1 may spin for ever in a rank whose write met a dead rank's socket
+  // (docs/liveness.md).
   bool is_kept_by_mpi(int rank) const;
   RankStory story(int rank) const;
   std::string errors(int rank) const;  // its standard error

@@ -1,11 +1,12 @@
-// The sparse broadcast in simulation, through the public interface: 16 ranks, several roots and versions, and an error that all agree on.
+// The sparse broadcast in simulation, through the public interface: 16 ranks, several roots and
+// versions, and an error that all agree on.
 
 #include <cstdio>
 #include <numeric>
 #include <vector>
 
-#include "sparcl/sparcl_mpi.h"
 #include "sparcl/sparcl.hpp"
+#include "sparcl/sparcl_mpi.h"
 
 namespace {
 
@@ -34,7 +35,8 @@ bool models_stay_in_step(sparcl::Comm& comm) {
     const double begin = MPI_Wtime();
     const sparcl::Report report = comm.broadcast_update(state, version, root);
     if (comm.rank() == 0) {
-      std::printf("version %d from rank %d by %s: %llu bytes, %.1f simulated us\n", static_cast<int>(version), root, report.algorithm,
+      std::printf("version %d from rank %d by %s: %llu bytes, %.1f simulated us\n",
+                  static_cast<int>(version), root, report.algorithm,
                   static_cast<unsigned long long>(report.bytes_bound), (MPI_Wtime() - begin) * 1e6);
     }
     right = right && weights == weights_at(version, weights.size());
@@ -45,8 +47,10 @@ bool models_stay_in_step(sparcl::Comm& comm) {
 bool mismatch_is_agreed(sparcl::Comm& comm) {
   std::vector<float> held(100, 1.0f);
   const std::size_t count = comm.rank() == 7 ? 99 : 100;
-  return sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr) == sparclMismatch &&
-         sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr) == sparclSuccess;
+  return sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr) ==
+             sparclMismatch &&
+         sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr) ==
+             sparclSuccess;
 }
 
 }  // namespace

@@ -5,21 +5,23 @@
 #include <bit>
 #include <cstring>
 
-#include "src/sparse/selection/feedback_file.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/number.hpp"
+#include "src/sparse/selection/feedback_file.hpp"
 #include "tests/model/model_support.hpp"
 
 namespace sparcl::sparse {
 namespace {
 
 void set(Feedback& feedback, std::uint64_t i, double value) {
-  store_number(feedback.residual_type(), value, feedback.residual() + i * element_bytes(feedback.residual_type()));
+  store_number(feedback.residual_type(), value,
+               feedback.residual() + i * element_bytes(feedback.residual_type()));
 }
 
 TEST(Feedback, MeasuresResidualsOfEveryType) {
-  for (const DataType type : {DataType::kFloat64, DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16,
-                              DataType::kFloat8e5m2, DataType::kInt32, DataType::kUint32, DataType::kInt64, DataType::kUint64}) {
+  for (const DataType type : {DataType::kFloat64, DataType::kFloat32, DataType::kFloat16,
+                              DataType::kBfloat16, DataType::kFloat8e5m2, DataType::kInt32,
+                              DataType::kUint32, DataType::kInt64, DataType::kUint64}) {
     Result<Feedback> feedback = Feedback::create(19, type);
     ASSERT_TRUE(feedback.ok()) << info(type).name;
     EXPECT_EQ(feedback->residual_l2(), 0);

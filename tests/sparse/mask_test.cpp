@@ -26,17 +26,19 @@ void expect_packs(const Mask& mask) {
   std::iota(array.begin(), array.end(), std::uint16_t{1});
   for (const kernels::KernelSet& kernels : kernels::all_cpu_kernels()) {
     for (const std::uint64_t first : {std::uint64_t{0}, mask.size() / 3, mask.size() / 2}) {
-      for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{1}, mask.size() / 5, mask.size() - first}) {
+      for (const std::uint64_t n :
+           {std::uint64_t{0}, std::uint64_t{1}, mask.size() / 5, mask.size() - first}) {
         if (n > mask.size() - first) continue;
         std::vector<std::uint16_t> packed(n), expected(n);
         for (std::uint64_t i = 0; i < n; ++i) expected[i] = array[indices[first + i]];
-        mask.pack(reinterpret_cast<const std::byte*>(array.data()), first, n, DataType::kUint16, kernels,
-                  reinterpret_cast<std::byte*>(packed.data()));
+        mask.pack(reinterpret_cast<const std::byte*>(array.data()), first, n, DataType::kUint16,
+                  kernels, reinterpret_cast<std::byte*>(packed.data()));
         ASSERT_EQ(packed, expected) << kernels.name << " " << first << " " << n;
         std::vector<std::uint16_t> written = array, wanted = array;
-        for (std::uint64_t i = 0; i < n; ++i) packed[i] = wanted[indices[first + i]] = static_cast<std::uint16_t>(40'000 + i);
-        mask.unpack(reinterpret_cast<const std::byte*>(packed.data()), first, n, DataType::kUint16, kernels,
-                    reinterpret_cast<std::byte*>(written.data()));
+        for (std::uint64_t i = 0; i < n; ++i)
+          packed[i] = wanted[indices[first + i]] = static_cast<std::uint16_t>(40'000 + i);
+        mask.unpack(reinterpret_cast<const std::byte*>(packed.data()), first, n, DataType::kUint16,
+                    kernels, reinterpret_cast<std::byte*>(written.data()));
         ASSERT_EQ(written, wanted) << kernels.name << " " << first << " " << n;
       }
     }
@@ -45,7 +47,10 @@ void expect_packs(const Mask& mask) {
 
 TEST(Mask, OfIndices) {
   for (const std::vector<std::uint64_t>& indices :
-       {std::vector<std::uint64_t>{}, {0}, {199'999}, {0, 1, 65'535, 65'536, 65'537, 131'072, 199'999}}) {
+       {std::vector<std::uint64_t>{},
+        {0},
+        {199'999},
+        {0, 1, 65'535, 65'536, 65'537, 131'072, 199'999}}) {
     const Result<Mask> mask = Mask::of_indices(indices, 200'000);
     ASSERT_TRUE(mask.ok());
     EXPECT_EQ(indices_of(*mask), indices);
@@ -67,7 +72,8 @@ TEST(Mask, RandomElementsAreExactlySoMany) {
     for (const double density : {0.0, 0.0001, 0.01, 0.5, 0.9, 1.0}) {
       Result<Mask> mask = Mask::random(count, density, 4);
       ASSERT_TRUE(mask.ok());
-      EXPECT_EQ(mask->size(), static_cast<std::uint64_t>(std::llround(density * static_cast<double>(count))));
+      EXPECT_EQ(mask->size(),
+                static_cast<std::uint64_t>(std::llround(density * static_cast<double>(count))));
       EXPECT_EQ(indices_of(*mask).size(), mask->size());
       expect_packs(*mask);
     }
@@ -90,7 +96,8 @@ TEST(Mask, RandomBlocksAreWholeButForTheLast) {
           EXPECT_TRUE(in_block[b] == 0 || in_block[b] == std::min(block, 200'001 - b * block));
           chosen += in_block[b] != 0;
         }
-        EXPECT_EQ(chosen, static_cast<std::uint64_t>(std::llround(density * static_cast<double>((200'000 + block) / block))));
+        EXPECT_EQ(chosen, static_cast<std::uint64_t>(std::llround(
+                              density * static_cast<double>((200'000 + block) / block))));
         expect_packs(*mask);
       }
     }
@@ -112,7 +119,8 @@ TEST(Mask, StepsDrawAnewAndComeBack) {
 
 TEST(Mask, OfArraysBeyond32Bits) {
   const std::uint64_t count = (std::uint64_t{1} << 33) + 5;
-  const std::vector<std::uint64_t> indices{0, 1, (std::uint64_t{1} << 32) - 1, std::uint64_t{1} << 32, count - 1};
+  const std::vector<std::uint64_t> indices{0, 1, (std::uint64_t{1} << 32) - 1,
+                                           std::uint64_t{1} << 32, count - 1};
   const Result<Mask> mask = Mask::of_indices(indices, count);
   ASSERT_TRUE(mask.ok());
   EXPECT_EQ(indices_of(*mask), indices);
@@ -124,12 +132,15 @@ TEST(Mask, OfArraysBeyond32Bits) {
 
 TEST(Mask, RefusesWhatIsNone) {
   const std::vector<std::uint64_t> twice{3, 3}, beyond{10};
-  EXPECT_THAT(std::string(Mask::of_indices(twice, 10).status().message()), HasSubstr("indices[0] = 3 is followed by 3"));
-  EXPECT_THAT(std::string(Mask::of_indices(beyond, 10).status().message()), HasSubstr("indices[0] is 10"));
+  EXPECT_THAT(std::string(Mask::of_indices(twice, 10).status().message()),
+              HasSubstr("indices[0] = 3 is followed by 3"));
+  EXPECT_THAT(std::string(Mask::of_indices(beyond, 10).status().message()),
+              HasSubstr("indices[0] is 10"));
   EXPECT_FALSE(Mask::random(10, -0.1, 0).ok());
   EXPECT_FALSE(Mask::random(std::uint64_t{1} << 45, 0, 0).ok());
   EXPECT_FALSE(Mask::of_indices({}, ~std::uint64_t{0}).ok());
-  EXPECT_EQ(Mask::random(10, -std::nan(""), 0).status().message(), "density is NaN: a share from 0 to 1 is needed");
+  EXPECT_EQ(Mask::random(10, -std::nan(""), 0).status().message(),
+            "density is NaN: a share from 0 to 1 is needed");
   EXPECT_FALSE(Mask::random(10, 1.5, 0).ok());
   EXPECT_FALSE(Mask::random_blocks(10, 0, 0.5, 0).ok());
 }

@@ -8,9 +8,9 @@
 #include <limits>
 #include <random>
 
+#include "src/base/buffer_pool.hpp"
 #include "src/sparse/parts/scaled_pieces.hpp"
 #include "src/sparse/selection/scaled_values.hpp"
-#include "src/base/buffer_pool.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -18,10 +18,13 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 // Each element of the run with this probability.
-std::vector<std::uint64_t> random_indices(const BlockRun& run, double density, std::mt19937_64& random) {
+std::vector<std::uint64_t> random_indices(const BlockRun& run, double density,
+                                          std::mt19937_64& random) {
   std::vector<std::uint64_t> indices;
   std::geometric_distribution<std::uint64_t> gap(std::min(density, 1 - 1e-12));
-  for (std::uint64_t at = run.first_index() + gap(random); at < run.end_index(); at += 1 + gap(random)) indices.push_back(at);
+  for (std::uint64_t at = run.first_index() + gap(random); at < run.end_index();
+       at += 1 + gap(random))
+    indices.push_back(at);
   return indices;
 }
 
@@ -44,18 +47,22 @@ Bytes bytes_of(const Buffer& buffer) { return {buffer.data(), buffer.data() + bu
 
 class PartCode : public ::testing::Test {
  protected:
-  Buffer part_of(const PartShape& shape, std::span<const std::uint64_t> indices, const Bytes& values) {
+  Buffer part_of(const PartShape& shape, std::span<const std::uint64_t> indices,
+                 const Bytes& values) {
     return write_part(buffers_, kernels_, shape.run, indices, values.data(), shape.value_bytes);
   }
   // Returns the bytes of the message, of a part that is not coded its own.
-  std::size_t expect_same(const PartShape& shape, std::span<const std::uint64_t> indices, const Bytes& values) {
+  std::size_t expect_same(const PartShape& shape, std::span<const std::uint64_t> indices,
+                          const Bytes& values) {
     const Buffer part = part_of(shape, indices, values);
     const std::optional<Buffer> message = coder_.code(buffers_, part.bytes(), shape);
     if (!message) return part.size();
     EXPECT_LT(message->size(), part.size());
-    const std::optional<Buffer> again = coder_.expand(buffers_, message->bytes(), shape, part.size());
+    const std::optional<Buffer> again =
+        coder_.expand(buffers_, message->bytes(), shape, part.size());
     EXPECT_TRUE(again && bytes_of(*again) == bytes_of(part)) << indices.size() << " entries";
-    EXPECT_FALSE(coder_.expand(buffers_, message->bytes(), shape, part.size() - 1)) << "a part larger than it may be";
+    EXPECT_FALSE(coder_.expand(buffers_, message->bytes(), shape, part.size() - 1))
+        << "a part larger than it may be";
     return message->size();
   }
 
@@ -68,7 +75,8 @@ class PartCode : public ::testing::Test {
 TEST_F(PartCode, GivesThePartBackAtEachDensityAndWidth) {
   for (const unsigned log2 : {12U, 13U, 16U}) {
     for (const double density : {1e-5, 1e-3, 0.01, 0.05, 0.3, 0.9, 1.0}) {
-      for (const std::size_t width : {std::size_t{0}, std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
+      for (const std::size_t width :
+           {std::size_t{0}, std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
         const PartShape shape{{5, std::uint64_t{1} << (20 - log2), log2}, width, false};
         const std::vector<std::uint64_t> indices = random_indices(shape.run, density, random_);
         expect_same(shape, indices, random_values(indices.size(), width, random_));
@@ -84,13 +92,15 @@ TEST_F(PartCode, PlacesTakeAboutTheirEntropy) {
     const std::vector<std::uint64_t> indices = random_indices(shape.run, density, random_);
     const double k = static_cast<double>(indices.size()), p = k / (256.0 * 65536);
     const double place_bits = -std::log2(p) - (1 - p) / p * std::log2(1 - p);
-    const std::size_t bytes = expect_same(shape, indices, random_values(indices.size(), 4, random_));
+    const std::size_t bytes =
+        expect_same(shape, indices, random_values(indices.size(), 4, random_));
     EXPECT_LE(static_cast<double>(bytes), 1.05 * k * (4 + place_bits / 8)) << density;
   }
 }
 
 TEST_F(PartCode, FarApartAndSideBySide) {
-  const PartShape shape{{std::uint64_t{1} << 40, std::uint64_t{1} << 18}, 4, false};  // 2^34 elements
+  const PartShape shape{
+      {std::uint64_t{1} << 40, std::uint64_t{1} << 18}, 4, false};  // 2^34 elements
   const std::uint64_t first = shape.run.first_index(), end = shape.run.end_index();
   std::vector<std::uint64_t> indices;
   for (std::uint64_t i = 0; i < 40; ++i) indices.push_back(first + i);
@@ -109,8 +119,9 @@ TEST_F(PartCode, ScaledValuesTakeAByte) {
   // Cut as sums cut them: groups then begin anywhere.
   const PartShape half{{32, 32}, 4, true};
   const std::size_t before = count_below(indices, half.run.first_index());
-  const std::size_t half_bytes = expect_same(half, std::span(indices).subspan(before),
-                                             Bytes(values.begin() + static_cast<std::ptrdiff_t>(4 * before), values.end()));
+  const std::size_t half_bytes =
+      expect_same(half, std::span(indices).subspan(before),
+                  Bytes(values.begin() + static_cast<std::ptrdiff_t>(4 * before), values.end()));
   EXPECT_LT(static_cast<double>(half_bytes), 2.2 * static_cast<double>(indices.size() - before));
 }
 
@@ -137,7 +148,8 @@ TEST_F(PartCode, RefusesWhatIsNoCodedPart) {
   for (int turn = 0; turn < 4000; ++turn) {
     Bytes wrong = message;
     for (int flips = 1 + turn % 3; flips > 0; --flips)
-      wrong[random_() % (turn % 2 == 0 ? 48 : wrong.size())] ^= static_cast<std::byte>(1 << random_() % 8);
+      wrong[random_() % (turn % 2 == 0 ? 48 : wrong.size())] ^=
+          static_cast<std::byte>(1 << random_() % 8);
     if (turn % 5 == 0) wrong.resize(random_() % wrong.size());
     const std::optional<Buffer> got = coder_.expand(buffers_, wrong, shape, 2 * part.size());
     if (!got) {
@@ -148,7 +160,8 @@ TEST_F(PartCode, RefusesWhatIsNoCodedPart) {
   }
   EXPECT_GT(refused, 1000U);
   const PartShape other{{3, 4}, 4, true};
-  EXPECT_FALSE(coder_.expand(buffers_, message, other, 2 * part.size())) << "indices behind the run";
+  EXPECT_FALSE(coder_.expand(buffers_, message, other, 2 * part.size()))
+      << "indices behind the run";
 }
 
 Bytes of_floats(const std::vector<float>& values) {
@@ -168,7 +181,8 @@ TEST(ScaledValues, AreWithinHalfAStepOfTheirGroupsLargest) {
       float got;
       std::memcpy(&got, rounded.data() + i * sizeof got, sizeof got);
       float largest = 0;
-      for (std::size_t j = i / kScaledGroup * kScaledGroup; j < std::min(values.size(), (i / kScaledGroup + 1) * kScaledGroup); ++j)
+      for (std::size_t j = i / kScaledGroup * kScaledGroup;
+           j < std::min(values.size(), (i / kScaledGroup + 1) * kScaledGroup); ++j)
         largest = std::max(largest, std::abs(values[j]));
       const double step = std::max(std::ldexp(1.0, -149), std::ldexp(1.0, std::ilogb(largest) - 5));
       EXPECT_LE(std::abs(static_cast<double>(got) - values[i]), step / 2) << size;
@@ -187,10 +201,12 @@ TEST(ScaledValues, AreWithinHalfAStepOfTheirGroupsLargest) {
 }
 
 TEST(ScaledValues, TheLargestNumberStaysFinite) {
-  const std::vector<float> values{std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(), 1e38F};
+  const std::vector<float> values{std::numeric_limits<float>::max(),
+                                  -std::numeric_limits<float>::max(), 1e38F};
   Bytes rounded(values.size() * sizeof(float));
   round_to_scaled(of_floats(values).data(), values.size(), rounded.data());
-  EXPECT_EQ(rounded, of_floats({127 * 0x1p121F, -127 * 0x1p121F, std::nearbyint(1e38F / 0x1p121F) * 0x1p121F}));
+  EXPECT_EQ(rounded, of_floats({127 * 0x1p121F, -127 * 0x1p121F,
+                                std::nearbyint(1e38F / 0x1p121F) * 0x1p121F}));
 }
 
 TEST(ScaledValues, GroupsWithoutANumberStayAsTheyAre) {
@@ -201,7 +217,8 @@ TEST(ScaledValues, GroupsWithoutANumberStayAsTheyAre) {
   Bytes rounded(given.size());
   round_to_scaled(given.data(), values.size(), rounded.data());
   EXPECT_EQ(std::memcmp(rounded.data(), given.data(), kScaledGroup * sizeof(float)), 0);
-  EXPECT_NE(std::memcmp(rounded.data() + kScaledGroup * sizeof(float), given.data(), sizeof(float)), 0);
+  EXPECT_NE(std::memcmp(rounded.data() + kScaledGroup * sizeof(float), given.data(), sizeof(float)),
+            0);
   Bytes pieces, again(given.size());
   ASSERT_TRUE(append_scaled(rounded.data(), values.size(), pieces));
   ASSERT_TRUE(read_scaled(pieces, values.size(), again.data()));

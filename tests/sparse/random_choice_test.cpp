@@ -13,8 +13,10 @@ namespace {
 
 // Known answers of the authors' implementation (Random123, kat_vectors).
 TEST(Philox, HasItsKnownAnswers) {
-  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}), (PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
+            (PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32({~0U, ~0U, ~0U, ~0U}, {~0U, ~0U}),
+            (PhiloxWords{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxWords{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -42,8 +44,8 @@ TEST(RandomChoice, TakesExactlySoManyOfEachStratum) {
       std::vector<double> in_stratum(n / kStratum + 1);
       for (const std::uint64_t i : chosen) ++in_stratum[i / kStratum];
       for (std::size_t s = 0; s < in_stratum.size() && s * kStratum < n; ++s) {
-        const double own =
-            static_cast<double>(std::min(kStratum, n - s * kStratum)) * static_cast<double>(k) / static_cast<double>(n);
+        const double own = static_cast<double>(std::min(kStratum, n - s * kStratum)) *
+                           static_cast<double>(k) / static_cast<double>(n);
         EXPECT_LT(std::abs(in_stratum[s] - own), 1.0) << n << " " << k << " stratum " << s;
       }
     }
@@ -68,7 +70,8 @@ TEST(RandomChoice, IsAFunctionOfSeedAndStep) {
   EXPECT_EQ(choose(1'000, 5, 42, 7), (std::vector<std::uint64_t>{68, 198, 425, 462, 650}));
 }
 
-// Each element equally often over many steps: chi-square with n - 1 degrees of freedom stays within 6 standard deviations.
+// Each element equally often over many steps: chi-square with n - 1 degrees of freedom stays within
+// 6 standard deviations.
 TEST(RandomChoice, FavoursNoElement) {
   constexpr std::uint64_t kN = 1'000, kK = 100, kSteps = 2'000;
   std::vector<double> seen(kN);
@@ -77,7 +80,9 @@ TEST(RandomChoice, FavoursNoElement) {
   }
   const double expected = static_cast<double>(kK * kSteps) / kN;
   double chi = 0;
-  for (const double count : seen) chi += (count - expected) * (count - expected) / (expected * (1 - static_cast<double>(kK) / kN));
+  for (const double count : seen)
+    chi +=
+        (count - expected) * (count - expected) / (expected * (1 - static_cast<double>(kK) / kN));
   EXPECT_NEAR(chi, kN - 1, 6 * std::sqrt(2.0 * (kN - 1)));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A part of a test in a process of its own, by fork(): make them before any thread, and let the part use no GoogleTest assertion.
+// A part of a test in a process of its own, by fork(): make them before any thread, and let the
+// part use no GoogleTest assertion.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,8 +20,8 @@ namespace sparcl::test {
 
 class ChildProcess {
  public:
-  // `part` returns what it wants to say; text() then gives it to the parent. To say something earlier it may take the int of a
-  // descriptor and write there.
+  // `part` returns what it wants to say; text() then gives it to the parent. To say something
+  // earlier it may take the int of a descriptor and write there.
   template <class Part>
   explicit ChildProcess(Part part) {
     int ends[2];
@@ -51,7 +52,8 @@ class ChildProcess {
     (void)wait();
     if (out_ >= 0) close(out_);
   }
-  ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, -1)), out_(std::exchange(other.out_, -1)) {}
+  ChildProcess(ChildProcess&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)), out_(std::exchange(other.out_, -1)) {}
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
@@ -74,7 +76,8 @@ class ChildProcess {
   std::string text() {
     std::string all;
     char buffer[512];
-    for (ssize_t count = 0; (count = read(out_, buffer, sizeof buffer)) > 0;) all.append(buffer, static_cast<std::size_t>(count));
+    for (ssize_t count = 0; (count = read(out_, buffer, sizeof buffer)) > 0;)
+      all.append(buffer, static_cast<std::size_t>(count));
     (void)wait();
     return all;
   }
@@ -102,12 +105,14 @@ class ChildProcess {
   int status_ = -1;
 };
 
-// Holds a process stopped for a scope, also where something else on the machine continues all processes now and then.
+// Holds a process stopped for a scope, also where something else on the machine continues all
+// processes now and then.
 class StoppedProcess {
  public:
   explicit StoppedProcess(const ChildProcess& process)
       : pid_(process.pid()), thread_([this] {
-          for (; !over_.load(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) ::kill(pid_, SIGSTOP);
+          for (; !over_.load(); std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+            ::kill(pid_, SIGSTOP);
         }) {}
   ~StoppedProcess() {
     over_.store(true);

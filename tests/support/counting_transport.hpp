@@ -11,7 +11,8 @@ namespace sparcl::test {
 
 class CountingTransport final : public transport::Transport {
  public:
-  CountingTransport(std::unique_ptr<transport::Transport> inner, std::vector<std::uint64_t>& bytes_to)
+  CountingTransport(std::unique_ptr<transport::Transport> inner,
+                    std::vector<std::uint64_t>& bytes_to)
       : inner_(std::move(inner)), bytes_to_(bytes_to) {
     bytes_to_.assign(static_cast<std::size_t>(inner_->size()), 0);
   }
@@ -30,9 +31,13 @@ class CountingTransport final : public transport::Transport {
     return inner_->receive(peer, channel, std::move(space));
   }
   void cancel(const transport::OperationRef& operation) override { inner_->cancel(operation); }
-  Status progress(std::vector<transport::OperationRef>& completed) override { return inner_->progress(completed); }
+  Status progress(std::vector<transport::OperationRef>& completed) override {
+    return inner_->progress(completed);
+  }
   int culprit() const override { return inner_->culprit(); }
-  void idle(std::uint64_t turns, double until_seconds) override { inner_->idle(turns, until_seconds); }
+  void idle(std::uint64_t turns, double until_seconds) override {
+    inner_->idle(turns, until_seconds);
+  }
   double now() override { return inner_->now(); }
   void leave_waiting() override { inner_->leave_waiting(); }
   void signal(int peer, const transport::Signal& signal) override { inner_->signal(peer, signal); }

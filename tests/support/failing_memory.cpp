@@ -17,7 +17,9 @@ std::atomic<bool> others_have_failed = false;
 
 bool is_to_fail(unsigned long bytes) {
   if (bytes >= own_least_bytes && own_left >= 0 && own_left-- == 0) return own_has_failed = true;
-  if (is_the_tests || bytes < others_least_bytes || others_left < 0 || others_left.fetch_sub(1) != 0) return false;
+  if (is_the_tests || bytes < others_least_bytes || others_left < 0 ||
+      others_left.fetch_sub(1) != 0)
+    return false;
   others_have_failed = true;
   return true;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Processes that meet by unique ids, without MPI: rank 0 makes each id and leaves it in a folder that all know.
+// Processes that meet by unique ids, without MPI: rank 0 makes each id and leaves it in a folder
+// that all know.
 
 #include <chrono>
 #include <cstdio>
@@ -15,20 +16,25 @@ namespace sparcl::test {
 
 class FileMeeting final : public Meeting {
  public:
-  FileMeeting(int rank, int size, std::filesystem::path folder) : rank_(rank), size_(size), folder_(std::move(folder)) {}
+  FileMeeting(int rank, int size, std::filesystem::path folder)
+      : rank_(rank), size_(size), folder_(std::move(folder)) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
   void meet() override {
-    const auto file = [&](int rank) { return folder_ / ("here." + std::to_string(meetings_) + "." + std::to_string(rank)); };
+    const auto file = [&](int rank) {
+      return folder_ / ("here." + std::to_string(meetings_) + "." + std::to_string(rank));
+    };
     std::ofstream(file(rank_)).flush();
     for (int rank = 0; rank < size_; ++rank) {
-      while (!std::filesystem::exists(file(rank))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      while (!std::filesystem::exists(file(rank)))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     ++meetings_;
   }
-  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
+  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config,
+                      const Variables& variables) override {
     *comm = nullptr;
     const ScopedVariables scope(variables);
     const std::filesystem::path file = folder_ / ("id." + std::to_string(made_++));
@@ -48,7 +54,8 @@ class FileMeeting final : public Meeting {
  private:
   static bool read(const std::filesystem::path& file, sparclUniqueId& id) {
     for (int i = 0; i < 60'000; ++i) {
-      if (std::ifstream in(file, std::ios::binary); in.read(id.internal, sizeof id.internal)) return true;
+      if (std::ifstream in(file, std::ios::binary); in.read(id.internal, sizeof id.internal))
+        return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return false;

@@ -1,6 +1,7 @@
 #pragma once
-// How the ranks of a test get communicators, one after another: as threads, as processes that mpirun started, or by unique ids.
-// Tests that are written against this run the same program on every rank, over every transport.
+// How the ranks of a test get communicators, one after another: as threads, as processes that
+// mpirun started, or by unique ids. Tests that are written against this run the same program on
+// every rank, over every transport.
 
 #include <barrier>
 #include <cstdlib>
@@ -27,9 +28,10 @@ class Meeting {
   virtual bool takes_environment() const = 0;
   // Returns when all ranks have come here.
   virtual void meet() = 0;
-  // All ranks call it; the first `ranks` get a communicator, the others nullptr. variables: of the environment while it is made,
-  // the same on all ranks.
-  virtual sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables = {}) = 0;
+  // All ranks call it; the first `ranks` get a communicator, the others nullptr. variables: of the
+  // environment while it is made, the same on all ranks.
+  virtual sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config,
+                              const Variables& variables = {}) = 0;
 };
 
 // Sets variables for a scope, while no other thread looks at the environment.
@@ -53,7 +55,8 @@ class ThreadParty {
  public:
   explicit ThreadParty(int ranks) : comms_(static_cast<std::size_t>(ranks)), barrier_(ranks) {}
 
-  // Runs the program on a thread for each rank. Over loopback; with SPARCL_TEST_UNIQUE_ID=1 over ucx, as processes would.
+  // Runs the program on a thread for each rank. Over loopback; with SPARCL_TEST_UNIQUE_ID=1 over
+  // ucx, as processes would.
   void run(const std::function<void(Meeting&)>& program) {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < static_cast<int>(comms_.size()); ++rank) {
@@ -73,7 +76,8 @@ class ThreadParty {
     bool takes_config() const override { return party_.by_id_; }
     bool takes_environment() const override { return false; }
     void meet() override { party_.barrier_.arrive_and_wait(); }
-    sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
+    sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config,
+                        const Variables& variables) override {
       *comm = nullptr;
       party_.barrier_.arrive_and_wait();
       if (rank_ == 0) party_.prepare(ranks, config, variables);

@@ -1,6 +1,7 @@
 #pragma once
-// MPI_Finalize for tests. That of MPICH 4.0 over UCX 1.13 waits for ever where sends were never taken, and over TCP every few times
-// in any program, with four ranks (github.com/openucx/ucx/issues/8738 tells of such a hang).
+// MPI_Finalize for tests. That of MPICH 4.0 over UCX 1.13 waits for ever where sends were never
+// taken, and over TCP every few times in any program, with four ranks
+// (github.com/openucx/ucx/issues/8738 tells of such a hang).
 
 #include <mpi.h>
 #include <sched.h>
@@ -18,8 +19,9 @@ inline bool runs_on_mpich() {
   return std::strstr(text, "MPICH") != nullptr;
 }
 
-// All ranks come here, and this process ends with the code that is returned: the greatest of all ranks', as `mpiexec` of MPICH
-// loses codes of ranks that end without MPI_Finalize. There none calls it: the launcher fails where some do, and others end.
+// All ranks come here, and this process ends with the code that is returned: the greatest of all
+// ranks', as `mpiexec` of MPICH loses codes of ranks that end without MPI_Finalize. There none
+// calls it: the launcher fails where some do, and others end.
 inline int end_mpi(int code) {
   constexpr double kSeconds = 1;  // the last messages of the sum still need both ends
   int worst = code;

@@ -17,12 +17,14 @@ class MpiMeeting final : public Meeting {
   bool takes_config() const override { return true; }
   bool takes_environment() const override { return true; }
   void meet() override { MPI_Barrier(MPI_COMM_WORLD); }
-  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config, const Variables& variables) override {
+  sparclResult_t make(sparclComm_t* comm, int ranks, const sparclConfig_t* config,
+                      const Variables& variables) override {
     *comm = nullptr;
     const ScopedVariables scope(variables);
     MPI_Comm part = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, rank_ < ranks ? 0 : 1, 0, &part);
-    const sparclResult_t made = rank_ < ranks ? sparclCommInitMpi(comm, part, config) : sparclSuccess;
+    const sparclResult_t made =
+        rank_ < ranks ? sparclCommInitMpi(comm, part, config) : sparclSuccess;
     MPI_Comm_free(&part);
     return made;
   }

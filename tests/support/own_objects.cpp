@@ -25,7 +25,8 @@ std::atomic<std::size_t> live_number{0}, live_bytes{0};
 
 void* counted(void* memory) {
   if (memory == nullptr) throw std::bad_alloc();
-  live_number.fetch_add(1, std::memory_order_relaxed);  // relaxed: read while all other threads wait at a barrier
+  live_number.fetch_add(
+      1, std::memory_order_relaxed);  // relaxed: read while all other threads wait at a barrier
   live_bytes.fetch_add(malloc_usable_size(memory), std::memory_order_relaxed);
   return memory;
 }
@@ -39,7 +40,8 @@ void give_back(void* memory) noexcept {
 
 }  // namespace
 
-// These replace the standard's for the whole process, its shared libraries too; all other forms of new and delete call them.
+// These replace the standard's for the whole process, its shared libraries too; all other forms of
+// new and delete call them.
 void* operator new(std::size_t bytes) { return counted(std::malloc(bytes > 0 ? bytes : 1)); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto unit = static_cast<std::size_t>(alignment);
@@ -51,7 +53,9 @@ void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
 
 namespace sparcl::test {
-OwnObjects own_objects() { return {live_number.load(std::memory_order_relaxed), live_bytes.load(std::memory_order_relaxed)}; }
+OwnObjects own_objects() {
+  return {live_number.load(std::memory_order_relaxed), live_bytes.load(std::memory_order_relaxed)};
+}
 }  // namespace sparcl::test
 
 #endif

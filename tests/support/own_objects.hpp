@@ -1,6 +1,7 @@
 #pragma once
-// What this program and the library hold by C++'s new. Open MPI, UCX and all below them are in C: what they keep in pools is not in
-// it, so where these numbers stay, nothing of the library was lost, whatever the heap does.
+// What this program and the library hold by C++'s new. Open MPI, UCX and all below them are in C:
+// what they keep in pools is not in it, so where these numbers stay, nothing of the library was
+// lost, whatever the heap does.
 
 #include <cstddef>
 

@@ -1,6 +1,9 @@
 #pragma once
-// The ranks of one group that the calling thread runs: all of them in a deterministic world, one with threads or processes. Every thread
-// or process runs the same checks in the same order. Free of GoogleTest, as it also runs under mpirun and in simulation.
+// The ranks of one group that the calling thread runs: all of them in a deterministic world, one
+// with threads or processes. Every thread or process runs the same checks in the same order. Free
+// of GoogleTest, as it also runs under mpirun and in simulation.
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "src/base/seeded_random.hpp"
 #include "src/transport/transport.hpp"
@@ -28,17 +29,21 @@ inline void fill_pattern(std::span<std::byte> bytes, std::uint64_t tag) {
 inline bool has_pattern(std::span<const std::byte> bytes, std::uint64_t tag) {
   for (std::size_t at = 0; at < bytes.size(); at += 8) {
     const std::uint64_t word = mix64(tag + at);
-    if (std::memcmp(bytes.data() + at, &word, std::min<std::size_t>(8, bytes.size() - at)) != 0) return false;
+    if (std::memcmp(bytes.data() + at, &word, std::min<std::size_t>(8, bytes.size() - at)) != 0)
+      return false;
   }
   return true;
 }
 
 inline std::uint64_t pattern_tag(int from, int to, std::uint64_t index) {
-  return mix64((static_cast<std::uint64_t>(from) << 40) ^ (static_cast<std::uint64_t>(to) << 20) ^ mix64(index));
+  return mix64((static_cast<std::uint64_t>(from) << 40) ^ (static_cast<std::uint64_t>(to) << 20) ^
+               mix64(index));
 }
 
 // A buffer whose first byte lies `skew` bytes behind an aligned address.
-inline Buffer skewed(std::size_t bytes, std::size_t skew) { return Buffer::allocate(bytes + skew).slice(skew, bytes); }
+inline Buffer skewed(std::size_t bytes, std::size_t skew) {
+  return Buffer::allocate(bytes + skew).slice(skew, bytes);
+}
 
 inline Buffer pattern_message(std::size_t bytes, std::uint64_t tag) {
   Buffer message = skewed(bytes, tag % 8);
@@ -56,10 +61,12 @@ class Party {
   // The same on all ranks, as all run the same checks.
   std::uint32_t next_call() { return call_++; }
 
-  transport::OperationRef send(transport::Transport& from, int to, transport::Channel channel, Buffer message) {
+  transport::OperationRef send(transport::Transport& from, int to, transport::Channel channel,
+                               Buffer message) {
     return track(from.send(to, channel, std::move(message)));
   }
-  transport::OperationRef receive(transport::Transport& at, int from, transport::Channel channel, Buffer space) {
+  transport::OperationRef receive(transport::Transport& at, int from, transport::Channel channel,
+                                  Buffer space) {
     return track(at.receive(from, channel, std::move(space)));
   }
 
@@ -78,7 +85,8 @@ class Party {
         continue;
       }
       const double now = local_.front()->now();
-      if (now > limit) return fmt::format("rank {}: not over after {} s", local_.front()->rank(), kLimitSeconds);
+      if (now > limit)
+        return fmt::format("rank {}: not over after {} s", local_.front()->rank(), kLimitSeconds);
       // Virtual time must not jump over what another rank of this thread has to do.
       local_.front()->idle(++turns, local_.size() > 1 ? now + 0.01 : limit + 0.01);
     }
@@ -86,14 +94,19 @@ class Party {
   }
 
   std::string finish(const std::vector<transport::OperationRef>& operations) {
-    return pump_until([&] { return std::all_of(operations.begin(), operations.end(), [](const auto& each) { return each->done; }); });
+    return pump_until([&] {
+      return std::all_of(operations.begin(), operations.end(),
+                         [](const auto& each) { return each->done; });
+    });
   }
 
   // Finishes, and all must have succeeded.
   std::string finish_well(const std::vector<transport::OperationRef>& operations) {
     if (std::string trouble = finish(operations); !trouble.empty()) return trouble;
     for (const transport::OperationRef& each : operations) {
-      if (!each->status.ok()) return fmt::format("an operation with rank {} failed: {}", each->peer, each->status.message());
+      if (!each->status.ok())
+        return fmt::format("an operation with rank {} failed: {}", each->peer,
+                           each->status.message());
     }
     return "";
   }
@@ -128,10 +141,12 @@ class Party {
 
   std::string progress(transport::Transport& transport, bool& moved) {
     completed_.clear();
-    if (Status status = transport.progress(completed_); !status.ok()) return "progress failed: " + status.message();
+    if (Status status = transport.progress(completed_); !status.ok())
+      return "progress failed: " + status.message();
     for (const transport::OperationRef& operation : completed_) {
       moved = true;
-      if (expected_.erase(operation.get()) == 0) return "progress reported an operation twice, or one that was returned done or cancelled";
+      if (expected_.erase(operation.get()) == 0)
+        return "progress reported an operation twice, or one that was returned done or cancelled";
       if (!operation->done) return "progress reported an operation that is not done";
       if (operation->waiter != this) return "the transport changed an operation's waiter";
     }

@@ -19,7 +19,9 @@ namespace {
 
 constexpr int kPollMilliseconds = 5;
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 void close_end(int& descriptor) {
   if (descriptor >= 0) ::close(descriptor);
@@ -32,8 +34,8 @@ std::vector<std::string> merged_environment(const ProcessCommand& command) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    const bool replaced =
-        std::any_of(command.environment.begin(), command.environment.end(), [&](const auto& each) { return each.first == name; });
+    const bool replaced = std::any_of(command.environment.begin(), command.environment.end(),
+                                      [&](const auto& each) { return each.first == name; });
     if (!replaced) all.emplace_back(text);
   }
   for (const auto& [name, value] : command.environment) all.push_back(name + "=" + value);
@@ -60,9 +62,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 }  // namespace
 
-bool ProcessRecord::exited_with(int code) const { return ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == code; }
+bool ProcessRecord::exited_with(int code) const {
+  return ended && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == code;
+}
 
-bool ProcessRecord::died_of(int signal) const { return ended && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == signal; }
+bool ProcessRecord::died_of(int signal) const {
+  return ended && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == signal;
+}
 
 std::string ProcessRecord::describe_end() const {
   if (!ended) return "still running";
@@ -95,11 +101,13 @@ int ProcessParty::start(const ProcessCommand& command) {
     return -1;
   }
   std::vector<std::string> arguments = command.arguments, environment = merged_environment(command);
-  const std::vector<char*> argument_pointers = pointers_to(arguments), environment_pointers = pointers_to(environment);
+  const std::vector<char*> argument_pointers = pointers_to(arguments),
+                           environment_pointers = pointers_to(environment);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    become(const_cast<char**>(argument_pointers.data()), const_cast<char**>(environment_pointers.data()), out[1], err[1], parent);
+    become(const_cast<char**>(argument_pointers.data()),
+           const_cast<char**>(environment_pointers.data()), out[1], err[1], parent);
   }
   close_end(out[1]);
   close_end(err[1]);
@@ -133,7 +141,8 @@ bool ProcessParty::run_until(const std::function<bool()>& enough, double deadlin
 
 bool ProcessParty::finish(double deadline_s) {
   const auto all_ended = [&] {
-    return std::all_of(records_.begin(), records_.end(), [](const ProcessRecord& each) { return each.ended; });
+    return std::all_of(records_.begin(), records_.end(),
+                       [](const ProcessRecord& each) { return each.ended; });
   };
   const bool in_time = run_until(all_ended, deadline_s);
   kill_rest();
@@ -183,7 +192,8 @@ void ProcessParty::read_out(std::size_t process) {
     if (count < 0) return;
     if (count == 0) return close_end(pipes.out);
     pipes.unfinished.append(buffer, static_cast<std::size_t>(count));
-    for (std::size_t end = 0; (end = pipes.unfinished.find('\n')) != std::string::npos; pipes.unfinished.erase(0, end + 1)) {
+    for (std::size_t end = 0; (end = pipes.unfinished.find('\n')) != std::string::npos;
+         pipes.unfinished.erase(0, end + 1)) {
       records_[process].lines.push_back({now_s(), pipes.unfinished.substr(0, end)});
     }
   }
@@ -202,7 +212,8 @@ void ProcessParty::read_err(std::size_t process) {
 
 std::string ProcessParty::left_behind() const {
   for (const ProcessRecord& each : records_) {
-    if (::kill(-each.pid, 0) == 0) return "a process of the group of pid " + std::to_string(each.pid);
+    if (::kill(-each.pid, 0) == 0)
+      return "a process of the group of pid " + std::to_string(each.pid);
   }
   int status = 0;
   const pid_t zombie = ::waitpid(-1, &status, WNOHANG);

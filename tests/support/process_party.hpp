@@ -1,5 +1,6 @@
 #pragma once
-// Real processes as ranks: started together, read line by line, signalled, and all gone when the party ends, however the test ends.
+// Real processes as ranks: started together, read line by line, signalled, and all gone when the
+// party ends, however the test ends.
 
 #include <sys/types.h>
 
@@ -42,11 +43,13 @@ class ProcessParty {
   ProcessParty(const ProcessParty&) = delete;
   ProcessParty& operator=(const ProcessParty&) = delete;
 
-  // Its index, or -1 with a reason in trouble(). Each process is the head of a group of its own and dies with this thread.
+  // Its index, or -1 with a reason in trouble(). Each process is the head of a group of its own and
+  // dies with this thread.
   int start(const ProcessCommand& command);
   void signal(int process, int number);
 
-  // Reads what the processes say until `enough` or until so many seconds since the party began. False: the time is over.
+  // Reads what the processes say until `enough` or until so many seconds since the party began.
+  // False: the time is over.
   bool run_until(const std::function<bool()>& enough, double deadline_s);
   // Until all have ended; kills the rest at the deadline. False: there was a rest.
   bool finish(double deadline_s);
@@ -54,10 +57,13 @@ class ProcessParty {
 
   double now_s() const;
   int size() const { return static_cast<int>(records_.size()); }
-  const ProcessRecord& record(int process) const { return records_[static_cast<std::size_t>(process)]; }
+  const ProcessRecord& record(int process) const {
+    return records_[static_cast<std::size_t>(process)];
+  }
   const std::string& trouble() const { return trouble_; }
 
-  // What is left behind although all have ended: a process of one of their groups, or a zombie. Empty: nothing.
+  // What is left behind although all have ended: a process of one of their groups, or a zombie.
+  // Empty: nothing.
   std::string left_behind() const;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// A sanitizer's allocator ends the process where operator new cannot have so much: no test then of what follows bad_alloc.
+// A sanitizer's allocator ends the process where operator new cannot have so much: no test then of
+// what follows bad_alloc.
 
 namespace sparcl::test {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "collectives/table/collective_table.hpp"
-#include "src/comm/engine/engine.hpp"
 #include "counting_transport.hpp"
+#include "src/comm/engine/engine.hpp"
 #include "src/transport/fault/fault_transport.hpp"
 #include "src/transport/loopback/loopback_world.hpp"
 #include "src/transport/loopback/sim_scheduler.hpp"
@@ -28,18 +28,21 @@ class SimParty {
   SimParty(int ranks, std::uint64_t seed, const SimOptions& options = {})
       : seed_(seed),
         bytes_sent_(static_cast<std::size_t>(ranks)),
-        world_(ranks, {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
+        world_(ranks,
+               {.deterministic = true, .seed = seed, .announce_death = options.announce_death}) {
     for (int rank = 0; rank < ranks; ++rank) {
       std::unique_ptr<transport::Transport> transport = world_.make_transport(rank);
       transport::FaultTransport* fault = nullptr;
       if (options.faults != nullptr) {
-        auto wrapped = std::make_unique<transport::FaultTransport>(std::move(transport), *options.faults);
+        auto wrapped =
+            std::make_unique<transport::FaultTransport>(std::move(transport), *options.faults);
         wrapped->on_kill([this, rank] { world_.kill(rank); });
         fault = wrapped.get();
         transport = std::move(wrapped);
       }
       faults_.push_back(fault);
-      transport = std::make_unique<CountingTransport>(std::move(transport), bytes_sent_[static_cast<std::size_t>(rank)]);
+      transport = std::make_unique<CountingTransport>(std::move(transport),
+                                                      bytes_sent_[static_cast<std::size_t>(rank)]);
       transports_.push_back(std::move(transport));
       engines_.push_back(std::make_unique<Engine>(*transports_.back(), options.timeout_s));
       engines_.back()->set_collectives(collectives::collective_table());
@@ -84,7 +87,8 @@ class SimParty {
     results_.clear();
     for (int rank = 0; rank < size(); ++rank) {
       Task& task = tasks[static_cast<std::size_t>(rank)];
-      if (!task.done()) {  // killed, or stuck, so that the test fails: its frames must end all the same
+      if (!task.done()) {  // killed, or stuck, so that the test fails: its frames must end all the
+                           // same
         engine(rank).fail(Status(Code::kInternalError, "stuck"), rank);
         engine(rank).finish(task);
       }

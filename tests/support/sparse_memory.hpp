@@ -1,5 +1,6 @@
 #pragma once
-// Gigabytes of address space, all zeros, without memory behind it but for the pages that are written to.
+// Gigabytes of address space, all zeros, without memory behind it but for the pages that are
+// written to.
 
 #include <sys/mman.h>
 
@@ -10,7 +11,8 @@ namespace sparcl::test {
 class SparseMemory {
  public:
   explicit SparseMemory(std::size_t bytes) : bytes_(bytes) {
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     data_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
   }
   ~SparseMemory() {

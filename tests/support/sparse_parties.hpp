@@ -1,6 +1,6 @@
 #pragma once
-// Sparse vectors of all ranks for tests of the public calls: whole numbers, whose sums are exact in any order and every type, so
-// that any rank knows the result bit for bit.
+// Sparse vectors of all ranks for tests of the public calls: whole numbers, whose sums are exact in
+// any order and every type, so that any rank knows the result bit for bit.
 
 #include <bit>
 #include <cmath>
@@ -32,14 +32,16 @@ inline std::uint64_t small_number_bits(sparclDataType_t type, int value) {
     case sparclFloat16: {
       if (value == 0) return 0;
       const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-      return (bits >> 16 & 0x8000) | ((((bits >> 23) & 0xff) - 127 + 15) << 10) | (bits >> 13 & 0x3ff);
+      return (bits >> 16 & 0x8000) | ((((bits >> 23) & 0xff) - 127 + 15) << 10) |
+             (bits >> 13 & 0x3ff);
     }
     default:
       return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   }
 }
 
-inline void append_small_number(std::vector<unsigned char>& values, sparclDataType_t type, int value) {
+inline void append_small_number(std::vector<unsigned char>& values, sparclDataType_t type,
+                                int value) {
   const std::uint64_t bits = small_number_bits(type, value);
   const auto* from = reinterpret_cast<const unsigned char*>(&bits);
   values.insert(values.end(), from, from + small_number_bytes(type));
@@ -56,11 +58,22 @@ struct SparseVector {
   }
 };
 
-enum class Supports { kEmpty, kEmptyOnOne, kFull, kSame, kDisjoint, kGiantRank, kUnsorted, kSparse };
-constexpr Supports kAllSupports[] = {Supports::kEmpty,    Supports::kEmptyOnOne, Supports::kFull,     Supports::kSame,
-                                     Supports::kDisjoint, Supports::kGiantRank,  Supports::kUnsorted, Supports::kSparse};
+enum class Supports {
+  kEmpty,
+  kEmptyOnOne,
+  kFull,
+  kSame,
+  kDisjoint,
+  kGiantRank,
+  kUnsorted,
+  kSparse
+};
+constexpr Supports kAllSupports[] = {
+    Supports::kEmpty,    Supports::kEmptyOnOne, Supports::kFull,     Supports::kSame,
+    Supports::kDisjoint, Supports::kGiantRank,  Supports::kUnsorted, Supports::kSparse};
 
-inline bool has_entry(Supports supports, std::uint64_t index, int rank, int ranks, std::mt19937_64& own) {
+inline bool has_entry(Supports supports, std::uint64_t index, int rank, int ranks,
+                      std::mt19937_64& own) {
   const double chance = static_cast<double>(own() % 100'000) / 100'000;
   switch (supports) {
     case Supports::kEmpty:
@@ -83,7 +96,8 @@ inline bool has_entry(Supports supports, std::uint64_t index, int rank, int rank
 }
 
 // Of one rank: any rank can make any other's.
-inline SparseVector vector_of(Supports supports, std::uint64_t count, int rank, int ranks, std::uint64_t seed) {
+inline SparseVector vector_of(Supports supports, std::uint64_t count, int rank, int ranks,
+                              std::uint64_t seed) {
   std::mt19937_64 own(seed * 1000 + static_cast<std::uint64_t>(rank));
   SparseVector vector;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -105,7 +119,8 @@ inline SparseVector sum_of(Supports supports, std::uint64_t count, int ranks, st
   std::map<std::uint64_t, int> sums;
   for (int rank = 0; rank < ranks; ++rank) {
     const SparseVector vector = vector_of(supports, count, rank, ranks, seed);
-    for (std::size_t i = 0; i < vector.indices.size(); ++i) sums[vector.indices[i]] += vector.numbers[i];
+    for (std::size_t i = 0; i < vector.indices.size(); ++i)
+      sums[vector.indices[i]] += vector.numbers[i];
   }
   SparseVector sum;
   for (const auto& [index, number] : sums) {
@@ -115,29 +130,35 @@ inline SparseVector sum_of(Supports supports, std::uint64_t count, int ranks, st
   return sum;
 }
 
-constexpr sparclDataType_t kSparseTypes[] = {sparclFloat64, sparclFloat32, sparclFloat16, sparclBfloat16, sparclInt32, sparclInt64};
+constexpr sparclDataType_t kSparseTypes[] = {sparclFloat64,  sparclFloat32, sparclFloat16,
+                                             sparclBfloat16, sparclInt32,   sparclInt64};
 
 // One call of this rank. Empty if its result is right, else what is wrong with it.
-inline std::string check_sparse_sum(sparclComm_t comm, Supports supports, std::uint64_t count, sparclDataType_t type,
-                                    std::uint64_t seed, bool nonblocking) {
+inline std::string check_sparse_sum(sparclComm_t comm, Supports supports, std::uint64_t count,
+                                    sparclDataType_t type, std::uint64_t seed, bool nonblocking) {
   int rank = 0, ranks = 0;
   sparclCommUserRank(comm, &rank);
   sparclCommCount(comm, &ranks);
-  const SparseVector own = vector_of(supports, count, rank, ranks, seed), expected = sum_of(supports, count, ranks, seed);
-  const std::vector<unsigned char> values = own.values(type), expected_values = expected.values(type);
-  const std::size_t room = expected.indices.size() + seed % 2;  // as tight as can be, every other time
+  const SparseVector own = vector_of(supports, count, rank, ranks, seed),
+                     expected = sum_of(supports, count, ranks, seed);
+  const std::vector<unsigned char> values = own.values(type),
+                                   expected_values = expected.values(type);
+  const std::size_t room =
+      expected.indices.size() + seed % 2;  // as tight as can be, every other time
   std::vector<std::uint64_t> indices(room, 99);
   std::vector<unsigned char> sums(room * small_number_bytes(type), 0xa5);
   std::size_t nnz = 0;
   sparclResult_t result;
   if (nonblocking) {
     sparclRequest_t request = nullptr;
-    result = sparclIAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count, sums.data(), indices.data(), &nnz,
-                                    room, type, sparclSum, comm, &request);
+    result = sparclIAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count,
+                                    sums.data(), indices.data(), &nnz, room, type, sparclSum, comm,
+                                    &request);
     if (result == sparclSuccess) result = sparclWait(&request, nullptr);
   } else {
-    result = sparclAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count, sums.data(), indices.data(), &nnz,
-                                   room, type, sparclSum, comm, nullptr);
+    result = sparclAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count,
+                                   sums.data(), indices.data(), &nnz, room, type, sparclSum, comm,
+                                   nullptr);
   }
   if (result != sparclSuccess) return sparclGetLastError(comm);
   if (nnz != expected.indices.size()) return "the sum has " + std::to_string(nnz) + " entries";

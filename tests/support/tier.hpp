@@ -1,5 +1,6 @@
 #pragma once
-// The two tiers of tests: quick runs with every change; `scripts/test --long` takes more seeds and bigger sizes.
+// The two tiers of tests: quick runs with every change; `scripts/test --long` takes more seeds and
+// bigger sizes.
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,7 +8,8 @@
 namespace sparcl::test {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int kShare = 10;  // ThreadSanitizer costs a factor of 10 to 30 and has less to find in one more seed
+constexpr int kShare =
+    10;  // ThreadSanitizer costs a factor of 10 to 30 and has less to find in one more seed
 #else
 constexpr int kShare = 1;
 #endif

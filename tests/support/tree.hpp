@@ -1,5 +1,6 @@
 #pragma once
-// Where the tree lies, as CMake knows it: __FILE__ is relative where a compiler cache rewrites paths.
+// Where the tree lies, as CMake knows it: __FILE__ is relative where a compiler cache rewrites
+// paths.
 
 #include <filesystem>
 

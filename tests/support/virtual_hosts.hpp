@@ -1,5 +1,6 @@
 #pragma once
-// Network namespaces that bench/hosts/hosts joins by cables, which can be cut; of this process alone, and gone with it.
+// Network namespaces that bench/hosts/hosts joins by cables, which can be cut; of this process
+// alone, and gone with it.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@ namespace sparcl::test {
 class VirtualHosts {
  public:
   // rate: "1gbit", or "none".
-  explicit VirtualHosts(int count, const std::string& rate = "none") : are_up_(run(fmt::format("up {} {}", count, rate))) {}
+  explicit VirtualHosts(int count, const std::string& rate = "none")
+      : are_up_(run(fmt::format("up {} {}", count, rate))) {}
   ~VirtualHosts() {
     if (are_up_) (void)run("down");
   }
@@ -32,7 +34,9 @@ class VirtualHosts {
  private:
   static std::string prefix() { return fmt::format("sparcl{}-", ::getpid()); }
   static bool run(const std::string& command) {
-    return std::system(fmt::format("HOSTS_PREFIX={} " SPARCL_TEST_HOSTS " {} >&2", prefix(), command).c_str()) == 0;
+    return std::system(
+               fmt::format("HOSTS_PREFIX={} " SPARCL_TEST_HOSTS " {} >&2", prefix(), command)
+                   .c_str()) == 0;
   }
 
   bool are_up_;

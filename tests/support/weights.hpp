@@ -15,7 +15,8 @@ inline Weights normal_weights(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, 0.02f);
   Weights words(count);
-  for (std::uint16_t& word : words) word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(normal(random)) >> 16);
+  for (std::uint16_t& word : words)
+    word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(normal(random)) >> 16);
   return words;
 }
 
@@ -25,7 +26,8 @@ inline Weights stepped(const Weights& base, float size, std::uint64_t seed) {
   std::normal_distribution<float> normal(0, size);
   Weights words = base;
   for (std::uint16_t& word : words) {
-    const float master = std::bit_cast<float>(std::uint32_t{word} << 16 | static_cast<std::uint32_t>(random() % 65536));
+    const float master = std::bit_cast<float>(std::uint32_t{word} << 16 |
+                                              static_cast<std::uint32_t>(random() % 65536));
     word = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(master + normal(random)) >> 16);
   }
   return words;

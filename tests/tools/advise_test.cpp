@@ -18,7 +18,8 @@ class Advise : public ::testing::Test {
  protected:
   std::string at(std::string_view name) const { return folder_ / name; }
 
-  // A million bfloat16 weights whose exponents take two values, and one step of size +-1 ulp at the places that hit() names.
+  // A million bfloat16 weights whose exponents take two values, and one step of size +-1 ulp at the
+  // places that hit() names.
   template <class Hit>
   Advice advice(Hit hit) {
     constexpr std::size_t kCount = 1'000'000;
@@ -54,19 +55,23 @@ TEST_F(Advise, OfIndependentChanges) {
   ASSERT_TRUE(diff.ok());
   EXPECT_EQ(advice.shape.changed, diff->changed);
   for (const ModeCost& mode : advice.modes) {
-    const test::ProgramRun file = run_program({"diff", at("a"), at("b"), "-o", at("delta"), "--mode", mode.name, "--json"});
+    const test::ProgramRun file =
+        run_program({"diff", at("a"), at("b"), "-o", at("delta"), "--mode", mode.name, "--json"});
     EXPECT_EQ(file.json()["bytes"], mode.bytes) << mode.name;
   }
   // A table of classes is chosen by a sample: auto can miss the best by that much.
-  for (const ModeCost& mode : advice.modes) EXPECT_GE(1.02 * static_cast<double>(mode.bytes), advice.modes[0].bytes) << mode.name;
+  for (const ModeCost& mode : advice.modes)
+    EXPECT_GE(1.02 * static_cast<double>(mode.bytes), advice.modes[0].bytes) << mode.name;
 }
 
 TEST_F(Advise, SeesClustersAndExponents) {
   const Advice clustered = this->advice([](std::size_t i, auto&) { return i % 12800 < 128; });
   EXPECT_GT(clustered.shape.clustering, 50);
-  const Advice by_exponent = this->advice([](std::size_t i, auto& random) { return i % 4 == 0 && random() % 25 == 0; });
+  const Advice by_exponent =
+      this->advice([](std::size_t i, auto& random) { return i % 4 == 0 && random() % 25 == 0; });
   EXPECT_NEAR(by_exponent.shape.density(), 0.01, 0.001);
-  EXPECT_GT(by_exponent.shape.position_bits - by_exponent.shape.position_bits_given_old, 1.9);  // two bits: a quarter can change
+  EXPECT_GT(by_exponent.shape.position_bits - by_exponent.shape.position_bits_given_old,
+            1.9);  // two bits: a quarter can change
 }
 
 // With times that are given, not measured.
@@ -104,7 +109,8 @@ TEST_F(Advise, TheProgram) {
   test::change(target, 0.02, 3);
   test::write_model(at("a"), base);
   test::write_model(at("b"), target);
-  const test::ProgramRun run = run_program({"advise", at("a"), at("b"), "--link", "1", "--ranks", "4", "--json"});
+  const test::ProgramRun run =
+      run_program({"advise", at("a"), at("b"), "--link", "1", "--ranks", "4", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.json()["ranks"], 4);
   EXPECT_NEAR(run.json()["density"].get<double>(), 0.02, 0.004);

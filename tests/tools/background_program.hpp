@@ -14,7 +14,8 @@
 
 namespace sparcl::test {
 
-// Looks until `done` says so; false after 60 s, and a test that waits in vain fails by what it asks next.
+// Looks until `done` says so; false after 60 s, and a test that waits in vain fails by what it asks
+// next.
 template <class Done>
 bool soon(Done&& done) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -61,7 +62,8 @@ class BackgroundProgram {
     std::vector<nlohmann::json> found;
     const std::string all = out();
     std::istringstream text(all.substr(0, all.rfind('\n') + 1));
-    for (std::string line; std::getline(text, line);) found.push_back(nlohmann::json::parse(line, nullptr, false));
+    for (std::string line; std::getline(text, line);)
+      found.push_back(nlohmann::json::parse(line, nullptr, false));
     return found;
   }
   // Waits for the line that has this value; null where none comes.
@@ -70,7 +72,8 @@ class BackgroundProgram {
     soon([&] {
       const bool is_over = has_ended();
       for (const nlohmann::json& line : lines()) {
-        if (line.is_object() && line.contains(key) && (value.is_null() || line[key] == value)) found = line;
+        if (line.is_object() && line.contains(key) && (value.is_null() || line[key] == value))
+          found = line;
       }
       return !found.is_null() || is_over;
     });

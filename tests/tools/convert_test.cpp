@@ -1,4 +1,5 @@
-// Changes in the layouts of other programs: files that a script wrote from their description, and round trips.
+// Changes in the layouts of other programs: files that a script wrote from their description, and
+// round trips.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ class Convert : public ::testing::Test {
  protected:
   std::string at(std::string_view name) const { return folder_ / name; }
 
-  void expect_converts(const std::string& from, const std::string& to, const std::string& layout, const std::string& base) const {
+  void expect_converts(const std::string& from, const std::string& to, const std::string& layout,
+                       const std::string& base) const {
     const Result<ConvertReport> report = convert({from, to, "", layout, base});
     EXPECT_TRUE(report.ok()) << layout << ": " << report.status().message();
   }
@@ -46,9 +48,12 @@ class Convert : public ::testing::Test {
 
 TEST_F(Convert, ReadsWhatOthersWrite) {
   const std::string script = (test::tree() / "tests/tools/make_exchange_files.py").string();
-  ASSERT_EQ(std::system(fmt::format("python3 '{}' '{}'", script, folder_.path().string()).c_str()), 0);
-  for (const char* name : {"coo.safetensors", "coo.safetensors.zst", "indices", "deltas", "deltas_zstd"}) {
-    const Result<ConvertReport> report = convert({at(name), at("delta"), "", kOwnFormat, at("base.safetensors")});
+  ASSERT_EQ(std::system(fmt::format("python3 '{}' '{}'", script, folder_.path().string()).c_str()),
+            0);
+  for (const char* name :
+       {"coo.safetensors", "coo.safetensors.zst", "indices", "deltas", "deltas_zstd"}) {
+    const Result<ConvertReport> report =
+        convert({at(name), at("delta"), "", kOwnFormat, at("base.safetensors")});
     ASSERT_TRUE(report.ok()) << name << ": " << report.status().message();
     EXPECT_EQ(report->tensors, 4u);
     const Result<Delta> delta = read_delta(at("delta"));
@@ -64,7 +69,9 @@ TEST_F(Convert, EveryLayoutRoundTripsBitForBit) {
   test::change(target, 0.02, 3);
   test::write_model(at("base"), base, {{"step", "1"}});
   test::write_model(at("target"), target, {{"step", "2"}});  // metadata travel along
-  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta"), {.base_version = 7, .target_version = 9}).ok());
+  ASSERT_TRUE(
+      make_delta(at("base"), at("target"), at("delta"), {.base_version = 7, .target_version = 9})
+          .ok());
   expect_round_trips(at("base"), at("delta"));
 }
 
@@ -100,7 +107,8 @@ TEST_F(Convert, OtherTensorsAreRefused) {
   test::write_model(at("base"), base);
   test::write_model(at("grown"), grown);
   ASSERT_TRUE(make_delta(at("base"), at("grown"), at("delta")).ok());
-  EXPECT_EQ(convert({at("delta"), at("x"), "", "coo", at("base")}).status().code(), Code::kUnsupported);
+  EXPECT_EQ(convert({at("delta"), at("x"), "", "coo", at("base")}).status().code(),
+            Code::kUnsupported);
 
   Tensors changed = grown;
   test::change(changed, 0.02, 3);
@@ -108,7 +116,8 @@ TEST_F(Convert, OtherTensorsAreRefused) {
   ASSERT_TRUE(make_delta(at("grown"), at("changed"), at("delta")).ok());
   expect_converts(at("delta"), at("coo"), "coo", at("grown"));
   for (const char* layout : {"sparcl", "deltas"}) {
-    EXPECT_EQ(convert({at("coo"), at("x"), "", layout, at("base")}).status().code(), Code::kMismatch);
+    EXPECT_EQ(convert({at("coo"), at("x"), "", layout, at("base")}).status().code(),
+              Code::kMismatch);
   }
   EXPECT_FALSE(std::filesystem::exists(at("x")));
 }
@@ -120,19 +129,30 @@ TEST_F(Convert, TheProgram) {
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
   ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
-  const test::ProgramRun run =
-      run_program({"convert", at("delta"), "-o", at("coo"), "--to", "coo", "--base", at("base"), "--json"});
+  const test::ProgramRun run = run_program(
+      {"convert", at("delta"), "-o", at("coo"), "--to", "coo", "--base", at("base"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.json()["from"], "sparcl");
   EXPECT_EQ(run.json()["bytes"], std::filesystem::file_size(at("coo")));
   // Each failure by its exit code.
-  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("x"), "--to", "coo"}).exit_code, 1);  // no base
+  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("x"), "--to", "coo"}).exit_code,
+            1);  // no base
   EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "sparcl"}).exit_code, 1);
-  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "deltas"}).exit_code, 1);  // no shapes
+  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "deltas"}).exit_code,
+            1);  // no shapes
   EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("x"), "--to", "coo_zstd"}).exit_code, 0);
-  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("y"), "--to", "coo", "--base", at("target")}).exit_code, 3);
-  EXPECT_EQ(run_program({"convert", at("coo"), "-o", at("y"), "--from", "deltas", "--to", "coo_zstd"}).exit_code, 3);
-  EXPECT_EQ(run_program({"convert", at("delta"), "-o", at("y"), "--from", "coo", "--to", "coo_zstd"}).exit_code, 3);
+  EXPECT_EQ(
+      run_program({"convert", at("delta"), "-o", at("y"), "--to", "coo", "--base", at("target")})
+          .exit_code,
+      3);
+  EXPECT_EQ(
+      run_program({"convert", at("coo"), "-o", at("y"), "--from", "deltas", "--to", "coo_zstd"})
+          .exit_code,
+      3);
+  EXPECT_EQ(
+      run_program({"convert", at("delta"), "-o", at("y"), "--from", "coo", "--to", "coo_zstd"})
+          .exit_code,
+      3);
   const test::ProgramRun none = run_program({"convert", at("base"), "-o", at("y"), "--to", "coo"});
   EXPECT_EQ(none.exit_code, 3);
   EXPECT_THAT(none.err, HasSubstr("none of the layouts"));

@@ -14,7 +14,8 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kTensorBytes = std::uint64_t{192} << 20;  // read for some tens of milliseconds at least
+constexpr std::uint64_t kTensorBytes = std::uint64_t{192}
+                                       << 20;  // read for some tens of milliseconds at least
 
 class CutInput : public ::testing::Test {
  protected:
@@ -23,18 +24,20 @@ class CutInput : public ::testing::Test {
   // Zeros that take no disk; one byte differs.
   void write_large(const std::string& path, char byte) const {
     const std::string header =
-        fmt::format(R"({{"t":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{}]}}}})", kTensorBytes / 2, kTensorBytes);
+        fmt::format(R"({{"t":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{}]}}}})",
+                    kTensorBytes / 2, kTensorBytes);
     write_text(path, file_of(header, std::string(1, byte)));
     fs::resize_file(path, 8 + header.size() + kTensorBytes);
   }
 
-  // Runs the command, stops it once it has the file open, cuts the file, and lets it go on. True: it was caught in time.
+  // Runs the command, stops it once it has the file open, cuts the file, and lets it go on. True:
+  // it was caught in time.
   bool run_and_cut(const std::vector<std::string>& arguments, const std::string& file) {
     BackgroundProgram program(arguments);
     const auto has_it_open = [&] {
       std::error_code error;
-      for (fs::directory_iterator each(fmt::format("/proc/{}/fd", program.pid()), error), end; !error && each != end;
-           each.increment(error)) {
+      for (fs::directory_iterator each(fmt::format("/proc/{}/fd", program.pid()), error), end;
+           !error && each != end; each.increment(error)) {
         std::error_code gone;
         if (fs::read_symlink(each->path(), gone) == file) return true;
       }
@@ -47,7 +50,9 @@ class CutInput : public ::testing::Test {
     if (code == 0) return false;  // it had all of it by then
     EXPECT_EQ(code, 3) << arguments[0] << ": " << program.err();
     // "is cut": it was stopped before it had looked at the size.
-    EXPECT_THAT(program.err(), AllOf(HasSubstr(file), AnyOf(HasSubstr("another program"), HasSubstr("is cut")))) << arguments[0];
+    EXPECT_THAT(program.err(),
+                AllOf(HasSubstr(file), AnyOf(HasSubstr("another program"), HasSubstr("is cut"))))
+        << arguments[0];
     return true;
   }
 
@@ -58,7 +63,9 @@ TEST_F(CutInput, IsANamedErrorAndNothingIsLeft) {
   write_large(at("base"), 'a');
   write_large(at("target"), 'b');
   for (const auto& [from, to] : {std::pair("base", "target"), std::pair("target", "base")})
-    ASSERT_EQ(run_program({"diff", at(from), at(to), "-o", at(std::string(from) + ".delta")}).exit_code, 0);
+    ASSERT_EQ(
+        run_program({"diff", at(from), at(to), "-o", at(std::string(from) + ".delta")}).exit_code,
+        0);
   struct Case {
     std::vector<std::string> arguments;
     std::string cut;
@@ -94,9 +101,12 @@ TEST_F(CutInput, IsANamedErrorAndNothingIsLeft) {
 TEST_F(CutInput, OneThatIsRewrittenMeanwhileIsNoBase) {
   write_model(at("base"), small_model(1));
   write_model(at("target"), small_model(2));
-  const Result<tool::OpenCheckpoint> base = tool::open_checkpoint(at("base")), target = tool::open_checkpoint(at("target"));
+  const Result<tool::OpenCheckpoint> base = tool::open_checkpoint(at("base")),
+                                     target = tool::open_checkpoint(at("target"));
   ASSERT_TRUE(base.ok() && target.ok());
-  const auto diff = [&] { return tool::write_delta(base->view(), target->view(), at("delta")).status(); };
+  const auto diff = [&] {
+    return tool::write_delta(base->view(), target->view(), at("delta")).status();
+  };
   ASSERT_TRUE(diff().ok());
   fs::remove(at("delta"));
   write_model(at("next"), small_model(3));
@@ -110,7 +120,8 @@ TEST_F(CutInput, OneThatIsRewrittenMeanwhileIsNoBase) {
   fs::last_write_time(at("base"), fs::last_write_time(at("base")) + std::chrono::seconds(1));
   const Status status = diff();
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_THAT(status.message(), AllOf(HasSubstr(at("base")), HasSubstr("another program has written to it")));
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr(at("base")), HasSubstr("another program has written to it")));
   EXPECT_EQ(folder_.count(), 2u);
 }
 

@@ -17,7 +17,8 @@ class ComposeFiles : public ::testing::Test {
  protected:
   std::string at(std::string_view name) const { return folder_ / name; }
 
-  // s0 .. s<count>, each a changed copy of the one before, and the deltas d1 .. d<count> between them.
+  // s0 .. s<count>, each a changed copy of the one before, and the deltas d1 .. d<count> between
+  // them.
   void make_chain(int count, double density = 0.01, const codec::BlockMode* mode = nullptr) {
     Tensors tensors = test::small_model();
     for (int i = 0; i <= count; ++i) {
@@ -27,11 +28,13 @@ class ComposeFiles : public ::testing::Test {
     }
   }
   void write(const Tensors& tensors, int i) {
-    test::write_model(at(fmt::format("s{}", i)), tensors, {{"format", "pt"}, {"step", std::to_string(97 + i)}});
+    test::write_model(at(fmt::format("s{}", i)), tensors,
+                      {{"format", "pt"}, {"step", std::to_string(97 + i)}});
   }
   void diff(int i, const codec::BlockMode* mode = nullptr) {
     const std::string delta = at(fmt::format("d{}", i));
-    const Result<DiffReport> report = make_delta(at(fmt::format("s{}", i - 1)), at(fmt::format("s{}", i)), delta, {.mode = mode});
+    const Result<DiffReport> report =
+        make_delta(at(fmt::format("s{}", i - 1)), at(fmt::format("s{}", i)), delta, {.mode = mode});
     ASSERT_TRUE(report.ok()) << report.status().message();
     deltas_.push_back(delta);
   }
@@ -49,14 +52,16 @@ class ComposeFiles : public ::testing::Test {
 };
 
 TEST_F(ComposeFiles, WithoutTheBaseLeadToTheSameFile) {
-  for (const codec::BlockMode* mode : {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
+  for (const codec::BlockMode* mode :
+       {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
     deltas_.clear();
     make_chain(4, 0.01, mode);
     const Result<ComposeReport> report = compose_deltas(deltas_, at("all"));
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(report->bytes, std::filesystem::file_size(at("all")));
     EXPECT_LT(report->bytes, report->input_bytes);
-    expect_apply(at("s0"), at("all"), at("s4"));  // metadata, too: the step went from 97 over 100 to 101
+    expect_apply(at("s0"), at("all"),
+                 at("s4"));  // metadata, too: the step went from 97 over 100 to 101
   }
 }
 
@@ -119,7 +124,8 @@ TEST_F(ComposeFiles, InvertOfFoldersWithOtherTensors) {
 
 TEST_F(ComposeFiles, TheProgram) {
   make_chain(3, 0.01, &codec::kFlatMode);
-  const test::ProgramRun run = run_program({"compose", at("d1"), at("d2"), at("d3"), "-o", at("all"), "--json"});
+  const test::ProgramRun run =
+      run_program({"compose", at("d1"), at("d2"), at("d3"), "-o", at("all"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.json()["deltas"], 3);
   EXPECT_EQ(run.json()["bytes"], std::filesystem::file_size(at("all")));
@@ -134,10 +140,13 @@ TEST_F(ComposeFiles, TheProgram) {
   const test::ProgramRun gap = run_program({"compose", at("d1"), at("d3"), "-o", at("gap")});
   EXPECT_EQ(gap.exit_code, 3);
   EXPECT_THAT(gap.err, HasSubstr("does not follow"));
-  EXPECT_EQ(run_program({"compose", at("d1"), at("d2"), "-o", at("d2")}).exit_code, 1);  // would overwrite
-  const test::ProgramRun gap_on_base = run_program({"compose", at("d1"), at("d3"), "-o", at("gap"), "--base", at("s0")});
+  EXPECT_EQ(run_program({"compose", at("d1"), at("d2"), "-o", at("d2")}).exit_code,
+            1);  // would overwrite
+  const test::ProgramRun gap_on_base =
+      run_program({"compose", at("d1"), at("d3"), "-o", at("gap"), "--base", at("s0")});
   EXPECT_EQ(gap_on_base.exit_code, 3);
-  EXPECT_NE(gap_on_base.err.find("does not follow"), std::string::npos) << gap_on_base.err;  // it is not the base that is wrong
+  EXPECT_NE(gap_on_base.err.find("does not follow"), std::string::npos)
+      << gap_on_base.err;  // it is not the base that is wrong
   EXPECT_EQ(run_program({"compose", at("s0"), "-o", at("gap")}).exit_code, 3);  // no delta
   EXPECT_EQ(run_program({"compose", "-o", at("gap")}).exit_code, 2);
   EXPECT_EQ(run_program({"invert", at("s1"), at("d1"), "-o", at("gap")}).exit_code, 3);

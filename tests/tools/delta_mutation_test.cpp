@@ -17,15 +17,19 @@ namespace fs = std::filesystem;
 using Bytes = std::string;
 
 // Where the fields of prefix and header lie (docs/wire-format.md).
-constexpr std::array kFields{std::pair(0, 4),  std::pair(4, 1),  std::pair(5, 1),   std::pair(6, 2),
-                             std::pair(8, 1),  std::pair(9, 1),  // magic, version, kind, zero, tag, length
-                             std::pair(10, 8), std::pair(18, 8), std::pair(26, 16), std::pair(42, 8),
-                             std::pair(50, 8), std::pair(58, 4), std::pair(62, 4),  std::pair(66, 4)};
+constexpr std::array kFields{
+    std::pair(0, 4),  std::pair(4, 1),  std::pair(5, 1),   std::pair(6, 2),
+    std::pair(8, 1),  std::pair(9, 1),  // magic, version, kind, zero, tag, length
+    std::pair(10, 8), std::pair(18, 8), std::pair(26, 16), std::pair(42, 8),
+    std::pair(50, 8), std::pair(58, 4), std::pair(62, 4),  std::pair(66, 4)};
 constexpr std::size_t kHeaderAt = codec::kPrefixBytes + 2;
-static_assert(kFields.back().first + kFields.back().second == kHeaderAt + codec::kUpdateHeaderBytes);
+static_assert(kFields.back().first + kFields.back().second ==
+              kHeaderAt + codec::kUpdateHeaderBytes);
 
 Bytes mutate(const Bytes& good, const Bytes& other, std::mt19937_64& random) {
-  const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % std::max<std::size_t>(limit, 1)); };
+  const auto below = [&](std::size_t limit) {
+    return static_cast<std::size_t>(random() % std::max<std::size_t>(limit, 1));
+  };
   Bytes bytes = good;
   const std::size_t at = below(bytes.size());
   switch (below(10)) {
@@ -36,7 +40,8 @@ Bytes mutate(const Bytes& good, const Bytes& other, std::mt19937_64& random) {
       bytes[at] = static_cast<char>(random());
       break;  // one byte
     case 2:   // a burst
-      for (std::size_t i = at; i < std::min(at + 1 + below(40), bytes.size()); ++i) bytes[i] = static_cast<char>(random());
+      for (std::size_t i = at; i < std::min(at + 1 + below(40), bytes.size()); ++i)
+        bytes[i] = static_cast<char>(random());
       break;
     case 3:
       bytes.resize(at);
@@ -53,7 +58,8 @@ Bytes mutate(const Bytes& good, const Bytes& other, std::mt19937_64& random) {
     case 7: {  // a header field
       const auto [first, length] = kFields[below(kFields.size())];
       for (int i = 0; i < length; ++i)
-        bytes[static_cast<std::size_t>(first + i)] = static_cast<char>(below(2) == 0 ? random() : random() % 3);
+        bytes[static_cast<std::size_t>(first + i)] =
+            static_cast<char>(below(2) == 0 ? random() : random() % 3);
       break;
     }
     case 8:
@@ -80,8 +86,8 @@ class DeltaMutation : public ::testing::Test {
     test::write_model(at("grown"), grown);
     test::write_model(at("strange"), strange, {{"step", "1"}});
     deltas_ = {make("base", "target"), make("base", "grown")};
-    foreign_ = {make("target", "base"), make("strange", "target"), make("grown", "target"), make("target", "grown"),
-                make("grown", "base")};
+    foreign_ = {make("target", "base"), make("strange", "target"), make("grown", "target"),
+                make("target", "grown"), make("grown", "base")};
     base_text_ = test::read_text(at("base"));
     entries_ = folder_.count();
   }
@@ -104,11 +110,14 @@ class DeltaMutation : public ::testing::Test {
     return apply_delta(at(base), delta, at("out")).status();
   }
 
-  void expect_refused(const Bytes& bytes, const std::string& what, std::string_view base = "base") const {
+  void expect_refused(const Bytes& bytes, const std::string& what,
+                      std::string_view base = "base") const {
     const Status status = apply(bytes, base);
-    ASSERT_EQ(exit_code(status.code()), kExitRefused) << what << ": " << code_name(status.code()) << " " << status.message();
+    ASSERT_EQ(exit_code(status.code()), kExitRefused)
+        << what << ": " << code_name(status.code()) << " " << status.message();
     ASSERT_FALSE(status.message().empty()) << what;
-    ASSERT_EQ(folder_.count(), entries_) << what;  // no output, and nothing half-written under another name
+    ASSERT_EQ(folder_.count(), entries_)
+        << what;  // no output, and nothing half-written under another name
     ASSERT_EQ(test::read_text(at("base")), base_text_) << what;
   }
 
@@ -170,7 +179,8 @@ TEST_F(DeltaMutation, TenThousandMutationsAreRefused) {
     const bool own = random() % 2 == 0;
     const Bytes& other = own ? deltas_[1 - which] : foreign_[random() % foreign_.size()];
     const Bytes bytes = mutate(deltas_[which], other, random);
-    if (bytes == deltas_[0] || bytes == deltas_[1]) continue;  // a mutation that changed nothing, or a splice at the very front
+    if (bytes == deltas_[0] || bytes == deltas_[1])
+      continue;  // a mutation that changed nothing, or a splice at the very front
     expect_refused(bytes, fmt::format("seed {}", seed));
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     ++done;
@@ -178,7 +188,8 @@ TEST_F(DeltaMutation, TenThousandMutationsAreRefused) {
   EXPECT_EQ(done, count);
 }
 
-// Sets the CRCs of a stream right again, as an attacker would: what lies behind them must hold, too.
+// Sets the CRCs of a stream right again, as an attacker would: what lies behind them must hold,
+// too.
 void forge_checksums(Bytes& bytes) {
   std::span<std::byte> stream = std::as_writable_bytes(std::span(bytes));
   std::uint32_t crc = 0;  // each covers all of the stream before it
@@ -189,7 +200,8 @@ void forge_checksums(Bytes& bytes) {
     std::uint64_t length = 0;
     if (!reader.read_varint(length) || length > reader.remaining()) return;
     at += 1 + reader.position() + length;
-    if (tag != codec::kTagUpdateHeader && tag != codec::kTagChunkEnd && tag != codec::kTagEnd) continue;
+    if (tag != codec::kTagUpdateHeader && tag != codec::kTagChunkEnd && tag != codec::kTagEnd)
+      continue;
     if (length < codec::kCrcBytes) return;
     crc = crc32c(stream.subspan(from, at - codec::kCrcBytes - from), crc);
     store_le(stream.data() + at - codec::kCrcBytes, crc);
@@ -199,24 +211,29 @@ void forge_checksums(Bytes& bytes) {
 
 TEST_F(DeltaMutation, ForgedDeltasAreRefusedOrLeadToTheirTarget) {
   const int count = test::by_tier(4'000, 200'000);
-  const std::array<std::string, 2> targets{test::read_text(at("target")), test::read_text(at("grown"))};
+  const std::array<std::string, 2> targets{test::read_text(at("target")),
+                                           test::read_text(at("grown"))};
   int refused = 0;
   for (int seed = 0; seed < count; ++seed) {
     std::mt19937_64 random(static_cast<std::uint64_t>(seed) + 5'000'000);
     const std::size_t which = random() % deltas_.size();
     Bytes bytes = deltas_[which];
-    const std::size_t area = random() % 2 == 0 ? 400 : bytes.size();  // headers and attachments as often as blocks
-    for (std::uint64_t i = 0; i <= random() % 3; ++i) bytes[random() % std::min(area, bytes.size())] = static_cast<char>(random());
+    const std::size_t area =
+        random() % 2 == 0 ? 400 : bytes.size();  // headers and attachments as often as blocks
+    for (std::uint64_t i = 0; i <= random() % 3; ++i)
+      bytes[random() % std::min(area, bytes.size())] = static_cast<char>(random());
     forge_checksums(bytes);
     const Status status = apply(bytes);
     if (!status.ok()) {
       ++refused;
-      ASSERT_EQ(exit_code(status.code()), kExitRefused) << "seed " << seed << ": " << status.message();
+      ASSERT_EQ(exit_code(status.code()), kExitRefused)
+          << "seed " << seed << ": " << status.message();
       ASSERT_EQ(folder_.count(), entries_) << "seed " << seed;
     } else {
       const Result<model::Checkpoint> out = model::Checkpoint::open(at("out"));
       ASSERT_TRUE(out.ok()) << "seed " << seed << ": " << out.status().message();
-      const Result<model::Checkpoint> wanted = model::Checkpoint::open(at(which == 0 ? "target" : "grown"));
+      const Result<model::Checkpoint> wanted =
+          model::Checkpoint::open(at(which == 0 ? "target" : "grown"));
       ASSERT_EQ(out->schema().size(), wanted->schema().size()) << "seed " << seed;
       for (std::size_t i = 0; i < out->schema().size(); ++i)
         ASSERT_TRUE(std::ranges::equal(out->bytes(i), wanted->bytes(i))) << "seed " << seed;
@@ -233,7 +250,8 @@ TEST_F(DeltaMutation, TheProgramRefusesThem) {
     const Bytes bytes = mutate(deltas_[seed % 2], foreign_[seed % foreign_.size()], random);
     if (bytes == deltas_[seed % 2]) continue;
     test::write_text(at("delta"), bytes);
-    const test::ProgramRun run = test::run_program({"apply", at("base"), at("delta"), "-o", at("out")});
+    const test::ProgramRun run =
+        test::run_program({"apply", at("base"), at("delta"), "-o", at("out")});
     EXPECT_EQ(run.exit_code, kExitRefused) << "seed " << seed << run.err;
     EXPECT_THAT(run.err, ::testing::StartsWith("sparcl: error: ")) << "seed " << seed;
     fs::remove(at("delta"));

@@ -17,7 +17,8 @@ class DeltaRoundTrip : public ::testing::Test {
  protected:
   std::string at(std::string_view name) const { return folder_ / name; }
 
-  DiffReport diff(const std::string& base, const std::string& target, const codec::BlockMode* mode = nullptr) const {
+  DiffReport diff(const std::string& base, const std::string& target,
+                  const codec::BlockMode* mode = nullptr) const {
     const Result<DiffReport> report = make_delta(base, target, at("delta"), {.mode = mode});
     EXPECT_TRUE(report.ok()) << report.status().message();
     return report.ok() ? *report : DiffReport{};
@@ -26,7 +27,8 @@ class DeltaRoundTrip : public ::testing::Test {
     const Result<Delta> delta = read_delta(at("delta"));
     return delta.ok() ? apply_delta(base, *delta, out) : delta.status();
   }
-  DiffReport expect_round_trip(const std::string& base, const std::string& target, const codec::BlockMode* mode = nullptr) const {
+  DiffReport expect_round_trip(const std::string& base, const std::string& target,
+                               const codec::BlockMode* mode = nullptr) const {
     const DiffReport made = diff(base, target, mode);
     const Result<ApplyReport> applied = apply(base, at("out"));
     EXPECT_TRUE(applied.ok()) << applied.status().message();
@@ -51,7 +53,8 @@ TEST_F(DeltaRoundTrip, AtEveryDensityInEveryMode) {
     test::change(target, density, 7);
     test::write_model(at("target"), target);
     expect_round_trip(at("base"), at("target"));
-    for (const codec::BlockMode* mode : codec::block_modes()) expect_round_trip(at("base"), at("target"), mode);
+    for (const codec::BlockMode* mode : codec::block_modes())
+      expect_round_trip(at("base"), at("target"), mode);
   }
 }
 
@@ -68,7 +71,8 @@ TEST_F(DeltaRoundTrip, ThreadsChangeNoByte) {
     deltas.push_back(test::read_text(at("delta")));
   }
   ASSERT_EQ(::setenv("SPARCL_THREADS", "some", 1), 0);
-  EXPECT_EQ(make_delta(at("base"), at("target"), at("delta"), {}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(make_delta(at("base"), at("target"), at("delta"), {}).status().code(),
+            Code::kInvalidArgument);
   ASSERT_EQ(::unsetenv("SPARCL_THREADS"), 0);
   EXPECT_EQ(deltas[0], deltas[1]);
 }
@@ -106,7 +110,8 @@ TEST_F(DeltaRoundTrip, CarriesTensorsThatComeGoAndChange) {
   std::swap(target.bytes[1], target.bytes[2]);
   target.schema.pop_back();  // one less
   target.bytes.pop_back();
-  test::add_tensor(target, "new", DataType::kBfloat16, {70000}, 9);  // one more, of more than a block
+  test::add_tensor(target, "new", DataType::kBfloat16, {70000},
+                   9);  // one more, of more than a block
   test::add_tensor(target, "mask2", DataType::kBool, {5}, 9);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
@@ -174,7 +179,8 @@ TEST_F(DeltaRoundTrip, ABaseWithAnotherHeaderGivesTheTargetsTensorsAndMetadata) 
   const Result<model::Checkpoint> out = model::Checkpoint::open(at("out"));
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->metadata(0), (model::Metadata{{"by", "another"}, {"step", "2"}}));
-  for (std::size_t i = 0; i < target.bytes.size(); ++i) EXPECT_TRUE(std::ranges::equal(out->bytes(i), target.bytes[i]));
+  for (std::size_t i = 0; i < target.bytes.size(); ++i)
+    EXPECT_TRUE(std::ranges::equal(out->bytes(i), target.bytes[i]));
 }
 
 TEST_F(DeltaRoundTrip, EveryPairOfTheTrace) {
@@ -193,10 +199,12 @@ TEST_F(DeltaRoundTrip, TheTraceCostsAtMost10Point2BitsAChange) {
   const std::vector<std::string> files = test::sorted_files(trace + "/weights");
   ASSERT_GE(files.size(), 2u);
   for (std::size_t i = 0; i + 1 < files.size(); ++i) {
-    for (const codec::BlockMode* mode : {static_cast<const codec::BlockMode*>(nullptr), &codec::kFlatMode}) {
+    for (const codec::BlockMode* mode :
+         {static_cast<const codec::BlockMode*>(nullptr), &codec::kFlatMode}) {
       const DiffReport report = expect_round_trip(files[i], files[i + 1], mode);
       ASSERT_GT(report.changed, 0u);
-      EXPECT_LE(8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.changed), 10.2) << files[i];
+      EXPECT_LE(8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.changed), 10.2)
+          << files[i];
     }
   }
 }
@@ -205,7 +213,8 @@ TEST_F(DeltaRoundTrip, RefusesALongAttachmentByName) {
   Tensors base;
   Tensors target;
   for (int i = 0; i < 3; ++i)
-    test::add_tensor(target, fmt::format("{}{}", i, std::string(3'000'000, 'n')), DataType::kUint8, {1}, 1);
+    test::add_tensor(target, fmt::format("{}{}", i, std::string(3'000'000, 'n')), DataType::kUint8,
+                     {1}, 1);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
   const Status status = make_delta(at("base"), at("target"), at("delta")).status();

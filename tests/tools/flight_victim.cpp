@@ -1,9 +1,10 @@
-// A process of three ranks, as threads, whose third broadcast hangs: rank 1 never makes the call. What it does on a signal is the
-// tests' business.
+// A process of three ranks, as threads, whose third broadcast hangs: rank 1 never makes the call.
+// What it does on a signal is the tests' business.
 //   flight_victim [handler | siginfo | fork | end | crash | skip | alone]
-// handler, siginfo: it has a handler of its own for SIGUSR2; fork: a child makes communicators, too, and ends first; end: nothing
-// hangs; crash: the rank that does not come calls abort() instead; skip: it goes on without the call; alone: it is one of two
-// ranks, and the other one never comes.
+// handler, siginfo: it has a handler of its own for SIGUSR2; fork: a child makes communicators,
+// too, and ends first; end: nothing hangs; crash: the rank that does not come calls abort()
+// instead; skip: it goes on without the call; alone: it is one of two ranks, and the other one
+// never comes.
 #include <sparcl/sparcl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +27,9 @@ void on_user_signal(int) {
   if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(3);
 }
 
-void on_user_siginfo(int number, siginfo_t* info, void*) { on_user_signal(info != nullptr ? info->si_signo : number); }
+void on_user_siginfo(int number, siginfo_t* info, void*) {
+  on_user_signal(info != nullptr ? info->si_signo : number);
+}
 
 void install(const char* how) {
   struct sigaction action = {};
@@ -38,14 +41,16 @@ void install(const char* how) {
   if (action.sa_flags != 0 || action.sa_handler != SIG_DFL) ::sigaction(SIGUSR2, &action, nullptr);
 }
 
-// What a child does with its own communicators, and with its copies of ours, is none of our record's business.
+// What a child does with its own communicators, and with its copies of ours, is none of our
+// record's business.
 bool child_ends_well(sparclComm_t parents) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::array<sparclComm_t, 1> own{};
     float weight = 1;
     bool well = sparclCommInitLocal(own.data(), 1) == sparclSuccess;
-    well = well && sparclBroadcastDelta(&weight, nullptr, 1, sparclFloat32, 0, own[0], nullptr) == sparclSuccess;
+    well = well && sparclBroadcastDelta(&weight, nullptr, 1, sparclFloat32, 0, own[0], nullptr) ==
+                       sparclSuccess;
     (void)sparclCommDestroy(own[0]);
     (void)sparclCommDestroy(parents);
     std::exit(well ? 0 : 1);
@@ -87,7 +92,8 @@ int main(int argc, char** argv) {
   if (sparclCommInitLocal(comms.data(), kRanks) != sparclSuccess) return 1;
   if (std::strcmp(how, "fork") == 0 && !child_ends_well(comms[0])) return 2;
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back(take_part, rank, comms[static_cast<std::size_t>(rank)], how);
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back(take_part, rank, comms[static_cast<std::size_t>(rank)], how);
   for (std::thread& thread : threads) thread.join();
   for (const sparclComm_t comm : comms) (void)sparclCommDestroy(comm);
   return 0;

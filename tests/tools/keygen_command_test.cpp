@@ -46,8 +46,9 @@ TEST(KeygenCommand, SaysWhatItMadeButNotTheSecret) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const Result<trust::SigningKey> key = trust::SigningKey::load(folder / "key");
   ASSERT_TRUE(key.ok());
-  EXPECT_THAT(run.out, AllOf(StartsWith((folder / "key") + " "), HasSubstr((folder / "key.pub") + " "),
-                             HasSubstr(trust::fingerprint(key->public_key()))));
+  EXPECT_THAT(run.out,
+              AllOf(StartsWith((folder / "key") + " "), HasSubstr((folder / "key.pub") + " "),
+                    HasSubstr(trust::fingerprint(key->public_key()))));
   const std::string secret = read_text(folder / "key").substr(22, 44);
   EXPECT_EQ((run.out + run.err).find(secret), std::string::npos);
 }

@@ -12,11 +12,13 @@ namespace {
 
 constexpr std::uint64_t kFourGi = std::uint64_t{1} << 32;
 constexpr std::uint64_t kElements = kFourGi + 70'000;
-constexpr std::uint64_t kChanged[] = {0, 65'536, kFourGi / 2, kFourGi - 1, kFourGi, kFourGi + 65'536, kElements - 1};
+constexpr std::uint64_t kChanged[] = {0,       65'536,           kFourGi / 2,  kFourGi - 1,
+                                      kFourGi, kFourGi + 65'536, kElements - 1};
 
 std::string header() {
-  std::string text = R"({"small":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]},"large":{"dtype":"U8","shape":[)" +
-                     std::to_string(kElements) + R"(],"data_offsets":[6,)" + std::to_string(kElements + 6) + "]}}";
+  std::string text =
+      R"({"small":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]},"large":{"dtype":"U8","shape":[)" +
+      std::to_string(kElements) + R"(],"data_offsets":[6,)" + std::to_string(kElements + 6) + "]}}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
 }
@@ -42,8 +44,10 @@ void write_sparse_file(const std::string& path, char value) {
 TEST(LargeFiles, DiffAndApplyReachPastFourGigabytes) {
   if (!long_tier()) GTEST_SKIP() << "reads and writes files of 4 GiB: in the long tier";
   TempFolder folder;
-  if (fs::space(folder / "").available < 3 * kElements) GTEST_SKIP() << "no room for files of 4 GiB";
-  const std::string base = folder / "base", target = folder / "target", delta = folder / "delta", out = folder / "out";
+  if (fs::space(folder / "").available < 3 * kElements)
+    GTEST_SKIP() << "no room for files of 4 GiB";
+  const std::string base = folder / "base", target = folder / "target", delta = folder / "delta",
+                    out = folder / "out";
   write_sparse_file(base, 0);
   write_sparse_file(target, 7);
   const ProgramRun diff = run_program({"diff", base, target, "-o", delta, "--json"});

@@ -1,4 +1,5 @@
-// `sparcl diff --values int8`: a delta that leads near its target, and what the other commands make of it.
+// `sparcl diff --values int8`: a delta that leads near its target, and what the other commands make
+// of it.
 
 #include <gtest/gtest.h>
 
@@ -23,14 +24,16 @@ class LossyDiff : public testing::Test {
     target_ = base_;
     for (std::size_t at = 0; at < base_.bytes[kHead].size(); at += 4 * (1 + random() % 20)) {
       std::byte* element = target_.bytes[kHead].data() + at;
-      store_number(DataType::kFloat32, load_number(DataType::kFloat32, element) + 0.05 * normal(random), element);
+      store_number(DataType::kFloat32,
+                   load_number(DataType::kFloat32, element) + 0.05 * normal(random), element);
     }
     target_.bytes[kSteps][0] ^= std::byte{1};
     test::write_model(at("base"), base_);
     test::write_model(at("target"), target_);
   }
   std::string at(const std::string& name) const { return folder_ / name; }
-  ProgramRun diff(const std::string& to, std::vector<std::string> options, const std::string& delta = "delta") {
+  ProgramRun diff(const std::string& to, std::vector<std::string> options,
+                  const std::string& delta = "delta") {
     options.insert(options.begin(), {"diff", at("base"), at(to), "-o", at(delta), "--json"});
     return run_program(options);
   }
@@ -56,10 +59,12 @@ TEST_F(LossyDiff, LeadsNearTheTargetInFewerBytes) {
     double largest = 0;
     for (std::size_t i = 0; i < base_.bytes[kHead].size(); i += 4) {
       const double target = load_number(DataType::kFloat32, target_.bytes[kHead].data() + i);
-      largest = std::max(largest, std::fabs(target - load_number(DataType::kFloat32, near->bytes(kHead).data() + i)));
+      largest = std::max(largest, std::fabs(target - load_number(DataType::kFloat32,
+                                                                 near->bytes(kHead).data() + i)));
     }
     EXPECT_EQ(largest, lossy.json()["largest_error"]);
-    EXPECT_TRUE(std::ranges::equal(near->bytes(kSteps), target_.bytes[kSteps])) << "integers are exact";
+    EXPECT_TRUE(std::ranges::equal(near->bytes(kSteps), target_.bytes[kSteps]))
+        << "integers are exact";
     const ProgramRun inspect = run_program({"inspect", at("delta"), "--json"});
     EXPECT_TRUE(inspect.json()["lossy"]) << inspect.out;
     EXPECT_NE(run_program({"inspect", at("delta")}).out.find("lossy"), std::string::npos);
@@ -73,19 +78,25 @@ TEST_F(LossyDiff, IsInvertedAndComposedWithItsBase) {
   ASSERT_EQ(run_program({"apply", at("near"), at("undo"), "-o", at("back")}).exit_code, 0);
   test::expect_same(at("back"), at("base"));
 
-  ASSERT_EQ(run_program({"diff", at("near"), at("target"), "-o", at("rest"), "--mode", "flat"}).exit_code, 0);
+  ASSERT_EQ(
+      run_program({"diff", at("near"), at("target"), "-o", at("rest"), "--mode", "flat"}).exit_code,
+      0);
   const ProgramRun alone = run_program({"compose", at("delta"), at("rest"), "-o", at("all")});
   EXPECT_EQ(alone.exit_code, 1);
   EXPECT_NE(alone.err.find("mode added"), std::string::npos) << alone.err;
   EXPECT_NE(alone.err.find("--base"), std::string::npos) << alone.err;
-  ASSERT_EQ(run_program({"compose", at("delta"), at("rest"), "-o", at("all"), "--base", at("base")}).exit_code, 0);
+  ASSERT_EQ(run_program({"compose", at("delta"), at("rest"), "-o", at("all"), "--base", at("base")})
+                .exit_code,
+            0);
   ASSERT_EQ(run_program({"apply", at("base"), at("all"), "-o", at("end")}).exit_code, 0);
   test::expect_same(at("end"), at("target"));
 }
 
 TEST_F(LossyDiff, RoundsByItsSeed) {
   const auto delta = [&](const std::string& seed) {
-    EXPECT_EQ(diff("target", {"--values", "int8", "--rounding", "stochastic", "--seed", seed}, seed).exit_code, 0);
+    EXPECT_EQ(diff("target", {"--values", "int8", "--rounding", "stochastic", "--seed", seed}, seed)
+                  .exit_code,
+              0);
     return test::read_text(at(seed));
   };
   const std::string first = delta("1");
@@ -103,7 +114,8 @@ TEST_F(LossyDiff, FitsABudgetAndSaysWhatItCannotDo) {
   test::Tensors integers;
   test::add_tensor(integers, "ids", DataType::kInt32, {100}, 1);
   test::write_model(at("integers"), integers);
-  const ProgramRun none = run_program({"diff", at("integers"), at("integers"), "-o", at("delta"), "--values", "int8"});
+  const ProgramRun none =
+      run_program({"diff", at("integers"), at("integers"), "-o", at("delta"), "--values", "int8"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_NE(none.err.find("--values: none of the tensors"), std::string::npos) << none.err;
   test::add_tensor(target_, "new", DataType::kFloat32, {10}, 9);

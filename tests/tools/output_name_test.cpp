@@ -60,7 +60,8 @@ TEST_F(OutputName, ALinkToAFolderIsReplacedByTheFolderOfShards) {
   for (const char* link_to : {"real", "nothing"}) {
     fs::remove_all(at("link"));
     fs::create_directory_symlink(link_to, at("link"));
-    const ProgramRun run = run_program({"apply", at("shards"), at("shards.delta"), "-o", at("link")});
+    const ProgramRun run =
+        run_program({"apply", at("shards"), at("shards.delta"), "-o", at("link")});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     EXPECT_TRUE(fs::is_directory(fs::symlink_status(at("link"))));
     expect_same(at("link"), at("next"));
@@ -106,24 +107,28 @@ TEST_F(OutputName, AShardThatIsNotInTheIndexIsTold) {
   write_model(at("shards/model-00009.safetensors"), base_);
   write_shards(at("next"), base_, 3);
   const std::string stray = at("shards/model-00009.safetensors");
-  for (const std::vector<std::string>& command : {std::vector<std::string>{"hash", at("shards")},
-                                                  {"verify", at("shards")},
-                                                  {"inspect", at("shards")},
-                                                  {"diff", at("shards"), at("next"), "-o", at("d")}}) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"hash", at("shards")},
+        {"verify", at("shards")},
+        {"inspect", at("shards")},
+        {"diff", at("shards"), at("next"), "-o", at("d")}}) {
     std::vector<std::string> as_json = command;
     as_json.push_back("--json");
     const ProgramRun run = run_program(as_json);
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    EXPECT_THAT(run.err, AllOf(HasSubstr("warning: " + stray), HasSubstr("not in the folder's index"))) << command[0];
+    EXPECT_THAT(run.err,
+                AllOf(HasSubstr("warning: " + stray), HasSubstr("not in the folder's index")))
+        << command[0];
     const std::string told = run.json()["not_in_index"][0];
     EXPECT_EQ(told, command[0] == "diff" ? stray : "model-00009.safetensors");
   }
-  for (const std::vector<std::string>& command : {std::vector<std::string>{"advise", at("shards"), at("next")},
-                                                  {"apply", at("shards"), at("d"), "-o", at("applied")},
-                                                  {"invert", at("shards"), at("d"), "-o", at("inverse")},
-                                                  {"compose", at("d"), "--base", at("shards"), "-o", at("composed")},
-                                                  {"convert", at("d"), "--base", at("shards"), "--to", "coo", "-o", at("coo")},
-                                                  {"convert", at("coo"), "--base", at("shards"), "--to", "coo_zstd", "-o", at("zstd")}}) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"advise", at("shards"), at("next")},
+        {"apply", at("shards"), at("d"), "-o", at("applied")},
+        {"invert", at("shards"), at("d"), "-o", at("inverse")},
+        {"compose", at("d"), "--base", at("shards"), "-o", at("composed")},
+        {"convert", at("d"), "--base", at("shards"), "--to", "coo", "-o", at("coo")},
+        {"convert", at("coo"), "--base", at("shards"), "--to", "coo_zstd", "-o", at("zstd")}}) {
     const ProgramRun run = run_program(command);
     EXPECT_EQ(run.exit_code, 0) << run.err;
     EXPECT_THAT(run.err, HasSubstr("warning: " + stray)) << command[0];
@@ -134,7 +139,8 @@ TEST_F(OutputName, AShardThatIsNotInTheIndexIsTold) {
   EXPECT_TRUE(quiet.json()["not_in_index"].empty());
 }
 
-// No output of any command may hold the bytes that drive a terminal, or a line that the program did not mean.
+// No output of any command may hold the bytes that drive a terminal, or a line that the program did
+// not mean.
 void expect_harmless(const ProgramRun& run, const std::string& what) {
   for (const std::string* text : {&run.out, &run.err}) {
     for (const char* bad : {"\x1b", "\nforged", "\xe2\x80\xae", "\xff", "\a"})
@@ -143,7 +149,8 @@ void expect_harmless(const ProgramRun& run, const std::string& what) {
 }
 
 TEST_F(OutputName, HostileNamesOfFilesReachNoTerminal) {
-  const std::vector<std::string> names{"n\nforged: line", "e\x1b[31m", "r\xe2\x80\xaetxt", "u\xff\xfe", "b\\x41\a"};
+  const std::vector<std::string> names{"n\nforged: line", "e\x1b[31m", "r\xe2\x80\xaetxt",
+                                       "u\xff\xfe", "b\\x41\a"};
   for (const std::string& name : names) {
     const std::string out = at(name);
     for (const bool as_json : {false, true}) {
@@ -166,32 +173,40 @@ TEST_F(OutputName, HostileNamesOfFilesReachNoTerminal) {
         if (!as_json || run.out.empty()) continue;
         const nlohmann::json json = run.json();
         EXPECT_FALSE(json.is_discarded()) << command[0] << ": " << run.out;
-        const bool names_output = json.value("ok", false) && json.contains("output") && name.find('\xff') == name.npos;
+        const bool names_output =
+            json.value("ok", false) && json.contains("output") && name.find('\xff') == name.npos;
         EXPECT_EQ(names_output ? json["output"].get<std::string>() : out, out);
       }
       fs::remove(out);
     }
   }
-  const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("u\xff"), "--json"});
+  const ProgramRun run =
+      run_program({"apply", at("base"), at("delta"), "-o", at("u\xff"), "--json"});
   EXPECT_EQ(run.json()["output"], at("u\xef\xbf\xbd"
                                      "ff"));
-  EXPECT_THAT(run_program({"apply", at("base"), at("delta"), "-o", at("n\n\\")}).out, HasSubstr(at("n\\x0a\\\\")));
+  EXPECT_THAT(run_program({"apply", at("base"), at("delta"), "-o", at("n\n\\")}).out,
+              HasSubstr(at("n\\x0a\\\\")));
 }
 
 TEST_F(OutputName, HostileNamesInsideFilesReachNoTerminal) {
   Tensors base;
-  for (const char* name : {"t\nforged: line", "t\x1b[31m", "t\xe2\x80\xae"}) add_tensor(base, name, DataType::kFloat32, {100}, 1);
+  for (const char* name : {"t\nforged: line", "t\x1b[31m", "t\xe2\x80\xae"})
+    add_tensor(base, name, DataType::kFloat32, {100}, 1);
   Tensors target = base;
   change(target, 0.5, 2);
   write_model(at("base"), base, {{"k\nforged", "v\x1b[31m"}});
   write_model(at("target"), target, {{"k\nforged", "w\xe2\x80\xae"}});
-  for (const std::vector<std::string>& command : writers(at("out"))) expect_harmless(run_program(command), command[0] + ": ");
+  for (const std::vector<std::string>& command : writers(at("out")))
+    expect_harmless(run_program(command), command[0] + ": ");
   for (const char* file : {"base", "delta", "out"}) {
     expect_harmless(run_program({"inspect", at(file)}), "inspect: ");
     expect_harmless(run_program({"inspect", at(file), "--json"}), "inspect --json: ");
   }
-  expect_harmless(run_program({"diff", at("base"), at("target"), "-o", at("d"), "--only", "no\nforged\x1b"}), "--only: ");
-  EXPECT_EQ(run_program({"inspect", at("base"), "--json"}).json()["tensors"][0]["name"], "t\nforged: line");
+  expect_harmless(
+      run_program({"diff", at("base"), at("target"), "-o", at("d"), "--only", "no\nforged\x1b"}),
+      "--only: ");
+  EXPECT_EQ(run_program({"inspect", at("base"), "--json"}).json()["tensors"][0]["name"],
+            "t\nforged: line");
 }
 
 // A report comes from the network.
@@ -203,20 +218,24 @@ TEST_F(OutputName, HostileNamesOfPeersReachNoTerminal) {
   ProgramRun shown;
   shown.out = tool::publisher_text(*report);
   expect_harmless(shown, "status: ");
-  EXPECT_THAT(shown.out, AllOf(HasSubstr("p\\x0aforged"), HasSubstr("r\\x0aforged"), HasSubstr("\\x1b[31m")));
+  EXPECT_THAT(shown.out,
+              AllOf(HasSubstr("p\\x0aforged"), HasSubstr("r\\x0aforged"), HasSubstr("\\x1b[31m")));
 }
 
-// They come with a version: to the publisher's console, to the subscriber's, and into the log of either.
+// They come with a version: to the publisher's console, to the subscriber's, and into the log of
+// either.
 TEST_F(OutputName, HostileNamesAreHarmlessInDaemonsToo) {
   const std::string watched = at("w\nforged\x1b");
   fs::create_directory(watched);
   fs::copy_file(at("base"), watched + "/1\nforged\x1b\xff.safetensors");
   fs::create_directory(watched + "/2\nforged.safetensors");
-  const ProgramRun refused = run_program({"publish", "--watch", watched, "--model-id", "m\nforged\x1b", "--listen", "127.0.0.1:0"});
+  const ProgramRun refused = run_program(
+      {"publish", "--watch", watched, "--model-id", "m\nforged\x1b", "--listen", "127.0.0.1:0"});
   EXPECT_EQ(refused.exit_code, 2);
   expect_harmless(refused, "--model-id: ");
   BackgroundProgram publisher({"publish", "--listen", "127.0.0.1:0", "--watch", watched});
-  BackgroundProgram subscriber({"subscribe", publisher.address(), "--out", at("o\nforged\x1b"), "--exec", "exit 3"});
+  BackgroundProgram subscriber(
+      {"subscribe", publisher.address(), "--out", at("o\nforged\x1b"), "--exec", "exit 3"});
   EXPECT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
   EXPECT_TRUE(publisher.says("no regular file")) << publisher.err();
   EXPECT_TRUE(subscriber.says("exit code 3")) << subscriber.err();

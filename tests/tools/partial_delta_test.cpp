@@ -21,7 +21,8 @@ class PartialDelta : public ::testing::Test {
     add_tensor(base, "v", DataType::kFloat32, {10}, 2);
     for (std::vector<std::byte>& bytes : base.bytes) std::ranges::fill(bytes, std::byte{});
     Tensors target = base;
-    for (int i = 0; i < kChanges; ++i) set(target, 0, static_cast<std::size_t>(10 * i), static_cast<float>(i + 1));
+    for (int i = 0; i < kChanges; ++i)
+      set(target, 0, static_cast<std::size_t>(10 * i), static_cast<float>(i + 1));
     set(target, 1, 3, 0.5F);
     write_model(at("base"), base);
     write_model(at("target"), target);
@@ -31,7 +32,8 @@ class PartialDelta : public ::testing::Test {
   }
   std::string at(std::string_view name) const { return folder_ / name; }
   nlohmann::json diff(std::vector<std::string> options) const {
-    options.insert(options.begin(), {"diff", at("base"), at("target"), "-o", at("delta"), "--json"});
+    options.insert(options.begin(),
+                   {"diff", at("base"), at("target"), "-o", at("delta"), "--json"});
     const ProgramRun run = run_program(options);
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return run.json();
@@ -48,8 +50,9 @@ TEST_F(PartialDelta, SaysWhatItLacks) {
     std::uint64_t changes;
     double squares, largest;
   };
-  for (const Case& each : {Case{{"--threshold", "12"}, 13, 650.25, 12}, Case{{"--largest", "5"}, 16, 1240.25, 15},
-                           Case{{"--only", "v"}, 20, 2870, 20}, Case{{"--only", "w"}, 1, 0.25, 0.5}}) {
+  for (const Case& each :
+       {Case{{"--threshold", "12"}, 13, 650.25, 12}, Case{{"--largest", "5"}, 16, 1240.25, 15},
+        Case{{"--only", "v"}, 20, 2870, 20}, Case{{"--only", "w"}, 1, 0.25, 0.5}}) {
     const nlohmann::json json = diff(each.options);
     const std::string what = each.options[0] + " " + each.options[1];
     EXPECT_EQ(json["left_out"]["changes"], each.changes) << what;
@@ -58,18 +61,22 @@ TEST_F(PartialDelta, SaysWhatItLacks) {
     EXPECT_EQ(json["partial"], true) << what;
     EXPECT_EQ(json["lossy"], true) << what;
     EXPECT_EQ(json["largest_error"], each.largest) << what;
-    EXPECT_DOUBLE_EQ(json["relative_error"].get<double>(), std::sqrt(each.squares / 2870.25)) << what;
+    EXPECT_DOUBLE_EQ(json["relative_error"].get<double>(), std::sqrt(each.squares / 2870.25))
+        << what;
     const nlohmann::json seen = run_program({"inspect", at("delta"), "--json"}).json();
-    for (const char* key : {"left_out", "partial", "lossy"}) EXPECT_EQ(seen[key], json[key]) << what << ": " << key;
+    for (const char* key : {"left_out", "partial", "lossy"})
+      EXPECT_EQ(seen[key], json[key]) << what << ": " << key;
     EXPECT_THAT(run_program({"inspect", at("delta")}).out,
                 HasSubstr(fmt::format("partial: {} changes are left out", each.changes)));
     EXPECT_EQ(run_program({"verify", at("delta")}).exit_code, 0) << what;
-    EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}).exit_code, 0) << what;
+    EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}).exit_code, 0)
+        << what;
   }
 }
 
 TEST_F(PartialDelta, AWholeOneSaysThatNothingIsMissing) {
-  for (const std::vector<std::string>& options : {std::vector<std::string>{}, {"--threshold", "0"}, {"--largest", "1000"}}) {
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{}, {"--threshold", "0"}, {"--largest", "1000"}}) {
     const nlohmann::json json = diff(options);
     EXPECT_EQ(json["left_out"], (nlohmann::json{{"changes", 0}, {"l2", 0.0}, {"largest", 0.0}}));
     EXPECT_EQ(json["partial"], false);
@@ -90,7 +97,8 @@ TEST_F(PartialDelta, ChangesThatAreNoNumbersAreInfinite) {
   set(target, 1, 3, 0.5F);
   write_model(at("target"), target);
   const nlohmann::json json = diff({"--only", "v"});
-  EXPECT_EQ(json["left_out"], (nlohmann::json{{"changes", 1}, {"l2", nullptr}, {"largest", nullptr}}));
+  EXPECT_EQ(json["left_out"],
+            (nlohmann::json{{"changes", 1}, {"l2", nullptr}, {"largest", nullptr}}));
   EXPECT_EQ(json["largest_error"], nullptr);
 }
 
@@ -109,8 +117,10 @@ TEST_F(PartialDelta, ADamagedCountIsFound) {
 
 TEST_F(PartialDelta, AWrongBaseOfAForeignFileIsRefused) {
   diff({});
-  const auto convert = [&](const std::string& from, const std::string& to, const std::string& layout, const std::string& base) {
-    return run_program({"convert", at(from), "-o", at(to), "--to", layout, "--base", at(base), "--json"});
+  const auto convert = [&](const std::string& from, const std::string& to,
+                           const std::string& layout, const std::string& base) {
+    return run_program(
+        {"convert", at(from), "-o", at(to), "--to", layout, "--base", at(base), "--json"});
   };
   ASSERT_EQ(convert("delta", "coo", "coo", "base").exit_code, 0);
   ASSERT_EQ(convert("coo", "again", "sparcl", "base").exit_code, 0);

@@ -28,34 +28,42 @@ class Program : public ::testing::Test {
   static nlohmann::json failure(const std::string& error, const ProgramRun& run, int exit_code) {
     constexpr std::string_view kBefore = "sparcl: error: ";
     const std::string message = run.err.substr(std::min(run.err.size(), kBefore.size()));
-    return {{"ok", false}, {"error", error}, {"message", message.substr(0, message.find('\n'))}, {"exit_code", exit_code}};
+    return {{"ok", false},
+            {"error", error},
+            {"message", message.substr(0, message.find('\n'))},
+            {"exit_code", exit_code}};
   }
 
   TempFolder folder_;
 };
 
 TEST_F(Program, DiffSaysWhatItDid) {
-  const ProgramRun run = run_program({"diff", at("base"), at("target"), "-o", at("delta2"), "--json"});
+  const ProgramRun run =
+      run_program({"diff", at("base"), at("target"), "-o", at("delta2"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const nlohmann::json json = run.json();
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ::testing::UnorderedElementsAre("ok", "elements", "changed", "density", "bytes", "bits_per_change",
-                                                    "dense_bytes", "seconds", "base_hash", "target_hash", "added", "removed",
-                                                    "replaced", "side_files", "skipped_files", "lossy", "partial", "left_out",
-                                                    "largest_error", "relative_error", "not_in_index"));
+  EXPECT_THAT(keys, ::testing::UnorderedElementsAre(
+                        "ok", "elements", "changed", "density", "bytes", "bits_per_change",
+                        "dense_bytes", "seconds", "base_hash", "target_hash", "added", "removed",
+                        "replaced", "side_files", "skipped_files", "lossy", "partial", "left_out",
+                        "largest_error", "relative_error", "not_in_index"));
   EXPECT_EQ(json["bytes"], fs::file_size(at("delta2")));
   EXPECT_NEAR(json["density"].get<double>(), 0.01, 0.002);
-  EXPECT_EQ(json["bits_per_change"].get<double>(), 8.0 * json["bytes"].get<double>() / json["changed"].get<double>());
+  EXPECT_EQ(json["bits_per_change"].get<double>(),
+            8.0 * json["bytes"].get<double>() / json["changed"].get<double>());
   EXPECT_EQ(json["target_hash"].get<std::string>().size(), 32u);
-  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}).out, HasSubstr("bits a change"));
+  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}).out,
+              HasSubstr("bits a change"));
   expect_same(at("delta"), at("delta2"));  // the same input, the same bytes
 }
 
 TEST_F(Program, ApplyGivesTheTarget) {
   const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("out"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(run.json()["target_hash"], run_program({"inspect", at("target"), "--json"}).json()["state_hash"]);
+  EXPECT_EQ(run.json()["target_hash"],
+            run_program({"inspect", at("target"), "--json"}).json()["state_hash"]);
   EXPECT_TRUE(run.json()["same_header"].get<bool>());
   expect_same(at("target"), at("out"));
   ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("base")}).exit_code, 0);
@@ -77,9 +85,13 @@ TEST_F(Program, AnOutputThatIsAnInputIsRefused) {
 
 TEST_F(Program, ReferenceKernelsGiveTheSame) {
   const std::string with_reference = "SPARCL_KERNELS=ref ";
-  ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta2")}, with_reference).exit_code, 0);
+  ASSERT_EQ(
+      run_program({"diff", at("base"), at("target"), "-o", at("delta2")}, with_reference).exit_code,
+      0);
   expect_same(at("delta"), at("delta2"));
-  ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}, with_reference).exit_code, 0);
+  ASSERT_EQ(
+      run_program({"apply", at("base"), at("delta"), "-o", at("out")}, with_reference).exit_code,
+      0);
   expect_same(at("target"), at("out"));
 }
 
@@ -87,24 +99,29 @@ TEST_F(Program, AWrongBaseIsNamedWithBothHashes) {
   Tensors strange = small_model();
   change(strange, 0.001, 12);
   write_model(at("strange"), strange, {{"step", "1"}});
-  const ProgramRun run = run_program({"apply", at("strange"), at("delta"), "-o", at("out"), "--json"});
+  const ProgramRun run =
+      run_program({"apply", at("strange"), at("delta"), "-o", at("out"), "--json"});
   EXPECT_EQ(run.exit_code, 3);
   const auto hash = [&](std::string_view name) {
     return run_program({"inspect", at(name), "--json"}).json()["state_hash"].get<std::string>();
   };
-  EXPECT_THAT(run.err,
-              AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")), HasSubstr(hash("base")), HasSubstr(hash("strange"))));
+  EXPECT_THAT(run.err, AllOf(StartsWith("sparcl: error: "), HasSubstr(at("strange")),
+                             HasSubstr(hash("base")), HasSubstr(hash("strange"))));
   EXPECT_EQ(run.json(), failure("sparclWrongBase", run, 3));
   EXPECT_FALSE(fs::exists(at("out")));
-  EXPECT_THAT(run_program({"apply", at("target"), at("delta"), "-o", at("out")}).err, HasSubstr("nothing to apply"));
+  EXPECT_THAT(run_program({"apply", at("target"), at("delta"), "-o", at("out")}).err,
+              HasSubstr("nothing to apply"));
 }
 
 TEST_F(Program, AFileIsDescribedAsWhatItIs) {
   for (const char* command : {"hash", "publish", "verify", "inspect"}) {
-    const bool takes_deltas = std::string_view(command) == "verify" || std::string_view(command) == "inspect";
+    const bool takes_deltas =
+        std::string_view(command) == "verify" || std::string_view(command) == "inspect";
     const std::string cut = at("cut.safetensors");
     std::ofstream(cut) << "12345";
-    EXPECT_THAT(run_program({command, cut}).err, HasSubstr("5 bytes are too few for the header's length")) << command;
+    EXPECT_THAT(run_program({command, cut}).err,
+                HasSubstr("5 bytes are too few for the header's length"))
+        << command;
     if (takes_deltas) continue;
     EXPECT_THAT(run_program({command, at("delta")}).err, HasSubstr("it is a delta")) << command;
   }
@@ -121,7 +138,8 @@ TEST_F(Program, UsageErrorsExitWith2AndAHint) {
            {"diff", "a", "b", "-o", "c", "--largest", "-1"},
            {"diff", "a", "b", "-o", "c", "--largest", "18446744073709551616"},
            {"diff", "a", "b", "-o", "c", "--budget", "-1"},
-           {"diff", "a", "b", "-o", "c", "--values", "int8", "--rounding", "stochastic", "--seed", "-1"},
+           {"diff", "a", "b", "-o", "c", "--values", "int8", "--rounding", "stochastic", "--seed",
+            "-1"},
            {"publish", "a", "--peer-bytes", "-1"},
            {"publish", "a", "b", "--interval", "nan"},
            {"subscribe", "127.0.0.1:1", "--out", "c", "--timeout", "NaN"},
@@ -149,8 +167,10 @@ TEST_F(Program, AMissingOrUnknownCommandIsAnsweredWithTheCommands) {
   const std::string commands = "the commands are info, diff, apply, inspect";
   EXPECT_THAT(run_program({}).err, AllOf(HasSubstr("a command is missing"), HasSubstr(commands)));
   EXPECT_THAT(run_program({"--nonsense"}).err, HasSubstr("a command is missing"));
-  EXPECT_THAT(run_program({"dif", "a", "b"}).err, AllOf(HasSubstr("there is no command 'dif'"), HasSubstr(commands)));
-  EXPECT_THAT(run_program({"--json", "dif"}).json()["message"].get<std::string>(), HasSubstr("there is no command 'dif'"));
+  EXPECT_THAT(run_program({"dif", "a", "b"}).err,
+              AllOf(HasSubstr("there is no command 'dif'"), HasSubstr(commands)));
+  EXPECT_THAT(run_program({"--json", "dif"}).json()["message"].get<std::string>(),
+              HasSubstr("there is no command 'dif'"));
 }
 
 TEST_F(Program, EverySuccessSaysOkInJson) {
@@ -175,8 +195,9 @@ TEST_F(Program, EverySuccessSaysOkInJson) {
 TEST_F(Program, SwappedArgumentsAreNamed) {
   const ProgramRun swapped = run_program({"apply", at("delta"), at("base"), "-o", at("x")});
   EXPECT_EQ(swapped.exit_code, 3);
-  EXPECT_THAT(swapped.err,
-              HasSubstr(fmt::format("the two arguments seem swapped: {} is a delta and {} a checkpoint", at("delta"), at("base"))));
+  EXPECT_THAT(swapped.err, HasSubstr(fmt::format(
+                               "the two arguments seem swapped: {} is a delta and {} a checkpoint",
+                               at("delta"), at("base"))));
   EXPECT_THAT(run_program({"apply", at("base"), at("target"), "-o", at("x")}).err,
               HasSubstr(at("target") + ": it is a checkpoint, where a delta is expected"));
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
@@ -186,7 +207,8 @@ TEST_F(Program, SwappedArgumentsAreNamed) {
        }) {
     const ProgramRun run = run_program(arguments);
     EXPECT_EQ(run.exit_code, 3);
-    EXPECT_THAT(run.err, HasSubstr(at("delta") + ": it is a delta, where a checkpoint is expected"));
+    EXPECT_THAT(run.err,
+                HasSubstr(at("delta") + ": it is a delta, where a checkpoint is expected"));
   }
   EXPECT_FALSE(fs::exists(at("x")));
 }
@@ -196,13 +218,15 @@ TEST_F(Program, DiffNamesTheTensorsThatComeAndGo) {
   target.schema[1].name = "normal";                     // "norm" goes, "normal" comes
   target.schema[3] = {"steps", DataType::kInt32, {2}};  // the same bytes, another type
   write_model(at("other"), target);
-  const nlohmann::json json = run_program({"diff", at("base"), at("other"), "-o", at("x"), "--json"}).json();
+  const nlohmann::json json =
+      run_program({"diff", at("base"), at("other"), "-o", at("x"), "--json"}).json();
   EXPECT_EQ(json["added"], nlohmann::json::array({"normal"}));
   EXPECT_EQ(json["removed"], nlohmann::json::array({"norm"}));
   EXPECT_EQ(json["replaced"], nlohmann::json::array({"steps"}));
   EXPECT_THAT(run_program({"diff", at("base"), at("other"), "-o", at("x")}).out,
               HasSubstr("tensors: 1 added, 1 removed, 1 replaced"));
-  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("x")}).out, Not(HasSubstr("tensors:")));
+  EXPECT_THAT(run_program({"diff", at("base"), at("target"), "-o", at("x")}).out,
+              Not(HasSubstr("tensors:")));
 }
 
 TEST_F(Program, HashSaysWhatOthersSay) {
@@ -212,7 +236,8 @@ TEST_F(Program, HashSaysWhatOthersSay) {
   for (const auto& [kind, digits] : {std::pair("xxh3", 32u), std::pair("sha256", 64u)}) {
     const std::string base = run_program({"hash", at("base"), "--kind", kind}).out;
     EXPECT_EQ(base.find("  " + at("base") + "\n"), digits);
-    EXPECT_NE(base.substr(0, digits), run_program({"hash", at("target"), "--kind", kind}).out.substr(0, digits));
+    EXPECT_NE(base.substr(0, digits),
+              run_program({"hash", at("target"), "--kind", kind}).out.substr(0, digits));
   }
   EXPECT_EQ(run_program({"hash", at("base"), "--kind", "md5"}).exit_code, 2);
   EXPECT_EQ(run_program({"hash", at("delta")}).exit_code, 3);
@@ -220,10 +245,12 @@ TEST_F(Program, HashSaysWhatOthersSay) {
 
 TEST_F(Program, HelpAndVersionExitWith0) {
   EXPECT_THAT(run_program({"--help"}).out,
-              AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"), HasSubstr("verify")));
+              AllOf(HasSubstr("info"), HasSubstr("diff"), HasSubstr("apply"), HasSubstr("inspect"),
+                    HasSubstr("verify")));
   EXPECT_THAT(run_program({"diff", "--help"}).out, AllOf(HasSubstr("BASE"), HasSubstr("flat")));
   EXPECT_THAT(run_program({"--version"}).out, StartsWith("sparcl "));
-  EXPECT_EQ(run_program({"--help"}).exit_code + run_program({"diff", "--help"}).exit_code + run_program({"--version"}).exit_code,
+  EXPECT_EQ(run_program({"--help"}).exit_code + run_program({"diff", "--help"}).exit_code +
+                run_program({"--version"}).exit_code,
             0);
 }
 
@@ -234,7 +261,9 @@ TEST_F(Program, FailuresExitWith1) {
   EXPECT_EQ(run_program({"apply", at("base"), at("none"), "-o", at("x")}).exit_code, 1);
   EXPECT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("none/x")}).exit_code, 1);
   EXPECT_EQ(run_program({"verify", at("none")}).exit_code, 1);
-  EXPECT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("x")}, "SPARCL_KERNELS=wrong ").exit_code, 1);
+  EXPECT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("x")}, "SPARCL_KERNELS=wrong ")
+                .exit_code,
+            1);
   EXPECT_FALSE(fs::exists(at("x")));
 }
 
@@ -280,8 +309,10 @@ TEST_F(Program, InspectShowsWhatFilesHold) {
   EXPECT_EQ(checkpoint["state_hash"], delta["base_hash"]);
   EXPECT_EQ(checkpoint["tensors"][0]["name"], "embed");
   EXPECT_EQ(checkpoint["files"][0]["metadata"]["step"], "1");
-  EXPECT_THAT(run_program({"inspect", at("delta")}).out, AllOf(HasSubstr("flat"), HasSubstr("bits a change")));
-  EXPECT_THAT(run_program({"inspect", at("base")}).out, AllOf(HasSubstr("'embed'"), HasSubstr("BF16")));
+  EXPECT_THAT(run_program({"inspect", at("delta")}).out,
+              AllOf(HasSubstr("flat"), HasSubstr("bits a change")));
+  EXPECT_THAT(run_program({"inspect", at("base")}).out,
+              AllOf(HasSubstr("'embed'"), HasSubstr("BF16")));
 }
 
 TEST_F(Program, InfoNamesEverySettingAndItsSource) {
@@ -304,11 +335,11 @@ TEST_F(Program, InfoNamesEverySettingAndItsSource) {
   const std::string wrong = "SPARCL_TIMEOUT_S=soon SPARCL_VERIFY=fully SPARCL_FRAGMENT_BYTES=5 ";
   const ProgramRun marked = run_program({"info"}, wrong);
   EXPECT_EQ(marked.exit_code, 1);
-  EXPECT_THAT(marked.err, AllOf(StartsWith("sparcl: error: "), HasSubstr("SPARCL_TIMEOUT_S"), HasSubstr("SPARCL_VERIFY"),
-                                HasSubstr("SPARCL_FRAGMENT_BYTES")));
-  EXPECT_THAT(marked.out,
-              AllOf(HasSubstr("INVALID: expected a positive number of seconds"),
-                    HasSubstr("INVALID: expected one of off|touched|full"), HasSubstr("INVALID: expected one of auto|65536")));
+  EXPECT_THAT(marked.err, AllOf(StartsWith("sparcl: error: "), HasSubstr("SPARCL_TIMEOUT_S"),
+                                HasSubstr("SPARCL_VERIFY"), HasSubstr("SPARCL_FRAGMENT_BYTES")));
+  EXPECT_THAT(marked.out, AllOf(HasSubstr("INVALID: expected a positive number of seconds"),
+                                HasSubstr("INVALID: expected one of off|touched|full"),
+                                HasSubstr("INVALID: expected one of auto|65536")));
   const ProgramRun wrong_run = run_program({"info", "--json"}, wrong);
   EXPECT_EQ(wrong_run.exit_code, 1);
   const nlohmann::json wrong_info = wrong_run.json();  // still one line
@@ -331,13 +362,15 @@ TEST_F(Program, InfoTriesUcxWithItsSettings) {
     return nlohmann::json::object();
   };
   const nlohmann::json usual = ucx(run_program({"info", "--json"}, "unset UCX_TLS; "));
-  if (usual.value("usable", false) == false || usual["reason"].get<std::string>().find("not tried") != std::string::npos) {
+  if (usual.value("usable", false) == false ||
+      usual["reason"].get<std::string>().find("not tried") != std::string::npos) {
     GTEST_SKIP() << "ucx: " << usual;
   }
   const ProgramRun wrong = run_program({"info", "--json"}, "UCX_TLS=nonsense ");
   EXPECT_EQ(wrong.exit_code, 0) << wrong.err;
   EXPECT_EQ(ucx(wrong)["usable"], false) << wrong.out;
-  EXPECT_THAT(ucx(wrong)["reason"].get<std::string>(), AllOf(HasSubstr("UCX_TLS=nonsense"), HasSubstr("No such device")));
+  EXPECT_THAT(ucx(wrong)["reason"].get<std::string>(),
+              AllOf(HasSubstr("UCX_TLS=nonsense"), HasSubstr("No such device")));
 }
 
 TEST_F(Program, AFullOutputIsAnError) {
@@ -346,15 +379,16 @@ TEST_F(Program, AFullOutputIsAnError) {
   EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 
-// A full disk in the middle of the output: the limit on a file's size stands in for it. It comes with a signal, which must not end
-// the program before it has cleaned up.
+// A full disk in the middle of the output: the limit on a file's size stands in for it. It comes
+// with a signal, which must not end the program before it has cleaned up.
 TEST_F(Program, AFailedWriteLeavesNothing) {
   for (const char* signal : {"", "trap \"\" XFSZ; "}) {
     const std::size_t before = folder_.count();
-    const ProgramRun run =
-        run_program({"apply", at("base"), at("delta"), "-o", at("out")}, signal + std::string("ulimit -f 100; "));
+    const ProgramRun run = run_program({"apply", at("base"), at("delta"), "-o", at("out")},
+                                       signal + std::string("ulimit -f 100; "));
     EXPECT_EQ(run.exit_code, 1);
-    EXPECT_THAT(run.err, AllOf(HasSubstr(at("out")), HasSubstr("writing "), HasSubstr("File too large")));
+    EXPECT_THAT(run.err,
+                AllOf(HasSubstr(at("out")), HasSubstr("writing "), HasSubstr("File too large")));
     EXPECT_EQ(folder_.count(), before);
   }
 }
@@ -389,9 +423,10 @@ TEST_F(Program, ASignalLeavesNothingHalfWritten) {
   ASSERT_EQ(run_program({"diff", at("big"), at("big2"), "-o", at("big-delta")}).exit_code, 0);
   const std::size_t before = folder_.count();
   for (int delay_ms = 0; delay_ms < 60; delay_ms += 3) {
-    const std::string line =
-        fmt::format("exec >/dev/null 2>&1; '{}' apply '{}' '{}' -o '{}' & child=$!; sleep 0.{:03}; kill -TERM $child; wait $child",
-                    SPARCL_PROGRAM, at("big"), at("big-delta"), at("out"), delay_ms);
+    const std::string line = fmt::format(
+        "exec >/dev/null 2>&1; '{}' apply '{}' '{}' -o '{}' & child=$!; sleep 0.{:03}; kill -TERM "
+        "$child; wait $child",
+        SPARCL_PROGRAM, at("big"), at("big-delta"), at("out"), delay_ms);
     const int status = std::system(line.c_str());
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_TRUE(WEXITSTATUS(status) != 0 || fs::exists(at("out")));

@@ -1,4 +1,5 @@
-// A subscriber that starts with a damaged or forged file: it says so, and fetches no more than the blocks that are.
+// A subscriber that starts with a damaged or forged file: it says so, and fetches no more than the
+// blocks that are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,13 +30,15 @@ struct DamagedFile : ::testing::Test {
   }
   void forge() const {
     std::string file = read_text(folder / "out");
-    forgery.apply(reinterpret_cast<std::byte*>(file.data() + file.size() - tensors.bytes[0].size()));
+    forgery.apply(
+        reinterpret_cast<std::byte*>(file.data() + file.size() - tensors.bytes[0].size()));
     write_text(folder / "out", file);
     constexpr std::size_t kHashDigits = 32;
     ASSERT_EQ(run_program({"hash", folder / "out"}).out.substr(0, kHashDigits),
               run_program({"hash", folder / "1"}).out.substr(0, kHashDigits));
   }
-  std::vector<std::string> subscribing(BackgroundProgram& publisher, std::vector<std::string> more) const {
+  std::vector<std::string> subscribing(BackgroundProgram& publisher,
+                                       std::vector<std::string> more) const {
     return subscribe(publisher.address(), folder / "out", std::move(more));
   }
 
@@ -64,8 +67,10 @@ TEST_F(DamagedFile, IsMendedBlockByBlock) {
       EXPECT_EQ(line["source"], "repair") << again.err();
       EXPECT_EQ(line["damaged_blocks"], damaged);
       EXPECT_LT(line["bytes"], (damaged + 1) * kBlockBytes);
-      EXPECT_THAT(again.err(), HasSubstr(fmt::format("{} was damaged, or changed: {} of {} blocks were not version 1's (SHA-256)",
-                                                     folder / "out", damaged, kBlocks)));
+      EXPECT_THAT(again.err(),
+                  HasSubstr(fmt::format(
+                      "{} was damaged, or changed: {} of {} blocks were not version 1's (SHA-256)",
+                      folder / "out", damaged, kBlocks)));
       expect_same(folder / "out", folder / "1");
     }
   }
@@ -85,7 +90,8 @@ TEST_F(DamagedFile, IsReplacedWholeAndSaysWhyIfTooMuchDiffers) {
   BackgroundProgram again(subscribing(publisher, {"--until", "1"}));
   EXPECT_EQ(again.exit_code(), 0) << again.err();
   EXPECT_EQ(again.version(1)["source"], "anchor");
-  EXPECT_THAT(again.err(), AllOf(HasSubstr("version 1 comes with all its bytes: more than half of the blocks")));
+  EXPECT_THAT(again.err(),
+              AllOf(HasSubstr("version 1 comes with all its bytes: more than half of the blocks")));
   expect_same(folder / "out", folder / "2");
 }
 

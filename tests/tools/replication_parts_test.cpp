@@ -1,4 +1,5 @@
-// Parts of `sparcl publish` and `sparcl subscribe` by themselves: the watched folder, and answers that nobody honest gives.
+// Parts of `sparcl publish` and `sparcl subscribe` by themselves: the watched folder, and answers
+// that nobody honest gives.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,9 @@ class WatchedFolderTest : public ::testing::Test {
     EXPECT_TRUE(look.ok()) << look.status().message();
     return look.ok() ? *look : WatchedFolder::Look();
   }
-  void write(const char* name, std::uint64_t seed = 1) { test::write_model(folder_ / name, test::small_model(seed)); }
+  void write(const char* name, std::uint64_t seed = 1) {
+    test::write_model(folder_ / name, test::small_model(seed));
+  }
   void write_half(const char* name) {
     write("whole");
     test::write_text(folder_ / name, test::read_text(folder_ / "whole").substr(0, 1000));
@@ -148,7 +151,8 @@ TEST_F(WatchedFolderTest, WhatCouldNotBeReadComesAgainUntilItIsGivenUp) {
   look();
   for (int i = 0; i < 3; ++i) {
     const WatchedFolder::Look again = look();
-    ASSERT_THAT(again.ready, ElementsAre(folder_ / "1.safetensors", folder_ / "2.safetensors")) << i;
+    ASSERT_THAT(again.ready, ElementsAre(folder_ / "1.safetensors", folder_ / "2.safetensors"))
+        << i;
     watched_.put_back(again.ready, why);
   }
   const WatchedFolder::Look given_up = look();
@@ -198,30 +202,35 @@ TEST(PublishedModel, ComesWithTheLayoutOfItsFilesOrWithoutOne) {
 
 TEST(PublishedModel, RefusesWhatCannotBe) {
   const model::Schema schema = test::small_model().schema;
-  const std::vector<std::byte> description = *describe_layout(model::single_file_layout(schema, {}));
+  const std::vector<std::byte> description =
+      *describe_layout(model::single_file_layout(schema, {}));
   model::Schema other = schema;
   other[0].name = "renamed";
   EXPECT_EQ(read_published_model(reply_of(other, description)).status().code(), Code::kCorrupt);
-  EXPECT_EQ(read_published_model({"", {std::byte{1}, std::byte{2}}, {}}).status().code(), Code::kCorrupt);
+  EXPECT_EQ(read_published_model({"", {std::byte{1}, std::byte{2}}, {}}).status().code(),
+            Code::kCorrupt);
   for (std::size_t at = 0; at < description.size(); at += 7) {
     std::vector<std::byte> damaged = description;
     damaged[at] ^= std::byte{0x55};
     const Result<PublishedModel> read = read_published_model(reply_of(schema, damaged));
     EXPECT_TRUE(!read.ok() || *model::layout_schema(read->layout) == schema) << at;
     damaged.resize(at);
-    EXPECT_TRUE(at == 0 || !read_published_model(reply_of(schema, damaged)).ok()) << at;  // of no bytes: it says nothing
+    EXPECT_TRUE(at == 0 || !read_published_model(reply_of(schema, damaged)).ok())
+        << at;  // of no bytes: it says nothing
   }
   // 1 PB, claimed by some bytes.
   const model::Schema huge{{"huge", DataType::kUint8, {std::uint64_t{1} << 50}}};
   EXPECT_EQ(read_published_model(reply_of(huge, {})).status().code(), Code::kOutOfMemory);
 }
 
-// Lists whose entries take a hundred times their bytes of memory: the end is missing, which nobody has come to see.
+// Lists whose entries take a hundred times their bytes of memory: the end is missing, which nobody
+// has come to see.
 TEST(PublishedModel, RefusesListsThatTakeTooMuchMemoryBeforeItReadsThem) {
   ByteWriter tensors;
   tensors.write_varint(600'000);
   tensors.write_bytes(std::vector<std::byte>(2'000'000));
-  EXPECT_THAT(read_published_model({"", tensors.take(), {}}).status().message(), HasSubstr("600000 tensors"));
+  EXPECT_THAT(read_published_model({"", tensors.take(), {}}).status().message(),
+              HasSubstr("600000 tensors"));
   ByteWriter dimensions;
   dimensions.write_varint(1);
   dimensions.write_varint(1);
@@ -237,11 +246,13 @@ TEST(PublishedModel, RefusesListsThatTakeTooMuchMemoryBeforeItReadsThem) {
   const std::vector<std::byte> many = model::serialise(attachment);
   EXPECT_EQ(model::parse_attachment(many, 100'000).status().code(), Code::kCorrupt);
   EXPECT_TRUE(model::parse_attachment(many).ok());
-  EXPECT_THAT(read_published_model(reply_of(test::small_model().schema, many)).status().message(), HasSubstr("description of files"));
+  EXPECT_THAT(read_published_model(reply_of(test::small_model().schema, many)).status().message(),
+              HasSubstr("description of files"));
   attachment.layout->has_edits = true;
   attachment.layout->files.resize(100);
   for (model::FileChange& each : attachment.layout->files) each.edits.removals.resize(1024);
-  EXPECT_EQ(model::parse_attachment(model::serialise(attachment), 100'000).status().code(), Code::kCorrupt);
+  EXPECT_EQ(model::parse_attachment(model::serialise(attachment), 100'000).status().code(),
+            Code::kCorrupt);
 }
 
 TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
@@ -259,15 +270,18 @@ TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
 }
 
 TEST(PublisherReport, DoesNotSayWhetherWeSucceeded) {
-  const Result<Json> report = parse_publisher_report(R"({"publisher":"x","ok":false,"replicas":[]})");
+  const Result<Json> report =
+      parse_publisher_report(R"({"publisher":"x","ok":false,"replicas":[]})");
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_FALSE(report->contains("ok"));
 }
 
 TEST(PublisherReport, RefusesWhatIsNone) {
   for (const std::string& text :
-       {std::string("{"), std::string("[]"), std::string(R"({"publisher":"x","replicas":7})"), std::string(),
-        R"({"publisher":"x","replicas":[],"deep":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}"}) {
+       {std::string("{"), std::string("[]"), std::string(R"({"publisher":"x","replicas":7})"),
+        std::string(),
+        R"({"publisher":"x","replicas":[],"deep":)" + std::string(100'000, '[') +
+            std::string(100'000, ']') + "}"}) {
     EXPECT_EQ(parse_publisher_report(text).status().code(), Code::kCorrupt) << text.substr(0, 40);
   }
 }

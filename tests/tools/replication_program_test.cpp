@@ -1,4 +1,5 @@
-// `sparcl publish`, `sparcl subscribe` and `sparcl status HOST:PORT`: processes that talk over loopback.
+// `sparcl publish`, `sparcl subscribe` and `sparcl status HOST:PORT`: processes that talk over
+// loopback.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,15 +31,17 @@ TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
   ASSERT_EQ(publisher.lines().size(), 4u) << publisher.out();
   const json last = publisher.lines()[3];
   EXPECT_THAT(keys_of(last),
-              ::testing::UnorderedElementsAre("ok", "version", "file", "hash", "changed", "bytes", "bytes_dense", "seconds"));
+              ::testing::UnorderedElementsAre("ok", "version", "file", "hash", "changed", "bytes",
+                                              "bytes_dense", "seconds"));
   EXPECT_EQ(last["version"], 3);
   EXPECT_EQ(last["file"], training.path(3));
   EXPECT_GT(last["changed"], 0);
   EXPECT_LT(last["bytes"], last["bytes_dense"]);
   ASSERT_EQ(subscriber.lines().size(), 1u) << subscriber.out();
   const json held = subscriber.lines()[0];
-  EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "updates", "elements", "bytes",
-                                                             "bytes_dense", "pause_ms", "source", "damaged_blocks"));
+  EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre(
+                                 "ok", "version", "hash", "changed", "updates", "elements", "bytes",
+                                 "bytes_dense", "pause_ms", "source", "damaged_blocks"));
   EXPECT_EQ(held["hash"], last["hash"]);
   EXPECT_EQ(held["source"], "anchor");
   EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();
@@ -48,7 +51,8 @@ TEST(ReplicationProgram, FollowsAWatchedFolderVersionByVersion) {
   Training training;
   BackgroundProgram publisher(publish({"--watch", training.watched()}));
   BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
-  EXPECT_TRUE(subscriber.says("waiting: publisher " + publisher.address() + ": nothing is published there yet"));
+  EXPECT_TRUE(subscriber.says("waiting: publisher " + publisher.address() +
+                              ": nothing is published there yet"));
   const ProgramRun empty = run_program({"status", publisher.address()});
   EXPECT_EQ(empty.exit_code, 0) << empty.err;
   EXPECT_THAT(empty.out, HasSubstr("nothing is published yet"));
@@ -59,7 +63,8 @@ TEST(ReplicationProgram, FollowsAWatchedFolderVersionByVersion) {
     EXPECT_EQ(line["source"], step == 1 ? "anchor" : "delta");
     expect_same(training / "out", training.path(step));
   }
-  EXPECT_LT(subscriber.version(3)["bytes"].get<double>(), 0.2 * subscriber.version(3)["bytes_dense"].get<double>());
+  EXPECT_LT(subscriber.version(3)["bytes"].get<double>(),
+            0.2 * subscriber.version(3)["bytes_dense"].get<double>());
   EXPECT_EQ(subscriber.end_by(SIGTERM), 0);
   EXPECT_EQ(publisher.end_by(SIGINT), 0);
 }
@@ -72,7 +77,8 @@ TEST(ReplicationProgram, SkipsAWatchedFileThatDoesNotFit) {
   Tensors other = small_model();
   other.schema[1].name = "renamed";
   write_model(training.path(2), other);
-  EXPECT_TRUE(publisher.says(training.path(2) + ": tensor 'norm' is missing; it is skipped")) << publisher.err();
+  EXPECT_TRUE(publisher.says(training.path(2) + ": tensor 'norm' is missing; it is skipped"))
+      << publisher.err();
   training.write(3);
   EXPECT_EQ(publisher.version(2)["file"], training.path(3)) << publisher.out();
 }
@@ -85,7 +91,9 @@ TEST(ReplicationProgram, ATouchedFileIsNoNewVersion) {
   training.write(2);
   ASSERT_FALSE(publisher.version(2).is_null()) << publisher.err();
   fs::last_write_time(training.path(1), fs::file_time_type::clock::now());
-  EXPECT_TRUE(publisher.says(training.path(1) + ": new or touched, and what it holds was published already")) << publisher.err();
+  EXPECT_TRUE(publisher.says(training.path(1) +
+                             ": new or touched, and what it holds was published already"))
+      << publisher.err();
   training.write(3);
   EXPECT_EQ(publisher.version(3)["file"], training.path(3)) << publisher.out();
 }
@@ -96,7 +104,8 @@ TEST(ReplicationProgram, FaultsOfACommandAreToldBeforeThereIsAPublisher) {
   write_text(training / "notes.txt", "mine");
   const std::string out = training / "out.safetensors", nobody = "127.0.0.1:1";
   constexpr int kUsage = 2, kError = 1;
-  for (const auto& [arguments, code, text] : std::vector<std::tuple<std::vector<std::string>, int, std::string>>{
+  for (const auto& [arguments, code, text] :
+       std::vector<std::tuple<std::vector<std::string>, int, std::string>>{
            {{"-o", out, "--slice", "embed:0"}, kUsage, "'embed:0' is no slice"},
            {{"-o", out, "--tensors", "("}, kUsage, "'(' is no regular expression"},
            {{"-o", training / "none/out"}, kError, "there is no folder"},
@@ -143,7 +152,8 @@ TEST(ReplicationProgram, GoesOnWithAPublisherThatWasKilledAndStartsAgain) {
   publisher->end_by(SIGKILL);
   EXPECT_TRUE(subscriber.says("warning: publisher ")) << subscriber.err();
   training.write(3);
-  publisher = std::make_unique<BackgroundProgram>(publish({files[0], files[1], training.path(3)}, address));
+  publisher =
+      std::make_unique<BackgroundProgram>(publish({files[0], files[1], training.path(3)}, address));
   const json line = subscriber.version(3);
   ASSERT_FALSE(line.is_null()) << subscriber.err() << publisher->err();
   expect_same(training / "out", training.path(3));
@@ -155,14 +165,16 @@ TEST(ReplicationProgram, RunsACommandAfterEachVersion) {
   Training training;
   training.write(1);
   BackgroundProgram publisher(publish({"--watch", training.watched()}));
-  const std::string command = "echo noise; echo \"$SUBSCRIBED_VERSION $SUBSCRIBED_FILE\" >> " + (training / "log") +
-                              "; cmp \"$SUBSCRIBED_FILE\" " + training.path(1);
-  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--exec", command, "--until", "2"}));
+  const std::string command = "echo noise; echo \"$SUBSCRIBED_VERSION $SUBSCRIBED_FILE\" >> " +
+                              (training / "log") + "; cmp \"$SUBSCRIBED_FILE\" " + training.path(1);
+  BackgroundProgram subscriber(
+      subscribe(publisher.address(), training / "out", {"--exec", command, "--until", "2"}));
   ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
   training.write(2);
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
   EXPECT_EQ(read_text(training / "log"), fmt::format("1 {0}\n2 {0}\n", training / "out"));
-  EXPECT_THAT(subscriber.err(), HasSubstr("warning: --exec after version 2: it ended with exit code 1"));
+  EXPECT_THAT(subscriber.err(),
+              HasSubstr("warning: --exec after version 2: it ended with exit code 1"));
   EXPECT_EQ(subscriber.out().find("noise"), std::string::npos);
   EXPECT_EQ(subscriber.lines().size(), 2u);
 }
@@ -177,7 +189,9 @@ TEST(ReplicationProgram, NamesASubscriberThatIsKilled) {
   ASSERT_FALSE(killed.version(1).is_null()) << killed.err();
   EXPECT_EQ(publisher.err().find("without a goodbye"), std::string::npos) << publisher.err();
   killed.end_by(SIGKILL);
-  EXPECT_TRUE(soon([&] { return publisher.err().find("has gone without a goodbye") != std::string::npos; })) << publisher.err();
+  EXPECT_TRUE(soon([&] {
+    return publisher.err().find("has gone without a goodbye") != std::string::npos;
+  })) << publisher.err();
   EXPECT_THAT(publisher.err(), HasSubstr("warning: replication: replica host "));
 }
 
@@ -185,7 +199,8 @@ TEST(ReplicationProgram, PassesAStopOnToTheCommand) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(1)));
   BackgroundProgram subscriber(
-      subscribe(publisher.address(), training / "out", {"--exec", "touch " + (training / "begun") + "; exec sleep 600"}));
+      subscribe(publisher.address(), training / "out",
+                {"--exec", "touch " + (training / "begun") + "; exec sleep 600"}));
   ASSERT_TRUE(soon([&] { return fs::exists(training / "begun"); })) << subscriber.err();
   EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
   EXPECT_THAT(subscriber.err(), HasSubstr("it was ended by signal 15"));
@@ -206,7 +221,10 @@ TEST(ReplicationProgram, EndsOnceEnoughReplicasHoldTheLastVersion) {
   for (BackgroundProgram* each : {&first, &second}) EXPECT_EQ(each->end_by(SIGTERM), 0);
   expect_same(training / "first", training.path(2));
   expect_same(training / "second", training.path(2));
-  EXPECT_EQ(run_program({"publish", "--listen", "127.0.0.1:0", "--exit-when-acked", "0", training.path(1)}).exit_code, 0);
+  EXPECT_EQ(run_program(
+                {"publish", "--listen", "127.0.0.1:0", "--exit-when-acked", "0", training.path(1)})
+                .exit_code,
+            0);
 }
 
 TEST(ReplicationProgram, AReplicaThatEndsWithTheLastVersionIsCounted) {
@@ -229,7 +247,9 @@ TEST(ReplicationProgram, ReplacesALinkAndLeavesWhatIsBehindIt) {
   fs::create_symlink("blob", training / "link");
   fs::create_symlink("nothing", training / "dangling");
   for (const char* name : {"link", "dangling"}) {
-    EXPECT_EQ(run_program(subscribe(publisher.address(), training / name, {"--until", "2"})).exit_code, 0) << name;
+    EXPECT_EQ(
+        run_program(subscribe(publisher.address(), training / name, {"--until", "2"})).exit_code, 0)
+        << name;
     EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(training / name))) << name;
     expect_same(training / name, training.path(2));
   }
@@ -253,8 +273,8 @@ TEST(ReplicationProgram, TellsThePublishersReplicas) {
   EXPECT_EQ(report["replicas"][0]["lag"], 0);
   EXPECT_GT(report["replicas"][0]["bytes_sent"], 0);
   const ProgramRun text = run_program({"status", publisher.address()});
-  EXPECT_THAT(text.out, AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "), HasSubstr("lag"),
-                              HasSubstr("current  publisher\n")));
+  EXPECT_THAT(text.out, AllOf(HasSubstr("model large, version 1, hash "), HasSubstr("replica "),
+                              HasSubstr("lag"), HasSubstr("current  publisher\n")));
   const std::string address = publisher.address();
   publisher.end_by(SIGKILL);
   const ProgramRun gone = run_program({"status", address});
@@ -273,7 +293,8 @@ TEST(ReplicationProgram, KeepsAFolderOfShards) {
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
   expect_same(training / "out", training / "2");
   write_text(training / "file", "");
-  const ProgramRun refused = run_program({"subscribe", publisher.address(), "--out", training / "file"});
+  const ProgramRun refused =
+      run_program({"subscribe", publisher.address(), "--out", training / "file"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("the publisher's checkpoint is a folder of shards"));
 }
@@ -282,9 +303,11 @@ TEST(ReplicationProgram, ReplacesAFileOfOtherTensors) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(1)));
   write_text(training / "out.safetensors", "something else");
-  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out.safetensors", {"--until", "1"}));
+  BackgroundProgram subscriber(
+      subscribe(publisher.address(), training / "out.safetensors", {"--until", "1"}));
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
-  EXPECT_THAT(subscriber.err(), HasSubstr("all bytes have to travel, and then replace what is there"));
+  EXPECT_THAT(subscriber.err(),
+              HasSubstr("all bytes have to travel, and then replace what is there"));
   expect_same(training / "out.safetensors", training.path(1));
 }
 
@@ -296,9 +319,11 @@ TEST(ReplicationProgram, ReplacesAnotherModelOnlyWhereItIsTold) {
   const std::string out = training / "other.safetensors";
   write_model(out, others);
   const std::string before = read_text(out);
-  const ProgramRun refused = run_program({"subscribe", publisher.address(), "--out", out, "--until", "1"});
+  const ProgramRun refused =
+      run_program({"subscribe", publisher.address(), "--out", out, "--until", "1"});
   EXPECT_EQ(refused.exit_code, 3) << refused.err;
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("another model's"), HasSubstr("--replace"), HasSubstr(out)));
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("another model's"), HasSubstr("--replace"), HasSubstr(out)));
   EXPECT_EQ(read_text(out), before);
   BackgroundProgram subscriber(subscribe(publisher.address(), out, {"--until", "1", "--replace"}));
   EXPECT_EQ(subscriber.exit_code(), 0) << subscriber.err();
@@ -309,15 +334,18 @@ TEST(ReplicationProgram, EndsWhatACommandHasStartedEvenWhereItDoesNotListen) {
   Training training;
   BackgroundProgram publisher(publish(training.write_up_to(1)));
   // The shell waits for a child, and neither heeds SIGTERM.
-  const std::string command = "trap '' TERM; sleep 600 & echo $! > " + (training / "child.new") + "; mv " +
-                              (training / "child.new") + " " + (training / "child") + "; wait";
-  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out", {"--exec", command}));
+  const std::string command = "trap '' TERM; sleep 600 & echo $! > " + (training / "child.new") +
+                              "; mv " + (training / "child.new") + " " + (training / "child") +
+                              "; wait";
+  BackgroundProgram subscriber(
+      subscribe(publisher.address(), training / "out", {"--exec", command}));
   ASSERT_TRUE(soon([&] { return fs::exists(training / "child"); })) << subscriber.err();
   const pid_t child = std::stoi(read_text(training / "child"));
   EXPECT_EQ(::kill(child, 0), 0);
   EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
   EXPECT_TRUE(soon([&] {
-    const std::string stat = read_text(fmt::format("/proc/{}/stat", child));  // a zombie where nobody buries it
+    const std::string stat =
+        read_text(fmt::format("/proc/{}/stat", child));  // a zombie where nobody buries it
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   }));
 }
@@ -328,9 +356,12 @@ TEST(ReplicationProgram, KeepsTheOldFileWhereTheNewOneCannotBeWritten) {
   fs::copy_file(training.path(1), training / "out");
   // Files of 64 KiB at most: a disk that is full.
   const ProgramRun failed =
-      run_program({"subscribe", publisher.address(), "--out", training / "out", "--until", "2"}, "ulimit -f 64; ");
+      run_program({"subscribe", publisher.address(), "--out", training / "out", "--until", "2"},
+                  "ulimit -f 64; ");
   EXPECT_EQ(failed.exit_code, 1) << failed.err;
-  EXPECT_THAT(failed.err, AllOf(HasSubstr("version 2 could not be written safely: " + (training / "out")), HasSubstr(" bytes")))
+  EXPECT_THAT(failed.err,
+              AllOf(HasSubstr("version 2 could not be written safely: " + (training / "out")),
+                    HasSubstr(" bytes")))
       << failed.err;
   expect_same(training / "out", training.path(1));
 }
@@ -343,10 +374,12 @@ TEST(ReplicationProgram, WaitsForAPublisherAsLongAsItMay) {
     address = publisher.address();
     EXPECT_EQ(publisher.end_by(SIGTERM), 0);
   }
-  const ProgramRun given_up = run_program({"subscribe", address, "--out", training / "out", "--timeout", "0.1"});
+  const ProgramRun given_up =
+      run_program({"subscribe", address, "--out", training / "out", "--timeout", "0.1"});
   EXPECT_EQ(given_up.exit_code, 1);
   EXPECT_THAT(given_up.err, HasSubstr("no publisher has answered within 0.1 s"));
-  BackgroundProgram stopped(subscribe(address, training / "out")), patient(subscribe(address, training / "out", {"--until", "1"}));
+  BackgroundProgram stopped(subscribe(address, training / "out")),
+      patient(subscribe(address, training / "out", {"--until", "1"}));
   EXPECT_TRUE(stopped.says("waiting: publisher " + address) && patient.says("waiting: "));
   EXPECT_EQ(stopped.end_by(SIGTERM), 0);
   BackgroundProgram publisher(publish({training.path(1)}, address));
@@ -360,11 +393,14 @@ TEST(ReplicationProgram, RefusesFilesOfDifferentTensorsBeforeItPublishes) {
   Tensors other = small_model();
   other.schema[0].shape = {250, 280};
   write_model(training / "other", other);
-  const ProgramRun refused = run_program({"publish", "--listen", "127.0.0.1:0", files[0], training / "other"});
+  const ProgramRun refused =
+      run_program({"publish", "--listen", "127.0.0.1:0", files[0], training / "other"});
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_EQ(refused.out, "");
-  EXPECT_THAT(refused.err, HasSubstr((training / "other") +
-                                     ": tensor 'embed' is BF16 [250, 280], expected is BF16 [280, 250], as in " + files[0]));
+  EXPECT_THAT(refused.err,
+              HasSubstr((training / "other") +
+                        ": tensor 'embed' is BF16 [250, 280], expected is BF16 [280, 250], as in " +
+                        files[0]));
 }
 
 // A worker of a sharded model: part of each matrix, and not all tensors.
@@ -387,13 +423,15 @@ TEST(ReplicationProgram, KeepsPartsOfTheModel) {
   BackgroundProgram again(subscribe(publisher.address(), training / "out", more));
   ASSERT_EQ(again.exit_code(), 0) << again.err();
   EXPECT_EQ(again.version(2)["source"], "delta");
-  EXPECT_LT(again.version(2)["bytes"].get<double>(), 0.1 * again.version(2)["bytes_dense"].get<double>());
+  EXPECT_LT(again.version(2)["bytes"].get<double>(),
+            0.1 * again.version(2)["bytes_dense"].get<double>());
 
   const auto whole = model::Checkpoint::open(training.path(2));
   const auto held = model::Checkpoint::open(training / "out");
   ASSERT_TRUE(whole.ok() && held.ok());
-  const model::Schema expected{
-      {"embed", DataType::kBfloat16, {70, 250}}, {"norm", DataType::kBfloat16, {400}}, {"head", DataType::kFloat32, {100, 10}}};
+  const model::Schema expected{{"embed", DataType::kBfloat16, {70, 250}},
+                               {"norm", DataType::kBfloat16, {400}},
+                               {"head", DataType::kFloat32, {100, 10}}};
   ASSERT_EQ(held->schema().size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::size_t source = 0, part = 0;
@@ -408,7 +446,8 @@ TEST(ReplicationProgram, KeepsPartsOfTheModel) {
       EXPECT_TRUE(std::ranges::equal(to, from));
     } else {
       for (std::size_t row = 0; row < 100; ++row) {
-        EXPECT_TRUE(std::ranges::equal(to.subspan(row * 40, 40), from.subspan(row * 280 + 240, 40))) << row;
+        EXPECT_TRUE(std::ranges::equal(to.subspan(row * 40, 40), from.subspan(row * 280 + 240, 40)))
+            << row;
       }
     }
   }
@@ -432,24 +471,28 @@ TEST(ReplicationProgram, FailsWith1AndWrongUsageWith2) {
   EXPECT_EQ(run_program({"publish", training / "absent"}).exit_code, 1);
   EXPECT_EQ(run_program({"publish", "--watch", training / "absent"}).exit_code, 1);
   EXPECT_EQ(run_program({"publish", "--key", training / "absent", file}).exit_code, 1);
-  EXPECT_EQ(run_program({"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", training / "absent", "--model-id", "m"}).exit_code, 1);
-  const std::vector<std::vector<std::string>> wrong{{"publish"},
-                                                    {"publish", file, "--watch", training.watched()},
-                                                    {"publish", "--listen", "nowhere", file},
-                                                    {"publish", "--interval", "-1", file},
-                                                    {"publish", "--exit-when-acked", "some", file},
-                                                    {"publish", "--first-version", "0", file},
-                                                    {"subscribe", "--out", training / "out"},
-                                                    {"subscribe", "127.0.0.1:1"},
-                                                    {"subscribe", "nowhere", "--out", training / "out"},
-                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--until", "0"},
-                                                    {"publish", "--key", "", file},
-                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", ""},
-                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file},
-                                                    {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file, "--model-id", ""},
-                                                    {"publish", "--state", "", file},
-                                                    {"status", "127.0.0.1:"},
-                                                    {"status", "127.0.0.1:1", "--remove"}};
+  EXPECT_EQ(run_program({"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust",
+                         training / "absent", "--model-id", "m"})
+                .exit_code,
+            1);
+  const std::vector<std::vector<std::string>> wrong{
+      {"publish"},
+      {"publish", file, "--watch", training.watched()},
+      {"publish", "--listen", "nowhere", file},
+      {"publish", "--interval", "-1", file},
+      {"publish", "--exit-when-acked", "some", file},
+      {"publish", "--first-version", "0", file},
+      {"subscribe", "--out", training / "out"},
+      {"subscribe", "127.0.0.1:1"},
+      {"subscribe", "nowhere", "--out", training / "out"},
+      {"subscribe", "127.0.0.1:1", "--out", training / "out", "--until", "0"},
+      {"publish", "--key", "", file},
+      {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", ""},
+      {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file},
+      {"subscribe", "127.0.0.1:1", "--out", training / "out", "--trust", file, "--model-id", ""},
+      {"publish", "--state", "", file},
+      {"status", "127.0.0.1:"},
+      {"status", "127.0.0.1:1", "--remove"}};
   for (const std::vector<std::string>& arguments : wrong) {
     EXPECT_EQ(run_program(arguments).exit_code, 2) << fmt::format("{}", fmt::join(arguments, " "));
   }

@@ -1,4 +1,5 @@
-// What `sparcl publish` and `sparcl subscribe` believe of each other: keys, records, epochs, refusals, acknowledgements.
+// What `sparcl publish` and `sparcl subscribe` believe of each other: keys, records, epochs,
+// refusals, acknowledgements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,26 +22,34 @@ std::vector<std::string> trusting(const std::string& key, std::vector<std::strin
 
 // It answers with its first version.
 bool serves(BackgroundProgram& publisher) {
-  return soon([&] { return run_program({"status", publisher.address(), "--json"}).json().value("version", 0) > 0; });
+  return soon([&] {
+    return run_program({"status", publisher.address(), "--json"}).json().value("version", 0) > 0;
+  });
 }
 
 TEST(ReplicationProgram, RefusesWhatIsNotSignedByATrustedKey) {
   Training training;
   const std::vector<std::string> files = training.write_up_to(1);
-  for (const char* name : {"right", "wrong"}) ASSERT_EQ(run_program({"keygen", "-o", training / name}).exit_code, 0);
+  for (const char* name : {"right", "wrong"})
+    ASSERT_EQ(run_program({"keygen", "-o", training / name}).exit_code, 0);
   BackgroundProgram with_key(publish({"--model-id", "m", "--key", training / "right", files[0]}));
   BackgroundProgram without(publish({"--model-id", "m", files[0]}));
   ASSERT_TRUE(serves(with_key) && serves(without));
   const std::vector<std::string> limits{"--timeout", "3"};
-  BackgroundProgram wrong(subscribe(with_key.address(), training / "out", trusting(training / "wrong.pub", limits)));
-  BackgroundProgram unsigned_one(subscribe(without.address(), training / "out", trusting(training / "right.pub", limits)));
+  BackgroundProgram wrong(
+      subscribe(with_key.address(), training / "out", trusting(training / "wrong.pub", limits)));
+  BackgroundProgram unsigned_one(
+      subscribe(without.address(), training / "out", trusting(training / "right.pub", limits)));
   for (BackgroundProgram* refused : {&wrong, &unsigned_one}) {
     EXPECT_EQ(refused->exit_code(), 3) << refused->err();
     EXPECT_EQ(refused->line_with("ok", false)["error"], "sparclUnauthorized") << refused->out();
-    EXPECT_THAT(refused->err(), HasSubstr("no answer of a publisher could be taken within 3 s: publisher 127.0.0.1:"));
+    EXPECT_THAT(
+        refused->err(),
+        HasSubstr("no answer of a publisher could be taken within 3 s: publisher 127.0.0.1:"));
   }
   EXPECT_FALSE(fs::exists(training / "out"));
-  BackgroundProgram right(subscribe(with_key.address(), training / "out", trusting(training / "right.pub", {"--until", "1"})));
+  BackgroundProgram right(subscribe(with_key.address(), training / "out",
+                                    trusting(training / "right.pub", {"--until", "1"})));
   EXPECT_EQ(right.exit_code(), 0) << right.err();
   expect_same(training / "out", files[0]);
 }
@@ -55,7 +64,8 @@ TEST(ReplicationProgram, ReplacesAForgedFile) {
   write_model(training / "right", tensors);
   replication::forgery().apply(block);
   write_model(training / "out", tensors);
-  ASSERT_EQ(run_program({"hash", training / "out"}).out.substr(0, 32), run_program({"hash", training / "right"}).out.substr(0, 32));
+  ASSERT_EQ(run_program({"hash", training / "out"}).out.substr(0, 32),
+            run_program({"hash", training / "right"}).out.substr(0, 32));
   ASSERT_NE(read_text(training / "out"), read_text(training / "right"));
   BackgroundProgram publisher(publish({training / "right"}));
   BackgroundProgram replica(subscribe(publisher.address(), training / "out", {"--until", "1"}));
@@ -67,14 +77,17 @@ TEST(ReplicationProgram, RefusesAnotherModel) {
   Training training;
   BackgroundProgram publisher(publish({"--model-id", "large", training.write_up_to(1)[0]}));
   ASSERT_TRUE(serves(publisher));
-  BackgroundProgram small(subscribe(publisher.address(), training / "out", {"--model-id", "small", "--timeout", "3"}));
+  BackgroundProgram small(
+      subscribe(publisher.address(), training / "out", {"--model-id", "small", "--timeout", "3"}));
   EXPECT_EQ(small.exit_code(), 3);
   EXPECT_THAT(small.err(), HasSubstr("it has the model 'large', asked for is 'small'"));
-  BackgroundProgram large(subscribe(publisher.address(), training / "out", {"--model-id", "large", "--until", "1"}));
+  BackgroundProgram large(
+      subscribe(publisher.address(), training / "out", {"--model-id", "large", "--until", "1"}));
   EXPECT_EQ(large.exit_code(), 0) << large.err();
 }
 
-// Whoever answers at the publisher's address is anybody: that one is refused, told, and the right one is followed again.
+// Whoever answers at the publisher's address is anybody: that one is refused, told, and the right
+// one is followed again.
 TEST(ReplicationProgram, ARefusalEndsNoSubscriber) {
   Training training;
   const std::vector<std::string> files = training.write_up_to(2);
@@ -82,14 +95,16 @@ TEST(ReplicationProgram, ARefusalEndsNoSubscriber) {
   const std::string address = publisher->address();
   BackgroundProgram subscriber(subscribe(address, training / "out")),
       one_shot(subscribe(address, training / "shot", {"--until", "9", "--timeout", "2"}));
-  ASSERT_FALSE(subscriber.version(1).is_null() || one_shot.version(1).is_null()) << subscriber.err();
+  ASSERT_FALSE(subscriber.version(1).is_null() || one_shot.version(1).is_null())
+      << subscriber.err();
   publisher->end_by(SIGKILL);
   Tensors other = small_model();
   other.schema[1].name = "renamed";
   write_model(training / "other", other);
   publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
   EXPECT_TRUE(subscriber.says("its tensors are not the publisher's")) << subscriber.err();
-  EXPECT_THAT(subscriber.err(), AllOf(HasSubstr("(sparclMismatch); it is tried again"), HasSubstr(address)));
+  EXPECT_THAT(subscriber.err(),
+              AllOf(HasSubstr("(sparclMismatch); it is tried again"), HasSubstr(address)));
   EXPECT_EQ(one_shot.exit_code(), 3) << one_shot.err();
   EXPECT_THAT(one_shot.err(), HasSubstr("nothing could come for 2 s: publisher "));
   EXPECT_FALSE(subscriber.has_ended()) << subscriber.err();
@@ -133,7 +148,8 @@ TEST(ReplicationProgram, RemembersBesideItsFileWhatItHeld) {
   BackgroundProgram publisher(publish({"--model-id", "m", "--key", training / "key", files[0]}));
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--until", "1"});
-    return run_program(subscribe(publisher.address(), training / "out", trusting(training / "key.pub", more)));
+    return run_program(
+        subscribe(publisher.address(), training / "out", trusting(training / "key.pub", more)));
   };
   EXPECT_EQ(run({}).exit_code, 0);
   const std::string record = training / "out.sparcl-record", whole = read_text(record);
@@ -146,7 +162,8 @@ TEST(ReplicationProgram, RemembersBesideItsFileWhatItHeld) {
   const ProgramRun allowed = run({"--allow-rollback"});
   EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
   EXPECT_THAT(allowed.err, HasSubstr(record + " does not count"));
-  EXPECT_THAT(read_text(record), ::testing::StartsWith(whole.substr(0, whole.find("commit ")))) << "it is written anew";
+  EXPECT_THAT(read_text(record), ::testing::StartsWith(whole.substr(0, whole.find("commit "))))
+      << "it is written anew";
   expect_same(training / "out", files[0]);
 }
 
@@ -165,11 +182,13 @@ TEST(ReplicationProgram, ADescriptionThatWasChangedIsNotTakenByThoseThatTrustAKe
   ASSERT_FALSE(found.empty()) << "the header travels as text";
   std::ranges::copy(std::as_bytes(std::span(evil)), found.begin());
   replication::RawPublisher middle;
-  BackgroundProgram subscriber(subscribe(middle.address(), training / "out", trusting(training / "key.pub", {"--timeout", "20"})));
+  BackgroundProgram subscriber(subscribe(middle.address(), training / "out",
+                                         trusting(training / "key.pub", {"--timeout", "20"})));
   replication::RawPeer peer = middle.accept_any();
   ASSERT_EQ(peer.hear(), replication::MessageType::kModelQuery);
   peer.say(replication::MessageType::kModelReply, changed);
-  EXPECT_TRUE(subscriber.says("the description of its model: the signature is not one by the key")) << subscriber.err();
+  EXPECT_TRUE(subscriber.says("the description of its model: the signature is not one by the key"))
+      << subscriber.err();
   EXPECT_FALSE(subscriber.has_ended());
   EXPECT_FALSE(fs::exists(training / "out"));
 }
@@ -178,16 +197,20 @@ TEST(ReplicationProgram, ADescriptionThatWasChangedIsNotTakenByThoseThatTrustAKe
 TEST(ReplicationProgram, FollowsAPublisherWhoseClockWasAhead) {
   Training training;
   const std::vector<std::string> files = training.write_up_to(2);
-  const std::uint64_t ahead = replication::system_nanoseconds() + std::uint64_t{24} * 3600 * 1'000'000'000;
+  const std::uint64_t ahead =
+      replication::system_nanoseconds() + std::uint64_t{24} * 3600 * 1'000'000'000;
   const std::string state = training / "state";
-  ASSERT_TRUE(replication::write_record(state, "sparcl publisher state 1", {{"epoch", std::to_string(ahead)}}).ok());
+  ASSERT_TRUE(replication::write_record(state, "sparcl publisher state 1",
+                                        {{"epoch", std::to_string(ahead)}})
+                  .ok());
   auto publisher = std::make_unique<BackgroundProgram>(publish({"--state", state, files[0]}));
   const std::string address = publisher->address();
   BackgroundProgram subscriber(subscribe(address, training / "out"));
   ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
   publisher->end_by(SIGKILL);
   fs::remove(state);  // what was kept is lost: the replica says it
-  publisher = std::make_unique<BackgroundProgram>(publish({"--state", state, files[0], files[1]}, address));
+  publisher =
+      std::make_unique<BackgroundProgram>(publish({"--state", state, files[0], files[1]}, address));
   EXPECT_FALSE(subscriber.version(2).is_null()) << subscriber.err() << publisher->err();
   expect_same(training / "out", files[1]);
   EXPECT_TRUE(publisher->says("raises its epoch")) << publisher->err();

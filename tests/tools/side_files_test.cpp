@@ -35,13 +35,15 @@ class FolderWithFiles : public ::testing::Test {
 };
 
 TEST_F(FolderWithFiles, TravelWhereTheyChanged) {
-  const ProgramRun run = run_program({"diff", at("base"), at("target"), "-o", at("delta"), "--json"});
+  const ProgramRun run =
+      run_program({"diff", at("base"), at("target"), "-o", at("delta"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.json()["side_files"], (nlohmann::json{"config.json", "generation_config.json"}));
   ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}).exit_code, 0);
   EXPECT_EQ(read_text(at("out/config.json")), "{\"layers\": 3}");
   EXPECT_EQ(read_text(at("out/generation_config.json")), "{}");
-  EXPECT_EQ(read_text(at("out/tokenizer.json")), "the same in both");  // the base's: a model that can be loaded
+  EXPECT_EQ(read_text(at("out/tokenizer.json")),
+            "the same in both");  // the base's: a model that can be loaded
   EXPECT_EQ(read_text(at("out/notes.txt")), "of the base alone");
   EXPECT_FALSE(fs::exists(at("out/modeling.py")));
   EXPECT_FALSE(fs::exists(at("out/.hidden.json")));
@@ -60,7 +62,9 @@ TEST_F(FolderWithFiles, InPlaceTheOthersStay) {
 }
 
 TEST_F(FolderWithFiles, StayBehindWhereThatIsAsked) {
-  ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta"), "--no-side-files"}).exit_code, 0);
+  ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta"), "--no-side-files"})
+                .exit_code,
+            0);
   ASSERT_EQ(run_program({"apply", at("base"), at("delta"), "-o", at("out")}).exit_code, 0);
   EXPECT_EQ(read_text(at("out/config.json")), "{\"layers\": 2}");
 }
@@ -97,8 +101,12 @@ TEST_F(FolderWithFiles, ComposedDeltasBringTheLast) {
   const Tensors base = small_model();
   write_shards(at("third"), base, 2);
   write_text(at("third/config.json"), "{\"layers\": 4}");
-  ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("d1"), "--mode", "flat"}).exit_code, 0);
-  ASSERT_EQ(run_program({"diff", at("target"), at("third"), "-o", at("d2"), "--mode", "flat"}).exit_code, 0);
+  ASSERT_EQ(
+      run_program({"diff", at("base"), at("target"), "-o", at("d1"), "--mode", "flat"}).exit_code,
+      0);
+  ASSERT_EQ(
+      run_program({"diff", at("target"), at("third"), "-o", at("d2"), "--mode", "flat"}).exit_code,
+      0);
   ASSERT_EQ(run_program({"compose", at("d1"), at("d2"), "-o", at("all")}).exit_code, 0);
   ASSERT_EQ(run_program({"apply", at("base"), at("all"), "-o", at("out")}).exit_code, 0);
   EXPECT_EQ(read_text(at("out/config.json")), "{\"layers\": 4}");

@@ -41,7 +41,8 @@ class Victim {
     for (const std::string& each : environment) ::putenv(::strdup(each.c_str()));
     for (const char* tests_own : {"SPARCL_TRACE", "SPARCL_TEST_LONG"}) ::unsetenv(tests_own);
     const int out = ::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int err = ::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    const int err =
+        ::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
     ::execl(SPARCL_FLIGHT_VICTIM, "flight_victim", how, nullptr);
@@ -75,7 +76,8 @@ class Victim {
   bool hangs() const {
     return eventually([this] {
       const json seen = look();
-      return seen.contains("comms") && seen["comms"].size() == 3 && waits(seen, 0) && waits(seen, 2);
+      return seen.contains("comms") && seen["comms"].size() == 3 && waits(seen, 0) &&
+             waits(seen, 2);
     });
   }
   static const json& last_operation(const json& seen, int rank) {
@@ -133,9 +135,11 @@ TEST(StatusCommand, NamesTheRankThatAHangIsAbout) {
   EXPECT_EQ(seen["program"], "flight_victim");
   expect_hang_is_named(seen);
   const std::string text = run_program({"status", victim.pid()}).out;
-  EXPECT_THAT(text, AllOf(HasSubstr("is running"), HasSubstr("comm 1: rank 0 of 3 over loopback, live"),
-                          HasSubstr("calls 0 to 1 BroadcastDelta, 1000 float32, root 0: done"),
-                          HasSubstr("call 2 BroadcastDelta, 1000 float32, root 0: RUNNING for "), HasSubstr("waits for rank 1 (")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("is running"), HasSubstr("comm 1: rank 0 of 3 over loopback, live"),
+                    HasSubstr("calls 0 to 1 BroadcastDelta, 1000 float32, root 0: done"),
+                    HasSubstr("call 2 BroadcastDelta, 1000 float32, root 0: RUNNING for "),
+                    HasSubstr("waits for rank 1 (")));
 }
 
 // Anybody can put a file there that is named as a record is.
@@ -152,8 +156,8 @@ TEST(StatusCommand, SaysWhoIsMissingWhereARankWaitsForTheOthersToCome) {
   Victim victim("alone", {"SPARCL_DEBUG=info"});
   const auto meets = [&] {
     const json seen = victim.look();
-    return seen.contains("comms") && !seen["comms"].empty() && seen["comms"][0]["state"] == "meeting" &&
-           seen["comms"][0]["message"] != "";
+    return seen.contains("comms") && !seen["comms"].empty() &&
+           seen["comms"][0]["state"] == "meeting" && seen["comms"][0]["message"] != "";
   };
   if (!eventually([&] { return meets() || victim.has_ended(); })) FAIL() << victim.look().dump(1);
   if (victim.has_ended()) {
@@ -161,11 +165,13 @@ TEST(StatusCommand, SaysWhoIsMissingWhereARankWaitsForTheOthersToCome) {
     GTEST_SKIP() << "this library was built without UCX";
   }
   EXPECT_THAT(run_program({"status", victim.pid()}).out,
-              AllOf(HasSubstr("rank 0 of 2 over ucx, meeting for "), HasSubstr(": 1 of 2 ranks are here, missing: 1\n"),
+              AllOf(HasSubstr("rank 0 of 2 over ucx, meeting for "),
+                    HasSubstr(": 1 of 2 ranks are here, missing: 1\n"),
                     HasSubstr("event CommInit (ranks meet at "), HasSubstr("): RUNNING for ")));
   EXPECT_THAT(run_program({"status"}).out, HasSubstr(", 1 of 2 ranks are here, missing: 1\n"));
-  EXPECT_TRUE(eventually([&] { return victim.err().find("1 of 2 ranks are here, missing: 1\n") != std::string::npos; }))
-      << victim.err();
+  EXPECT_TRUE(eventually([&] {
+    return victim.err().find("1 of 2 ranks are here, missing: 1\n") != std::string::npos;
+  })) << victim.err();
 }
 
 TEST(StatusCommand, ReadsAProcessThatIsStopped) {
@@ -193,7 +199,8 @@ TEST(StatusCommand, ReadsAProcessThatWasKilledUntilItsRecordIsRemoved) {
   const json living = run_program({"status", "--json"}).json();
   EXPECT_FALSE(is_listed(living, victim)) << living;
   EXPECT_GE(living["dead_hidden"], 1);
-  EXPECT_THAT(run_program({"status"}).out, HasSubstr("records of dead processes that are not shown: "));
+  EXPECT_THAT(run_program({"status"}).out,
+              HasSubstr("records of dead processes that are not shown: "));
   EXPECT_EQ(run_program({"status", victim.pid(), "--remove"}).exit_code, 0);
   const ProgramRun gone = run_program({"status", victim.pid()});
   EXPECT_EQ(gone.exit_code, 1);
@@ -235,10 +242,12 @@ TEST(StatusCommand, AnEmptyRecordOfADeadProcessIsSaidToBeOneAndRemoved) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  const std::string path = fmt::format("/dev/shm/sparcl-flight-{}-{}", ::geteuid(), child), pid = std::to_string(child);
+  const std::string path = fmt::format("/dev/shm/sparcl-flight-{}-{}", ::geteuid(), child),
+                    pid = std::to_string(child);
   std::ofstream(path).close();
   EXPECT_EQ(run_program({"status", "--json"}).json()["dead_hidden"], 1);
-  EXPECT_THAT(run_program({"status", "--all"}).out, AllOf(HasSubstr(pid), HasSubstr("dead"), HasSubstr("empty record")));
+  EXPECT_THAT(run_program({"status", "--all"}).out,
+              AllOf(HasSubstr(pid), HasSubstr("dead"), HasSubstr("empty record")));
   EXPECT_THAT(run_program({"status", pid}).out, HasSubstr("is DEAD and left an empty record"));
   EXPECT_EQ(run_program({"status", pid, "--remove"}).exit_code, 0);
   EXPECT_FALSE(std::filesystem::exists(path));
@@ -262,7 +271,8 @@ TEST(StatusCommand, ANormalEndLeavesNothing) {
 
 TEST(StatusCommand, AForkedChildDoesNotTouchItsParentsRecord) {
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "LeakSanitizer takes what threads held that a child of fork() does not have for lost";
+  GTEST_SKIP()
+      << "LeakSanitizer takes what threads held that a child of fork() does not have for lost";
 #endif
   const Victim victim("fork");
   ASSERT_TRUE(victim.hangs());
@@ -281,9 +291,11 @@ TEST(StatusCommand, ASignalDumpsTheRecord) {
   const Victim victim("", {"SPARCL_FLIGHT_SIGNAL=USR2"});
   ASSERT_TRUE(victim.hangs());
   victim.signal(SIGUSR2);
-  EXPECT_TRUE(eventually([&] { return victim.err().find("comm 3: rank 2 of 3") != std::string::npos; })) << victim.err();
-  EXPECT_THAT(victim.err(),
-              AllOf(HasSubstr("comm 1: rank 0 of 3 over loopback"), HasSubstr("RUNNING for "), HasSubstr("waits for rank 1 (")));
+  EXPECT_TRUE(eventually([&] {
+    return victim.err().find("comm 3: rank 2 of 3") != std::string::npos;
+  })) << victim.err();
+  EXPECT_THAT(victim.err(), AllOf(HasSubstr("comm 1: rank 0 of 3 over loopback"),
+                                  HasSubstr("RUNNING for "), HasSubstr("waits for rank 1 (")));
   EXPECT_EQ(victim.look()["process"], "running") << "the default action is not taken";
 }
 
@@ -292,8 +304,11 @@ TEST(StatusCommand, AHandlerOfTheUsersIsCalledAfterTheDump) {
     const Victim victim(how, {"SPARCL_FLIGHT_SIGNAL=USR2"});
     ASSERT_TRUE(victim.hangs());
     victim.signal(SIGUSR2);
-    EXPECT_TRUE(eventually([&] { return victim.err().find("the user's handler ran") != std::string::npos; })) << victim.err();
-    EXPECT_LT(victim.err().find("comm 1: rank 0 of 3"), victim.err().find("the user's handler ran"));
+    EXPECT_TRUE(eventually([&] {
+      return victim.err().find("the user's handler ran") != std::string::npos;
+    })) << victim.err();
+    EXPECT_LT(victim.err().find("comm 1: rank 0 of 3"),
+              victim.err().find("the user's handler ran"));
   }
 }
 
@@ -301,7 +316,8 @@ TEST(StatusCommand, WithoutASignalTheUsersHandlerIsAlone) {
   const Victim victim("handler");
   ASSERT_TRUE(victim.hangs());
   victim.signal(SIGUSR2);
-  EXPECT_TRUE(eventually([&] { return victim.err() == "the user's handler ran\n"; })) << victim.err();
+  EXPECT_TRUE(eventually([&] { return victim.err() == "the user's handler ran\n"; }))
+      << victim.err();
 }
 
 TEST(StatusCommand, AnErrorThatPoisonsDumpsTheLastOperationsAtLevelInfo) {
@@ -310,8 +326,9 @@ TEST(StatusCommand, AnErrorThatPoisonsDumpsTheLastOperationsAtLevelInfo) {
     return victim.err().find("waited for rank 1") != std::string::npos ||
            victim.err().find("waits for rank 1") != std::string::npos;
   })) << victim.err();
-  EXPECT_THAT(victim.err(), AllOf(HasSubstr("did not answer for 0.5 s"), HasSubstr("its last operations"),
-                                  HasSubstr("calls 0 to 1 BroadcastDelta")));
+  EXPECT_THAT(victim.err(),
+              AllOf(HasSubstr("did not answer for 0.5 s"), HasSubstr("its last operations"),
+                    HasSubstr("calls 0 to 1 BroadcastDelta")));
   const json seen = victim.look();
   EXPECT_EQ(seen["comms"][0]["state"], "poisoned");
   EXPECT_THAT(seen["comms"][0]["message"].get<std::string>(), HasSubstr("rank"));
@@ -337,11 +354,13 @@ TEST(StatusCommand, AnErrorThatPoisonsIsOneLineARankAndLeavesTheRecord) {
 }
 
 TEST(StatusCommand, UsageErrors) {
-  for (const char* process : {"localhost:", "localhost:x", "x", "0", "-1", "1.5", "99999999999999999999"}) {
+  for (const char* process :
+       {"localhost:", "localhost:x", "x", "0", "-1", "1.5", "99999999999999999999"}) {
     const ProgramRun run = run_program({"status", process});
     EXPECT_EQ(run.exit_code, 2) << process << run.err;
   }
-  EXPECT_THAT(run_program({"status", "x"}).err, HasSubstr("x is no process id, and no HOST:PORT of a publisher"));
+  EXPECT_THAT(run_program({"status", "x"}).err,
+              HasSubstr("x is no process id, and no HOST:PORT of a publisher"));
   EXPECT_EQ(run_program({"status", "1", "--all"}).exit_code, 2);
   const ProgramRun none = run_program({"status", "1", "--json"});
   EXPECT_EQ(none.exit_code, 1);

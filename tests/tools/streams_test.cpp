@@ -23,10 +23,12 @@ class Streams : public ::testing::Test {
     ASSERT_EQ(run_program({"diff", at("a"), at("b"), "-o", at("delta")}).exit_code, 0);
   }
   std::string at(std::string_view name) const { return folder_ / name; }
-  // By the shell, with its redirections; "a" and so on are files here. The exit code, or 128 and the signal.
+  // By the shell, with its redirections; "a" and so on are files here. The exit code, or 128 and
+  // the signal.
   int run(const std::string& line) const {
     const int status = std::system(
-        fmt::format("cd '{}'; unset SPARCL_TRACE SPARCL_TEST_LONG; '" SPARCL_PROGRAM "' {}", folder_.path().string(), line)
+        fmt::format("cd '{}'; unset SPARCL_TRACE SPARCL_TEST_LONG; '" SPARCL_PROGRAM "' {}",
+                    folder_.path().string(), line)
             .c_str());
     return WEXITSTATUS(status);
   }
@@ -45,18 +47,22 @@ TEST_F(Streams, ExitCodesDoNotDependOnStandardError) {
 
 // As cat does.
 TEST_F(Streams, AResultThatCannotBeWrittenIsAnError) {
-  for (const char* command : {"hash a", "hash a --json", "inspect delta", "info", "--help", "--version", "status --json"}) {
+  for (const char* command : {"hash a", "hash a --json", "inspect delta", "info", "--help",
+                              "--version", "status --json"}) {
     EXPECT_EQ(run(fmt::format("{} >/dev/full 2>err", command)), 1) << command;
-    EXPECT_THAT(read_text(at("err")), AllOf(HasSubstr("standard output"), HasSubstr("No space left on device"))) << command;
+    EXPECT_THAT(read_text(at("err")),
+                AllOf(HasSubstr("standard output"), HasSubstr("No space left on device")))
+        << command;
   }
 }
 
 TEST_F(Streams, AReaderThatHasEnoughIsNone) {
   for (const char* command : {"inspect a", "hash a --json", "--help"}) {
     // The reading end is closed before the program begins.
-    const int code = run(fmt::format("--version >/dev/null; mkfifo pipe; exec 3<>pipe 4>pipe 3>&-; '" SPARCL_PROGRAM
-                                     "' {} >&4 2>err; code=$?; rm pipe; exit $code",
-                                     command));
+    const int code = run(
+        fmt::format("--version >/dev/null; mkfifo pipe; exec 3<>pipe 4>pipe 3>&-; '" SPARCL_PROGRAM
+                    "' {} >&4 2>err; code=$?; rm pipe; exit $code",
+                    command));
     EXPECT_EQ(code, 0) << command;
     EXPECT_EQ(read_text(at("err")), "") << command;
   }
@@ -105,12 +111,16 @@ class ShellProgram {
 
 TEST_F(Streams, DaemonsGoOnWithoutThem) {
   for (const char* streams : {">/dev/full 2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-"}) {
-    const std::string address = fmt::format("127.0.0.1:{}", free_port()), watched = at("watched"), out = at("out");
+    const std::string address = fmt::format("127.0.0.1:{}", free_port()), watched = at("watched"),
+                      out = at("out");
     fs::create_directory(watched);
     write_model(watched + "/1.safetensors", small_model(1));
-    ShellProgram publisher(fmt::format("publish --listen {} --watch '{}' {}", address, watched, streams));
+    ShellProgram publisher(
+        fmt::format("publish --listen {} --watch '{}' {}", address, watched, streams));
     ShellProgram subscriber(fmt::format("subscribe {} --out '{}' {}", address, out, streams));
-    EXPECT_TRUE(soon([&] { return fs::exists(out) && read_text(out) == read_text(watched + "/1.safetensors"); })) << streams;
+    EXPECT_TRUE(soon([&] {
+      return fs::exists(out) && read_text(out) == read_text(watched + "/1.safetensors");
+    })) << streams;
     {
       BackgroundProgram killed({"subscribe", address, "--out", at("killed")});
       EXPECT_FALSE(killed.version(1).is_null()) << killed.err();
@@ -119,9 +129,11 @@ TEST_F(Streams, DaemonsGoOnWithoutThem) {
     fs::create_directory(watched + "/2.safetensors");  // the publisher warns
     write_model(at("next"), small_model(2));
     fs::rename(at("next"), watched + "/3.safetensors");
-    EXPECT_TRUE(soon([&] { return read_text(out) == read_text(watched + "/3.safetensors"); })) << streams;
+    EXPECT_TRUE(soon([&] { return read_text(out) == read_text(watched + "/3.safetensors"); }))
+        << streams;
     const bool is_closed = std::string_view(streams).find("&-") != std::string_view::npos;
-    for (const int number : {1, 2}) EXPECT_EQ(publisher.descriptor(number), is_closed ? "/dev/null" : "/dev/full");
+    for (const int number : {1, 2})
+      EXPECT_EQ(publisher.descriptor(number), is_closed ? "/dev/null" : "/dev/full");
     EXPECT_EQ(publisher.end_by(SIGTERM), 0) << streams;
     EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << streams;
     for (const std::string& each : {watched, out, at("killed")}) fs::remove_all(each);

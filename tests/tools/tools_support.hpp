@@ -1,17 +1,16 @@
 #pragma once
 // Checkpoints that change, and the program as a child process.
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <cstdlib>
 #include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "src/model/checkpoint.hpp"
 #include "src/model/checkpoint_writer.hpp"
@@ -28,14 +27,16 @@ struct ProgramRun {
 };
 
 // Arguments without single quotes. `before` goes before the program: "SPARCL_X=y ".
-inline ProgramRun run_program(const std::vector<std::string>& arguments, const std::string& before = "") {
+inline ProgramRun run_program(const std::vector<std::string>& arguments,
+                              const std::string& before = "") {
   const TempFolder folder;
   // Without what only the tests know: the program warns of settings that it does not.
   std::string line = "unset SPARCL_TRACE SPARCL_TEST_LONG; " + before + "'" SPARCL_PROGRAM "'";
   for (const std::string& argument : arguments) line += fmt::format(" '{}'", argument);
   line += fmt::format(" >{0}/out 2>{0}/err </dev/null", folder.path().string());
   const int status = std::system(line.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder / "out"), read_text(folder / "err")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder / "out"),
+          read_text(folder / "err")};
 }
 
 // About `density` of the elements get other bytes.
@@ -63,8 +64,10 @@ inline Tensors small_model(std::uint64_t seed = 1) {
   return tensors;
 }
 
-inline void write_model(const std::string& path, const Tensors& tensors, const model::Metadata& metadata = {}) {
-  const Status status = model::write_safetensors(path, tensors.schema, tensors.pointers(), metadata);
+inline void write_model(const std::string& path, const Tensors& tensors,
+                        const model::Metadata& metadata = {}) {
+  const Status status =
+      model::write_safetensors(path, tensors.schema, tensors.pointers(), metadata);
   ASSERT_TRUE(status.ok()) << status.message();
 }
 
@@ -95,9 +98,12 @@ inline void expect_same(const std::string& a, const std::string& b) {
     return;
   }
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(a)) names.push_back(entry.path().filename().string());
-  for (const std::string& name : names) EXPECT_EQ(read_text(a + "/" + name), read_text(b + "/" + name)) << name;
-  EXPECT_EQ(static_cast<std::ptrdiff_t>(names.size()), std::distance(fs::directory_iterator(b), fs::directory_iterator()));
+  for (const auto& entry : fs::directory_iterator(a))
+    names.push_back(entry.path().filename().string());
+  for (const std::string& name : names)
+    EXPECT_EQ(read_text(a + "/" + name), read_text(b + "/" + name)) << name;
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(names.size()),
+            std::distance(fs::directory_iterator(b), fs::directory_iterator()));
 }
 
 }  // namespace sparcl::test

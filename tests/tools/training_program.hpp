@@ -1,5 +1,6 @@
 #pragma once
-// What tests of `sparcl publish` and `sparcl subscribe` share: a training that writes checkpoints, and the two command lines.
+// What tests of `sparcl publish` and `sparcl subscribe` share: a training that writes checkpoints,
+// and the two command lines.
 
 #include <fmt/format.h>
 
@@ -11,7 +12,8 @@
 
 namespace sparcl::test {
 
-// Checkpoints in a folder: 1.safetensors, 2.safetensors, ..., each a little different from the one before.
+// Checkpoints in a folder: 1.safetensors, 2.safetensors, ..., each a little different from the one
+// before.
 class Training {
  public:
   Training() { fs::create_directory(folder_ / "watched"); }
@@ -40,12 +42,14 @@ class Training {
   Tensors tensors_ = small_model();
 };
 
-inline std::vector<std::string> publish(std::vector<std::string> more, const std::string& listen = "127.0.0.1:0") {
+inline std::vector<std::string> publish(std::vector<std::string> more,
+                                        const std::string& listen = "127.0.0.1:0") {
   more.insert(more.begin(), {"publish", "--listen", listen});
   return more;
 }
 
-inline std::vector<std::string> subscribe(const std::string& address, const std::string& output, std::vector<std::string> more = {}) {
+inline std::vector<std::string> subscribe(const std::string& address, const std::string& output,
+                                          std::vector<std::string> more = {}) {
   more.insert(more.begin(), {"subscribe", address, "--out", output});
   return more;
 }

@@ -20,9 +20,12 @@ using conformance::pattern_message;
 // Ranks of a deterministic world, each behind the same plan, driven by hand.
 class FaultyWorld {
  public:
-  FaultyWorld(int ranks, transport::FaultPlan plan, transport::LoopbackOptions options = {.deterministic = true}) : world(ranks, options) {
+  FaultyWorld(int ranks, transport::FaultPlan plan,
+              transport::LoopbackOptions options = {.deterministic = true})
+      : world(ranks, options) {
     for (int rank = 0; rank < ranks; ++rank) {
-      transports.push_back(std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
+      transports.push_back(
+          std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
       transports.back()->on_kill([this, rank] { world.kill(rank); });
     }
   }
@@ -34,7 +37,8 @@ class FaultyWorld {
     std::vector<transport::OperationRef> completed;
     for (bool moved = true; moved;) {
       const std::size_t before = completed.size();
-      for (const auto& transport : transports) EXPECT_TRUE(transport->is_killed() || transport->progress(completed).ok());
+      for (const auto& transport : transports)
+        EXPECT_TRUE(transport->is_killed() || transport->progress(completed).ok());
       const bool delivered = world.deliver_one(random);
       moved = delivered || completed.size() > before;
     }
@@ -46,7 +50,9 @@ class FaultyWorld {
   std::vector<std::unique_ptr<transport::FaultTransport>> transports;
 };
 
-transport::FaultPlan plan_of(transport::FaultRule rule, std::uint64_t seed = 5) { return {seed, {rule}}; }
+transport::FaultPlan plan_of(transport::FaultRule rule, std::uint64_t seed = 5) {
+  return {seed, {rule}};
+}
 
 constexpr transport::Channel kChannel{1, 1};
 
@@ -64,21 +70,30 @@ TEST_P(FaultFreeConformance, Deterministic) {
 // Delays and reordering across lines are legal: nothing may change but the order of events.
 TEST_P(FaultFreeConformance, WithHarmlessFaults) {
   for (std::uint64_t seed = 0; seed < test::by_tier<std::uint64_t>(8, 60); ++seed) {
-    const transport::FaultPlan plan{seed, {{.fault = transport::Fault::kDelay, .probability = 0.1, .seconds = 0.01}, {.fault = transport::Fault::kReorder, .probability = 0.2}}};
+    const transport::FaultPlan plan{
+        seed,
+        {{.fault = transport::Fault::kDelay, .probability = 0.1, .seconds = 0.01},
+         {.fault = transport::Fault::kReorder, .probability = 0.2}}};
     FaultyWorld world(GetParam(), plan, {.deterministic = true, .seed = seed});
     std::vector<transport::Transport*> local;
     for (const auto& transport : world.transports) local.push_back(transport.get());
     Party party(local);
-    EXPECT_EQ(conformance::run_all(party, {.largest_bytes = 100'000, .many = 10}), "") << plan.describe();
+    EXPECT_EQ(conformance::run_all(party, {.largest_bytes = 100'000, .many = 10}), "")
+        << plan.describe();
     EXPECT_FALSE(world[0].trace().empty());
   }
 }
 
 TEST_P(FaultFreeConformance, WithHarmlessFaultsAndThreads) {
-  const transport::FaultPlan plan{11, {{.fault = transport::Fault::kDelay, .probability = 0.02, .seconds = 0.0005}, {.fault = transport::Fault::kReorder, .probability = 0.1}}};
+  const transport::FaultPlan plan{
+      11,
+      {{.fault = transport::Fault::kDelay, .probability = 0.02, .seconds = 0.0005},
+       {.fault = transport::Fault::kReorder, .probability = 0.1}}};
   transport::LoopbackWorld world(GetParam());
   std::vector<std::unique_ptr<transport::FaultTransport>> transports;
-  for (int rank = 0; rank < GetParam(); ++rank) transports.push_back(std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
+  for (int rank = 0; rank < GetParam(); ++rank)
+    transports.push_back(
+        std::make_unique<transport::FaultTransport>(world.make_transport(rank), plan));
   std::vector<std::string> troubles(transports.size());
   {
     std::vector<std::jthread> threads;
@@ -128,7 +143,8 @@ TEST(FaultTransport, CutLosesWhatTwoRanksSendEachOtherFromAPointOn) {
 }
 
 TEST(FaultTransport, HalfOpenLosesOneWayFromATimeOn) {
-  FaultyWorld world(2, plan_of({.fault = transport::Fault::kHalfOpen, .seconds = 5, .rank = 0, .peer = 1}));
+  FaultyWorld world(
+      2, plan_of({.fault = transport::Fault::kHalfOpen, .seconds = 5, .rank = 0, .peer = 1}));
   const transport::OperationRef early = world[1].receive(0, kChannel, Buffer::allocate(100));
   const transport::OperationRef late = world[1].receive(0, kChannel, Buffer::allocate(100));
   const transport::OperationRef back = world[0].receive(1, kChannel, Buffer::allocate(100));
@@ -182,15 +198,18 @@ TEST(FaultTransport, DelayHoldsTheMessageAndWhatFollowsOnItsChannel) {
 }
 
 TEST(FaultTransport, DuplicateArrivesTwiceAndIsReportedOnce) {
-  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDuplicate, .at = 0}), {.deterministic = true, .eager_bytes = 0});
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDuplicate, .at = 0}),
+                    {.deterministic = true, .eager_bytes = 0});
   std::vector<transport::OperationRef> receives;
-  for (int i = 0; i < 3; ++i) receives.push_back(world[1].receive(0, kChannel, Buffer::allocate(100)));
+  for (int i = 0; i < 3; ++i)
+    receives.push_back(world[1].receive(0, kChannel, Buffer::allocate(100)));
   const transport::OperationRef send = world[0].send(1, kChannel, pattern_message(100, 0));
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(100, 1)), nullptr);
   const std::vector<transport::OperationRef> completed = world.settle();
   EXPECT_EQ(std::count(completed.begin(), completed.end(), send), 1);
   EXPECT_EQ(completed.size(), 5u);
-  EXPECT_TRUE(has_pattern(receives[0]->buffer.bytes(), 0) && has_pattern(receives[1]->buffer.bytes(), 0));
+  EXPECT_TRUE(has_pattern(receives[0]->buffer.bytes(), 0) &&
+              has_pattern(receives[1]->buffer.bytes(), 0));
   EXPECT_TRUE(has_pattern(receives[2]->buffer.bytes(), 1));
 }
 
@@ -220,7 +239,8 @@ TEST(FaultTransport, CorruptFlipsOneToThreeBitsOfTheMessageOnly) {
     ASSERT_TRUE(receive->done);
     int flipped = 0;
     for (std::size_t i = 0; i < 20; ++i) {
-      flipped += std::popcount(std::to_integer<unsigned>(receive->buffer.data()[i] ^ message.data()[i]));
+      flipped +=
+          std::popcount(std::to_integer<unsigned>(receive->buffer.data()[i] ^ message.data()[i]));
     }
     // Two flips of the same bit undo each other.
     EXPECT_LE(flipped, 3);
@@ -264,9 +284,11 @@ TEST(FaultTransport, KilledRankDoesNothingAnyMoreAndItsPeersAreTold) {
 }
 
 TEST(FaultTransport, StoppedRankIsFrozenWithItsClockAndGoesOn) {
-  FaultyWorld world(2, plan_of({.fault = transport::Fault::kStop, .at = 0, .seconds = 30, .rank = 0}));
+  FaultyWorld world(2,
+                    plan_of({.fault = transport::Fault::kStop, .at = 0, .seconds = 30, .rank = 0}));
   const transport::OperationRef receive = world[1].receive(0, kChannel, Buffer::allocate(10));
-  const transport::OperationRef own = world[0].receive(1, kChannel, Buffer::allocate(10));  // the stop begins here
+  const transport::OperationRef own =
+      world[0].receive(1, kChannel, Buffer::allocate(10));  // the stop begins here
   EXPECT_NE(world[1].send(0, kChannel, pattern_message(10, 1)), nullptr);
   EXPECT_NE(world[0].send(1, kChannel, pattern_message(10, 2)), nullptr);
   world[0].signal(1, {});
@@ -285,7 +307,8 @@ TEST(FaultTransport, StoppedRankIsFrozenWithItsClockAndGoesOn) {
 }
 
 TEST(FaultTransport, CancelsWhatItHoldsBackAndWhatItHasPosted) {
-  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDelay, .probability = 1, .seconds = 1}), {.deterministic = true, .eager_bytes = 0});
+  FaultyWorld world(2, plan_of({.fault = transport::Fault::kDelay, .probability = 1, .seconds = 1}),
+                    {.deterministic = true, .eager_bytes = 0});
   const transport::OperationRef held = world[0].send(1, kChannel, pattern_message(10, 1));
   world[0].cancel(held);
   EXPECT_TRUE(held->done);
@@ -302,9 +325,13 @@ TEST(FaultTransport, CancelsWhatItHoldsBackAndWhatItHasPosted) {
 }
 
 TEST(FaultTransport, RulesKeepToTheirRankPeerAndLane) {
-  FaultyWorld world(3, plan_of({.fault = transport::Fault::kDrop, .probability = 1, .rank = 0, .peer = 1, .lane = 1}));
+  FaultyWorld world(
+      3,
+      plan_of(
+          {.fault = transport::Fault::kDrop, .probability = 1, .rank = 0, .peer = 1, .lane = 1}));
   const auto arrives = [&](std::size_t from, std::size_t to, transport::Channel channel) {
-    const transport::OperationRef receive = world[to].receive(static_cast<int>(from), channel, Buffer::allocate(4));
+    const transport::OperationRef receive =
+        world[to].receive(static_cast<int>(from), channel, Buffer::allocate(4));
     EXPECT_NE(world[from].send(static_cast<int>(to), channel, Buffer::allocate(4)), nullptr);
     world.settle();
     return receive->done;
@@ -315,17 +342,21 @@ TEST(FaultTransport, RulesKeepToTheirRankPeerAndLane) {
   EXPECT_TRUE(arrives(2, 1, kChannel));
 }
 
-// A little program under all faults at once: what happened is the same for the same seed, and differs between seeds.
+// A little program under all faults at once: what happened is the same for the same seed, and
+// differs between seeds.
 std::string trace_under(std::uint64_t seed) {
   std::vector<transport::Fault> all;
   for (const transport::FaultRow& row : transport::fault_rows()) all.push_back(row.fault);
-  FaultyWorld world(3, transport::FaultPlan::random(seed, 3, 60, all), {.deterministic = true, .seed = seed});
+  FaultyWorld world(3, transport::FaultPlan::random(seed, 3, 60, all),
+                    {.deterministic = true, .seed = seed});
   std::vector<transport::OperationRef> operations;
   for (std::uint32_t round = 0; round < 10; ++round) {
     for (int from = 0; from < 3; ++from) {
       for (int to = 0; to < 3; ++to) {
-        operations.push_back(world[static_cast<std::size_t>(to)].receive(from, {round, 0}, Buffer::allocate(64)));
-        operations.push_back(world[static_cast<std::size_t>(from)].send(to, {round, 0}, pattern_message(64, round)));
+        operations.push_back(
+            world[static_cast<std::size_t>(to)].receive(from, {round, 0}, Buffer::allocate(64)));
+        operations.push_back(
+            world[static_cast<std::size_t>(from)].send(to, {round, 0}, pattern_message(64, round)));
       }
     }
     world.settle();
@@ -335,7 +366,9 @@ std::string trace_under(std::uint64_t seed) {
   for (const auto& transport : world.transports) text += transport->describe_trace() + "\n";
   for (const transport::OperationRef& each : operations) {
     text += fmt::format("{}{}:{:x} ", each->done, code_name(each->status.code()),
-                        each->done && each->status.ok() && each->bytes > 0 ? std::to_integer<int>(each->buffer.data()[0]) : 0);
+                        each->done && each->status.ok() && each->bytes > 0
+                            ? std::to_integer<int>(each->buffer.data()[0])
+                            : 0);
   }
   return text;
 }
@@ -352,11 +385,13 @@ TEST(FaultTransport, TheSameSeedGivesTheSameTrace) {
 }
 
 TEST(FaultPlan, DescribesItsRules) {
-  const transport::FaultPlan plan{17,
-                       {{.fault = transport::Fault::kDrop, .probability = 0.01, .lane = 1},
-                        {.fault = transport::Fault::kKill, .at = 57, .rank = 2},
-                        {.fault = transport::Fault::kStop, .at = 3, .seconds = 30, .rank = 0}}};
-  EXPECT_EQ(plan.describe(), "seed 17: drop p=0.01 on lane 1; kill at 57 on rank 2; stop at 3 for 30 s on rank 0");
+  const transport::FaultPlan plan{
+      17,
+      {{.fault = transport::Fault::kDrop, .probability = 0.01, .lane = 1},
+       {.fault = transport::Fault::kKill, .at = 57, .rank = 2},
+       {.fault = transport::Fault::kStop, .at = 3, .seconds = 30, .rank = 0}}};
+  EXPECT_EQ(plan.describe(),
+            "seed 17: drop p=0.01 on lane 1; kill at 57 on rank 2; stop at 3 for 30 s on rank 0");
   EXPECT_EQ((transport::FaultPlan{4, {}}).describe(), "seed 4");
 }
 
@@ -364,7 +399,8 @@ TEST(FaultPlan, RandomPlansUseTheAllowedFaultsOnly) {
   const std::array allowed{transport::Fault::kKill, transport::Fault::kDelay};
   std::set<transport::Fault> used;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    for (const transport::FaultRule& rule : transport::FaultPlan::random(seed, 4, 20, allowed).rules) {
+    for (const transport::FaultRule& rule :
+         transport::FaultPlan::random(seed, 4, 20, allowed).rules) {
       used.insert(rule.fault);
       EXPECT_LT(rule.rank, 4);
       if (rule.fault == transport::Fault::kKill) {

@@ -42,7 +42,8 @@ TEST_P(LoopbackConformance, Deterministic) {
     transport::LoopbackWorld world(GetParam(), {.deterministic = true, .seed = seed});
     std::vector<std::unique_ptr<transport::Transport>> transports;
     std::vector<transport::Transport*> local;
-    for (int rank = 0; rank < GetParam(); ++rank) local.push_back(transports.emplace_back(world.make_transport(rank)).get());
+    for (int rank = 0; rank < GetParam(); ++rank)
+      local.push_back(transports.emplace_back(world.make_transport(rank)).get());
     Party party(local);
     Limits limits = limits_for(GetParam());
     if (seed > 1) limits = {.largest_bytes = 100'000, .many = 20};
@@ -55,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LoopbackConformance, testing::Values(1, 2, 3, 4,
 // A pair of ranks driven by hand on this thread.
 class LoopbackPair {
  public:
-  explicit LoopbackPair(const transport::LoopbackOptions& options) : world(2, options), a(world.make_transport(0)), b(world.make_transport(1)) {}
+  explicit LoopbackPair(const transport::LoopbackOptions& options)
+      : world(2, options), a(world.make_transport(0)), b(world.make_transport(1)) {}
 
   std::vector<transport::OperationRef> deliver_all_and_progress(transport::Transport& transport) {
     while (world.deliver_one(random)) {
@@ -72,7 +74,9 @@ class LoopbackPair {
 
 class LoopbackDeath : public testing::TestWithParam<bool> {
  protected:
-  transport::LoopbackOptions options(bool announce = true) const { return {.deterministic = GetParam(), .announce_death = announce}; }
+  transport::LoopbackOptions options(bool announce = true) const {
+    return {.deterministic = GetParam(), .announce_death = announce};
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, LoopbackDeath, testing::Bool());
 
@@ -184,7 +188,8 @@ TEST(LoopbackWorld, SeedPicksTheOrderAcrossPairs) {
     for (int from = 1; from < 4; ++from) {
       for (std::uint32_t i = 0; i < 3; ++i) {
         EXPECT_FALSE(ranks[0]->receive(from, {1, 0}, Buffer::allocate(4))->done);
-        EXPECT_FALSE(ranks[static_cast<std::size_t>(from)]->send(0, {1, 0}, Buffer::allocate(i))->done);
+        EXPECT_FALSE(
+            ranks[static_cast<std::size_t>(from)]->send(0, {1, 0}, Buffer::allocate(i))->done);
       }
     }
     std::string order;
@@ -214,12 +219,15 @@ TEST(LoopbackWorld, AThousandRanksCostLittle) {
   transport::LoopbackWorld world(1024, {.deterministic = true});
   std::vector<std::unique_ptr<transport::Transport>> ranks;
   std::vector<transport::Transport*> local;
-  for (int rank = 0; rank < 1024; ++rank) local.push_back(ranks.emplace_back(world.make_transport(rank)).get());
+  for (int rank = 0; rank < 1024; ++rank)
+    local.push_back(ranks.emplace_back(world.make_transport(rank)).get());
   Party party(local);
   std::vector<transport::OperationRef> operations;
   for (int rank = 0; rank < 1024; ++rank) {
-    operations.push_back(party.receive(*local[static_cast<std::size_t>(rank)], (rank + 1023) % 1024, {1, 0}, Buffer::allocate(8)));
-    operations.push_back(party.send(*local[static_cast<std::size_t>(rank)], (rank + 1) % 1024, {1, 0}, Buffer::allocate(8)));
+    operations.push_back(party.receive(*local[static_cast<std::size_t>(rank)], (rank + 1023) % 1024,
+                                       {1, 0}, Buffer::allocate(8)));
+    operations.push_back(party.send(*local[static_cast<std::size_t>(rank)], (rank + 1) % 1024,
+                                    {1, 0}, Buffer::allocate(8)));
   }
   EXPECT_EQ(party.finish_well(operations), "");
 }

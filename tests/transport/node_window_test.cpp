@@ -15,7 +15,8 @@ namespace {
 using Opening = transport::NodeWindow::Opening;
 
 // As that of a process of its own.
-std::unique_ptr<transport::NodeWindow> make_window(std::size_t most_bytes = transport::NodeMemory::kMaxBytes) {
+std::unique_ptr<transport::NodeWindow> make_window(
+    std::size_t most_bytes = transport::NodeMemory::kMaxBytes) {
   Result<std::shared_ptr<transport::NodeMemory>> memory = transport::NodeMemory::create(most_bytes);
   EXPECT_TRUE(memory.ok()) << memory.status().message();
   return std::make_unique<transport::NodeWindow>(2, *memory, std::make_shared<BufferPool>());
@@ -52,7 +53,8 @@ TEST(NodeWindow, WhatIsLentIsReadWhereItLies) {
   EXPECT_EQ(there->data()[0], std::byte{9}) << "it was copied";
 }
 
-// The owner lets go of it first, and takes pieces for other messages: nothing of what is lent changes.
+// The owner lets go of it first, and takes pieces for other messages: nothing of what is lent
+// changes.
 TEST(NodeWindow, WhatIsLentStaysUntilItsReadersLetGo) {
   Pair pair;
   Buffer piece = pair.owner->take(50'000);
@@ -97,7 +99,8 @@ TEST(NodeWindow, SizesMayChange) {
   Pair pair;
   const auto hold_many = [&](std::size_t bytes) {
     std::vector<Buffer> all;
-    for (std::size_t sum = 0; sum + bytes <= (std::size_t{40} << 20); sum += bytes) all.push_back(pair.owner->take(bytes));
+    for (std::size_t sum = 0; sum + bytes <= (std::size_t{40} << 20); sum += bytes)
+      all.push_back(pair.owner->take(bytes));
     return pair.owner->lend(all.back()).has_value();
   };
   EXPECT_TRUE(hold_many(4 << 20));
@@ -121,9 +124,12 @@ TEST(NodeWindow, PlacesOutsideAreRefused) {
   const auto place = pair.owner->lend(pair.owner->take(10'000));
   ASSERT_TRUE(place);
   EXPECT_FALSE(pair.reader->borrow(1, *place)) << "no window was opened there";
-  for (const transport::NodeWindow::Place& bad : {transport::NodeWindow::Place{4096, 0, 10}, transport::NodeWindow::Place{0, transport::NodeMemory::kMaxBytes + 1, 0},
-                                       transport::NodeWindow::Place{0, 4096, transport::NodeMemory::kMaxBytes}, transport::NodeWindow::Place{0, UINT64_MAX, 2},
-                                       transport::NodeWindow::Place{UINT64_MAX, 0, 1}}) {
+  for (const transport::NodeWindow::Place& bad :
+       {transport::NodeWindow::Place{4096, 0, 10},
+        transport::NodeWindow::Place{0, transport::NodeMemory::kMaxBytes + 1, 0},
+        transport::NodeWindow::Place{0, 4096, transport::NodeMemory::kMaxBytes},
+        transport::NodeWindow::Place{0, UINT64_MAX, 2},
+        transport::NodeWindow::Place{UINT64_MAX, 0, 1}}) {
     EXPECT_FALSE(pair.reader->borrow(0, bad));
   }
 }
@@ -159,13 +165,16 @@ std::uint64_t bytes_taken(const transport::NodeMemory& memory) {
 }
 
 TEST(NodeMemory, CommunicatorsShareThatOfTheirProcess) {
-  const auto first = transport::NodeMemory::of_process(), second = transport::NodeMemory::of_process();
+  const auto first = transport::NodeMemory::of_process(),
+             second = transport::NodeMemory::of_process();
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(*first, *second);
   const auto other = transport::NodeMemory::create();
   ASSERT_TRUE(other.ok());
   EXPECT_NE(transport::NodeMemory::open((*other)->name()), nullptr);
-  EXPECT_EQ(transport::NodeMemory::open((*other)->name()), transport::NodeMemory::open((*other)->name())) << "it was mapped twice";
+  EXPECT_EQ(transport::NodeMemory::open((*other)->name()),
+            transport::NodeMemory::open((*other)->name()))
+      << "it was mapped twice";
   // After a failure: a reader may hold loans for ever.
   transport::NodeMemory::forget(*first);
   const auto third = transport::NodeMemory::of_process();
@@ -185,7 +194,8 @@ TEST(NodeMemory, PagesOfTheMeasurementGoBackToTheSystem) {
     }
     EXPECT_GT(bytes_taken(**memory), empty + (2 << 20) - 1);
   };
-  transport::NodeWindow first(2, *memory, std::make_shared<BufferPool>()), second(2, *memory, std::make_shared<BufferPool>());
+  transport::NodeWindow first(2, *memory, std::make_shared<BufferPool>()),
+      second(2, *memory, std::make_shared<BufferPool>());
   use(first);
   first.end_measurement();
   EXPECT_LE(bytes_taken(**memory), empty + 4096);
@@ -210,7 +220,8 @@ TEST(NodeMemory, IsCutAnewOnceAllIsFree) {
   ASSERT_TRUE(memory.ok());
   {
     std::vector<Buffer> small;
-    while (std::optional<Buffer> piece = (*memory)->take(10'000, transport::NodeMemory::Use::kCall)) small.push_back(std::move(*piece));
+    while (std::optional<Buffer> piece = (*memory)->take(10'000, transport::NodeMemory::Use::kCall))
+      small.push_back(std::move(*piece));
     EXPECT_GT(small.size(), 50U);
   }
   EXPECT_TRUE((*memory)->take(500'000, transport::NodeMemory::Use::kCall));

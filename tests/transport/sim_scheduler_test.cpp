@@ -18,7 +18,8 @@ class RingRank {
     std::vector<transport::OperationRef> completed;
     EXPECT_TRUE(transport_.progress(completed).ok());
     if (!receive_) {
-      receive_ = transport_.receive((transport_.rank() + transport_.size() - 1) % transport_.size(), {1, 0}, Buffer::allocate(8));
+      receive_ = transport_.receive((transport_.rank() + transport_.size() - 1) % transport_.size(),
+                                    {1, 0}, Buffer::allocate(8));
       if (transport_.rank() == 0 && sent_ == 0) pass_on(1);
       return true;
     }
@@ -48,8 +49,10 @@ class RingRank {
   std::vector<transport::OperationRef> sends_;
 };
 
-transport::SimOutcome run_ring(std::uint64_t seed, int ranks, int rounds, bool kill_one, std::vector<std::uint64_t>& last) {
-  transport::LoopbackWorld world(ranks, {.deterministic = true, .seed = seed, .announce_death = false});
+transport::SimOutcome run_ring(std::uint64_t seed, int ranks, int rounds, bool kill_one,
+                               std::vector<std::uint64_t>& last) {
+  transport::LoopbackWorld world(ranks,
+                                 {.deterministic = true, .seed = seed, .announce_death = false});
   std::vector<std::unique_ptr<transport::Transport>> transports;
   std::vector<std::unique_ptr<RingRank>> programs;
   transport::SimScheduler scheduler(world, seed);
@@ -59,7 +62,9 @@ transport::SimOutcome run_ring(std::uint64_t seed, int ranks, int rounds, bool k
     RingRank& program = *programs.back();
     const bool dead = kill_one && rank == 1;
     if (dead) world.kill(1);
-    scheduler.add({[&program] { return program.step(); }, {}, [&program, dead] { return dead || program.finished(); }});
+    scheduler.add({[&program] { return program.step(); },
+                   {},
+                   [&program, dead] { return dead || program.finished(); }});
   }
   const transport::SimOutcome outcome = scheduler.run();
   for (const auto& program : programs) last.push_back(program->last());
@@ -109,7 +114,8 @@ TEST(SimScheduler, JumpsToTheEarliestTimer) {
                      woken.push_back(due);
                      return *over = true;
                    },
-                   [over, due] { return *over ? std::numeric_limits<double>::infinity() : due; }, [over] { return *over; }});
+                   [over, due] { return *over ? std::numeric_limits<double>::infinity() : due; },
+                   [over] { return *over; }});
   }
   const transport::SimOutcome outcome = scheduler.run();
   EXPECT_TRUE(outcome.ok()) << outcome.report;

@@ -1,4 +1,5 @@
-// Survivors must come to one end whoever dies when: seeded worlds in which ranks are killed between any two steps.
+// Survivors must come to one end whoever dies when: seeded worlds in which ranks are killed between
+// any two steps.
 
 #include "src/transport/survivors/survivor_agreement.hpp"
 
@@ -23,7 +24,8 @@ using testing::HasSubstr;
 
 constexpr transport::Channel kAgreementChannel{UINT32_MAX, 0};
 
-// Some ranks are dead from the beginning, others die on the way; each of the rest makes the same few agreements.
+// Some ranks are dead from the beginning, others die on the way; each of the rest makes the same
+// few agreements.
 class Survivors {
  public:
   Survivors(std::uint64_t seed, int ranks, int rounds)
@@ -33,7 +35,8 @@ class Survivors {
         verdicts_(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank) transports_.push_back(world_.make_transport(rank));
     for (int rank = 0; rank < ranks; ++rank)
-      agreements_.push_back(std::make_unique<transport::SurvivorAgreement>(*transports_[static_cast<std::size_t>(rank)], kAgreementChannel));
+      agreements_.push_back(std::make_unique<transport::SurvivorAgreement>(
+          *transports_[static_cast<std::size_t>(rank)], kAgreementChannel));
     const std::uint64_t kills = random_.below(static_cast<std::uint64_t>(ranks));
     for (std::uint64_t i = 0; i < kills; ++i) {
       deaths_.emplace_back(random_.below(3) == 0 ? 0 : random_.below(60),
@@ -45,7 +48,8 @@ class Survivors {
   transport::SimOutcome run(std::uint64_t seed) {
     transport::SimScheduler scheduler(world_, seed);
     for (std::size_t rank = 0; rank < transports_.size(); ++rank) {
-      scheduler.add({[this, rank] { return step(rank); }, {}, [this, rank] { return is_over(rank); }});
+      scheduler.add(
+          {[this, rank] { return step(rank); }, {}, [this, rank] { return is_over(rank); }});
     }
     return scheduler.run();
   }
@@ -61,14 +65,17 @@ class Survivors {
           continue;
         }
         const transport::Verdict& own = verdicts_[rank][static_cast<std::size_t>(round)];
-        if (!world_.is_alive(static_cast<int>(rank))) continue;  // what it came to may have died with it
-        if (first != nullptr && own != *first) return fmt::format("rank {} came to another end in round {}", rank, round);
+        if (!world_.is_alive(static_cast<int>(rank)))
+          continue;  // what it came to may have died with it
+        if (first != nullptr && own != *first)
+          return fmt::format("rank {} came to another end in round {}", rank, round);
         first = &own;
         if (own.all_said_yes && world_.is_alive(static_cast<int>(rank)) && !says_[rank])
           return fmt::format("the no of rank {} is lost", rank);
       }
       for (std::size_t rank = 0; first != nullptr && rank < verdicts_.size(); ++rank) {
-        if (first->dead[rank] && world_.is_alive(static_cast<int>(rank))) return fmt::format("rank {} lives and is given up", rank);
+        if (first->dead[rank] && world_.is_alive(static_cast<int>(rank)))
+          return fmt::format("rank {} lives and is given up", rank);
       }
     }
     return {};
@@ -100,7 +107,8 @@ class Survivors {
   }
 
   bool is_over(std::size_t rank) const {
-    return !world_.is_alive(static_cast<int>(rank)) || verdicts_[rank].size() == static_cast<std::size_t>(rounds_);
+    return !world_.is_alive(static_cast<int>(rank)) ||
+           verdicts_[rank].size() == static_cast<std::size_t>(rounds_);
   }
 
   SeededRandom random_;
@@ -144,7 +152,8 @@ void run_threads(transport::LoopbackWorld& world, const Program& program) {
 // A rank's transport that takes some peers for dead, though they live.
 class Suspicious final : public transport::Transport {
  public:
-  Suspicious(transport::Transport& inner, std::set<int> lost) : inner_(inner), lost_(std::move(lost)) {}
+  Suspicious(transport::Transport& inner, std::set<int> lost)
+      : inner_(inner), lost_(std::move(lost)) {}
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -152,16 +161,22 @@ class Suspicious final : public transport::Transport {
   const transport::Capabilities& capabilities() const override { return inner_.capabilities(); }
   std::string describe_peer(int peer) const override { return inner_.describe_peer(peer); }
   transport::OperationRef send(int peer, transport::Channel channel, Buffer message) override {
-    return lost_.contains(peer) ? lost_operation(peer) : inner_.send(peer, channel, std::move(message));
+    return lost_.contains(peer) ? lost_operation(peer)
+                                : inner_.send(peer, channel, std::move(message));
   }
   transport::OperationRef receive(int peer, transport::Channel channel, Buffer space) override {
-    return lost_.contains(peer) ? lost_operation(peer) : inner_.receive(peer, channel, std::move(space));
+    return lost_.contains(peer) ? lost_operation(peer)
+                                : inner_.receive(peer, channel, std::move(space));
   }
   void cancel(const transport::OperationRef& operation) override {
     if (operation != nullptr && !operation->done) inner_.cancel(operation);
   }
-  Status progress(std::vector<transport::OperationRef>& completed) override { return inner_.progress(completed); }
-  void idle(std::uint64_t turns, double until_seconds) override { inner_.idle(turns, until_seconds); }
+  Status progress(std::vector<transport::OperationRef>& completed) override {
+    return inner_.progress(completed);
+  }
+  void idle(std::uint64_t turns, double until_seconds) override {
+    inner_.idle(turns, until_seconds);
+  }
   double now() override { return inner_.now(); }
   void signal(int peer, const transport::Signal& signal) override { inner_.signal(peer, signal); }
   bool poll_signal(transport::Signal& signal) override { return inner_.poll_signal(signal); }
@@ -180,7 +195,8 @@ class Suspicious final : public transport::Transport {
   std::set<int> lost_;
 };
 
-// Rank 1 was stopped. Those who waited for it have given it up, and it them; rank 0 has heard of nothing.
+// Rank 1 was stopped. Those who waited for it have given it up, and it them; rank 0 has heard of
+// nothing.
 TEST(SurvivorAgreement, WhoIsBackDoesNotTakeTheOthersWithIt) {
   for (const int ranks : {4, 5, 8}) {
     transport::LoopbackWorld world(ranks);
@@ -195,8 +211,10 @@ TEST(SurvivorAgreement, WhoIsBackDoesNotTakeTheOthersWithIt) {
         EXPECT_EQ(verdict.status().code(), Code::kRemoteError) << verdict.status().message();
         return;
       }
-      ASSERT_TRUE(verdict.ok()) << "rank " << transport.rank() << ": " << verdict.status().message();
-      for (int rank = 0; rank < ranks; ++rank) EXPECT_EQ(verdict->dead[static_cast<std::size_t>(rank)], rank == 1) << rank;
+      ASSERT_TRUE(verdict.ok()) << "rank " << transport.rank() << ": "
+                                << verdict.status().message();
+      for (int rank = 0; rank < ranks; ++rank)
+        EXPECT_EQ(verdict->dead[static_cast<std::size_t>(rank)], rank == 1) << rank;
     });
   }
 }
@@ -207,7 +225,8 @@ TEST(SurvivorAgreement, TheLateAreNamed) {
     if (transport.rank() == 1) return;  // lives, and does not take part
     transport::SurvivorAgreement agreement(transport, kAgreementChannel);
     // Rank 2 waits for rank 0, which lives and takes part; that one knows for whom both wait.
-    const Result<transport::Verdict> verdict = agreement.agree(true, transport.rank() == 0 ? 0.4 : 2);
+    const Result<transport::Verdict> verdict =
+        agreement.agree(true, transport.rank() == 0 ? 0.4 : 2);
     ASSERT_EQ(verdict.status().code(), Code::kTimeout);
     EXPECT_THAT(verdict.status().message(), testing::StartsWith("rank 1 ("));
     if (transport.rank() == 2) {
@@ -228,12 +247,15 @@ TEST(SurvivorGather, SurvivorsHearOfEachOtherAndOfNobodyElse) {
     ASSERT_TRUE(verdict.ok()) << verdict.status().message();
     EXPECT_THAT(verdict->dead, testing::ElementsAre(true, false, false, true, false));
     EXPECT_FALSE(verdict->all_said_yes);
-    const transport::Bytes own(static_cast<std::size_t>(1000 * transport.rank()), std::byte(transport.rank()));
-    const Result<std::vector<transport::Bytes>> all = survivor_gather(transport, {UINT32_MAX - 1, 0}, living, own, 60);
+    const transport::Bytes own(static_cast<std::size_t>(1000 * transport.rank()),
+                               std::byte(transport.rank()));
+    const Result<std::vector<transport::Bytes>> all =
+        survivor_gather(transport, {UINT32_MAX - 1, 0}, living, own, 60);
     ASSERT_TRUE(all.ok()) << all.status().message();
     ASSERT_EQ(all->size(), living.size());
     for (std::size_t i = 0; i < living.size(); ++i) {
-      EXPECT_EQ((*all)[i], transport::Bytes(static_cast<std::size_t>(1000 * living[i]), std::byte(living[i])));
+      EXPECT_EQ((*all)[i],
+                transport::Bytes(static_cast<std::size_t>(1000 * living[i]), std::byte(living[i])));
     }
   });
 }
@@ -245,7 +267,8 @@ TEST(SurvivorGather, ADeathIsAnErrorAndKeepsNobodyWaiting) {
   run_threads(world, [&](transport::Transport& transport) {
     if (!world.is_alive(transport.rank())) return;
     const transport::Bytes own(10);
-    const Result<std::vector<transport::Bytes>> all = survivor_gather(transport, {UINT32_MAX - 1, 0}, thought_living, own, 60);
+    const Result<std::vector<transport::Bytes>> all =
+        survivor_gather(transport, {UINT32_MAX - 1, 0}, thought_living, own, 60);
     EXPECT_EQ(all.status().code(), Code::kRemoteError);
     EXPECT_THAT(all.status().message(), HasSubstr("rank 2"));
   });

@@ -10,7 +10,8 @@ namespace sparcl::trust {
 namespace {
 
 std::string hex(std::string_view key, std::string_view text) {
-  const Result<KeyedHash> hash = keyed_hash(std::as_bytes(std::span(key)), std::as_bytes(std::span(text)));
+  const Result<KeyedHash> hash =
+      keyed_hash(std::as_bytes(std::span(key)), std::as_bytes(std::span(text)));
   std::string out;
   if (hash.ok()) {
     for (const std::byte byte : *hash) out += fmt::format("{:02x}", std::to_integer<int>(byte));
@@ -24,8 +25,10 @@ TEST(KeyedHash, TakesEmptyKeysAndTexts) {
 
 // RFC 4231, test cases 1, 2 and 6.
 TEST(KeyedHash, IsHmacSha256) {
-  EXPECT_EQ(hex(std::string(20, '\x0b'), "Hi There"), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  EXPECT_EQ(hex("Jefe", "what do ya want for nothing?"), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(std::string(20, '\x0b'), "Hi There"),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
   EXPECT_EQ(hex(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First"),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }

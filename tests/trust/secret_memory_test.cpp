@@ -1,4 +1,5 @@
-// What is left of a secret in this process once its key is gone: nothing. The test looks at all of its own memory.
+// What is left of a secret in this process once its key is gone: nothing. The test looks at all of
+// its own memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sodium.h>
@@ -20,7 +21,8 @@ namespace sparcl::trust {
 namespace {
 
 constexpr unsigned char kMask = 0xa5;
-constexpr std::size_t kLargestRange = std::size_t{256} << 20;  // sanitizers map more than can be read
+constexpr std::size_t kLargestRange = std::size_t{256}
+                                      << 20;  // sanitizers map more than can be read
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 // Bytes to look for, masked: so that they are not themselves what is found.
@@ -44,7 +46,8 @@ bool is_at(const unsigned char* at, const Needle& needle) {
 
 std::size_t count_in(const std::vector<unsigned char>& bytes, const Needle& needle) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i + needle.size() <= bytes.size(); ++i) count += is_at(bytes.data() + i, needle) ? 1 : 0;
+  for (std::size_t i = 0; i + needle.size() <= bytes.size(); ++i)
+    count += is_at(bytes.data() + i, needle) ? 1 : 0;
   return count;
 }
 
@@ -59,7 +62,8 @@ std::vector<Range> writable_memory() {
     Range range{};
     char access[5] = "";
     if (std::sscanf(line.c_str(), "%lx-%lx %4s", &range.begin, &range.end, access) != 3) continue;
-    if (access[0] == 'r' && access[1] == 'w' && range.end - range.begin <= kLargestRange) out.push_back(range);
+    if (access[0] == 'r' && access[1] == 'w' && range.end - range.begin <= kLargestRange)
+      out.push_back(range);
   }
   return out;
 }
@@ -67,14 +71,16 @@ std::vector<Range> writable_memory() {
 std::size_t copies_in_memory(const Needle& needle) {
   const int memory = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   std::size_t count = 0;
-  std::vector<unsigned char> piece(kPiece + needle.size() - 1);  // pieces overlap by what a copy may reach across
+  std::vector<unsigned char> piece(kPiece + needle.size() -
+                                   1);  // pieces overlap by what a copy may reach across
   for (const Range& range : writable_memory()) {
     for (std::uint64_t at = range.begin; at < range.end; at += kPiece) {
       piece.resize(std::min<std::uint64_t>(kPiece + needle.size() - 1, range.end - at));
       const ssize_t got = ::pread(memory, piece.data(), piece.size(), static_cast<off_t>(at));
       if (got != static_cast<ssize_t>(piece.size())) continue;
       const std::size_t found = count_in(piece, needle);
-      if (found != 0) sodium_memzero(piece.data(), piece.size());  // or the piece would be found in its turn
+      if (found != 0)
+        sodium_memzero(piece.data(), piece.size());  // or the piece would be found in its turn
       count += found;
     }
   }
@@ -92,17 +98,19 @@ std::array<Needle, 2> secrets_in(const std::string& path) {
   ::close(fd);
   constexpr std::size_t kBefore = sizeof "sparcl-ed25519-secret " - 1;
   EXPECT_EQ(got, static_cast<ssize_t>(kBefore + 44 + 1));
-  EXPECT_EQ(sodium_base642bin(seed.data(), seed.size(), reinterpret_cast<const char*>(text.data()) + kBefore, 44, nullptr, nullptr,
-                              nullptr, sodium_base64_VARIANT_ORIGINAL),
+  EXPECT_EQ(sodium_base642bin(seed.data(), seed.size(),
+                              reinterpret_cast<const char*>(text.data()) + kBefore, 44, nullptr,
+                              nullptr, nullptr, sodium_base64_VARIANT_ORIGINAL),
             0);
   std::array<Needle, 2> out{masked(std::span(text).subspan(kBefore, 44)), masked(seed)};
   // Half of it: lists of free memory cover the fronts of its pieces.
-  for (Needle& needle : out) needle.erase(needle.begin(), needle.begin() + static_cast<std::ptrdiff_t>(needle.size() / 2));
+  for (Needle& needle : out)
+    needle.erase(needle.begin(), needle.begin() + static_cast<std::ptrdiff_t>(needle.size() / 2));
   return out;
 }
 
-// Does its work in a thread of its own, which then stands still as long as this lives: its stack and heap are as the work left
-// them.
+// Does its work in a thread of its own, which then stands still as long as this lives: its stack
+// and heap are as the work left them.
 class Elsewhere {
  public:
   template <class Work>
@@ -135,7 +143,8 @@ class Elsewhere {
 
 TEST(SecretMemory, HoldsNothingOnceTheKeyIsGone) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "skipped: it reads all memory of the process, of which this sanitizer maps terabytes";
+  GTEST_SKIP()
+      << "skipped: it reads all memory of the process, of which this sanitizer maps terabytes";
 #endif
   const TempFolder folder;
   const std::string path = folder / "key";

@@ -85,7 +85,8 @@ TEST(SigningKey, NeverOverwrites) {
     write_text(folder / taken, "precious");
     const Status refused = made().save(folder / "key");
     EXPECT_EQ(refused.code(), Code::kInvalidArgument);
-    EXPECT_THAT(refused.message(), AllOf(HasSubstr((folder / taken) + ": "), HasSubstr("never overwritten")));
+    EXPECT_THAT(refused.message(),
+                AllOf(HasSubstr((folder / taken) + ": "), HasSubstr("never overwritten")));
     EXPECT_EQ(read_text(folder / taken), "precious");
     EXPECT_EQ(folder.count(), 1u) << "both files or neither";
   }
@@ -132,7 +133,8 @@ TEST(SigningKey, RefusesAFileThatOthersMayReadOrChange) {
     ASSERT_FALSE(refused.ok()) << fmt::format("{:o}", mode);
     EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(refused.status().message(),
-                AllOf(HasSubstr(path + ": its mode is " + fmt::format("{:04o}", mode)), HasSubstr("run chmod 600 " + path)));
+                AllOf(HasSubstr(path + ": its mode is " + fmt::format("{:04o}", mode)),
+                      HasSubstr("run chmod 600 " + path)));
   }
   for (const unsigned mode : {0600u, 0400u, 0700u}) {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
@@ -143,10 +145,12 @@ TEST(SigningKey, RefusesAFileThatOthersMayReadOrChange) {
 TEST(SigningKey, SaysThatAPublicKeyIsNone) {
   const TempFolder folder;
   ASSERT_TRUE(made().save(folder / "key").ok());
-  const Result<SigningKey> refused = SigningKey::load(folder / "key.pub");  // all may read it, and that is no fault
+  const Result<SigningKey> refused =
+      SigningKey::load(folder / "key.pub");  // all may read it, and that is no fault
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(),
-              AllOf(HasSubstr("key.pub: it is a public key"), HasSubstr("without .pub"), Not(HasSubstr("chmod"))));
+              AllOf(HasSubstr("key.pub: it is a public key"), HasSubstr("without .pub"),
+                    Not(HasSubstr("chmod"))));
 }
 
 TEST(SigningKey, RefusesDamagedFilesWithoutShowingThem) {
@@ -163,11 +167,13 @@ TEST(SigningKey, RefusesDamagedFilesWithoutShowingThem) {
   other_base64[7] = '_';  // of the alphabet for URLs
   stray_bits[42] = static_cast<char>(stray_bits[42] + 1);
   for (const Row& row : {
-           Row{"cut", kind + key.substr(0, 43) + "\n", "line 1: the key has 43 characters of base64, not 44"},
+           Row{"cut", kind + key.substr(0, 43) + "\n",
+               "line 1: the key has 43 characters of base64, not 44"},
            Row{"half", line.substr(0, 40), "line 1: the key has 18 characters"},
            Row{"long", kind + key + "AAAA\n", "line 1: the key has 48 characters"},
            Row{"no_key", kind + "\n", "line 1: the key has 0 characters"},
-           Row{"no_base64", kind + no_base64 + "\n", "line 1: the key is not the base64 of 32 bytes: it is damaged"},
+           Row{"no_base64", kind + no_base64 + "\n",
+               "line 1: the key is not the base64 of 32 bytes: it is damaged"},
            Row{"other_base64", kind + other_base64 + "\n", "is damaged"},
            Row{"stray_bits", kind + stray_bits + "\n", "is damaged"},
            Row{"no_padding", kind + key.substr(0, 43) + "A\n", "is damaged"},
@@ -175,7 +181,8 @@ TEST(SigningKey, RefusesDamagedFilesWithoutShowingThem) {
            Row{"two", line + line, "line 2: it holds more than one"},
            Row{"words", kind + key + " more\n", "line 1: it holds more than one"},
            Row{"empty", "", "it is no secret key of sparcl"},
-           Row{"other", "-----BEGIN OPENSSH PRIVATE KEY-----\n" + key + "\n", "it is no secret key of sparcl"},
+           Row{"other", "-----BEGIN OPENSSH PRIVATE KEY-----\n" + key + "\n",
+               "it is no secret key of sparcl"},
            Row{"binary", std::string("\0\xff\n\0", 4), "it is no secret key of sparcl"},
            Row{"large", line + std::string(5000, '#'), "more than 4096 bytes"},
        }) {
@@ -183,7 +190,8 @@ TEST(SigningKey, RefusesDamagedFilesWithoutShowingThem) {
     const Result<SigningKey> refused = SigningKey::load(path);
     ASSERT_FALSE(refused.ok()) << row.name;
     EXPECT_EQ(refused.status().code(), Code::kInvalidArgument) << row.name;
-    EXPECT_THAT(refused.status().message(), AllOf(HasSubstr(path + ": "), HasSubstr(row.says), Not(HasSubstr(key.substr(10, 8)))));
+    EXPECT_THAT(refused.status().message(), AllOf(HasSubstr(path + ": "), HasSubstr(row.says),
+                                                  Not(HasSubstr(key.substr(10, 8)))));
   }
 }
 
@@ -191,7 +199,8 @@ TEST(SigningKey, TakesWhatEditorsAddToALine) {
   const TempFolder folder;
   std::string line = secret_line(kVectors[1]);
   line.pop_back();
-  for (const std::string& text : {line, line + "\r\n", "\n# of the trainer\n\n  " + line + " \t\n\n"}) {
+  for (const std::string& text :
+       {line, line + "\r\n", "\n# of the trainer\n\n  " + line + " \t\n\n"}) {
     const Result<SigningKey> key = SigningKey::load(private_file(folder / "key", text));
     ASSERT_TRUE(key.ok()) << key.status().message();
     EXPECT_EQ(key->public_key(), array_from_hex<PublicKey>(kVectors[1].key));
@@ -201,9 +210,12 @@ TEST(SigningKey, TakesWhatEditorsAddToALine) {
 TEST(SigningKey, ReadsRegularFilesOnly) {
   const TempFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  for (const std::string& path : {folder / "pipe", folder.path().string(), std::string("/dev/zero")})
-    EXPECT_THAT(SigningKey::load(path).status().message(), HasSubstr(path + ": it is no regular file"));
-  EXPECT_THAT(SigningKey::load(folder / "absent").status().message(), HasSubstr("absent: cannot be opened: No such file"));
+  for (const std::string& path :
+       {folder / "pipe", folder.path().string(), std::string("/dev/zero")})
+    EXPECT_THAT(SigningKey::load(path).status().message(),
+                HasSubstr(path + ": it is no regular file"));
+  EXPECT_THAT(SigningKey::load(folder / "absent").status().message(),
+              HasSubstr("absent: cannot be opened: No such file"));
 }
 
 // b2sum -l 256 of the key's 32 bytes begins so.

@@ -1,8 +1,10 @@
 // The transport conformance suite over UCX. Exit code 0 only if every rank passed every check.
 //   ucx_conformance RANKS              ranks are processes
 //   ucx_conformance RANKS --threads    ranks are threads of one process
-//   ucx_conformance RANKS --pair       each process is a rank in two communicators, used at the same time by two threads
-//   ucx_conformance 2 --loss           rank 1 is killed: the next communicator has another worker (UCX_TLS=tcp, so that UCX tells)
+//   ucx_conformance RANKS --pair       each process is a rank in two communicators, used at the
+//                                      same time by two threads
+//   ucx_conformance 2 --loss           rank 1 is killed: the next communicator has another worker
+//                                      (UCX_TLS=tcp, so that UCX tells)
 //   ucx_conformance 1 --ids            mailboxes of one worker
 //   ucx_conformance 3 --early-signal   threads, of which one fails while another still connects
 // UCX_TLS says over what: shared memory where it may, or tcp.
@@ -31,7 +33,8 @@ conformance::Limits limits_for(int ranks) {
 }
 
 std::string run_checks(transport::UcxTransport& transport, int rank, int ranks) {
-  if (transport.size() != ranks || transport.rank() != rank) return "the transport has another size, or rank, than it was given";
+  if (transport.size() != ranks || transport.rank() != rank)
+    return "the transport has another size, or rank, than it was given";
   conformance::Party party({&transport});
   return conformance::run_all(party, limits_for(ranks), [&](const char* check) {
     if (rank == 0) std::printf("ok %s\n", check);
@@ -39,18 +42,22 @@ std::string run_checks(transport::UcxTransport& transport, int rank, int ranks) 
 }
 
 std::string run_rank(int rank, int ranks, const transport::OutOfBandGather& gather) {
-  Result<std::unique_ptr<transport::UcxTransport>> transport = transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+  Result<std::unique_ptr<transport::UcxTransport>> transport =
+      transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
   if (!transport.ok()) return "create: " + transport.status().message();
   const std::string trouble = run_checks(**transport, rank, ranks);
   if (!trouble.empty()) return trouble;
   // Destroyed in different states: with a receive and a large send that nobody will ever match.
-  const transport::OperationRef lonely_receive = (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
-  const transport::OperationRef lonely_send = (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
+  const transport::OperationRef lonely_receive =
+      (*transport)->receive(0, {999'000, 0}, Buffer::allocate(100));
+  const transport::OperationRef lonely_send =
+      (*transport)->send(0, {999'001, 0}, Buffer::allocate(3'000'000));
   return lonely_receive->done ? "a receive that nobody sends to is done" : "";
 }
 
 // Moves both on until `operation` is over.
-bool finish(transport::UcxTransport& its, transport::UcxTransport& other, const transport::OperationRef& operation) {
+bool finish(transport::UcxTransport& its, transport::UcxTransport& other,
+            const transport::OperationRef& operation) {
   constexpr double kHangSeconds = 60;
   std::vector<transport::OperationRef> completed;
   for (const double until = its.now() + kHangSeconds; !operation->done && its.now() < until;) {
@@ -60,12 +67,16 @@ bool finish(transport::UcxTransport& its, transport::UcxTransport& other, const 
   return operation->done && operation->status.ok();
 }
 
-// Two communicators of one process share its worker. One may go first, and what still comes for it keeps nobody waiting.
+// Two communicators of one process share its worker. One may go first, and what still comes for it
+// keeps nobody waiting.
 std::string run_pair(int rank, int ranks, const transport::OutOfBandGather& gather) {
   constexpr transport::Channel kWord{999'000, 0}, kLate{999'001, 0};
-  const auto make = [&] { return transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5}); };
+  const auto make = [&] {
+    return transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+  };
   auto first = make(), second = make();
-  if (!first.ok() || !second.ok()) return "create: " + first.status().message() + second.status().message();
+  if (!first.ok() || !second.ok())
+    return "create: " + first.status().message() + second.status().message();
   std::string troubles[2];
   {
     const std::jthread thread([&] { troubles[0] = run_checks(**first, rank, ranks); });
@@ -77,14 +88,17 @@ std::string run_pair(int rank, int ranks, const transport::OutOfBandGather& gath
     first->reset();
     for (int peer = 1; peer < ranks; ++peer) (void)stays.send(peer, kWord, Buffer::allocate(1));
     for (int peer = 1; peer < ranks; ++peer) {
-      if (!finish(stays, stays, stays.receive(peer, kWord, Buffer::allocate(1)))) return "a peer's last send did not end";
+      if (!finish(stays, stays, stays.receive(peer, kWord, Buffer::allocate(1))))
+        return "a peer's last send did not end";
     }
     return "";
   }
-  if (!finish(stays, stays, stays.receive(0, kWord, Buffer::allocate(1)))) return "rank 0 has not ended its first communicator";
+  if (!finish(stays, stays, stays.receive(0, kWord, Buffer::allocate(1))))
+    return "rank 0 has not ended its first communicator";
   const transport::OperationRef late = (*first)->send(0, kLate, Buffer::allocate(3'000'000));
   if (!finish(**first, stays, late)) return "a message for a communicator that ended is not taken";
-  if (!finish(stays, **first, stays.send(0, kWord, Buffer::allocate(1)))) return "the second communicator has ended, too";
+  if (!finish(stays, **first, stays.send(0, kWord, Buffer::allocate(1))))
+    return "the second communicator has ended, too";
   return "";
 }
 
@@ -92,20 +106,27 @@ std::string lose_peer(int rank, const transport::OutOfBandGather& gather) {
   auto made = transport::UcxTransport::create(rank, 2, gather, {.farewell_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
   transport::UcxTransport& transport = **made;
-  const auto before = transport::UcxWorker::of_process();  // rank 0 may see rank 1's death as soon as both have said a word
-  if (Status connected = transport.connect(60); !connected.ok()) return "connect: " + connected.message();
+  const auto before = transport::UcxWorker::of_process();  // rank 0 may see rank 1's death as soon
+                                                           // as both have said a word
+  if (Status connected = transport.connect(60); !connected.ok())
+    return "connect: " + connected.message();
   if (rank == 1) ::_exit(0);
   const transport::OperationRef waits = transport.receive(1, {1, 0}, Buffer::allocate(1));
   if (finish(transport, transport, waits) || !waits->done) return "the death of rank 1 is not told";
   const auto after = transport::UcxWorker::of_process();
-  if (!before.ok() || !after.ok() || *before == *after) return "a worker that has lost a peer takes new communicators";
-  return transport::UcxWorker::of_process().ok() && *transport::UcxWorker::of_process() == *after ? "" : "the new worker is not shared";
+  if (!before.ok() || !after.ok() || *before == *after)
+    return "a worker that has lost a peer takes new communicators";
+  return transport::UcxWorker::of_process().ok() && *transport::UcxWorker::of_process() == *after
+             ? ""
+             : "the new worker is not shared";
 }
 
-// Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and learns of it then.
-std::string fail_while_others_connect(int rank, const transport::OutOfBandGather& gather, std::atomic<bool>& has_failed,
-                                      std::atomic<int>& over) {
-  Result<std::unique_ptr<transport::UcxTransport>> made = transport::UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
+// Rank 1 fails in its first call while rank 0 waits for rank 2's first word: rank 0 begins, and
+// learns of it then.
+std::string fail_while_others_connect(int rank, const transport::OutOfBandGather& gather,
+                                      std::atomic<bool>& has_failed, std::atomic<int>& over) {
+  Result<std::unique_ptr<transport::UcxTransport>> made =
+      transport::UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
   transport::UcxTransport& transport = **made;
   std::vector<transport::OperationRef> completed;
@@ -124,7 +145,10 @@ std::string fail_while_others_connect(int rank, const transport::OutOfBandGather
     if (rank == 2) move_until([&] { return has_failed.load(); });
     status = transport.connect(20);
     const double deadline = transport.now() + 20;
-    if (rank == 0) move_until([&] { return !status.ok() || transport.poll_signal(said) || transport.now() > deadline; });
+    if (rank == 0)
+      move_until([&] {
+        return !status.ok() || transport.poll_signal(said) || transport.now() > deadline;
+      });
   }
   ++over;
   move_until([&] { return over == 3; });
@@ -138,7 +162,8 @@ int report(int rank, const std::string& trouble) {
   return 1;
 }
 
-int run_threads(int ranks, const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
+int run_threads(int ranks,
+                const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
   std::vector<transport::Bytes> all(static_cast<std::size_t>(ranks));
   std::barrier meeting(ranks);
   std::atomic<int> failures = 0;
@@ -146,7 +171,8 @@ int run_threads(int ranks, const std::function<std::string(int, const transport:
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
-        const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
+        const auto gather =
+            [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
           all[static_cast<std::size_t>(rank)].assign(own.begin(), own.end());
           meeting.arrive_and_wait();
           return all;
@@ -161,28 +187,37 @@ int run_threads(int ranks, const std::function<std::string(int, const transport:
 int run_early_signal() {
   std::atomic<bool> has_failed = false;
   std::atomic<int> over = 0;
-  return run_threads(3, [&](int rank, const auto& gather) { return fail_while_others_connect(rank, gather, has_failed, over); });
+  return run_threads(3, [&](int rank, const auto& gather) {
+    return fail_while_others_connect(rank, gather, has_failed, over);
+  });
 }
 
 int check_ids() {
   constexpr int kAll = 1 << transport::kUcxIdBits;
   const auto worker = transport::UcxWorker::open();
   if (!worker.ok()) return report(0, worker.status().message());
-  auto three = transport::UcxMailbox::open(*worker, 3), two = transport::UcxMailbox::open(*worker, 2);
+  auto three = transport::UcxMailbox::open(*worker, 3),
+       two = transport::UcxMailbox::open(*worker, 2);
   if (!three.ok() || !two.ok()) return report(0, "two small communicators do not fit");
   const std::uint32_t first = (*three)->first_id(), second = (*two)->first_id();
-  if (first % 4 != 0 || second % 2 != 0 || (second >= first && second < first + 4)) return report(0, "ids are given twice");
+  if (first % 4 != 0 || second % 2 != 0 || (second >= first && second < first + 4))
+    return report(0, "ids are given twice");
   three->reset();
   const auto again = transport::UcxMailbox::open(*worker, 3);
-  if (!again.ok() || (*again)->first_id() == first) return report(0, "ids of a communicator that just ended are given again");
-  if (transport::UcxMailbox::open(*worker, kAll / 2).ok() && transport::UcxMailbox::open(*worker, kAll).status().code() != Code::kUnsupported)
+  if (!again.ok() || (*again)->first_id() == first)
+    return report(0, "ids of a communicator that just ended are given again");
+  if (transport::UcxMailbox::open(*worker, kAll / 2).ok() &&
+      transport::UcxMailbox::open(*worker, kAll).status().code() != Code::kUnsupported)
     return report(0, "more ids are given than there are");
-  return transport::UcxMailbox::open(*worker, kAll / 2).ok() ? 0 : report(0, "ids of communicators that ended are never given again");
+  return transport::UcxMailbox::open(*worker, kAll / 2).ok()
+             ? 0
+             : report(0, "ids of communicators that ended are never given again");
 }
 
 bool move_all(int socket, void* data, std::size_t bytes, bool sends) {
   for (auto* at = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t moved = sends ? ::send(socket, at, bytes, MSG_NOSIGNAL) : ::recv(socket, at, bytes, 0);
+    const ssize_t moved =
+        sends ? ::send(socket, at, bytes, MSG_NOSIGNAL) : ::recv(socket, at, bytes, 0);
     if (moved <= 0) return false;
     at += moved;
     bytes -= static_cast<std::size_t>(moved);
@@ -203,7 +238,8 @@ bool receive_bytes(int socket, transport::Bytes& bytes) {
 }
 
 // The parent hands everyone's bytes to everyone.
-int run_processes(int ranks, int meetings, const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
+int run_processes(int ranks, int meetings,
+                  const std::function<std::string(int, const transport::OutOfBandGather&)>& run) {
   std::vector<int> sockets;
   std::vector<pid_t> children;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -212,7 +248,8 @@ int run_processes(int ranks, int meetings, const std::function<std::string(int, 
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto gather = [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
+      const auto gather =
+          [&](std::span<const std::byte> own) -> Result<std::vector<transport::Bytes>> {
         std::vector<transport::Bytes> all(static_cast<std::size_t>(ranks));
         bool ok = send_bytes(pair[1], {own.begin(), own.end()});
         for (transport::Bytes& each : all) ok = ok && receive_bytes(pair[1], each);
@@ -247,12 +284,18 @@ int run_processes(int ranks, int meetings, const std::function<std::string(int, 
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
   if (ranks < 1) return 2;
-  const auto is_asked = [&](const char* option) { return argc > 2 && std::strcmp(argv[2], option) == 0; };
+  const auto is_asked = [&](const char* option) {
+    return argc > 2 && std::strcmp(argv[2], option) == 0;
+  };
   if (is_asked("--ids")) return sparcl::check_ids();
   if (is_asked("--loss")) return sparcl::run_processes(ranks, 1, sparcl::lose_peer);
   if (is_asked("--early-signal")) return sparcl::run_early_signal();
-  const auto run = [&](int rank, const sparcl::transport::OutOfBandGather& gather) { return sparcl::run_rank(rank, ranks, gather); };
+  const auto run = [&](int rank, const sparcl::transport::OutOfBandGather& gather) {
+    return sparcl::run_rank(rank, ranks, gather);
+  };
   if (is_asked("--threads")) return sparcl::run_threads(ranks, run);
   if (!is_asked("--pair")) return sparcl::run_processes(ranks, 1, run);
-  return sparcl::run_processes(ranks, 2, [&](int rank, const auto& gather) { return sparcl::run_pair(rank, ranks, gather); });
+  return sparcl::run_processes(ranks, 2, [&](int rank, const auto& gather) {
+    return sparcl::run_pair(rank, ranks, gather);
+  });
 }

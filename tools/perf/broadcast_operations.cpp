@@ -14,7 +14,10 @@ std::vector<std::uint64_t> strewn(const Options& options, std::uint64_t count) {
 class DeltaOperation final : public Operation {
  public:
   DeltaOperation(const Options& options, std::uint64_t count, Comm& comm)
-      : type_(element_type(options.dtype)), count_(count), is_root_(comm.rank() == 0), changed_(strewn(options, count)) {
+      : type_(element_type(options.dtype)),
+        count_(count),
+        is_root_(comm.rank() == 0),
+        changed_(strewn(options, count)) {
     for (std::vector<std::byte>* array : {&held_, &other_, &dense_}) {
       array->resize(count * type_.bytes);
       for (std::uint64_t i = 0; i < count; ++i) put(type_, array->data(), i, value_of(0, i));
@@ -27,7 +30,9 @@ class DeltaOperation final : public Operation {
     if (is_root_) std::swap(held_, other_);
   }
   void call(Comm& comm) override {
-    check(sparclBroadcastDelta(held_.data(), other_.data(), count_, type_.type, 0, comm.get(), nullptr), comm.get());
+    check(sparclBroadcastDelta(held_.data(), other_.data(), count_, type_.type, 0, comm.get(),
+                               nullptr),
+          comm.get());
   }
   void dense(bool in_pieces) override { dense_broadcast(type_, dense_.data(), count_, in_pieces); }
 
@@ -71,12 +76,14 @@ class SparseOperation final : public Operation {
   void reset() override {
     ++version_;
     std::fill(dense_.begin(), dense_.end(), std::byte{0});
-    for (std::uint64_t i = 0; i < sent_.size(); ++i) put(type_, values_.data(), i, is_root_ ? value_of(version_, sent_[i]) : 0);
+    for (std::uint64_t i = 0; i < sent_.size(); ++i)
+      put(type_, values_.data(), i, is_root_ ? value_of(version_, sent_[i]) : 0);
     if (!is_root_) std::fill(indices_.begin(), indices_.end(), 0);
   }
   void call(Comm& comm) override {
     std::size_t nnz = is_root_ ? sent_.size() : 0;
-    check(sparclBroadcastSparse(values_.data(), indices_.data(), &nnz, indices_.size(), type_.type, 0, comm.get(), nullptr),
+    check(sparclBroadcastSparse(values_.data(), indices_.data(), &nnz, indices_.size(), type_.type,
+                                0, comm.get(), nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override { dense_broadcast(type_, dense_.data(), count_, in_pieces); }
@@ -84,7 +91,8 @@ class SparseOperation final : public Operation {
   std::uint64_t wrong() override {
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < sent_.size(); ++i)
-      wrong += indices_[i] != sent_[i] || !holds(type_, values_.data(), i, value_of(version_, sent_[i]));
+      wrong +=
+          indices_[i] != sent_[i] || !holds(type_, values_.data(), i, value_of(version_, sent_[i]));
     return wrong;
   }
 
@@ -99,11 +107,13 @@ class SparseOperation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count, Comm& comm) {
+std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count,
+                                                Comm& comm) {
   return std::make_unique<DeltaOperation>(options, count, comm);
 }
 
-std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count, Comm& comm) {
+std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count,
+                                                 Comm& comm) {
   return std::make_unique<SparseOperation>(options, count, comm);
 }
 

@@ -55,20 +55,24 @@ MPI_Datatype mpi_type(const ElementType& type) {
 template <class Piece>
 void for_pieces(const ElementType& type, std::uint64_t count, bool in_pieces, Piece&& piece) {
   const std::uint64_t most = (in_pieces ? kPieceBytes : kMostBytes) / type.bytes;
-  for (std::uint64_t at = 0; at < count; at += most) piece(at * type.bytes, static_cast<int>(std::min(most, count - at)));
+  for (std::uint64_t at = 0; at < count; at += most)
+    piece(at * type.bytes, static_cast<int>(std::min(most, count - at)));
 }
 
 }  // namespace
 
-void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte* receive, std::uint64_t count, bool in_pieces) {
+void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte* receive,
+                      std::uint64_t count, bool in_pieces) {
   for_pieces(type, count, in_pieces, [&](std::uint64_t byte, int own) {
     MPI_Allreduce(send + byte, receive + byte, own, mpi_type(type), sum_of(type), MPI_COMM_WORLD);
   });
 }
 
-void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count, bool in_pieces) {
-  for_pieces(type, count, in_pieces,
-             [&](std::uint64_t byte, int own) { MPI_Bcast(array + byte, own, mpi_type(type), 0, MPI_COMM_WORLD); });
+void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count,
+                     bool in_pieces) {
+  for_pieces(type, count, in_pieces, [&](std::uint64_t byte, int own) {
+    MPI_Bcast(array + byte, own, mpi_type(type), 0, MPI_COMM_WORLD);
+  });
 }
 
 }  // namespace sparcl::perf

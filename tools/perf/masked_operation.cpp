@@ -25,11 +25,14 @@ class MaskedOperation final : public Operation {
   void reset() override { std::fill(receive_.begin(), receive_.end(), kUntouched); }
   void call(Comm& comm) override {
     if (redraw_) mask_.set_step(++step_);
-    check(sparclAllReduceMasked(send_.data(), receive_.data(), count_, type_.type, sparclSum, mask_.get(), comm.get(), nullptr),
+    check(sparclAllReduceMasked(send_.data(), receive_.data(), count_, type_.type, sparclSum,
+                                mask_.get(), comm.get(), nullptr),
           comm.get());
   }
 
-  void dense(bool in_pieces) override { dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces); }
+  void dense(bool in_pieces) override {
+    dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces);
+  }
 
   std::uint64_t wrong() override {
     std::uint64_t wrong = 0;
@@ -37,7 +40,8 @@ class MaskedOperation final : public Operation {
       int sum = 0;
       for (int rank = 0; rank < ranks_; ++rank) sum += value_of(rank, i);
       wrong += !holds(type_, receive_.data(), i, sum);
-      std::fill_n(receive_.begin() + static_cast<std::ptrdiff_t>(i * type_.bytes), type_.bytes, kUntouched);
+      std::fill_n(receive_.begin() + static_cast<std::ptrdiff_t>(i * type_.bytes), type_.bytes,
+                  kUntouched);
     }
     for (const std::byte byte : receive_) wrong += byte != kUntouched;  // outside the mask
     return wrong;
@@ -55,7 +59,8 @@ class MaskedOperation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count, Comm& comm) {
+std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count,
+                                                  Comm& comm) {
   return std::make_unique<MaskedOperation>(options, count, comm);
 }
 

@@ -1,4 +1,5 @@
-// sparcl-perf: the collectives against the dense calls of MPI that they replace, in the manner of nccl-tests and OSU.
+// sparcl-perf: the collectives against the dense calls of MPI that they replace, in the manner of
+// nccl-tests and OSU.
 //   mpirun -n 4 sparcl-perf --op allreduce_masked -b 1M -e 64M --density 0.01
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@ constexpr int kUsage = 2;
 // Results that cannot be written are an error; a reader that has gone has what it wanted.
 void write_out(const std::string& text) {
   if (!write_quietly(STDOUT_FILENO, text) && errno != EPIPE)
-    throw std::system_error(errno, std::generic_category(), "standard output: the result cannot be written");
+    throw std::system_error(errno, std::generic_category(),
+                            "standard output: the result cannot be written");
 }
 
 struct Times {
@@ -35,7 +37,8 @@ struct Times {
     if (seconds.empty()) return 0;
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
-    return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+    return sorted[std::min(sorted.size() - 1,
+                           static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
   }
   double median() const { return at(0.5); }
   bool empty() const { return seconds.empty(); }
@@ -77,8 +80,8 @@ struct Row {
   double dense_best() const { return std::min(dense.median(), best.median()); }
 };
 
-// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that what disturbs the machine
-// disturbs all of them.
+// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that
+// what disturbs the machine disturbs all of them.
 constexpr int kInARow = 7;
 
 template <class Call>
@@ -107,7 +110,8 @@ std::vector<Contender> make_contenders(const Options& options) {
 }
 
 // A row of each.
-std::vector<Row> measure(const OperationRow& row, const Options& options, std::uint64_t count, std::vector<Contender>& contenders) {
+std::vector<Row> measure(const OperationRow& row, const Options& options, std::uint64_t count,
+                         std::vector<Contender>& contenders) {
   std::vector<Row> rows(contenders.size());
   std::vector<std::unique_ptr<Operation>> operations;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
@@ -126,7 +130,8 @@ std::vector<Row> measure(const OperationRow& row, const Options& options, std::u
     return [&, i](bool counts) {
       operations[i]->reset();
       Comm& comm = contenders[i].comm;
-      const double seconds = timed([&] { operations[i]->call(comm); }), exchange = last_of(comm.report().seconds_exchange),
+      const double seconds = timed([&] { operations[i]->call(comm); }),
+                   exchange = last_of(comm.report().seconds_exchange),
                    select = last_of(comm.report().seconds_select);
       if (!counts) return;
       rows[i].ours.add(seconds);
@@ -139,7 +144,8 @@ std::vector<Row> measure(const OperationRow& row, const Options& options, std::u
   }
   for (int done = 0; done < options.iterations; done += kInARow) {
     const int calls = std::min(kInARow, options.iterations - done);
-    if (options.dense && contenders.front().comm.size() > 1) {  // alone there is nothing that a dense call would send
+    if (options.dense && contenders.front().comm.size() >
+                             1) {  // alone there is nothing that a dense call would send
       time_in_a_row(calls, dense(false, rows.front().dense));
       time_in_a_row(calls, dense(true, rows.front().best));
     }
@@ -151,13 +157,16 @@ std::vector<Row> measure(const OperationRow& row, const Options& options, std::u
     result.best = rows.front().best;
     result.wrong = over_ranks(operations[i]->wrong(), MPI_SUM);
     result.report = contenders[i].comm.report();
-    result.bytes_wire = over_ranks(std::max(result.report.bytes_sent, result.report.bytes_received), MPI_MAX);
+    result.bytes_wire =
+        over_ranks(std::max(result.report.bytes_sent, result.report.bytes_received), MPI_MAX);
   }
   return rows;
 }
 
 nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
-  const auto if_dense = [&](double number) { return row.has_dense() ? nlohmann::json(number) : nlohmann::json(); };
+  const auto if_dense = [&](double number) {
+    return row.has_dense() ? nlohmann::json(number) : nlohmann::json();
+  };
   return {{"op", options.op},
           {"algorithm", row.report.algorithm},
           {"ranks", ranks},
@@ -188,22 +197,28 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
 // What the operation was told besides the size.
 std::string describe(const Options& options) {
   std::string text = fmt::format("{}, density {:g}", options.dtype, options.density);
-  if (options.is_top_k()) text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
-  if (options.op == "allreduce_sparse" || options.is_top_k()) text += fmt::format(", overlap {:g}", options.overlap);
+  if (options.is_top_k())
+    text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
+  if (options.op == "allreduce_sparse" || options.is_top_k())
+    text += fmt::format(", overlap {:g}", options.overlap);
   if (options.redraw) text += ", a mask drawn for each call";
-  if (options.algorithms.size() > 1) text += fmt::format(", in turn by {}", fmt::join(options.algorithms, ", "));
-  if (options.algorithms.size() == 1 && options.algorithms[0] != "auto") text += fmt::format(", by {}", options.algorithms[0]);
+  if (options.algorithms.size() > 1)
+    text += fmt::format(", in turn by {}", fmt::join(options.algorithms, ", "));
+  if (options.algorithms.size() == 1 && options.algorithms[0] != "auto")
+    text += fmt::format(", by {}", options.algorithms[0]);
   return text;
 }
 
 void print_head(const Options& options, int ranks) {
+  write_out(
+      fmt::format("# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is "
+                  "through; dense: MPI's call as it comes, and "
+                  "its best form\n",
+                  options.op, ranks, describe(options), options.iterations, options.warmup));
   write_out(fmt::format(
-      "# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is through; dense: MPI's call as it comes, and "
-      "its best form\n",
-      options.op, ranks, describe(options), options.iterations, options.warmup));
-  write_out(fmt::format("{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n", "count",
-                        "bytes", "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best", "faster", "of best",
-                        "#wrong"));
+      "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n",
+      "count", "bytes", "algorithm", "wire", "bound", "min", "median", "p99", "dense", "dense best",
+      "faster", "of best", "#wrong"));
 }
 
 void print(const Row& row) {
@@ -211,10 +226,13 @@ void print(const Row& row) {
     return row.has_dense() ? fmt::format("{:.{}f}", number, digits) : std::string("-");
   };
   write_out(fmt::format(
-      "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} {:>7}\n", row.count,
-      row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound, row.ours.at(0) * 1e6, row.ours.median() * 1e6,
-      row.ours.at(0.99) * 1e6, if_dense(row.dense.median() * 1e6, 1), if_dense(row.dense_best() * 1e6, 1),
-      if_dense(row.dense.median() / row.ours.median(), 2), if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
+      "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10.1f} {:>10.1f} {:>10.1f} {:>11} {:>11} {:>8} {:>8} "
+      "{:>7}\n",
+      row.count, row.bytes_dense, row.report.algorithm, row.bytes_wire, row.report.bytes_bound,
+      row.ours.at(0) * 1e6, row.ours.median() * 1e6, row.ours.at(0.99) * 1e6,
+      if_dense(row.dense.median() * 1e6, 1), if_dense(row.dense_best() * 1e6, 1),
+      if_dense(row.dense.median() / row.ours.median(), 2),
+      if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
 }
 
 // Whether all results were right.
@@ -224,9 +242,10 @@ bool run(const Options& options, int rank, int ranks) {
   if (rank == 0 && !options.json) print_head(options, ranks);
   std::uint64_t wrong = 0;
   const std::size_t width = element_type(options.dtype).bytes;
-  for (double bytes = static_cast<double>(options.least_bytes); bytes <= static_cast<double>(options.most_bytes) * 1.0001;
-       bytes *= options.factor) {
-    const std::uint64_t count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width);
+  for (double bytes = static_cast<double>(options.least_bytes);
+       bytes <= static_cast<double>(options.most_bytes) * 1.0001; bytes *= options.factor) {
+    const std::uint64_t count =
+        std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width);
     for (const Row& result : measure(row, options, count, contenders)) {
       wrong += result.wrong;
       if (rank != 0) continue;
@@ -247,9 +266,12 @@ void check_options(const Options& options, const CLI::App& app) {
   const std::vector<const char*>& own = find_operation(options.op).own_options;
   for (const OperationRow& row : operation_table()) {
     for (const char* option : row.own_options) {
-      const bool is_own = std::any_of(own.begin(), own.end(), [&](const char* each) { return std::string_view(each) == option; });
+      const bool is_own = std::any_of(own.begin(), own.end(), [&](const char* each) {
+        return std::string_view(each) == option;
+      });
       if (!is_own && app.count(option) > 0)
-        throw CLI::ValidationError(option, fmt::format("belongs to --op {}, not to {}", row.name, options.op));
+        throw CLI::ValidationError(
+            option, fmt::format("belongs to --op {}, not to {}", row.name, options.op));
     }
   }
   const std::vector<std::string> names = algorithms_of(options).names;
@@ -257,7 +279,8 @@ void check_options(const Options& options, const CLI::App& app) {
     if (asked == "auto" || std::find(names.begin(), names.end(), asked) != names.end()) continue;
     const std::string mode = options.is_top_k() ? " in mode " + options.mode : "";
     throw CLI::ValidationError(
-        "--algo", fmt::format("{} is none of {}{}, which has auto, {}", asked, options.op, mode, fmt::join(names, ", ")));
+        "--algo", fmt::format("{} is none of {}{}, which has auto, {}", asked, options.op, mode,
+                              fmt::join(names, ", ")));
   }
 }
 
@@ -266,7 +289,9 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   std::vector<std::string> operations;
   for (const OperationRow& row : operation_table()) operations.emplace_back(row.name);
   CLI::App app("Sparse collectives against the dense calls of MPI: run it under mpirun or srun");
-  app.add_option("--op", options.op, "what is measured")->check(CLI::IsMember(operations))->capture_default_str();
+  app.add_option("--op", options.op, "what is measured")
+      ->check(CLI::IsMember(operations))
+      ->capture_default_str();
   app.add_option("-b,--min", options.least_bytes, "smallest dense array, in bytes (K, M, G)")
       ->transform(CLI::AsSizeValue(false))
       ->transform(tool::is_unsigned())
@@ -279,23 +304,29 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->transform(tool::no_nan())
       ->check(CLI::Range(1.0001, 1e9))
       ->capture_default_str();
-  app.add_option("--dtype", options.dtype, "of the elements")->check(CLI::IsMember(element_type_names()))->capture_default_str();
+  app.add_option("--dtype", options.dtype, "of the elements")
+      ->check(CLI::IsMember(element_type_names()))
+      ->capture_default_str();
   app.add_option("--density", options.density, "share of the elements that are sent")
       ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", options.overlap, "allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
+  app.add_option("--overlap", options.overlap,
+                 "allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
       ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option(
-         "--algo", options.algorithms,
-         "forces an algorithm, as SPARCL_ALGO_... does: direct, owner (allreduce_masked, allreduce_topk in mode union), gather, "
-         "doubling, split, two_level (other all-reduces), chain, binary_tree, binomial_tree (broadcasts). Several, with commas "
-         "between them, are measured in turn")
+  app.add_option("--algo", options.algorithms,
+                 "forces an algorithm, as SPARCL_ALGO_... does: direct, owner (allreduce_masked, "
+                 "allreduce_topk in mode union), gather, "
+                 "doubling, split, two_level (other all-reduces), chain, binary_tree, "
+                 "binomial_tree (broadcasts). Several, with commas "
+                 "between them, are measured in turn")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--iters", options.iterations, "timed calls of a size")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  app.add_option("--iters", options.iterations, "timed calls of a size")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
@@ -303,7 +334,8 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--mode", options.mode, "of allreduce_topk")
       ->check(CLI::IsMember({"union", "selected", "global"}))
       ->capture_default_str();
-  app.add_option("--wire", options.wire, "of allreduce_topk: what values are rounded to before they are sent")
+  app.add_option("--wire", options.wire,
+                 "of allreduce_topk: what values are rounded to before they are sent")
       ->check(CLI::IsMember({"exact", "bfloat16", "int8"}))
       ->capture_default_str();
   app.add_flag("!--no-dense", options.dense, "leaves the dense calls out");
@@ -317,7 +349,9 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
     std::ostringstream out;
     const int code = app.exit(error, out, out);
     exit_code = code == 0 ? 0 : kUsage;
-    const bool is_written = !speaks || write_quietly(code == 0 ? STDOUT_FILENO : STDERR_FILENO, out.str()) || errno == EPIPE;
+    const bool is_written = !speaks ||
+                            write_quietly(code == 0 ? STDOUT_FILENO : STDERR_FILENO, out.str()) ||
+                            errno == EPIPE;
     if (code == 0 && !is_written) exit_code = 1;
   }
   return options;
@@ -328,7 +362,8 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
 
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
-  std::setlocale(LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
+  std::setlocale(
+      LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -341,7 +376,9 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
       const std::string text = error.what(), who = fmt::format("rank {}: ", rank);
       // Those of calls begin so.
-      (void)sparcl::write_quietly(STDERR_FILENO, fmt::format("sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text));
+      (void)sparcl::write_quietly(
+          STDERR_FILENO,
+          fmt::format("sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text));
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
   }

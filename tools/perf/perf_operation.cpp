@@ -43,11 +43,12 @@ std::vector<std::string> element_type_names() {
 }
 
 const std::vector<OperationRow>& operation_table() {
-  static const std::vector<OperationRow> table{{"allreduce_masked", {"--redraw"}, make_all_reduce_masked},
-                                               {"allreduce_sparse", {"--overlap"}, make_all_reduce_sparse},
-                                               {"allreduce_topk", {"--overlap", "--mode", "--wire"}, make_all_reduce_top_k},
-                                               {"broadcast_delta", {}, make_broadcast_delta},
-                                               {"broadcast_sparse", {}, make_broadcast_sparse}};
+  static const std::vector<OperationRow> table{
+      {"allreduce_masked", {"--redraw"}, make_all_reduce_masked},
+      {"allreduce_sparse", {"--overlap"}, make_all_reduce_sparse},
+      {"allreduce_topk", {"--overlap", "--mode", "--wire"}, make_all_reduce_top_k},
+      {"broadcast_delta", {}, make_broadcast_delta},
+      {"broadcast_sparse", {}, make_broadcast_sparse}};
   return table;
 }
 
@@ -57,8 +58,10 @@ const OperationRow& find_operation(const std::string& name) {
 }
 
 Algorithms algorithms_of(const Options& options) {
-  if (options.op.starts_with("broadcast")) return {"SPARCL_ALGO_BROADCAST", {"chain", "binary_tree", "binomial_tree"}};
-  const bool is_dense = options.op == "allreduce_masked" || (options.is_top_k() && options.mode == "union");
+  if (options.op.starts_with("broadcast"))
+    return {"SPARCL_ALGO_BROADCAST", {"chain", "binary_tree", "binomial_tree"}};
+  const bool is_dense =
+      options.op == "allreduce_masked" || (options.is_top_k() && options.mode == "union");
   if (is_dense) return {"SPARCL_ALGO_ALLREDUCE", {"direct", "owner"}};
   return {"SPARCL_ALGO_ALLREDUCE_SPARSE", {"gather", "doubling", "split", "two_level"}};
 }

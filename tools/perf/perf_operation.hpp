@@ -1,5 +1,6 @@
 #pragma once
-// An operation that sparcl-perf measures: its inputs, one call of ours, the dense call that it replaces, and a check of the result.
+// An operation that sparcl-perf measures: its inputs, one call of ours, the dense call that it
+// replaces, and a check of the result.
 
 #include <mpi.h>
 
@@ -47,7 +48,8 @@ class Operation {
   // What the next call starts from; not timed.
   virtual void reset() {}
   virtual void call(Comm& comm) = 0;
-  // The same by MPI on all elements: as it comes, and cut into pieces of 1 MiB, which is faster for large arrays.
+  // The same by MPI on all elements: as it comes, and cut into pieces of 1 MiB, which is faster for
+  // large arrays.
   virtual void dense(bool in_pieces) = 0;
   // Elements that are not what they must be, on this rank, after call().
   virtual std::uint64_t wrong() = 0;
@@ -68,9 +70,11 @@ struct Algorithms {
 };
 Algorithms algorithms_of(const Options& options);
 
-// A value that depends on the rank and the element: small whole numbers, whose sums are exact in any order and every type.
+// A value that depends on the rank and the element: small whole numbers, whose sums are exact in
+// any order and every type.
 inline int value_of(int rank, std::uint64_t element) {
-  const std::uint64_t mixed = (element + 1) * 0x9E3779B97F4A7C15 + static_cast<std::uint64_t>(rank + 1) * 0xD2E7470EE14C6C93;
+  const std::uint64_t mixed = (element + 1) * 0x9E3779B97F4A7C15 +
+                              static_cast<std::uint64_t>(rank + 1) * 0xD2E7470EE14C6C93;
   return static_cast<int>((mixed >> 40) % 7) - 3;
 }
 
@@ -78,14 +82,22 @@ inline int value_of(int rank, std::uint64_t element) {
 void put(const ElementType& type, std::byte* array, std::uint64_t element, int value);
 bool holds(const ElementType& type, const std::byte* array, std::uint64_t element, int value);
 
-// MPI_Allreduce of all elements, the sum. bfloat16, which MPI does not have, by a user's operation with vector instructions.
-void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte* receive, std::uint64_t count, bool in_pieces);
-void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count, bool in_pieces);
+// MPI_Allreduce of all elements, the sum. bfloat16, which MPI does not have, by a user's operation
+// with vector instructions.
+void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte* receive,
+                      std::uint64_t count, bool in_pieces);
+void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count,
+                     bool in_pieces);
 
-std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count, Comm& comm);
-std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count, Comm& comm);
-std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count, Comm& comm);
-std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count, Comm& comm);
-std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count, Comm& comm);
+std::unique_ptr<Operation> make_all_reduce_masked(const Options& options, std::uint64_t count,
+                                                  Comm& comm);
+std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count,
+                                                  Comm& comm);
+std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count,
+                                                 Comm& comm);
+std::unique_ptr<Operation> make_broadcast_delta(const Options& options, std::uint64_t count,
+                                                Comm& comm);
+std::unique_ptr<Operation> make_broadcast_sparse(const Options& options, std::uint64_t count,
+                                                 Comm& comm);
 
 }  // namespace sparcl::perf

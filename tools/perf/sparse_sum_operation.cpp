@@ -8,9 +8,12 @@ namespace {
 
 // A rank's share of the elements: some that all ranks have, the others as chance has it.
 std::vector<std::uint64_t> support_of(const Options& options, std::uint64_t count, int rank) {
-  const std::vector<std::uint64_t> shared = Mask::random(count, options.density * options.overlap, 1).indices();
+  const std::vector<std::uint64_t> shared =
+      Mask::random(count, options.density * options.overlap, 1).indices();
   const std::vector<std::uint64_t> own =
-      Mask::random(count, options.density * (1 - options.overlap), 100 + static_cast<std::uint64_t>(rank)).indices();
+      Mask::random(count, options.density * (1 - options.overlap),
+                   100 + static_cast<std::uint64_t>(rank))
+          .indices();
   std::vector<std::uint64_t> both;
   both.reserve(shared.size() + own.size());
   std::set_union(shared.begin(), shared.end(), own.begin(), own.end(), std::back_inserter(both));
@@ -34,7 +37,8 @@ class SparseSumOperation final : public Operation {
       put(type_, dense_.data(), indices_[i], value_of(rank_, indices_[i]));
     }
     const double most = std::min(1.0, options.density * ranks_ * 1.02);
-    const std::size_t room = std::min(count, static_cast<std::uint64_t>(most * static_cast<double>(count)) + 64);
+    const std::size_t room =
+        std::min(count, static_cast<std::uint64_t>(most * static_cast<double>(count)) + 64);
     out_indices_.resize(room);
     out_values_.resize(room * type_.bytes);
   }
@@ -44,11 +48,14 @@ class SparseSumOperation final : public Operation {
     std::fill(out_values_.begin(), out_values_.end(), std::byte{0xa5});
   }
   void call(Comm& comm) override {
-    check(sparclAllReduceSparse(values_.data(), indices_.data(), indices_.size(), count_, out_values_.data(), out_indices_.data(),
-                                &out_nnz_, out_indices_.size(), type_.type, sparclSum, comm.get(), nullptr),
+    check(sparclAllReduceSparse(values_.data(), indices_.data(), indices_.size(), count_,
+                                out_values_.data(), out_indices_.data(), &out_nnz_,
+                                out_indices_.size(), type_.type, sparclSum, comm.get(), nullptr),
           comm.get());
   }
-  void dense(bool in_pieces) override { dense_all_reduce(type_, dense_.data(), dense_sum_.data(), count_, in_pieces); }
+  void dense(bool in_pieces) override {
+    dense_all_reduce(type_, dense_.data(), dense_sum_.data(), count_, in_pieces);
+  }
 
   std::uint64_t wrong() override {
     constexpr std::int8_t kAbsent = 127;
@@ -60,7 +67,8 @@ class SparseSumOperation final : public Operation {
     std::uint64_t wrong = 0, at = 0;
     for (std::uint64_t i = 0; i < count_; ++i) {
       if (sums[i] == kAbsent) continue;
-      wrong += at >= out_nnz_ || out_indices_[at] != i || !holds(type_, out_values_.data(), at, sums[i]);
+      wrong +=
+          at >= out_nnz_ || out_indices_[at] != i || !holds(type_, out_values_.data(), at, sums[i]);
       ++at;
     }
     return wrong + (out_nnz_ > at ? out_nnz_ - at : 0);
@@ -80,7 +88,8 @@ class SparseSumOperation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count, Comm& comm) {
+std::unique_ptr<Operation> make_all_reduce_sparse(const Options& options, std::uint64_t count,
+                                                  Comm& comm) {
   return std::make_unique<SparseSumOperation>(options, count, comm);
 }
 

@@ -6,7 +6,8 @@
 namespace sparcl::perf {
 namespace {
 
-// Gradients of which each rank selects a share (--density), with error feedback. A step of training: the residual goes on.
+// Gradients of which each rank selects a share (--density), with error feedback. A step of
+// training: the residual goes on.
 class TopKOperation final : public Operation {
  public:
   TopKOperation(const Options& options, std::uint64_t count, Comm& comm)
@@ -20,20 +21,25 @@ class TopKOperation final : public Operation {
         send_(count * type_.bytes),
         receive_(send_.size()),
         dense_(send_.size()) {
-    options_.mode = options.mode == "union" ? sparclTopKUnion : options.mode == "selected" ? sparclTopKSelected : sparclTopKGlobal;
+    options_.mode = options.mode == "union"      ? sparclTopKUnion
+                    : options.mode == "selected" ? sparclTopKSelected
+                                                 : sparclTopKGlobal;
     options_.wire = options.wire == "exact" ? 0 : options.wire == "bfloat16" ? 1 : 2;
     for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, gradient(rank_, i));
   }
 
   void reset() override { feedback_.reset(); }
   void call(Comm& comm) override {
-    check(sparclAllReduceTopKEx(send_.data(), receive_.data(), count_, k_, type_.type, sparclSum, feedback_.get(), &options_,
-                                comm.get(), nullptr),
+    check(sparclAllReduceTopKEx(send_.data(), receive_.data(), count_, k_, type_.type, sparclSum,
+                                feedback_.get(), &options_, comm.get(), nullptr),
           comm.get());
   }
-  void dense(bool in_pieces) override { dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces); }
+  void dense(bool in_pieces) override {
+    dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces);
+  }
 
-  // Residuals began at zero: what all ranks gave is in the result and the residuals; what this rank sent is whole numbers.
+  // Residuals began at zero: what all ranks gave is in the result and the residuals; what this rank
+  // sent is whole numbers.
   std::uint64_t wrong() override {
     std::vector<float> given(count_), left(count_);
     for (std::uint64_t i = 0; i < count_; ++i) {
@@ -41,7 +47,8 @@ class TopKOperation final : public Operation {
     }
     if (type_.type != sparclFloat32) return 0;  // of others the tests check the results
     const std::span<const float> mine = feedback_.residual<float>();
-    MPI_Allreduce(mine.data(), left.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(mine.data(), left.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM,
+                  MPI_COMM_WORLD);
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < count_; ++i) {
       float got;
@@ -54,7 +61,8 @@ class TopKOperation final : public Operation {
  private:
   static constexpr std::uint64_t kShares = 1 << 16;
 
-  // Whole numbers with a long tail: few are large. Of --overlap of the elements, all ranks have the same one.
+  // Whole numbers with a long tail: few are large. Of --overlap of the elements, all ranks have the
+  // same one.
   int gradient(int rank, std::uint64_t element) const {
     const bool is_shared = (element + 1) * 0xA0761D6478BD642F >> 48 < shared_;
     const std::uint64_t seed = is_shared ? 0 : static_cast<std::uint64_t>(rank) + 1;
@@ -75,7 +83,8 @@ class TopKOperation final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count, Comm& comm) {
+std::unique_ptr<Operation> make_all_reduce_top_k(const Options& options, std::uint64_t count,
+                                                 Comm& comm) {
   return std::make_unique<TopKOperation>(options, count, comm);
 }
 

@@ -45,45 +45,54 @@ Json advice_json(const Advice& advice, const AdviseOptions& options) {
           {"dense_algorithm", advice.dense_algorithm},
           {"speedup", ratio(advice.dense_seconds, advice.sparse_seconds)},
           {"advice", advice.sparse_wins ? "sparse" : "dense"},
-          {"dense_wins_above_density", advice.dense_wins_above ? Json(*advice.dense_wins_above) : Json(nullptr)}};
+          {"dense_wins_above_density",
+           advice.dense_wins_above ? Json(*advice.dense_wins_above) : Json(nullptr)}};
 }
 
 std::string shape_text(const ChangeShape& shape) {
   return fmt::format(
       "{} of {} elements changed ({:.3g} %), {:.0f} % of them by one unit in the last place\n"
-      "clustering {:.2f} (1: strewn independently); positions {:.2f} bits a change, {:.2f} given the old exponent\n",
-      shape.changed, shape.elements, 100 * shape.density(), 100 * shape.unit_steps, shape.clustering, shape.position_bits,
-      shape.position_bits_given_old);
+      "clustering {:.2f} (1: strewn independently); positions {:.2f} bits a change, {:.2f} given "
+      "the old exponent\n",
+      shape.changed, shape.elements, 100 * shape.density(), 100 * shape.unit_steps,
+      shape.clustering, shape.position_bits, shape.position_bits_given_old);
 }
 
 std::string advice_text(const Advice& advice, const AdviseOptions& options) {
   std::string text = shape_text(advice.shape);
   for (const ModeCost& mode : advice.modes) {
-    text += fmt::format("  {:<9} {:>10}  {:>7.2f} bits a change  encoded in {:.3g} s{}\n", mode.name, human_bytes(mode.bytes),
-                        bits_a_change(mode.bytes, advice.shape), mode.seconds, mode.name == advice.best_mode ? "  <- best" : "");
+    text += fmt::format("  {:<9} {:>10}  {:>7.2f} bits a change  encoded in {:.3g} s{}\n",
+                        mode.name, human_bytes(mode.bytes), bits_a_change(mode.bytes, advice.shape),
+                        mode.seconds, mode.name == advice.best_mode ? "  <- best" : "");
   }
   text += fmt::format(
-      "broadcast to {} ranks at {:.3g} Gbit/s: sparse {} {:.3g} s ({}), dense {} {:.3g} s ({}): {} is {:.3g} times faster\n",
-      options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds, advice.sparse_algorithm,
-      human_bytes(advice.shape.dense_bytes), advice.dense_seconds, advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
-      advice.sparse_wins ? ratio(advice.dense_seconds, advice.sparse_seconds) : ratio(advice.sparse_seconds, advice.dense_seconds));
+      "broadcast to {} ranks at {:.3g} Gbit/s: sparse {} {:.3g} s ({}), dense {} {:.3g} s ({}): {} "
+      "is {:.3g} times faster\n",
+      options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds,
+      advice.sparse_algorithm, human_bytes(advice.shape.dense_bytes), advice.dense_seconds,
+      advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
+      advice.sparse_wins ? ratio(advice.dense_seconds, advice.sparse_seconds)
+                         : ratio(advice.sparse_seconds, advice.dense_seconds));
   return text + (advice.dense_wins_above
-                     ? fmt::format("dense wins where more than {:.2g} % of the elements change\n", 100 * *advice.dense_wins_above)
+                     ? fmt::format("dense wins where more than {:.2g} % of the elements change\n",
+                                   100 * *advice.dense_wins_above)
                      : std::string("on this link dense wins at no density\n"));
 }
 
 Status run_advise(const AdviseOptions& options, bool as_json) {
-  for (const std::string& path : {options.first, options.second}) SPARCL_RETURN_IF_ERROR(expect_checkpoint(path));
-  const Result<Advice> advice = advise(options);
-  if (!advice.ok()) return advice.status();
-  return print(as_json, advice_json(*advice, options), advice_text(*advice, options));
+  for (const std::string& path : {options.first, options.second})
+    SPARCL_RETURN_IF_ERROR(expect_checkpoint(path));
+  SPARCL_ASSIGN_OR_RETURN(const Advice advice, advise(options));
+  return print(as_json, advice_json(advice, options), advice_text(advice, options));
 }
 
 }  // namespace
 
 void add_advise(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<AdviseOptions>();
-  app.add_option("FIRST", options->first, "a checkpoint, or gradients: a .safetensors file, or a folder of shards")->required();
+  app.add_option("FIRST", options->first,
+                 "a checkpoint, or gradients: a .safetensors file, or a folder of shards")
+      ->required();
   app.add_option("SECOND", options->second, "the same, a step later")->required();
   app.add_option("--link", options->link_gbit, "the link between two ranks, in Gbit/s")
       ->transform(no_nan())

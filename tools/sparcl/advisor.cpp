@@ -19,9 +19,11 @@ namespace sparcl::tool {
 namespace {
 
 constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;
-constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 20;  // encoded twice: the first time warms up
-constexpr double kAlphaSeconds = 20e-6;                          // a message over a network, as in collectives::link_cost
-constexpr double kReadBytesPerSecond = 20e9;  // of one core that compares two arrays and finds nothing, heuristic
+constexpr std::uint64_t kSmallBytes = std::uint64_t{256}
+                                      << 20;  // encoded twice: the first time warms up
+constexpr double kAlphaSeconds = 20e-6;  // a message over a network, as in collectives::link_cost
+constexpr double kReadBytesPerSecond =
+    20e9;  // of one core that compares two arrays and finds nothing, heuristic
 
 struct Pair {
   const StateView& base;
@@ -34,11 +36,11 @@ struct Pair {
 Result<std::uint64_t> encode_file(const Pair& pair, const codec::BlockMode* mode, ModeCost& cost) {
   CountingSink sink;
   const auto begin = std::chrono::steady_clock::now();
-  const Result<DiffReport> report = encode_delta(pair.base, pair.target, {.mode = mode}, sink);
-  if (!report.ok()) return report.status();
+  SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
+                          encode_delta(pair.base, pair.target, {.mode = mode}, sink));
   cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  cost.bytes = report->bytes;
-  return report->changed;
+  cost.bytes = report.bytes;
+  return report.changed;
 }
 
 // As a broadcast's root does it, which knows the base's hash and spends no time on the last bytes.
@@ -49,7 +51,8 @@ Result<std::uint64_t> encode_broadcast(const Pair& pair, const Hash128& base_has
   options.base_hash = base_hash;
   options.base_source = pair.base.source;
   options.target_source = pair.target.source;
-  codec::UpdateEncoder encoder(pair.map, pair.base.tensors, pair.target.tensors, options, pair.kernels);
+  codec::UpdateEncoder encoder(pair.map, pair.base.tensors, pair.target.tensors, options,
+                               pair.kernels);
   CountingSink sink;
   const auto begin = std::chrono::steady_clock::now();
   while (!encoder.finished()) SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
@@ -72,39 +75,52 @@ Result<std::uint64_t> best_of(const Pair& pair, ModeCost& cost, const Encode& en
 Status measure_modes(const Pair& pair, const Hash128& base_hash, Advice& advice) {
   std::vector<const codec::BlockMode*> modes{nullptr};
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    if (!mode->fresh && mode != &codec::kMixedMode && mode != &codec::kAddedMode) modes.push_back(mode);
+    if (!mode->fresh && mode != &codec::kMixedMode && mode != &codec::kAddedMode)
+      modes.push_back(mode);
   }
   for (const codec::BlockMode* mode : modes) {
     ModeCost cost{mode == nullptr ? "auto" : mode->name, 0, 0};
-    const Result<std::uint64_t> changed = best_of(pair, cost, [&](ModeCost& each) { return encode_file(pair, mode, each); });
+    const Result<std::uint64_t> changed =
+        best_of(pair, cost, [&](ModeCost& each) { return encode_file(pair, mode, each); });
     if (!changed.ok()) return changed.status();
     advice.shape.changed = *changed;
     advice.modes.push_back(std::move(cost));
   }
-  advice.best_mode = std::min_element(advice.modes.begin() + 1, advice.modes.end(), [](const ModeCost& a, const ModeCost& b) {
-                       return a.bytes < b.bytes;
-                     })->name;
+  advice.best_mode =
+      std::min_element(advice.modes.begin() + 1, advice.modes.end(),
+                       [](const ModeCost& a, const ModeCost& b) { return a.bytes < b.bytes; })
+          ->name;
   advice.broadcast.name = "broadcast";
-  return best_of(pair, advice.broadcast, [&](ModeCost& each) { return encode_broadcast(pair, base_hash, each); }).status();
+  return best_of(pair, advice.broadcast,
+                 [&](ModeCost& each) { return encode_broadcast(pair, base_hash, each); })
+      .status();
 }
 
 // The time of a broadcast at any density, from what was measured at one.
 class Prediction {
  public:
   Prediction(const Advice& advice, const comm::LinkCost& link, int ranks)
-      : shape_(advice.shape), link_(link), ranks_(ranks), encode_seconds_(advice.broadcast.seconds) {
+      : shape_(advice.shape),
+        link_(link),
+        ranks_(ranks),
+        encode_seconds_(advice.broadcast.seconds) {
     const auto bits = 8 * static_cast<double>(advice.broadcast.bytes);
     if (shape_.changed > 0) {
-      value_bits_ = std::max(1.0, bits / static_cast<double>(shape_.changed) - shape_.position_bits_given_old);
-      position_factor_ = shape_.position_bits > 0 ? shape_.position_bits_given_old / shape_.position_bits : 1;
+      value_bits_ = std::max(
+          1.0, bits / static_cast<double>(shape_.changed) - shape_.position_bits_given_old);
+      position_factor_ =
+          shape_.position_bits > 0 ? shape_.position_bits_given_old / shape_.position_bits : 1;
     }
   }
 
-  collectives::broadcast::FanoutPlan plan(std::uint64_t bytes) const { return collectives::broadcast::plan_fanout(link_, ranks_, bytes, "auto", 0); }
+  collectives::broadcast::FanoutPlan plan(std::uint64_t bytes) const {
+    return collectives::broadcast::plan_fanout(link_, ranks_, bytes, "auto", 0);
+  }
 
   double sparse_seconds(double density) const {
     const auto elements = static_cast<double>(shape_.elements);
-    const double bits = elements * (position_factor_ * binary_entropy(density) + density * value_bits_);
+    const double bits =
+        elements * (position_factor_ * binary_entropy(density) + density * value_bits_);
     const double bytes = std::min(bits / 8, static_cast<double>(shape_.dense_bytes));
     return std::max(encode_seconds(density), plan(static_cast<std::uint64_t>(bytes)).seconds);
   }
@@ -112,7 +128,8 @@ class Prediction {
  private:
   // Reading takes its time whatever changes; what is above that grows with the changes.
   double encode_seconds(double density) const {
-    const double read = std::min(encode_seconds_, 2 * static_cast<double>(shape_.dense_bytes) / kReadBytesPerSecond);
+    const double read = std::min(encode_seconds_,
+                                 2 * static_cast<double>(shape_.dense_bytes) / kReadBytesPerSecond);
     const double measured = shape_.density();
     return measured == 0 ? read : read + (encode_seconds_ - read) * density / measured;
   }
@@ -152,21 +169,22 @@ Result<Advice> advise(const AdviseOptions& options) {
   if (!kernels.ok()) return kernels.status();
   const Result<OpenCheckpoint> base = open_checkpoint(options.first);
   if (!base.ok()) return base.status();
-  const Result<OpenCheckpoint> target = open_checkpoint(options.second);
-  if (!target.ok()) return target.status();
-  for (const OpenCheckpoint* each : {&*base, &*target}) warn_of_strays(stray_paths(*each->checkpoint));
-  const StateView before = base->view(), after = target->view();
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint target, open_checkpoint(options.second));
+  for (const OpenCheckpoint* each : {&*base, &target})
+    warn_of_strays(stray_paths(*each->checkpoint));
+  const StateView before = base->view(), after = target.view();
   if (before.schema != after.schema) {
     return Status(Code::kMismatch,
-                  fmt::format("{} and {} have not the same tensors: give two states of one model", options.first, options.second));
+                  fmt::format("{} and {} have not the same tensors: give two states of one model",
+                              options.first, options.second));
   }
   const codec::BlockMap map = model::make_block_map(before.schema);
-  const Result<Hash128> base_hash = model::state_hash(*base->checkpoint);
-  if (!base_hash.ok()) return base_hash.status();
+  SPARCL_ASSIGN_OR_RETURN(const Hash128 base_hash, model::state_hash(*base->checkpoint));
   Advice advice;
   advice.shape = measure_shape(before, after, **kernels);
-  SPARCL_RETURN_IF_ERROR(measure_modes({before, after, map, **kernels}, *base_hash, advice));
-  for (const OpenCheckpoint* each : {&*base, &*target}) SPARCL_RETURN_IF_ERROR(each->source->status());
+  SPARCL_RETURN_IF_ERROR(measure_modes({before, after, map, **kernels}, base_hash, advice));
+  for (const OpenCheckpoint* each : {&*base, &target})
+    SPARCL_RETURN_IF_ERROR(each->source->status());
   predict(options, advice);
   return advice;
 }

@@ -20,19 +20,24 @@ struct ChangeShape {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
   std::uint64_t dense_bytes = 0;
-  // Of groups of 128 elements, how many hold a change where changes are strewn independently, over how many do: 1 not clustered.
+  // Of groups of 128 elements, how many hold a change where changes are strewn independently, over
+  // how many do: 1 not clustered.
   double clustering = 1;
-  // Entropy of the positions in bits a change: blind, and given the top eight bits of the old magnitude, which the receiver knows.
+  // Entropy of the positions in bits a change: blind, and given the top eight bits of the old
+  // magnitude, which the receiver knows.
   double position_bits = 0;
   double position_bits_given_old = 0;
   double unit_steps = 0;  // share of changes by one unit in the last place
 
-  double density() const { return elements == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(elements); }
+  double density() const {
+    return elements == 0 ? 0 : static_cast<double>(changed) / static_cast<double>(elements);
+  }
 };
 
 struct Advice {
   ChangeShape shape;
-  std::vector<ModeCost> modes;  // of files, as sparcl diff --mode writes them; the first: auto, the cheapest for each block
+  std::vector<ModeCost> modes;  // of files, as sparcl diff --mode writes them; the first: auto, the
+                                // cheapest for each block
   ModeCost broadcast;           // as a root sends it: sooner encoded, and sometimes larger
   std::string best_mode;        // of those that are forced
   std::string sparse_algorithm;

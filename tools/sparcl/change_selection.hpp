@@ -1,5 +1,6 @@
 #pragma once
-// Which changes a delta carries, and how exactly: the options of `sparcl diff` as the codec's rules.
+// Which changes a delta carries, and how exactly: the options of `sparcl diff` as the codec's
+// rules.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -22,7 +23,9 @@ struct ChangeSelection {
   std::vector<std::string> only;  // globs of tensor names; empty: all
   codec::ValueCoding values;
 
-  bool selects_all() const { return !threshold && !largest && !budget_bytes && grid.empty() && only.empty(); }
+  bool selects_all() const {
+    return !threshold && !largest && !budget_bytes && grid.empty() && only.empty();
+  }
   bool is_exact() const { return selects_all() && !values.is_lossy(); }
 };
 
@@ -31,8 +34,10 @@ void add_selection_options(CLI::App& app, ChangeSelection& selection);
 // Owns the rules that it is made of.
 class SelectionRule {
  public:
-  // input.options has everything but the rule, the values' coding with it. May read both states, and encode.
-  static Result<SelectionRule> make(const ChangeSelection& selection, const model::Schema& schema, const codec::EncodeInput& input);
+  // input.options has everything but the rule, the values' coding with it. May read both states,
+  // and encode.
+  static Result<SelectionRule> make(const ChangeSelection& selection, const model::Schema& schema,
+                                    const codec::EncodeInput& input);
 
   // nullptr: all changes.
   const codec::ChangeRule* get() const { return every_.get(); }

@@ -40,8 +40,8 @@ class Shape {
         others_(kPiece + kernels::kPositionSlack) {}
 
   void add(DataType type, const std::byte* base, const std::byte* target, std::uint64_t count) {
-    const std::size_t found =
-        kernels_.of(type).diff_values(base, target, count, 0, positions_.data(), old_values_.data(), new_values_.data());
+    const std::size_t found = kernels_.of(type).diff_values(
+        base, target, count, 0, positions_.data(), old_values_.data(), new_values_.data());
     elements_ += count;
     changed_ += found;
     std::uint64_t last = kPiece;
@@ -51,26 +51,32 @@ class Shape {
       last = group;
     }
     groups_ += (count + kGroup - 1) / kGroup;
-    kernels_.order_of(type).split_steps(old_values_.data(), new_values_.data(), found, magnitudes_.data(), negative_.data());
-    unit_steps_ += found - kernels_.of(type).find_not_one(magnitudes_.data(), found, others_.data());
+    kernels_.order_of(type).split_steps(old_values_.data(), new_values_.data(), found,
+                                        magnitudes_.data(), negative_.data());
+    unit_steps_ +=
+        found - kernels_.of(type).find_not_one(magnitudes_.data(), found, others_.data());
     if (info(type).is_float) add_classes(base, element_bytes(type), count, found);
   }
 
   void finish(ChangeShape& shape) const {
-    const double p = elements_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(elements_);
+    const double p =
+        elements_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(elements_);
     if (changed_ == 0) return;
     const double changes = static_cast<double>(changed_);
     const double expected = 1 - std::pow(1 - p, static_cast<double>(kGroup));
-    shape.clustering = expected * static_cast<double>(groups_) / static_cast<double>(active_groups_);
+    shape.clustering =
+        expected * static_cast<double>(groups_) / static_cast<double>(active_groups_);
     shape.position_bits = binary_entropy(p) / p;
     shape.unit_steps = static_cast<double>(unit_steps_) / changes;
     shape.position_bits_given_old = bits_given_old(changes);
   }
 
  private:
-  void add_classes(const std::byte* base, std::size_t width, std::uint64_t count, std::size_t found) {
+  void add_classes(const std::byte* base, std::size_t width, std::uint64_t count,
+                   std::size_t found) {
     for (std::uint64_t i = 0; i < count; ++i) ++classes_.all[class_of(base + i * width, width)];
-    for (std::size_t i = 0; i < found; ++i) ++classes_.changed[class_of(old_values_.data() + i * width, width)];
+    for (std::size_t i = 0; i < found; ++i)
+      ++classes_.changed[class_of(old_values_.data() + i * width, width)];
     float_elements_ += count;
     float_changed_ += found;
   }
@@ -81,8 +87,10 @@ class Shape {
       const auto all = static_cast<double>(classes_.all[i]);
       if (all > 0) bits += all * binary_entropy(static_cast<double>(classes_.changed[i]) / all);
     }
-    const auto others = static_cast<double>(elements_ - float_elements_);  // no floats: known by nothing
-    if (others > 0) bits += others * binary_entropy(static_cast<double>(changed_ - float_changed_) / others);
+    const auto others =
+        static_cast<double>(elements_ - float_elements_);  // no floats: known by nothing
+    if (others > 0)
+      bits += others * binary_entropy(static_cast<double>(changed_ - float_changed_) / others);
     return bits / changes;
   }
 
@@ -105,9 +113,12 @@ class Shape {
 
 }  // namespace
 
-double binary_entropy(double p) { return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p); }
+double binary_entropy(double p) {
+  return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p);
+}
 
-ChangeShape measure_shape(const StateView& base, const StateView& target, const kernels::KernelSet& kernels) {
+ChangeShape measure_shape(const StateView& base, const StateView& target,
+                          const kernels::KernelSet& kernels) {
   const codec::BlockMap map = model::make_block_map(base.schema);
   const codec::ArrayInput before = base.input(), after = target.input();
   std::vector<std::byte> old_piece, new_piece;
@@ -123,7 +134,8 @@ ChangeShape measure_shape(const StateView& base, const StateView& target, const 
     for (std::uint64_t first = 0; first < count; first += kPiece, ++piece) {
       if (piece % stride != 0) continue;
       const std::uint64_t some = std::min(kPiece, count - first);
-      shape.add(type, before.read(i, first, some, width, old_piece), after.read(i, first, some, width, new_piece), some);
+      shape.add(type, before.read(i, first, some, width, old_piece),
+                after.read(i, first, some, width, new_piece), some);
     }
   }
   shape.finish(result);

@@ -6,9 +6,10 @@
 
 namespace sparcl::tool {
 
-// One pass over two states of one schema; of very large ones over evenly spread pieces. The sources' status() is the caller's to
-// ask.
-ChangeShape measure_shape(const StateView& base, const StateView& target, const kernels::KernelSet& kernels);
+// One pass over two states of one schema; of very large ones over evenly spread pieces. The
+// sources' status() is the caller's to ask.
+ChangeShape measure_shape(const StateView& base, const StateView& target,
+                          const kernels::KernelSet& kernels);
 
 // -p log2 p - (1 - p) log2 (1 - p)
 double binary_entropy(double p);

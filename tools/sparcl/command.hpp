@@ -16,7 +16,8 @@ struct Invocation {
 struct Command {
   const char* name;
   const char* summary;
-  // Declares the options on `app` and sets invocation.run, called once they are parsed. Both outlive the call.
+  // Declares the options on `app` and sets invocation.run, called once they are parsed. Both
+  // outlive the call.
   void (*add)(CLI::App& app, Invocation& invocation);
 };
 

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "src/base/files/file_reader.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/base/standard_streams.hpp"
-#include "src/base/files/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -34,10 +34,13 @@ std::string one_line(const Json& json) { return with_utf8(json).dump(-1, ' ', tr
 
 void say(const std::string& text) { (void)write_quietly(STDERR_FILENO, text); }
 
-int report_failure(const char* error, const std::string& message, const std::string& hint, int code, bool as_json) {
+int report_failure(const char* error, const std::string& message, const std::string& hint, int code,
+                   bool as_json) {
   const std::string line = shown_line(message);
   say(fmt::format("sparcl: error: {}\n{}", line, hint));
-  if (as_json) (void)write_out(one_line({{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}}));
+  if (as_json)
+    (void)write_out(
+        one_line({{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}}));
   return code;  // of what failed first
 }
 
@@ -66,15 +69,19 @@ int exit_code(Code code) {
 
 Status write_out(const std::string& text) {
   if (write_quietly(STDOUT_FILENO, text) || errno == EPIPE) return {};
-  return system_error("standard output", fmt::format("the result of {} bytes cannot be written", text.size()));
+  return system_error("standard output",
+                      fmt::format("the result of {} bytes cannot be written", text.size()));
 }
 
-Status print(bool as_json, const Json& json, const std::string& text) { return write_out(result_text(as_json, json, text)); }
+Status print(bool as_json, const Json& json, const std::string& text) {
+  return write_out(result_text(as_json, json, text));
+}
 
 void print_news(bool as_json, const Json& json, const std::string& text) {
   static bool is_told = false;
   const Status written = write_out(result_text(as_json, json, text));
-  if (!written.ok() && !std::exchange(is_told, true)) print_warning(written.message() + ": the program goes on without it");
+  if (!written.ok() && !std::exchange(is_told, true))
+    print_warning(written.message() + ": the program goes on without it");
 }
 
 int print_error(const Status& status, bool as_json) {
@@ -94,11 +101,14 @@ std::string human_bytes(std::uint64_t bytes) {
   constexpr std::array kUnits{"bytes", "KB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  for (; value >= (unit == 0 ? 1000 : 999.5) && unit + 1 < kUnits.size(); ++unit) value /= 1000;  // three digits
+  for (; value >= (unit == 0 ? 1000 : 999.5) && unit + 1 < kUnits.size(); ++unit)
+    value /= 1000;  // three digits
   return unit == 0 ? fmt::format("{} bytes", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
-Json hash_or_null(const Hash128* hash) { return hash == nullptr ? Json(nullptr) : Json(to_hex(*hash)); }
+Json hash_or_null(const Hash128* hash) {
+  return hash == nullptr ? Json(nullptr) : Json(to_hex(*hash));
+}
 
 double ratio(double a, double b) { return b == 0 ? 0 : a / b; }
 

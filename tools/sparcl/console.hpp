@@ -19,22 +19,26 @@ constexpr int kExitRefused = 3;  // integrity, base or signature
 
 int exit_code(Code code);
 
-// Bytes for standard output, all of them. A reader that has gone (`sparcl inspect FILE | head`) has what it wanted: no error.
+// Bytes for standard output, all of them. A reader that has gone (`sparcl inspect FILE | head`) has
+// what it wanted: no error.
 Status write_out(const std::string& text);
 
-// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one line. An error if standard
-// output cannot take it. Names in `text` are those of shown(); in `json` they are as they are.
+// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one
+// line. An error if standard output cannot take it. Names in `text` are those of shown(); in `json`
+// they are as they are.
 Status print(bool as_json, const Json& json, const std::string& text);
 
 // The same for a program that goes on: if standard output cannot take it, it is warned of once.
 void print_news(bool as_json, const Json& json, const std::string& text);
 
 // None of these needs a standard error that can be written to.
-// "sparcl: error: ..." on standard error, and where as_json {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on
-// standard output. Returns the exit code.
+// "sparcl: error: ..." on standard error, and where as_json
+// {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on standard output. Returns the
+// exit code.
 int print_error(const Status& status, bool as_json);
 
-// The same for a command line that cannot be run: "error" is "usage". hint: lines for people, after the message.
+// The same for a command line that cannot be run: "error" is "usage". hint: lines for people, after
+// the message.
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json);
 
 // "sparcl: warning: ..." on standard error: the command goes on.

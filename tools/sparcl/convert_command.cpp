@@ -16,7 +16,8 @@ namespace {
 
 std::vector<std::string> format_names() {
   std::vector<std::string> names{kOwnFormat};
-  for (const model::ExchangeFormat* format : model::exchange_formats()) names.emplace_back(format->name);
+  for (const model::ExchangeFormat* format : model::exchange_formats())
+    names.emplace_back(format->name);
   return names;
 }
 
@@ -35,23 +36,26 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
   }
   SPARCL_RETURN_IF_ERROR(check_output(options.output, inputs));
   const auto begin = std::chrono::steady_clock::now();
-  const Result<ConvertReport> report = convert(options);
-  if (!report.ok()) return report.status();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const Json json{{"output", options.output},   {"from", report->from},       {"to", options.to},
-                  {"tensors", report->tensors}, {"changed", report->changed}, {"input_bytes", report->input_bytes},
-                  {"bytes", report->bytes},     {"files", report->files},     {"unchanged", report->unchanged},
-                  {"seconds", seconds}};
-  if (report->unchanged > 0) {
+  SPARCL_ASSIGN_OR_RETURN(const ConvertReport report, convert(options));
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const Json json{
+      {"output", options.output},  {"from", report.from},       {"to", options.to},
+      {"tensors", report.tensors}, {"changed", report.changed}, {"input_bytes", report.input_bytes},
+      {"bytes", report.bytes},     {"files", report.files},     {"unchanged", report.unchanged},
+      {"seconds", seconds}};
+  if (report.unchanged > 0) {
     print_warning(
-        fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the change was made from? The "
+        fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the "
+                    "change was made from? The "
                     "layout does not say",
-                    report->unchanged, report->changed, options.input, options.base));
+                    report.unchanged, report.changed, options.input, options.base));
   }
   return print(as_json, json,
-               fmt::format("{}: {} changes of {} tensors, from {} ({}) to {} ({}{})\n", shown(options.output), report->changed,
-                           report->tensors, report->from, human_bytes(report->input_bytes), options.to, human_bytes(report->bytes),
-                           report->files > 1 ? fmt::format(" in {} files", report->files) : ""));
+               fmt::format("{}: {} changes of {} tensors, from {} ({}) to {} ({}{})\n",
+                           shown(options.output), report.changed, report.tensors, report.from,
+                           human_bytes(report.input_bytes), options.to, human_bytes(report.bytes),
+                           report.files > 1 ? fmt::format(" in {} files", report.files) : ""));
 }
 
 }  // namespace
@@ -59,14 +63,20 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
 void add_convert(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<ConvertOptions>();
   app.footer(formats_text());
-  app.add_option("IN", options->input, "a delta of ours, or a file (or folder of files) of another program")->required();
-  app.add_option("-o,--output", options->output, "the file to write (a new folder where the layout takes several)")
+  app.add_option("IN", options->input,
+                 "a delta of ours, or a file (or folder of files) of another program")
+      ->required();
+  app.add_option("-o,--output", options->output,
+                 "the file to write (a new folder where the layout takes several)")
       ->required()
       ->type_name("OUT");
-  app.add_option("--to", options->to, "the layout to write")->required()->check(CLI::IsMember(format_names()));
+  app.add_option("--to", options->to, "the layout to write")
+      ->required()
+      ->check(CLI::IsMember(format_names()));
   app.add_option("--from", options->from, "the layout of IN; as it looks, if this is not given")
       ->check(CLI::IsMember(format_names()));
-  app.add_option("--base", options->base, "the checkpoint that the change is for; needed from and to our own deltas");
+  app.add_option("--base", options->base,
+                 "the checkpoint that the change is for; needed from and to our own deltas");
   invocation.run = [options, &invocation] { return run_convert(*options, invocation.json); };
 }
 

@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "src/base/folder_list.hpp"
 #include "src/base/files/atomic_file.hpp"
-#include "src/model/exchange/exchange_format.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/base/folder_list.hpp"
+#include "src/model/exchange/exchange_format.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/delta_maker.hpp"
 #include "tools/sparcl/stray_shards.hpp"
@@ -27,39 +27,42 @@ struct Input {
 };
 
 Status needs_base() {
-  return Status(Code::kInvalidArgument, "our own deltas say what changed against a base: give the checkpoint by --base");
+  return Status(Code::kInvalidArgument,
+                "our own deltas say what changed against a base: give the checkpoint by --base");
 }
 
 std::string known_formats() {
   std::string names = kOwnFormat;
-  for (const model::ExchangeFormat* format : model::exchange_formats()) names += fmt::format(", {}", format->name);
+  for (const model::ExchangeFormat* format : model::exchange_formats())
+    names += fmt::format(", {}", format->name);
   return names;
 }
 
 // What one of our deltas does to the base.
 Result<Input> read_own(const ConvertOptions& options) {
   if (options.base.empty()) return needs_base();
-  const Result<Delta> delta = read_delta(options.input);
-  if (!delta.ok()) return delta.status();
-  const Result<DeltaSummary> summary = scan_delta(*delta);
+  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.input));
+  const Result<DeltaSummary> summary = scan_delta(delta);
   if (!summary.ok()) return summary.status();
   const Result<OpenCheckpoint> base = open_checkpoint(options.base);
   if (!base.ok()) return base.status();
-  Result<HeldState> target = HeldState::open(options.base);
-  if (!target.ok()) return target.status();
-  SPARCL_RETURN_IF_ERROR(target->apply(*delta));
-  if (target->view().schema != base->checkpoint->schema()) {
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base));
+  SPARCL_RETURN_IF_ERROR(target.apply(delta));
+  if (target.view().schema != base->checkpoint->schema()) {
     return Status(
         Code::kUnsupported,
-        fmt::format("{}: its list of tensors is not the base's: other layouts hold changed elements only", options.input));
+        fmt::format(
+            "{}: its list of tensors is not the base's: other layouts hold changed elements only",
+            options.input));
   }
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  const StateView view = target->view();
-  Result<model::SparseChange> change = model::compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
+  const StateView view = target.view();
+  Result<model::SparseChange> change =
+      model::compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
   if (!change.ok()) return change.status().with_prefix(options.input + ": ");
   SPARCL_RETURN_IF_ERROR(base->source->status());
-  Input input{kOwnFormat, std::move(*change), delta->bytes};
+  Input input{kOwnFormat, std::move(*change), delta.bytes};
   input.change.base_hash = *summary->whole_base_hash();
   input.change.target_hash = *summary->target_hash;
   input.change.base_version = summary->base_version;
@@ -72,115 +75,122 @@ Result<Input> read_own(const ConvertOptions& options) {
 Result<std::vector<std::string>> input_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
-  const Result<std::vector<std::string>> names = names_in_folder(path);
-  if (!names.ok()) return names.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
   std::vector<std::string> files;
-  for (const std::string& name : *names) {
+  for (const std::string& name : names) {
     if (!name.starts_with('.') && (name.ends_with(".safetensors") || name.ends_with(".zst")))
       files.push_back((fs::path(path) / name).string());
   }
-  if (files.empty()) return Status(Code::kInvalidArgument, fmt::format("{}: no .safetensors or .zst file in this folder", path));
+  if (files.empty())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: no .safetensors or .zst file in this folder", path));
   return files;
 }
 
 Status read_file(const std::string& path, const ConvertOptions& options, Input& input) {
-  const Result<std::vector<std::byte>> content = sparcl::read_file(path);
-  if (!content.ok()) return content.status();
-  const Result<model::TensorFile> file = model::parse_tensor_file(*content);
-  if (!file.ok()) return file.status();
-  const model::ExchangeFormat* format = model::recognise(*file);
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, sparcl::read_file(path));
+  SPARCL_ASSIGN_OR_RETURN(const model::TensorFile file, model::parse_tensor_file(content));
+  const model::ExchangeFormat* format = model::recognise(file);
   if (format == nullptr) {
-    return Status(Code::kCorrupt, fmt::format("it is in none of the layouts {} (a checkpoint?)", known_formats()));
+    return Status(Code::kCorrupt,
+                  fmt::format("it is in none of the layouts {} (a checkpoint?)", known_formats()));
   }
   if (!options.from.empty()) {
     const model::ExchangeFormat* wanted = model::find_exchange_format(options.from);
-    if (wanted == nullptr || !wanted->is_it(*file)) {
-      return Status(Code::kCorrupt, fmt::format("it is not in layout {}, but in {}", options.from, format->name));
+    if (wanted == nullptr || !wanted->is_it(file)) {
+      return Status(Code::kCorrupt,
+                    fmt::format("it is not in layout {}, but in {}", options.from, format->name));
     }
     format = wanted;
   }
   input.format = format->name;
-  input.bytes += content->size();
-  return format->read(*file, input.change);
+  input.bytes += content.size();
+  return format->read(file, input.change);
 }
 
 Result<Input> read_foreign(const ConvertOptions& options) {
-  const Result<std::vector<std::string>> files = input_files(options.input);
-  if (!files.ok()) return files.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> files, input_files(options.input));
   Input input;
-  for (const std::string& path : *files) SPARCL_RETURN_IF_ERROR(read_file(path, options, input).with_prefix(path + ": "));
+  for (const std::string& path : files)
+    SPARCL_RETURN_IF_ERROR(read_file(path, options, input).with_prefix(path + ": "));
   SPARCL_RETURN_IF_ERROR(model::check_names(input.change).with_prefix(options.input + ": "));
   return input;
 }
 
 // A file that was made of one of our deltas says which states it is for; others do not.
-Status check_base(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
+Status check_base(const ConvertOptions& options, const model::SparseChange& change,
+                  const Hash128& hash) {
   if (!change.base_hash || *change.base_hash == hash) return {};
-  return Status(
-      Code::kWrongBase,
-      fmt::format("{}: it is not the base of {}: the change needs state {}, this checkpoint has state {}: give the checkpoint that "
-                  "the change was made from",
-                  options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
+  return Status(Code::kWrongBase,
+                fmt::format("{}: it is not the base of {}: the change needs state {}, this "
+                            "checkpoint has state {}: give the checkpoint that "
+                            "the change was made from",
+                            options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
 }
 
-Status check_target(const ConvertOptions& options, const model::SparseChange& change, const Hash128& hash) {
+Status check_target(const ConvertOptions& options, const model::SparseChange& change,
+                    const Hash128& hash) {
   if (!change.target_hash || *change.target_hash == hash) return {};
   return Status(Code::kCorrupt,
-                fmt::format("{}: its changes lead to state {}, and it says {}: another program has altered it: convert "
+                fmt::format("{}: its changes lead to state {}, and it says {}: another program has "
+                            "altered it: convert "
                             "the delta again",
                             options.input, to_hex(hash), to_hex(*change.target_hash)));
 }
 
 Status write_own(const ConvertOptions& options, Input& input, ConvertReport& report) {
   if (options.base.empty()) return needs_base();
-  const Result<OpenCheckpoint> base = open_checkpoint(options.base);
-  if (!base.ok()) return base.status();
-  Result<HeldState> target = HeldState::open(options.base);
-  if (!target.ok()) return target.status();
-  SPARCL_RETURN_IF_ERROR(model::match_schema(base->checkpoint->schema(), input.change).with_prefix(options.input + ": "));
-  SPARCL_RETURN_IF_ERROR(check_base(options, input.change, target->hash()));
-  SPARCL_RETURN_IF_ERROR(target->apply(input.change).with_prefix(options.input + ": "));
-  SPARCL_RETURN_IF_ERROR(check_target(options, input.change, target->hash()));
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(options.base));
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base));
+  SPARCL_RETURN_IF_ERROR(model::match_schema(base.checkpoint->schema(), input.change)
+                             .with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(check_base(options, input.change, target.hash()));
+  SPARCL_RETURN_IF_ERROR(target.apply(input.change).with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(check_target(options, input.change, target.hash()));
   DiffOptions diff_options;
   diff_options.base_version = input.change.base_version;
   diff_options.target_version = input.change.target_version;
-  const Result<DiffReport> delta = write_delta(base->view(), target->view(), options.output, diff_options);
-  if (!delta.ok()) return delta.status();
-  report.bytes = delta->bytes;
-  report.unchanged = target->unchanged();
+  SPARCL_ASSIGN_OR_RETURN(const DiffReport delta,
+                          write_delta(base.view(), target.view(), options.output, diff_options));
+  report.bytes = delta.bytes;
+  report.unchanged = target.unchanged();
   return {};
 }
 
-Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level, std::uint64_t& bytes) {
-  const Result<std::vector<std::byte>> content = model::serialise(file, zstd_level);
-  if (!content.ok()) return content.status();
-  Result<AtomicFile> out = AtomicFile::create(path);
-  if (!out.ok()) return out.status();
-  SPARCL_RETURN_IF_ERROR(out->write(*content));
-  bytes += content->size();
-  return out->commit();
+Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level,
+                  std::uint64_t& bytes) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, model::serialise(file, zstd_level));
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
+  SPARCL_RETURN_IF_ERROR(out.write(content));
+  bytes += content.size();
+  return out.commit();
 }
 
-// A new folder, whole or not at all, with the marker by which those who poll it see that it is settled.
-Status write_folder(const std::string& path, std::span<const model::TensorFile> files, int zstd_level, std::uint64_t& bytes) {
+// A new folder, whole or not at all, with the marker by which those who poll it see that it is
+// settled.
+Status write_folder(const std::string& path, std::span<const model::TensorFile> files,
+                    int zstd_level, std::uint64_t& bytes) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(path, error))) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("{}: tensors of several types make a folder of files in this layout, and this exists: give another output",
-                    path));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: tensors of several types make a folder of files in this layout, "
+                              "and this exists: give another output",
+                              path));
   }
   std::optional<TemporaryPath> made = TemporaryPath::create_folder(path, error);
-  if (!made) return Status(Code::kSystemError, fmt::format("{}: cannot be created: {}", path, error.message()));
+  if (!made)
+    return Status(Code::kSystemError,
+                  fmt::format("{}: cannot be created: {}", path, error.message()));
   TemporaryPath folder = std::move(*made);
   for (const model::TensorFile& file : files)
     SPARCL_RETURN_IF_ERROR(write_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
-  Result<AtomicFile> done = AtomicFile::create(folder.path() + "/DONE");
-  if (!done.ok()) return done.status();
-  SPARCL_RETURN_IF_ERROR(done->commit());
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile done, AtomicFile::create(folder.path() + "/DONE"));
+  SPARCL_RETURN_IF_ERROR(done.commit());
   fs::rename(folder.path(), path, error);
   if (error)
-    return Status(Code::kSystemError, fmt::format("{}: the finished folder cannot be renamed to this: {}", path, error.message()));
+    return Status(Code::kSystemError,
+                  fmt::format("{}: the finished folder cannot be renamed to this: {}", path,
+                              error.message()));
   folder.release();
   return make_name_last(path);
 }
@@ -188,47 +198,52 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
 Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {
   const model::ExchangeFormat& format = *model::find_exchange_format(options.to);
   if (!options.base.empty()) {
-    const Result<model::Checkpoint> base = model::Checkpoint::open_unread(options.base);
-    if (!base.ok()) return base.status();
-    if (input.format != kOwnFormat) warn_of_strays(stray_paths(*base));  // reading our own has told of them
-    SPARCL_RETURN_IF_ERROR(model::match_schema(base->schema(), input.change).with_prefix(options.input + ": "));
-    if (input.change.base_hash && input.format != kOwnFormat) {  // ours was checked when it was read
-      const Result<Hash128> hash = model::state_hash(*base);
-      if (!hash.ok()) return hash.status();
-      SPARCL_RETURN_IF_ERROR(check_base(options, input.change, *hash));
+    SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint base,
+                            model::Checkpoint::open_unread(options.base));
+    if (input.format != kOwnFormat)
+      warn_of_strays(stray_paths(base));  // reading our own has told of them
+    SPARCL_RETURN_IF_ERROR(
+        model::match_schema(base.schema(), input.change).with_prefix(options.input + ": "));
+    if (input.change.base_hash &&
+        input.format != kOwnFormat) {  // ours was checked when it was read
+      SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, model::state_hash(base));
+      SPARCL_RETURN_IF_ERROR(check_base(options, input.change, hash));
     }
   }
-  const bool has_shapes = std::ranges::all_of(input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
+  const bool has_shapes = std::ranges::all_of(
+      input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
   if (!has_shapes && &format != &model::kCooFormat && &format != &model::kCooZstdFormat) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("layout {} names the tensors' shapes, and {} has none: give the checkpoint by --base", options.to,
-                              options.input));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "layout {} names the tensors' shapes, and {} has none: give the checkpoint by --base",
+            options.to, options.input));
   }
-  const Result<std::vector<model::TensorFile>> files = format.write(input.change);
-  if (!files.ok()) return files.status();
-  report.files = files->size();
-  return files->size() == 1 ? write_file(options.output, files->front(), format.zstd_level, report.bytes)
-                            : write_folder(options.output, *files, format.zstd_level, report.bytes);
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<model::TensorFile> files, format.write(input.change));
+  report.files = files.size();
+  return files.size() == 1
+             ? write_file(options.output, files.front(), format.zstd_level, report.bytes)
+             : write_folder(options.output, files, format.zstd_level, report.bytes);
 }
 
 }  // namespace
 
 Result<ConvertReport> convert(const ConvertOptions& options) {
-  const Result<bool> found = is_delta(options.input);
-  if (!found.ok()) return found.status();
-  const bool is_own = *found;
+  SPARCL_ASSIGN_OR_RETURN(const bool found, is_delta(options.input));
+  const bool is_own = found;
   if (!options.from.empty() && (options.from == kOwnFormat) != is_own) {
-    return Status(Code::kCorrupt, fmt::format("{}: it is {} delta of ours, but layout {} is asked for", options.input,
-                                              is_own ? "a" : "no", options.from));
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: it is {} delta of ours, but layout {} is asked for",
+                              options.input, is_own ? "a" : "no", options.from));
   }
-  Result<Input> input = is_own ? read_own(options) : read_foreign(options);
-  if (!input.ok()) return input.status();
+  SPARCL_ASSIGN_OR_RETURN(Input input, is_own ? read_own(options) : read_foreign(options));
   ConvertReport report;
-  report.from = input->format;
-  report.tensors = input->change.tensors.size();
-  report.changed = input->change.changed();
-  report.input_bytes = input->bytes;
-  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, *input, report) : write_foreign(options, *input, report));
+  report.from = input.format;
+  report.tensors = input.change.tensors.size();
+  report.changed = input.change.changed();
+  report.input_bytes = input.bytes;
+  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, input, report)
+                                                  : write_foreign(options, input, report));
   return report;
 }
 

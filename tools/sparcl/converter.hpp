@@ -28,8 +28,8 @@ struct ConvertReport {
   std::uint64_t unchanged = 0;  // values in another program's file that are the base's already
 };
 
-// Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch, WrongBase; Unsupported what the
-// layout cannot hold.
+// Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch,
+// WrongBase; Unsupported what the layout cannot hold.
 Result<ConvertReport> convert(const ConvertOptions& options);
 
 }  // namespace sparcl::tool

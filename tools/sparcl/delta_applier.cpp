@@ -9,23 +9,24 @@
 
 namespace sparcl::tool {
 
-Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta, const std::string& out_path) {
-  Result<HeldState> state = HeldState::open(base_path);
-  if (!state.ok()) return state.status();
+Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta,
+                                const std::string& out_path) {
+  SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path));
   ApplyReport report;
-  report.base_hash = state->hash();
-  SPARCL_RETURN_IF_ERROR(state->apply(delta));
+  report.base_hash = state.hash();
+  SPARCL_RETURN_IF_ERROR(state.apply(delta));
 
-  const StateView target = state->view();
+  const StateView target = state.view();
   std::error_code ignored;
   const bool in_place = std::filesystem::equivalent(base_path, out_path, ignored);
-  const model::Layout* replaced = in_place ? &state->base().layout() : nullptr;
-  SPARCL_RETURN_IF_ERROR(model::write_checkpoint(out_path, target.layout, target.tensors, replaced, target.side_files));
+  const model::Layout* replaced = in_place ? &state.base().layout() : nullptr;
+  SPARCL_RETURN_IF_ERROR(model::write_checkpoint(out_path, target.layout, target.tensors, replaced,
+                                                 target.side_files));
   report.elements = model::make_block_map(target.schema).element_count();
-  report.changed = state->changed();
-  report.bytes = state->byte_count();
-  report.target_hash = state->hash();
-  report.exact = state->exact();
+  report.changed = state.changed();
+  report.bytes = state.byte_count();
+  report.target_hash = state.hash();
+  report.exact = state.exact();
   return report;
 }
 

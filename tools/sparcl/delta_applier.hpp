@@ -15,12 +15,14 @@ struct ApplyReport {
   std::uint64_t bytes = 0;  // of all tensors written
   Hash128 base_hash;
   Hash128 target_hash;
-  bool exact = true;  // false: the tensors are the target's, but another program wrote the base's header anew since the diff
+  bool exact = true;  // false: the tensors are the target's, but another program wrote the base's
+                      // header anew since the diff
 };
 
-// Writes the delta's target to out_path (a file, or a folder where the target is one), whole or not at all, after every check has
-// passed: CRCs and structure of the delta, the state hash of the base before and of the result after. out_path may be base_path.
-// Refusals: Corrupt, WrongBase.
-Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta, const std::string& out_path);
+// Writes the delta's target to out_path (a file, or a folder where the target is one), whole or not
+// at all, after every check has passed: CRCs and structure of the delta, the state hash of the base
+// before and of the result after. out_path may be base_path. Refusals: Corrupt, WrongBase.
+Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta,
+                                const std::string& out_path);
 
 }  // namespace sparcl::tool

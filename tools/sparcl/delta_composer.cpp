@@ -12,9 +12,8 @@ namespace {
 Result<std::vector<Delta>> read_deltas(std::span<const std::string> paths) {
   std::vector<Delta> deltas;
   for (const std::string& path : paths) {
-    Result<Delta> delta = read_delta(path);
-    if (!delta.ok()) return delta.status();
-    deltas.push_back(std::move(*delta));
+    SPARCL_ASSIGN_OR_RETURN(Delta delta, read_delta(path));
+    deltas.push_back(std::move(delta));
   }
   return deltas;
 }
@@ -42,78 +41,80 @@ std::uint64_t bytes_of(std::span<const Delta> deltas) {
 Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas) {
   std::vector<DeltaSummary> all;
   for (const Delta& delta : deltas) {
-    Result<DeltaSummary> summary = scan_delta(delta);
-    if (!summary.ok()) return summary.status();
-    const Hash128* const base = summary->whole_base_hash();
-    if (!all.empty() && base != nullptr && all.back().target_hash && *base != *all.back().target_hash) {
-      return Status(Code::kWrongBase,
-                    fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}", delta.path,
-                                deltas[all.size() - 1].path, to_hex(*base), to_hex(*all.back().target_hash)));
+    SPARCL_ASSIGN_OR_RETURN(DeltaSummary summary, scan_delta(delta));
+    const Hash128* const base = summary.whole_base_hash();
+    if (!all.empty() && base != nullptr && all.back().target_hash &&
+        *base != *all.back().target_hash) {
+      return Status(
+          Code::kWrongBase,
+          fmt::format("{} does not follow {}: the one begins at state {}, the other ends at {}",
+                      delta.path, deltas[all.size() - 1].path, to_hex(*base),
+                      to_hex(*all.back().target_hash)));
     }
-    all.push_back(std::move(*summary));
+    all.push_back(std::move(summary));
   }
   return all;
 }
 
 }  // namespace
 
-Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const std::string& out_path) {
+Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
+                                     const std::string& out_path) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  const Result<std::vector<Delta>> deltas = read_deltas(paths);
-  if (!deltas.ok()) return deltas.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths));
   std::vector<codec::UpdateReader> updates;
-  for (const Delta& delta : *deltas) {
+  for (const Delta& delta : deltas) {
     Result<codec::UpdateReader> update = codec::UpdateReader::open(delta.staging, delta.bytes);
     if (!update.ok()) return update.status().with_prefix(delta.path + ": ");
     updates.push_back(std::move(*update));
   }
   SPARCL_RETURN_IF_ERROR(codec::check_chain(updates, paths));
-  const Result<model::Attachment> attachment = compose_all_attachments(updates, paths);
-  if (!attachment.ok()) return attachment.status();
+  SPARCL_ASSIGN_OR_RETURN(const model::Attachment attachment,
+                          compose_all_attachments(updates, paths));
 
-  Result<AtomicFile> file = AtomicFile::create(out_path);
-  if (!file.ok()) return file.status();
-  FileSink sink(*file);
-  const Result<codec::ComposeStats> stats = codec::compose_updates(updates, paths, model::serialise(*attachment), **kernels, sink);
-  if (!stats.ok()) return stats.status();
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(out_path));
+  FileSink sink(file);
+  SPARCL_ASSIGN_OR_RETURN(
+      const codec::ComposeStats stats,
+      codec::compose_updates(updates, paths, model::serialise(attachment), **kernels, sink));
   SPARCL_RETURN_IF_ERROR(sink.flush());
-  SPARCL_RETURN_IF_ERROR(file->commit());
-  return ComposeReport{updates.front().header().elements, stats->coded_elements,           stats->encoded_bytes, bytes_of(*deltas),
-                       updates.front().end().base_hash,   updates.back().end().target_hash};
+  SPARCL_RETURN_IF_ERROR(file.commit());
+  return ComposeReport{updates.front().header().elements,
+                       stats.coded_elements,
+                       stats.encoded_bytes,
+                       bytes_of(deltas),
+                       updates.front().end().base_hash,
+                       updates.back().end().target_hash};
 }
 
-Result<ComposeReport> compose_deltas_on(const std::string& base_path, std::span<const std::string> paths,
+Result<ComposeReport> compose_deltas_on(const std::string& base_path,
+                                        std::span<const std::string> paths,
                                         const std::string& out_path) {
-  const Result<std::vector<Delta>> deltas = read_deltas(paths);
-  if (!deltas.ok()) return deltas.status();
-  const Result<std::vector<DeltaSummary>> summaries = scan_chain(*deltas);
-  if (!summaries.ok()) return summaries.status();
-  const Result<OpenCheckpoint> base = open_checkpoint(base_path);
-  if (!base.ok()) return base.status();
-  Result<HeldState> state = HeldState::open(base_path);
-  if (!state.ok()) return state.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<DeltaSummary> summaries, scan_chain(deltas));
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
+  SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path));
   DiffOptions options;
-  if (!summaries->empty()) options.base_version = summaries->front().base_version;
-  if (!summaries->empty()) options.target_version = summaries->back().target_version;
-  for (const Delta& delta : *deltas) SPARCL_RETURN_IF_ERROR(state->apply(delta));
-  const Result<DiffReport> report = write_delta(base->view(), state->view(), out_path, options);
-  if (!report.ok()) return report.status();
-  return ComposeReport{report->elements, report->changed, report->bytes, bytes_of(*deltas), report->base_hash, report->target_hash};
+  if (!summaries.empty()) options.base_version = summaries.front().base_version;
+  if (!summaries.empty()) options.target_version = summaries.back().target_version;
+  for (const Delta& delta : deltas) SPARCL_RETURN_IF_ERROR(state.apply(delta));
+  SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
+                          write_delta(base.view(), state.view(), out_path, options));
+  return ComposeReport{report.elements,  report.changed,   report.bytes,
+                       bytes_of(deltas), report.base_hash, report.target_hash};
 }
 
-Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta, const std::string& out_path) {
-  const Result<DeltaSummary> summary = scan_delta(delta);
-  if (!summary.ok()) return summary.status();
-  const Result<OpenCheckpoint> base = open_checkpoint(base_path);
-  if (!base.ok()) return base.status();
-  Result<HeldState> target = HeldState::open(base_path);
-  if (!target.ok()) return target.status();
-  SPARCL_RETURN_IF_ERROR(target->apply(delta));
+Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta,
+                                const std::string& out_path) {
+  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta));
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(base_path));
+  SPARCL_RETURN_IF_ERROR(target.apply(delta));
   DiffOptions options;
-  options.base_version = summary->target_version;
-  options.target_version = summary->base_version;
-  return write_delta(target->view(), base->view(), out_path, options);
+  options.base_version = summary.target_version;
+  options.target_version = summary.base_version;
+  return write_delta(target.view(), base.view(), out_path, options);
 }
 
 }  // namespace sparcl::tool

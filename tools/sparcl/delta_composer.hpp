@@ -18,15 +18,20 @@ struct ComposeReport {
   Hash128 target_hash;
 };
 
-// Writes the deltas, each of which begins where the one before it ends, as one to out_path, whole or not at all. No state is there
-// at any time; Unsupported where that is not enough. Refusals: Corrupt, WrongBase, Mismatch.
-Result<ComposeReport> compose_deltas(std::span<const std::string> paths, const std::string& out_path);
+// Writes the deltas, each of which begins where the one before it ends, as one to out_path, whole
+// or not at all. No state is there at any time; Unsupported where that is not enough. Refusals:
+// Corrupt, WrongBase, Mismatch.
+Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
+                                     const std::string& out_path);
 
-// The same on the checkpoint that the first is for: all deltas are applied in memory, and the result is compared with the base.
-Result<ComposeReport> compose_deltas_on(const std::string& base_path, std::span<const std::string> paths,
+// The same on the checkpoint that the first is for: all deltas are applied in memory, and the
+// result is compared with the base.
+Result<ComposeReport> compose_deltas_on(const std::string& base_path,
+                                        std::span<const std::string> paths,
                                         const std::string& out_path);
 
 // Writes the delta that leads from the target of `delta` back to its base.
-Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta, const std::string& out_path);
+Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta,
+                                const std::string& out_path);
 
 }  // namespace sparcl::tool

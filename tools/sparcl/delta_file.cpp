@@ -6,13 +6,13 @@
 #include <filesystem>
 
 #include "src/base/bytes.hpp"
+#include "src/base/files/file_reader.hpp"
 #include "src/base/settings.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/codec/frame_reader.hpp"
 #include "src/codec/left_out.hpp"
 #include "src/codec/superblock.hpp"
 #include "src/codec/wire.hpp"
-#include "src/base/files/file_reader.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -38,10 +38,11 @@ class Scan {
   }
 
  private:
-  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the chunk's CRC has been seen to be
-  // right.
+  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the
+  // chunk's CRC has been seen to be right.
   Status read(const codec::Section& section) {
-    const bool checked = section.tag != codec::kTagAttachment && section.tag != codec::kTagLeftOut && !codec::is_block(section.tag);
+    const bool checked = section.tag != codec::kTagAttachment &&
+                         section.tag != codec::kTagLeftOut && !codec::is_block(section.tag);
     const Status status = checked && !unchecked_.ok() ? unchecked_ : read_content(section);
     if (checked) return status;
     if (unchecked_.ok()) unchecked_ = status;
@@ -50,7 +51,8 @@ class Scan {
 
   Status read_content(const codec::Section& section) {
     if (codec::is_block(section.tag)) return read_block(section);
-    const std::byte* at = delta_.staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch_);
+    const std::byte* at =
+        delta_.staging.contiguous(section.first, static_cast<std::size_t>(section.bytes), scratch_);
     switch (section.tag) {
       case codec::kTagUpdateHeader:
         return read_header(section, at);
@@ -76,32 +78,39 @@ class Scan {
     summary_.arrays = load_le<std::uint32_t>(at + 48);
     flags_ = load_le<std::uint32_t>(at + 52);
     const bool known = (flags_ & ~codec::kFlags) == 0;
-    return known ? Status() : corrupt(section.first + 52, "the header has flags that this version does not know");
+    return known ? Status()
+                 : corrupt(section.first + 52,
+                           "the header has flags that this version does not know");
   }
 
   Status read_left_out(const codec::Section& section, const std::byte* at) {
     summary_.left_out = codec::parse_left_out({at, static_cast<std::size_t>(section.bytes)});
-    return summary_.left_out ? Status() : corrupt(section.first, "what was left out is no count and two sizes");
+    return summary_.left_out
+               ? Status()
+               : corrupt(section.first, "what was left out is no count and two sizes");
   }
 
   Status read_attachment(const codec::Section& section, const std::byte* at) {
     summary_.attachment_bytes = section.bytes;
-    Result<model::Attachment> attachment = model::parse_attachment({at, static_cast<std::size_t>(section.bytes)});
-    if (!attachment.ok()) return attachment.status();
-    summary_.attachment = std::move(*attachment);
+    SPARCL_ASSIGN_OR_RETURN(model::Attachment attachment,
+                            model::parse_attachment({at, static_cast<std::size_t>(section.bytes)}));
+    summary_.attachment = std::move(attachment);
     return {};
   }
 
   Status read_block(const codec::Section& section) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, 2 * kMaxVarintBytes));
+    const auto size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, 2 * kMaxVarintBytes));
     ByteReader reader({delta_.staging.contiguous(section.first, size, scratch_), size});
     std::uint64_t gap = 0;
     if (codec::has_gap(section.tag) && (!reader.read_varint(gap) || gap == 0)) {
       return corrupt(section.first, "a count of unchanged blocks is invalid");
     }
-    const codec::BlockMode& mode = *codec::find_block_mode(codec::mode_of(section.tag));  // the frame reader lets no other pass
+    const codec::BlockMode& mode = *codec::find_block_mode(
+        codec::mode_of(section.tag));  // the frame reader lets no other pass
     std::uint64_t changes = 0;
-    std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) * std::uint64_t{codec::kBlockElements};
+    std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) *
+                         std::uint64_t{codec::kBlockElements};
     if (codec::is_group(mode.id)) {
       std::uint8_t last_block = 0;
       if (!reader.read(last_block)) return corrupt(section.first, "a group of blocks is empty");
@@ -122,20 +131,25 @@ class Scan {
   Status read_end(const codec::Section& section, const std::byte* at) {
     const bool has_base = (flags_ & codec::kFlagBaseHash) != 0;
     const bool has_target = (flags_ & codec::kFlagTargetHash) != 0;
-    if (section.bytes != codec::kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) {
+    if (section.bytes !=
+        codec::kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) {
       return corrupt(section.first, "the end has another length than the header's flags say");
     }
     summary_.coded_elements = load_le<std::uint64_t>(at + 8);
     summary_.changed = load_le<std::uint64_t>(at + 16);
-    const bool fits = load_le<std::uint64_t>(at) == summary_.block_count && listed_changes_ <= summary_.coded_elements &&
-                      summary_.changed <= summary_.coded_elements && summary_.coded_elements <= summary_.elements;
-    if (!fits) return corrupt(section.first, "the totals at the end are not those of the blocks before it");
+    const bool fits = load_le<std::uint64_t>(at) == summary_.block_count &&
+                      listed_changes_ <= summary_.coded_elements &&
+                      summary_.changed <= summary_.coded_elements &&
+                      summary_.coded_elements <= summary_.elements;
+    if (!fits)
+      return corrupt(section.first, "the totals at the end are not those of the blocks before it");
     at += 24;
     if (has_base) {
       summary_.base_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
       at += 16;
     }
-    if (has_target) summary_.target_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+    if (has_target)
+      summary_.target_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
     return {};
   }
 
@@ -147,34 +161,33 @@ class Scan {
   std::vector<std::byte> scratch_;
 };
 
-// Whether the regular file has `value` there. An error: it cannot be read, so that nobody takes it for another kind of file.
+// Whether the regular file has `value` there. An error: it cannot be read, so that nobody takes it
+// for another kind of file.
 template <class T>
 Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const Result<FileReader> file = FileReader::open(path);
-  if (!file.ok()) return file.status();
+  SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
   T found;
-  if (file->byte_count() < at + sizeof found) return false;
-  SPARCL_RETURN_IF_ERROR(file->read(at, std::as_writable_bytes(std::span(&found, 1))));
+  if (file.byte_count() < at + sizeof found) return false;
+  SPARCL_RETURN_IF_ERROR(file.read(at, std::as_writable_bytes(std::span(&found, 1))));
   return found == value;
 }
 
 }  // namespace
 
 Result<Delta> read_delta(const std::string& path) {
-  const Result<FileReader> file = FileReader::open(path);
-  if (!file.ok()) return file.status();
+  SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
   Delta delta;
   delta.path = path;
-  delta.bytes = file->byte_count();
+  delta.bytes = file.byte_count();
   std::vector<std::byte> piece;
   for (std::uint64_t at = 0; at < delta.bytes; at += piece.size()) {
     piece.resize(std::min<std::uint64_t>(Staging::kSegmentBytes, delta.bytes - at));
-    SPARCL_RETURN_IF_ERROR(file->read(at, piece));
+    SPARCL_RETURN_IF_ERROR(file.read(at, piece));
     delta.staging.write(at, piece);
   }
-  SPARCL_RETURN_IF_ERROR(file->check_unchanged());
+  SPARCL_RETURN_IF_ERROR(file.check_unchanged());
   return delta;
 }
 
@@ -187,13 +200,15 @@ Result<bool> is_checkpoint(const std::string& path) {
   return found.ok() ? Result<bool>(!*found) : found;
 }
 
-Result<bool> is_delta(const std::string& path) { return has_at(path, 0, std::uint32_t{codec::kMagic}); }
+Result<bool> is_delta(const std::string& path) {
+  return has_at(path, 0, std::uint32_t{codec::kMagic});
+}
 
 Status expect_checkpoint(const std::string& path) {
-  const Result<bool> found = is_delta(path);
-  if (!found.ok()) return found.status();
-  if (!*found) return {};
-  return Status(Code::kCorrupt, fmt::format("{}: it is a delta, where a checkpoint is expected", path));
+  SPARCL_ASSIGN_OR_RETURN(const bool found, is_delta(path));
+  if (!found) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("{}: it is a delta, where a checkpoint is expected", path));
 }
 
 const Hash128* DeltaSummary::whole_base_hash() const {
@@ -207,9 +222,8 @@ Result<DeltaSummary> scan_delta(const Delta& delta) {
 }
 
 Result<const kernels::KernelSet*> chosen_kernels() {
-  const Result<std::string> bodies = setting_choice("KERNELS");
-  if (!bodies.ok()) return bodies.status();
-  return *bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
+  SPARCL_ASSIGN_OR_RETURN(const std::string bodies, setting_choice("KERNELS"));
+  return bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
 }
 
 }  // namespace sparcl::tool

@@ -1,5 +1,6 @@
 #pragma once
-// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a model::Attachment.
+// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a
+// model::Attachment.
 
 #include <array>
 #include <cstddef>
@@ -26,8 +27,8 @@ struct Delta {
 
 Result<Delta> read_delta(const std::string& path);
 
-// A folder, or a file that looks like safetensors: '{' stands where its header begins, or its name says so and it begins as no
-// delta. All else is taken for a delta, damaged or not.
+// A folder, or a file that looks like safetensors: '{' stands where its header begins, or its name
+// says so and it begins as no delta. All else is taken for a delta, damaged or not.
 Result<bool> is_checkpoint(const std::string& path);
 
 // A file that begins as a stream does, damaged or not.
@@ -57,14 +58,16 @@ struct DeltaSummary {
   std::uint64_t chunk_count = 0;
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
-  std::optional<codec::LeftOut> left_out;  // by a selection of changes: what it leads to is not the checkpoint it was made for
+  std::optional<codec::LeftOut> left_out;  // by a selection of changes: what it leads to is not the
+                                           // checkpoint it was made for
 
   // Of the whole base: the stream's, or where the list of tensors changes, the attachment's.
   const Hash128* whole_base_hash() const;
 };
 
-// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the order and lengths of sections,
-// totals, the attachment. (What blocks hold is checked when they meet their base.)
+// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the
+// order and lengths of sections, totals, the attachment. (What blocks hold is checked when they
+// meet their base.)
 Result<DeltaSummary> scan_delta(const Delta& delta);
 
 // The kernels that SPARCL_KERNELS names.

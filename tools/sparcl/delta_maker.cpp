@@ -28,8 +28,11 @@ class MatchedSource final : public codec::ArraySource {
   MatchedSource(const codec::ArraySource* source, std::vector<std::size_t> matches)
       : source_(source), matches_(std::move(matches)) {}
 
-  bool has(std::uint32_t array) const override { return source_ != nullptr && matches_[array] != kNoBase; }
-  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count, std::byte* out) const override {
+  bool has(std::uint32_t array) const override {
+    return source_ != nullptr && matches_[array] != kNoBase;
+  }
+  void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
+            std::byte* out) const override {
     source_->read(static_cast<std::uint32_t>(matches_[array]), first, count, out);
   }
 
@@ -54,28 +57,30 @@ Result<Change> compare(const StateView& base, const StateView& target, const Dif
     change.base.push_back(match == kNoBase ? nullptr : base.tensors[match]);
   }
   if (options.with_side_files && target.layout.is_folder) {
-    Result<std::vector<model::PackedFile>> files = model::changed_side_files(base.side_files, target.side_files);
-    if (!files.ok()) return files.status();
-    change.attachment.side_files = std::move(*files);
+    SPARCL_ASSIGN_OR_RETURN(std::vector<model::PackedFile> files,
+                            model::changed_side_files(base.side_files, target.side_files));
+    change.attachment.side_files = std::move(files);
   }
   if (base.layout == target.layout) return change;
   if (!change.same_schema) {
     SPARCL_RETURN_IF_ERROR(model::validate(base.schema));
     change.base_hash = model::state_hash_from(base.schema, base.input());
   }
-  Result<model::LayoutChange> layout = model::compare_layouts(base.layout, target.layout, change.base_hash);
-  if (!layout.ok()) return layout.status();
-  change.attachment.layout = std::move(*layout);
+  SPARCL_ASSIGN_OR_RETURN(model::LayoutChange layout,
+                          model::compare_layouts(base.layout, target.layout, change.base_hash));
+  change.attachment.layout = std::move(layout);
   return change;
 }
 
 Result<std::vector<std::byte>> attachment_bytes(const model::Attachment& attachment) {
   std::vector<std::byte> bytes = model::serialise(attachment);
   if (bytes.size() <= codec::kMaxAttachmentBytes) return bytes;
-  return Status(Code::kInvalidArgument,
-                fmt::format("an attachment of {} bytes (headers, metadata and {} side files): at most {} travel with a delta{}",
-                            bytes.size(), attachment.side_files.size(), codec::kMaxAttachmentBytes,
-                            attachment.side_files.empty() ? "" : "; --no-side-files leaves the files out"));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("an attachment of {} bytes (headers, metadata and {} side files): at most {} "
+                  "travel with a delta{}",
+                  bytes.size(), attachment.side_files.size(), codec::kMaxAttachmentBytes,
+                  attachment.side_files.empty() ? "" : "; --no-side-files leaves the files out"));
 }
 
 Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& sink) {
@@ -97,37 +102,37 @@ Status check_sources(const StateView& base, const StateView& target) {
 
 }  // namespace
 
-Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files, std::vector<std::string>* skipped) {
-  Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
-  if (!checkpoint.ok()) return checkpoint.status();
+Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files,
+                                       std::vector<std::string>* skipped) {
+  SPARCL_ASSIGN_OR_RETURN(model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
   OpenCheckpoint opened;
-  opened.checkpoint = std::make_unique<const model::Checkpoint>(std::move(*checkpoint));
+  opened.checkpoint = std::make_unique<const model::Checkpoint>(std::move(checkpoint));
   opened.source = std::make_unique<const model::CheckpointSource>(*opened.checkpoint);
   opened.tensors.resize(opened.checkpoint->schema().size());
   if (!with_side_files || !opened.checkpoint->layout().is_folder) return opened;
-  Result<std::vector<model::SideFile>> files = model::read_side_files(path, skipped);
-  if (!files.ok()) return files.status();
-  opened.side_files = std::move(*files);
+  SPARCL_ASSIGN_OR_RETURN(std::vector<model::SideFile> files,
+                          model::read_side_files(path, skipped));
+  opened.side_files = std::move(files);
   return opened;
 }
 
-Result<DiffReport> encode_delta(const StateView& base, const StateView& target, const DiffOptions& options, DeltaSink& sink) {
+Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
+                                const DiffOptions& options, DeltaSink& sink) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  const Result<Change> change = compare(base, target, options);
-  if (!change.ok()) return change.status();
-  const Result<std::vector<std::byte>> attachment = attachment_bytes(change->attachment);
-  if (!attachment.ok()) return attachment.status();
+  SPARCL_ASSIGN_OR_RETURN(const Change change, compare(base, target, options));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> attachment,
+                          attachment_bytes(change.attachment));
 
   const codec::BlockMap map = model::make_block_map(target.schema);
-  const MatchedSource matched(base.source, change->matches);
+  const MatchedSource matched(base.source, change.matches);
   codec::EncodeOptions encode_options;
   encode_options.base_version = options.base_version;
   encode_options.target_version = options.target_version;
   encode_options.schema_hash = model::schema_hash(target.schema);
   encode_options.with_state_hash = true;
   encode_options.with_runs = true;
-  encode_options.attachment = *attachment;
+  encode_options.attachment = attachment;
   encode_options.mode = options.mode;
   encode_options.allow_classes = true;
   encode_options.fewest_bytes = true;
@@ -135,15 +140,15 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target, 
   encode_options.values = options.selection.values;
   encode_options.base_source = &matched;
   encode_options.target_source = target.source;
-  const Result<SelectionRule> rule =
-      SelectionRule::make(options.selection, target.schema, {map, change->base, target.tensors, encode_options, **kernels});
-  if (!rule.ok()) return rule.status();
-  encode_options.rule = rule->get();
-  const Result<unsigned> threads = threads_setting();
-  if (!threads.ok()) return threads.status();
-  WorkerPool workers(*threads);
+  SPARCL_ASSIGN_OR_RETURN(
+      const SelectionRule rule,
+      SelectionRule::make(options.selection, target.schema,
+                          {map, change.base, target.tensors, encode_options, **kernels}));
+  encode_options.rule = rule.get();
+  SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
+  WorkerPool workers(threads);
   encode_options.workers = &workers;
-  codec::UpdateEncoder encoder(map, change->base, target.tensors, encode_options, **kernels);
+  codec::UpdateEncoder encoder(map, change.base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));
   SPARCL_RETURN_IF_ERROR(check_sources(base, target));
 
@@ -153,39 +158,40 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target, 
   report.changed = stats.changed;
   report.bytes = stats.encoded_bytes;
   report.dense_bytes = map.byte_count();
-  report.base_hash = change->same_schema ? stats.base_hash : change->base_hash;
+  report.base_hash = change.same_schema ? stats.base_hash : change.base_hash;
   report.target_hash = stats.target_hash;
   report.tensors = tensor_changes(base.schema, target.schema);
   report.lossy = stats.lossy;
   report.left_out = stats.left_out;
-  for (const model::PackedFile& side_file : change->attachment.side_files) report.side_files.push_back(side_file.name);
+  for (const model::PackedFile& side_file : change.attachment.side_files)
+    report.side_files.push_back(side_file.name);
   return report;
 }
 
-Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
-                               const DiffOptions& options) {
-  Result<AtomicFile> file = AtomicFile::create(delta_path);
-  if (!file.ok()) return file.status();
-  FileSink sink(*file);
+Result<DiffReport> write_delta(const StateView& base, const StateView& target,
+                               const std::string& delta_path, const DiffOptions& options) {
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(delta_path));
+  FileSink sink(file);
   Result<DiffReport> report = encode_delta(base, target, options, sink);
   if (!report.ok()) return report;
   SPARCL_RETURN_IF_ERROR(sink.flush());
-  SPARCL_RETURN_IF_ERROR(file->commit());
+  SPARCL_RETURN_IF_ERROR(file.commit());
   return report;
 }
 
-Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
-                              const DiffOptions& options) {
+Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path,
+                              const std::string& delta_path, const DiffOptions& options) {
   std::vector<std::string> skipped;
-  const Result<OpenCheckpoint> base = open_checkpoint(base_path, options.with_side_files);
-  if (!base.ok()) return base.status();
-  const Result<OpenCheckpoint> target = open_checkpoint(target_path, options.with_side_files, &skipped);
-  if (!target.ok()) return target.status();
-  Result<DiffReport> report = write_delta(base->view(), target->view(), delta_path, options);
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base,
+                          open_checkpoint(base_path, options.with_side_files));
+  SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint target,
+                          open_checkpoint(target_path, options.with_side_files, &skipped));
+  Result<DiffReport> report = write_delta(base.view(), target.view(), delta_path, options);
   if (!report.ok()) return report;
   report->skipped = std::move(skipped);
-  for (const OpenCheckpoint* each : {&*base, &*target}) {
-    for (std::string& stray : stray_paths(*each->checkpoint)) report->stray_shards.push_back(std::move(stray));
+  for (const OpenCheckpoint* each : {&base, &target}) {
+    for (std::string& stray : stray_paths(*each->checkpoint))
+      report->stray_shards.push_back(std::move(stray));
   }
   return report;
 }

@@ -32,18 +32,21 @@ struct DiffReport {
   Hash128 base_hash;
   Hash128 target_hash;
   TensorChanges tensors;
-  std::vector<std::string> side_files;    // that travel
-  std::vector<std::string> skipped;       // side files that are too large to travel
-  codec::LossyError lossy;                // of --values
-  codec::LeftOut left_out;                // by the selection
-  std::vector<std::string> stray_shards;  // paths of files beside the shards that are no part of either checkpoint
+  std::vector<std::string> side_files;  // that travel
+  std::vector<std::string> skipped;     // side files that are too large to travel
+  codec::LossyError lossy;              // of --values
+  codec::LeftOut left_out;              // by the selection
+  std::vector<std::string>
+      stray_shards;  // paths of files beside the shards that are no part of either checkpoint
 
   bool is_partial() const { return left_out.count > 0; }
 };
 
 // A checkpoint as its files have it: tensors are read as they are needed.
 struct OpenCheckpoint {
-  StateView view() const { return {checkpoint->layout(), checkpoint->schema(), tensors, side_files, source.get()}; }
+  StateView view() const {
+    return {checkpoint->layout(), checkpoint->schema(), tensors, side_files, source.get()};
+  }
 
   std::unique_ptr<const model::Checkpoint> checkpoint;
   std::unique_ptr<const model::CheckpointSource> source;  // of it
@@ -54,14 +57,15 @@ Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_f
                                        std::vector<std::string>* skipped = nullptr);
 
 // What turns `base` into `target`, to `sink`. bytes of the report: those of the stream.
-Result<DiffReport> encode_delta(const StateView& base, const StateView& target, const DiffOptions& options, DeltaSink& sink);
+Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
+                                const DiffOptions& options, DeltaSink& sink);
 
 // Writes what turns `base` into `target` to delta_path, whole or not at all.
-Result<DiffReport> write_delta(const StateView& base, const StateView& target, const std::string& delta_path,
-                               const DiffOptions& options = {});
+Result<DiffReport> write_delta(const StateView& base, const StateView& target,
+                               const std::string& delta_path, const DiffOptions& options = {});
 
 // The same for the checkpoints at base_path and target_path.
-Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path, const std::string& delta_path,
-                              const DiffOptions& options = {});
+Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path,
+                              const std::string& delta_path, const DiffOptions& options = {});
 
 }  // namespace sparcl::tool

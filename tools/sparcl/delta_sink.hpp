@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/codec/update.hpp"
 #include "src/base/files/atomic_file.hpp"
+#include "src/codec/update.hpp"
 
 namespace sparcl::tool {
 

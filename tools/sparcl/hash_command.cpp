@@ -33,16 +33,16 @@ Result<std::string> hash_of(const model::Checkpoint& checkpoint, const std::stri
 }
 
 Status run_hash(const HashOptions& options, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(options.path);
-  if (!checkpoint.ok()) return checkpoint.status();
-  const Result<std::string> hash = hash_of(*checkpoint, options.kind);
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint,
+                          model::Checkpoint::open_unread(options.path));
+  const Result<std::string> hash = hash_of(checkpoint, options.kind);
   if (!hash.ok()) return hash.status();
-  warn_of_strays(stray_paths(*checkpoint));
+  warn_of_strays(stray_paths(checkpoint));
   const Json json{{"kind", options.kind},
                   {"hash", *hash},
-                  {"tensors", checkpoint->schema().size()},
-                  {"bytes", checkpoint->byte_count()},
-                  {"not_in_index", checkpoint->stray_shards()}};
+                  {"tensors", checkpoint.schema().size()},
+                  {"bytes", checkpoint.byte_count()},
+                  {"not_in_index", checkpoint.stray_shards()}};
   return print(as_json, json, fmt::format("{}  {}\n", *hash, shown(options.path)));
 }
 
@@ -52,7 +52,8 @@ void add_hash(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<HashOptions>();
   app.add_option("FILE", options->path, "a .safetensors file, or a folder of shards")->required();
   app.add_option("--kind", options->kind,
-                 "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of tensors and all bytes; "
+                 "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of "
+                 "tensors and all bytes; "
                  "sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes")
       ->check(CLI::IsMember({"state", "xxh3", "sha256"}))
       ->capture_default_str();

@@ -17,11 +17,12 @@ namespace {
 
 constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress, heuristic
 
-// A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length) for each byte of its 65,536
-// elements, docs/wire-format.md: Packed.
+// A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length)
+// for each byte of its 65,536 elements, docs/wire-format.md: Packed.
 constexpr std::uint64_t kMostExpansion = 65536 / 128;
 
-Result<model::ChangedLayout> target_layout(const model::Layout& base, const model::Attachment& attachment) {
+Result<model::ChangedLayout> target_layout(const model::Layout& base,
+                                           const model::Attachment& attachment) {
   if (!attachment.layout) return model::ChangedLayout{base, true};
   return model::apply_layout_change(*attachment.layout, base);
 }
@@ -40,18 +41,17 @@ Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t b
 }  // namespace
 
 Result<HeldState> HeldState::open(const std::string& path) {
-  Result<model::Checkpoint> base = model::Checkpoint::open(path);
-  if (!base.ok()) return base.status();
-  warn_of_strays(stray_paths(*base));
-  HeldState state(std::move(*base));
+  SPARCL_ASSIGN_OR_RETURN(model::Checkpoint base, model::Checkpoint::open(path));
+  warn_of_strays(stray_paths(base));
+  HeldState state(std::move(base));
   state.layout_ = state.base_.layout();
   state.schema_ = state.base_.schema();
-  state.pointers_.assign(state.base_.mutable_pointers().begin(), state.base_.mutable_pointers().end());
+  state.pointers_.assign(state.base_.mutable_pointers().begin(),
+                         state.base_.mutable_pointers().end());
   state.read_.assign(state.pointers_.begin(), state.pointers_.end());
   if (state.layout_.is_folder) {
-    Result<std::vector<model::SideFile>> files = model::read_side_files(path);
-    if (!files.ok()) return files.status();
-    state.side_files_ = std::move(*files);
+    SPARCL_ASSIGN_OR_RETURN(std::vector<model::SideFile> files, model::read_side_files(path));
+    state.side_files_ = std::move(files);
   }
   SPARCL_RETURN_IF_ERROR(state.rehash());
   return state;
@@ -68,43 +68,51 @@ std::uint64_t HeldState::byte_count() const { return model::make_block_map(schem
 Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) const {
   const Hash128* wanted = summary.whole_base_hash();
   if (wanted == nullptr || !summary.target_hash) {
-    return Status(
-        Code::kCorrupt,
-        fmt::format("{}: it has no state hashes, so its result could not be checked: make it with sparcl diff", delta.path));
+    return Status(Code::kCorrupt, fmt::format("{}: it has no state hashes, so its result could not "
+                                              "be checked: make it with sparcl diff",
+                                              delta.path));
   }
   if (hash_ == *wanted) return {};
-  const std::string hashes = fmt::format("the delta needs state {}, this is {}", to_hex(*wanted), to_hex(hash_));
+  const std::string hashes =
+      fmt::format("the delta needs state {}, this is {}", to_hex(*wanted), to_hex(hash_));
   if (hash_ == *summary.target_hash) {
-    return Status(
-        Code::kWrongBase,
-        fmt::format(
-            "{}: it is the target of {} already ({}): there is nothing to apply; give the checkpoint that the delta was made from",
-            path(), delta.path, hashes));
+    return Status(Code::kWrongBase,
+                  fmt::format("{}: it is the target of {} already ({}): there is nothing to apply; "
+                              "give the checkpoint that the delta was made from",
+                              path(), delta.path, hashes));
   }
-  return Status(Code::kWrongBase, fmt::format("{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of",
-                                              path(), delta.path, hashes));
+  return Status(
+      Code::kWrongBase,
+      fmt::format(
+          "{}: it is not the base of {}: {}: apply it to the checkpoint that it was made of",
+          path(), delta.path, hashes));
 }
 
-// Where the target's tensors lie: where the base's do that they are coded against, and in new memory.
+// Where the target's tensors lie: where the base's do that they are coded against, and in new
+// memory.
 Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
   const std::vector<std::size_t> matches = match_tensors(schema_, schema);
   std::vector<std::uint64_t> offsets;
   std::uint64_t fresh_bytes = 0;
   for (std::size_t i = 0; i < schema.size(); ++i) {
     offsets.push_back(fresh_bytes);
-    if (matches[i] == kNoBase) fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
+    if (matches[i] == kNoBase)
+      fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
   }
   // So that no small delta can ask for much memory.
   if (fresh_bytes / kMostExpansion > delta.bytes) {
-    return Status(Code::kCorrupt, fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold", delta.path,
-                                              fresh_bytes, delta.bytes));
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold",
+                              delta.path, fresh_bytes, delta.bytes));
   }
-  Result<model::ZeroMemory> fresh = model::ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
+  Result<model::ZeroMemory> fresh =
+      model::ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
   if (!fresh.ok()) return fresh.status();
   fresh_.push_back(std::move(*fresh));
   std::vector<std::byte*> pointers;
   for (std::size_t i = 0; i < schema.size(); ++i) {
-    pointers.push_back(matches[i] == kNoBase ? fresh_.back().data() + offsets[i] : pointers_[matches[i]]);
+    pointers.push_back(matches[i] == kNoBase ? fresh_.back().data() + offsets[i]
+                                             : pointers_[matches[i]]);
   }
   pointers_ = std::move(pointers);
   read_.assign(pointers_.begin(), pointers_.end());
@@ -115,9 +123,8 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
 Status HeldState::take_side_files(std::span<const model::PackedFile> packed_files) {
   std::vector<model::SideFile> files;
   for (const model::PackedFile& packed : packed_files) {
-    Result<model::SideFile> file = model::unpack(packed);
-    if (!file.ok()) return file.status();
-    files.push_back(std::move(*file));
+    SPARCL_ASSIGN_OR_RETURN(model::SideFile file, model::unpack(packed));
+    files.push_back(std::move(file));
   }
   model::replace_side_files(side_files_, std::move(files));
   return {};
@@ -129,7 +136,8 @@ Status HeldState::apply(const Delta& delta) {
   const Result<DeltaSummary> summary = scan_delta(delta);
   if (!summary.ok()) return summary.status();
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
-  SPARCL_RETURN_IF_ERROR(take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
+  SPARCL_RETURN_IF_ERROR(
+      take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
   Result<model::ChangedLayout> layout = target_layout(layout_, summary->attachment);
   if (!layout.ok()) return layout.status().with_prefix(delta.path + ": ");
   const Result<model::Schema> schema = layout_schema(layout->layout);
@@ -139,20 +147,23 @@ Status HeldState::apply(const Delta& delta) {
   exact_ = exact_ && layout->exact;
 
   const codec::BlockMap map = model::make_block_map(*schema);
-  codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema), **kernels);
-  const Result<unsigned> threads = threads_setting();
-  if (!threads.ok()) return threads.status();
-  WorkerPool workers(*threads);
+  codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema),
+                               **kernels);
+  SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
+  WorkerPool workers(threads);
   decoder.set_workers(workers);
-  decoder.set_array_name([&](std::uint32_t tensor) { return model::in_quotes((*schema)[tensor].name); });
+  decoder.set_array_name(
+      [&](std::uint32_t tensor) { return model::in_quotes((*schema)[tensor].name); });
   SPARCL_RETURN_IF_ERROR(decode(decoder, delta, map.block_count()).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
   // Of what is about to be used, and not of what the decoder meant to write.
   SPARCL_RETURN_IF_ERROR(rehash());
   if (hash_ == *summary->target_hash) return {};
-  return Status(Code::kInternalError, fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written",
-                                                  delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
+  return Status(
+      Code::kInternalError,
+      fmt::format("{}: the result has state hash {}, the delta's target is {}: nothing is written",
+                  delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
 }
 
 Status HeldState::apply(model::SparseChange& change) {
@@ -160,9 +171,9 @@ Status HeldState::apply(model::SparseChange& change) {
   SPARCL_RETURN_IF_ERROR(take_side_files(change.attachment.side_files));
   Result<model::ChangedLayout> layout = target_layout(layout_, change.attachment);
   if (!layout.ok()) return layout.status();
-  const Result<model::Schema> schema = layout_schema(layout->layout);
-  if (!schema.ok()) return schema.status();
-  if (*schema != schema_) return Status(Code::kMismatch, "the attached change of the layout has another list of tensors");
+  SPARCL_ASSIGN_OR_RETURN(const model::Schema schema, layout_schema(layout->layout));
+  if (schema != schema_)
+    return Status(Code::kMismatch, "the attached change of the layout has another list of tensors");
   layout_ = std::move(layout->layout);
   exact_ = exact_ && layout->exact;
   unchanged_ = model::apply_tensors(change, schema_, pointers_);

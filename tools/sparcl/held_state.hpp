@@ -1,5 +1,6 @@
 #pragma once
-// A checkpoint in private memory that deltas are applied to: the files are read once, and never touched.
+// A checkpoint in private memory that deltas are applied to: the files are read once, and never
+// touched.
 
 #include <cstdint>
 #include <string>
@@ -29,24 +30,30 @@ class HeldState {
  public:
   static Result<HeldState> open(const std::string& path);
 
-  // Makes the state the delta's target, after every check has passed: CRCs and structure of the delta, the state hash of what is
-  // held before and of the result after. On an error (Corrupt, WrongBase) the state is to be thrown away.
+  // Makes the state the delta's target, after every check has passed: CRCs and structure of the
+  // delta, the state hash of what is held before and of the result after. On an error (Corrupt,
+  // WrongBase) the state is to be thrown away.
   Status apply(const Delta& delta);
 
-  // The same for a change out of another program's file, which says nothing of its base: the base is believed to be right. Its
-  // tensors are matched with those held (Mismatch, Corrupt).
+  // The same for a change out of another program's file, which says nothing of its base: the base
+  // is believed to be right. Its tensors are matched with those held (Mismatch, Corrupt).
   Status apply(model::SparseChange& change);
 
   StateView view() const { return {layout_, schema_, read_, side_files_}; }
-  const model::Checkpoint& base() const { return base_; }  // its layout and schema are those of the file; its tensors have changed
+  const model::Checkpoint& base() const {
+    return base_;
+  }  // its layout and schema are those of the file; its tensors have changed
   std::span<std::byte* const> tensors() { return pointers_; }
   const std::string& path() const { return base_.path(); }
   std::uint64_t byte_count() const;
 
-  const Hash128& hash() const { return hash_; }           // of the state held
-  std::uint64_t changed() const { return changed_; }      // by the last apply()
-  std::uint64_t unchanged() const { return unchanged_; }  // of another program's file: values that are the base's already
-  // False: the tensors are the target's, but another program wrote the base's header anew since the diff.
+  const Hash128& hash() const { return hash_; }       // of the state held
+  std::uint64_t changed() const { return changed_; }  // by the last apply()
+  std::uint64_t unchanged() const {
+    return unchanged_;
+  }  // of another program's file: values that are the base's already
+  // False: the tensors are the target's, but another program wrote the base's header anew since the
+  // diff.
   bool exact() const { return exact_; }
 
  private:

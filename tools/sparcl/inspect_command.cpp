@@ -28,7 +28,8 @@ Json layout_json(const model::LayoutChange& change) {
 
 Json side_files_json(std::span<const model::PackedFile> files) {
   Json json = Json::array();
-  for (const model::PackedFile& file : files) json.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  for (const model::PackedFile& file : files)
+    json.push_back({{"name", file.name}, {"bytes", file.bytes}});
   return json;
 }
 
@@ -62,48 +63,59 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
           {"partial", summary.left_out.has_value()},
           {"left_out", left_out_json(summary.left_out.value_or(codec::LeftOut()))},
           {"attachment_bytes", summary.attachment_bytes},
-          {"layout_change", summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
+          {"layout_change",
+           summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
           {"side_files", side_files_json(summary.attachment.side_files)}};
 }
 
 std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
-  const auto hash = [](const Hash128* value) { return value == nullptr ? std::string("not carried") : to_hex(*value); };
-  std::string out =
-      fmt::format("{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n", shown(delta.path),
-                  codec::kWireVersion, human_bytes(delta.bytes), hash(summary.whole_base_hash()), summary.base_version,
-                  hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version, to_hex(summary.schema_hash));
-  out += fmt::format("{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that change:\n",
-                     summary.changed, summary.elements, summary.arrays,
-                     ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)), summary.chunk_count,
-                     summary.block_count);
+  const auto hash = [](const Hash128* value) {
+    return value == nullptr ? std::string("not carried") : to_hex(*value);
+  };
+  std::string out = fmt::format(
+      "{}: delta, wire version {}, {}\nbase   {} (version {})\ntarget {} (version {})\nschema {}\n",
+      shown(delta.path), codec::kWireVersion, human_bytes(delta.bytes),
+      hash(summary.whole_base_hash()), summary.base_version,
+      hash(summary.target_hash ? &*summary.target_hash : nullptr), summary.target_version,
+      to_hex(summary.schema_hash));
+  out += fmt::format(
+      "{} of {} elements in {} tensors changed, {:.2f} bits a change\n{} chunks, {} blocks that "
+      "change:\n",
+      summary.changed, summary.elements, summary.arrays,
+      ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)),
+      summary.chunk_count, summary.block_count);
   for (const codec::BlockMode* mode : codec::block_modes()) {
     const Tally& tally = summary.blocks[mode->id];
-    if (tally.count > 0) out += fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
+    if (tally.count > 0)
+      out +=
+          fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
   }
   if (const std::uint64_t lossy = summary.blocks[codec::kAddedMode.id].count; lossy > 0) {
-    out += fmt::format("{} of these blocks are lossy: values are codes of 8 bits (diff --values)\n", lossy);
+    out += fmt::format("{} of these blocks are lossy: values are codes of 8 bits (diff --values)\n",
+                       lossy);
   }
   if (summary.left_out) out += left_out_text(*summary.left_out);
   if (summary.attachment.layout) {
-    const char* what =
-        summary.attachment.layout->base_hash ? "another list of tensors" : "other metadata, or another style of header";
+    const char* what = summary.attachment.layout->base_hash
+                           ? "another list of tensors"
+                           : "other metadata, or another style of header";
     out += fmt::format("attachment: {}, {} bytes\n", what, summary.attachment_bytes);
   }
   for (const model::PackedFile& file : summary.attachment.side_files) {
-    out += fmt::format("file {}: {} bytes, {} packed\n", model::in_quotes(file.name), file.bytes, file.packed.size());
+    out += fmt::format("file {}: {} bytes, {} packed\n", model::in_quotes(file.name), file.bytes,
+                       file.packed.size());
   }
   return out;
 }
 
 Status inspect_delta(const std::string& path, bool as_json) {
-  const Result<Delta> delta = read_delta(path);
-  if (!delta.ok()) return delta.status();
-  const Result<DeltaSummary> summary = scan_delta(*delta);
-  if (!summary.ok()) return summary.status();
-  return print(as_json, delta_json(*delta, *summary), delta_text(*delta, *summary));
+  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(path));
+  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta));
+  return print(as_json, delta_json(delta, summary), delta_text(delta, summary));
 }
 
-Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
+Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash,
+                     std::uint64_t elements) {
   Json files = Json::array();
   for (std::size_t i = 0; i < checkpoint.layout().files.size(); ++i) {
     Json metadata = Json::object();
@@ -119,15 +131,22 @@ Json checkpoint_json(const model::Checkpoint& checkpoint, const Hash128& hash, s
                        {"bytes", checkpoint.byte_count(i)},
                        {"file", checkpoint.file_of(i)}});
   }
-  return {{"kind", "checkpoint"},       {"bytes", checkpoint.byte_count()},         {"elements", elements},
-          {"state_hash", to_hex(hash)}, {"index", checkpoint.layout().index_name},  {"files", files},
-          {"tensors", tensors},         {"not_in_index", checkpoint.stray_shards()}};
+  return {{"kind", "checkpoint"},
+          {"bytes", checkpoint.byte_count()},
+          {"elements", elements},
+          {"state_hash", to_hex(hash)},
+          {"index", checkpoint.layout().index_name},
+          {"files", files},
+          {"tensors", tensors},
+          {"not_in_index", checkpoint.stray_shards()}};
 }
 
-std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash, std::uint64_t elements) {
-  std::string out =
-      fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n", shown(checkpoint.path()), checkpoint.schema().size(),
-                  elements, human_bytes(checkpoint.byte_count()), checkpoint.layout().files.size(), to_hex(hash));
+std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& hash,
+                            std::uint64_t elements) {
+  std::string out = fmt::format("{}: {} tensors, {} elements, {} in {} file(s)\nstate {}\n",
+                                shown(checkpoint.path()), checkpoint.schema().size(), elements,
+                                human_bytes(checkpoint.byte_count()),
+                                checkpoint.layout().files.size(), to_hex(hash));
   for (std::size_t file = 0; file < checkpoint.layout().files.size(); ++file) {
     for (const auto& [key, value] : checkpoint.metadata(file)) {
       out += fmt::format("metadata {}: {}\n", model::in_quotes(key), model::in_quotes(value));
@@ -135,20 +154,20 @@ std::string checkpoint_text(const model::Checkpoint& checkpoint, const Hash128& 
   }
   for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) {
     const model::TensorSchema& tensor = checkpoint.schema()[i];
-    out += fmt::format("  {:<7} {:>14} bytes  [{}]  {}\n", file_type(tensor), checkpoint.byte_count(i),
-                       fmt::join(tensor.shape, ", "), model::in_quotes(tensor.name));
+    out +=
+        fmt::format("  {:<7} {:>14} bytes  [{}]  {}\n", file_type(tensor), checkpoint.byte_count(i),
+                    fmt::join(tensor.shape, ", "), model::in_quotes(tensor.name));
   }
   return out;
 }
 
 Status inspect_checkpoint(const std::string& path, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
-  if (!checkpoint.ok()) return checkpoint.status();
-  const Result<Hash128> hash = model::state_hash(*checkpoint);
-  if (!hash.ok()) return hash.status();
-  const std::uint64_t elements = model::make_block_map(checkpoint->schema()).element_count();
-  warn_of_strays(stray_paths(*checkpoint));
-  return print(as_json, checkpoint_json(*checkpoint, *hash, elements), checkpoint_text(*checkpoint, *hash, elements));
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
+  SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, model::state_hash(checkpoint));
+  const std::uint64_t elements = model::make_block_map(checkpoint.schema()).element_count();
+  warn_of_strays(stray_paths(checkpoint));
+  return print(as_json, checkpoint_json(checkpoint, hash, elements),
+               checkpoint_text(checkpoint, hash, elements));
 }
 
 }  // namespace
@@ -157,9 +176,9 @@ void add_inspect(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
   invocation.run = [path, &invocation] {
-    const Result<bool> found = is_checkpoint(*path);
-    if (!found.ok()) return found.status();
-    return *found ? inspect_checkpoint(*path, invocation.json) : inspect_delta(*path, invocation.json);
+    SPARCL_ASSIGN_OR_RETURN(const bool found, is_checkpoint(*path));
+    return found ? inspect_checkpoint(*path, invocation.json)
+                 : inspect_delta(*path, invocation.json);
   };
 }
 

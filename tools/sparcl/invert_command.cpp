@@ -22,22 +22,24 @@ Status run_invert(const InvertOptions& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
   SPARCL_RETURN_IF_ERROR(check_output(options.output, {options.base, options.delta}));
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Delta> delta = read_delta(options.delta);
-  if (!delta.ok()) return delta.status();
-  const Result<DiffReport> report = invert_delta(options.base, *delta, options.output);
-  if (!report.ok()) return report.status();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.delta));
+  SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
+                          invert_delta(options.base, delta, options.output));
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Json json{{"output", options.output},
-                  {"elements", report->elements},
-                  {"changed", report->changed},
-                  {"bytes", report->bytes},
+                  {"elements", report.elements},
+                  {"changed", report.changed},
+                  {"bytes", report.bytes},
                   {"seconds", seconds},
-                  {"base_hash", to_hex(report->base_hash)},
-                  {"target_hash", to_hex(report->target_hash)}};
+                  {"base_hash", to_hex(report.base_hash)},
+                  {"target_hash", to_hex(report.target_hash)}};
   return print(as_json, json,
-               fmt::format("{}: leads back from the target of {} to {}: {} of {} elements, {}\nbase   {}\ntarget {}\n",
-                           shown(options.output), shown(options.delta), shown(options.base), report->changed, report->elements,
-                           human_bytes(report->bytes), to_hex(report->base_hash), to_hex(report->target_hash)));
+               fmt::format("{}: leads back from the target of {} to {}: {} of {} elements, "
+                           "{}\nbase   {}\ntarget {}\n",
+                           shown(options.output), shown(options.delta), shown(options.base),
+                           report.changed, report.elements, human_bytes(report.bytes),
+                           to_hex(report.base_hash), to_hex(report.target_hash)));
 }
 
 }  // namespace
@@ -46,7 +48,9 @@ void add_invert(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<InvertOptions>();
   app.add_option("BASE", options->base, "the checkpoint that the delta was made of")->required();
   app.add_option("DELTA", options->delta, "the delta to lead back from")->required();
-  app.add_option("-o,--output", options->output, "the delta file to write")->required()->type_name("OUT");
+  app.add_option("-o,--output", options->output, "the delta file to write")
+      ->required()
+      ->type_name("OUT");
   invocation.run = [options, &invocation] { return run_invert(*options, invocation.json); };
 }
 

@@ -18,20 +18,26 @@ Status run_keygen(const std::string& path, bool as_json) {
   const std::string public_path = path + ".pub";
   const std::string line = trust::public_key_line(key->public_key());
   const std::string fingerprint = trust::fingerprint(key->public_key());
-  const Json json{
-      {"output", path}, {"public", public_path}, {"public_key", line.substr(line.find(' ') + 1)}, {"fingerprint", fingerprint}};
-  return print(as_json, json,
-               fmt::format("{1:<{0}}  the secret key, mode 0600: for the publisher alone\n"
-                           "{2:<{0}}  the public key: its line belongs into the subscribers' file of trusted keys\n"
-                           "{3:<{0}}  {4}\n",
-                           shown(public_path).size(), shown(path), shown(public_path), "fingerprint", fingerprint));
+  const Json json{{"output", path},
+                  {"public", public_path},
+                  {"public_key", line.substr(line.find(' ') + 1)},
+                  {"fingerprint", fingerprint}};
+  return print(
+      as_json, json,
+      fmt::format(
+          "{1:<{0}}  the secret key, mode 0600: for the publisher alone\n"
+          "{2:<{0}}  the public key: its line belongs into the subscribers' file of trusted keys\n"
+          "{3:<{0}}  {4}\n",
+          shown(public_path).size(), shown(path), shown(public_path), "fingerprint", fingerprint));
 }
 
 }  // namespace
 
 void add_keygen(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
-  app.add_option("-o,--output", *path, "the file of the secret key; the public key goes to FILE.pub. Neither may be there yet")
+  app.add_option(
+         "-o,--output", *path,
+         "the file of the secret key; the public key goes to FILE.pub. Neither may be there yet")
       ->required()
       ->type_name("FILE");
   invocation.run = [path, &invocation] { return run_keygen(*path, invocation.json); };

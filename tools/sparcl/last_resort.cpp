@@ -10,23 +10,28 @@
 #include <new>
 #include <string_view>
 
-#include "src/base/standard_streams.hpp"
 #include "src/base/files/temporary_path.hpp"
+#include "src/base/standard_streams.hpp"
 #include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-constexpr const char* kNoMemory = "out of memory: an allocation failed: free memory on this host, or raise this process's limit (ulimit -v)";
+constexpr const char* kNoMemory =
+    "out of memory: an allocation failed: free memory on this host, or raise this process's limit "
+    "(ulimit -v)";
 
-// As static objects may fail before main() has its arguments, and all that is at hand later may be what failed.
+// As static objects may fail before main() has its arguments, and all that is at hand later may be
+// what failed.
 bool wants_json() noexcept {
   static std::array<char, 65536> arguments;
   const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   const ssize_t count = file >= 0 ? ::read(file, arguments.data(), arguments.size()) : 0;
   if (file >= 0) ::close(file);
   constexpr std::string_view kFlag("\0--json\0", 8);
-  return count > 0 && std::string_view(arguments.data(), static_cast<std::size_t>(count)).find(kFlag) != std::string_view::npos;
+  return count > 0 &&
+         std::string_view(arguments.data(), static_cast<std::size_t>(count)).find(kFlag) !=
+             std::string_view::npos;
 }
 
 // what: without characters that JSON escapes.
@@ -36,9 +41,12 @@ int print_last_error(const char* error, const char* what) noexcept {
   (void)write_quietly(STDERR_FILENO, "\n");
   if (!wants_json()) return kExitFailure;
   std::array<char, 512> line;
-  const int count = std::snprintf(line.data(), line.size(), "{\"ok\":false,\"error\":\"%s\",\"message\":\"%s\",\"exit_code\":%d}\n",
-                                  error, what, kExitFailure);
-  (void)write_quietly(STDOUT_FILENO, std::string_view(line.data(), static_cast<std::size_t>(count)));
+  const int count =
+      std::snprintf(line.data(), line.size(),
+                    "{\"ok\":false,\"error\":\"%s\",\"message\":\"%s\",\"exit_code\":%d}\n", error,
+                    what, kExitFailure);
+  (void)write_quietly(STDOUT_FILENO,
+                      std::string_view(line.data(), static_cast<std::size_t>(count)));
   return kExitFailure;
 }
 
@@ -49,7 +57,8 @@ int print_exception() noexcept {
     return print_out_of_memory();
   } catch (...) {
   }
-  return print_last_error(code_name(Code::kInternalError), "an unexpected exception ended the program: please report it");
+  return print_last_error(code_name(Code::kInternalError),
+                          "an unexpected exception ended the program: please report it");
 }
 
 [[noreturn]] void end_program() noexcept {
@@ -69,6 +78,8 @@ int print_exception() noexcept {
 
 }  // namespace
 
-int print_out_of_memory() noexcept { return print_last_error(code_name(Code::kOutOfMemory), kNoMemory); }
+int print_out_of_memory() noexcept {
+  return print_last_error(code_name(Code::kOutOfMemory), kNoMemory);
+}
 
 }  // namespace sparcl::tool

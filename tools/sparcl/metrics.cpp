@@ -22,7 +22,8 @@ std::string report_text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-Metric one(std::string name, std::string help, double value, Metric::Kind kind = Metric::Kind::kGauge) {
+Metric one(std::string name, std::string help, double value,
+           Metric::Kind kind = Metric::Kind::kGauge) {
   return {std::move(name), std::move(help), kind, {{{}, value}}};
 }
 
@@ -63,36 +64,50 @@ std::vector<Metric> publisher_metrics(const Json& report) {
   const Json replicas = report.value("replicas", Json::array());
   std::vector<Metric> metrics{
       one("sparcl_publisher_version", "Newest published version.", figure_at(report, "version")),
-      one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.", figure_at(report, "kept_updates")),
-      one("sparcl_publisher_kept_bytes", "Bytes of these updates.", figure_at(report, "kept_bytes")),
+      one("sparcl_publisher_kept_updates", "Updates kept for replicas that are behind.",
+          figure_at(report, "kept_updates")),
+      one("sparcl_publisher_kept_bytes", "Bytes of these updates.",
+          figure_at(report, "kept_bytes")),
       one("sparcl_publisher_replicas", "Replicas that are connected.",
           std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size()))),
-      one("sparcl_publisher_peer_bytes", "Bytes of memory that peers cause, beside what is kept for all of them.",
+      one("sparcl_publisher_peer_bytes",
+          "Bytes of memory that peers cause, beside what is kept for all of them.",
           figure_at(report, "peer_bytes")),
-      one("sparcl_publisher_peer_bytes_limit", "Limit of sparcl_publisher_peer_bytes.", figure_at(report, "peer_bytes_limit")),
-      one("sparcl_publisher_peer_bytes_unproven", "Bytes of memory that unproven peers cause: those that have held no version yet.",
+      one("sparcl_publisher_peer_bytes_limit", "Limit of sparcl_publisher_peer_bytes.",
+          figure_at(report, "peer_bytes_limit")),
+      one("sparcl_publisher_peer_bytes_unproven",
+          "Bytes of memory that unproven peers cause: those that have held no version yet.",
           figure_at(report, "peer_bytes_unproven")),
-      one("sparcl_publisher_peer_bytes_unproven_limit", "Limit of sparcl_publisher_peer_bytes_unproven.",
+      one("sparcl_publisher_peer_bytes_unproven_limit",
+          "Limit of sparcl_publisher_peer_bytes_unproven.",
           figure_at(report, "peer_bytes_unproven_limit")),
-      one("sparcl_publisher_lost_replicas_total", "Connections of replicas that ended without a goodbye.",
+      one("sparcl_publisher_lost_replicas_total",
+          "Connections of replicas that ended without a goodbye.",
           figure_at(report, "replicas_lost"), Metric::Kind::kCounter),
-      one("sparcl_publisher_blamed_parents_total", "Times that a replica left a parent that failed it.",
-          figure_at(report, "parents_blamed"), Metric::Kind::kCounter),
-      one("sparcl_publisher_refused_connections_total", "Connections that were refused.", figure_at(report, "connections_refused"),
+      one("sparcl_publisher_blamed_parents_total",
+          "Times that a replica left a parent that failed it.", figure_at(report, "parents_blamed"),
           Metric::Kind::kCounter),
-      one("sparcl_publisher_evicted_connections_total", "Connections that ended to make room for others.",
+      one("sparcl_publisher_refused_connections_total", "Connections that were refused.",
+          figure_at(report, "connections_refused"), Metric::Kind::kCounter),
+      one("sparcl_publisher_evicted_connections_total",
+          "Connections that ended to make room for others.",
           figure_at(report, "connections_evicted"), Metric::Kind::kCounter)};
-  const auto add_each = [&](const char* name, const char* help, Metric::Kind kind, const char* key) {
+  const auto add_each = [&](const char* name, const char* help, Metric::Kind kind,
+                            const char* key) {
     Metric metric{name, help, kind, {}};
-    for (const Json& each : replicas) metric.samples.push_back({labels_of(each), figure_at(each, key)});
+    for (const Json& each : replicas)
+      metric.samples.push_back({labels_of(each), figure_at(each, key)});
     metrics.push_back(std::move(metric));
   };
   constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
   add_each("sparcl_replica_version", "Version that the replica holds.", kGauge, "version");
   add_each("sparcl_replica_lag_versions", "Versions from there to the newest.", kGauge, "lag");
-  add_each("sparcl_replica_sent_bytes_total", "Bytes sent to it over its connection.", kCounter, "bytes_sent");
-  add_each("sparcl_replica_shared_bytes_total", "Bytes of updates given to it as shared memory.", kCounter, "bytes_shared");
-  add_each("sparcl_replica_refused_updates_total", "Updates that it has refused.", kCounter, "refused");
+  add_each("sparcl_replica_sent_bytes_total", "Bytes sent to it over its connection.", kCounter,
+           "bytes_sent");
+  add_each("sparcl_replica_shared_bytes_total", "Bytes of updates given to it as shared memory.",
+           kCounter, "bytes_shared");
+  add_each("sparcl_replica_refused_updates_total", "Updates that it has refused.", kCounter,
+           "refused");
   Metric state{"sparcl_replica_state", "1 for the state that the replica is in.", kGauge, {}};
   for (const Json& each : replicas) {
     Labels labels = labels_of(each);
@@ -107,8 +122,8 @@ std::string exposition(const std::vector<Metric>& metrics) {
   std::string text;
   for (const Metric& metric : metrics) {
     const bool is_counter = metric.kind == Metric::Kind::kCounter;
-    text +=
-        fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, escaped(metric.help, false), is_counter ? "counter" : "gauge");
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
+                        escaped(metric.help, false), is_counter ? "counter" : "gauge");
     for (const Metric::Sample& sample : metric.samples)
       text += fmt::format("{}{} {}\n", metric.name, labels_text(sample), value_text(sample.value));
   }

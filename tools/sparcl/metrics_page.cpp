@@ -10,8 +10,8 @@
 #include <exception>
 #include <string_view>
 
-#include "src/replication/listener.hpp"
 #include "src/net/host_port.hpp"
+#include "src/replication/listener.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -19,36 +19,48 @@ namespace {
 constexpr std::size_t kMaxReaders = 64;         // heuristic; beyond them the oldest has to go
 constexpr std::size_t kMaxRequestBytes = 8192;  // Prometheus asks in under 500
 constexpr double kNoDescriptorSeconds = 0.1;    // until the next try, heuristic
-constexpr double kReaderSeconds = 10;           // from its connection to its last byte, Prometheus' own patience
+constexpr double kReaderSeconds =
+    10;  // from its connection to its last byte, Prometheus' own patience
 
 std::string http(std::string_view status, std::string_view type, std::string_view body) {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", status, type,
-                     body.size(), body);
+  return fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+      status, type, body.size(), body);
 }
 
-std::string refusal(std::string_view status) { return http(status, "text/plain; charset=utf-8", fmt::format("{}\n", status)); }
+std::string refusal(std::string_view status) {
+  return http(status, "text/plain; charset=utf-8", fmt::format("{}\n", status));
+}
 
 bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-bool is_whole(const std::string& request) { return has(request, "\r\n\r\n") || has(request, "\n\n"); }
+bool is_whole(const std::string& request) {
+  return has(request, "\r\n\r\n") || has(request, "\n\n");
+}
 
 }  // namespace
 
-Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& where, std::function<std::vector<Metric>()> collect) {
-  const Result<net::HostPort> parsed = net::parse_host_port(where);
-  if (!parsed.ok()) return parsed.status();
+Result<std::unique_ptr<MetricsPage>> MetricsPage::open(
+    const std::string& where, std::function<std::vector<Metric>()> collect) {
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed, net::parse_host_port(where));
   Result<replication::Listener> listener = replication::Listener::open(where);
   if (!listener.ok()) {
-    return Status(Code::kSystemError, fmt::format("--metrics {}: the port cannot be opened: another program may have it, or HOST "
-                                                  "is not this machine: give another port, or 0 for any: {}",
-                                                  where, listener.status().message()));
+    return Status(
+        Code::kSystemError,
+        fmt::format("--metrics {}: the port cannot be opened: another program may have it, or HOST "
+                    "is not this machine: give another port, or 0 for any: {}",
+                    where, listener.status().message()));
   }
   const std::string port = listener->address.substr(listener->address.rfind(':') + 1);
-  const bool is_ipv6 = has(parsed->host, ":");
-  const std::string host = parsed->host.empty() ? "localhost" : is_ipv6 ? fmt::format("[{}]", parsed->host) : parsed->host;
-  std::unique_ptr<MetricsPage> page(
-      new MetricsPage(std::move(listener->socket), fmt::format("http://{}:{}/metrics", host, port), std::move(collect)));
-  SPARCL_RETURN_IF_ERROR(page->thread_.start("--metrics", [each = page.get()](const auto& stop) { each->serve(stop); }));
+  const bool is_ipv6 = has(parsed.host, ":");
+  const std::string host = parsed.host.empty() ? "localhost"
+                           : is_ipv6           ? fmt::format("[{}]", parsed.host)
+                                               : parsed.host;
+  std::unique_ptr<MetricsPage> page(new MetricsPage(std::move(listener->socket),
+                                                    fmt::format("http://{}:{}/metrics", host, port),
+                                                    std::move(collect)));
+  SPARCL_RETURN_IF_ERROR(page->thread_.start(
+      "--metrics", [each = page.get()](const auto& stop) { each->serve(stop); }));
   return page;
 }
 
@@ -57,15 +69,18 @@ void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
   while (!stop.is_asked()) {
     entries = {{stop.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
     for (const Reader& reader : readers_)
-      entries.push_back({reader.socket.fd(), static_cast<short>(reader.answer.empty() ? POLLIN : POLLOUT), 0});
-    (void)net::poll_until(entries, readers_.empty() ? net::monotonic_seconds() + 3600 : readers_.front().deadline);
+      entries.push_back(
+          {reader.socket.fd(), static_cast<short>(reader.answer.empty() ? POLLIN : POLLOUT), 0});
+    (void)net::poll_until(
+        entries, readers_.empty() ? net::monotonic_seconds() + 3600 : readers_.front().deadline);
     auto entry = entries.begin() + 2;
     const double now = net::monotonic_seconds();
     std::erase_if(readers_, [&](Reader& reader) {
       const bool is_ready = (entry++)->revents != 0;
       return (is_ready && is_through(reader)) || now >= reader.deadline;
     });
-    if (entries[1].revents != 0 && !take_readers()) (void)net::poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
+    if (entries[1].revents != 0 && !take_readers())
+      (void)net::poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
   }
 }
 
@@ -84,7 +99,8 @@ bool MetricsPage::take_readers() {
 bool MetricsPage::is_through(Reader& reader) {
   if (reader.answer.empty()) read_request(reader);
   while (reader.sent < reader.answer.size()) {
-    const net::Moved moved = write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
+    const net::Moved moved =
+        write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
     if (moved.kind == net::Moved::Kind::kWouldBlock) return false;
     if (moved.kind == net::Moved::Kind::kClosed) return true;
     reader.sent += moved.bytes;
@@ -115,7 +131,8 @@ std::string MetricsPage::answer_to(const std::string& request) const try {
   const std::string_view method = line.substr(0, line.find(' '));
   if (method == line || !has(line, " HTTP/1.")) return refusal("400 Bad Request");
   if (method != "GET") return refusal("405 Method Not Allowed");
-  const std::string_view target = line.substr(method.size() + 1, line.rfind(' ') - method.size() - 1);
+  const std::string_view target =
+      line.substr(method.size() + 1, line.rfind(' ') - method.size() - 1);
   if (target.substr(0, target.find('?')) != "/metrics") return refusal("404 Not Found");
   return http("200 OK", "text/plain; version=0.0.4; charset=utf-8", exposition(collect_()));
 } catch (const std::exception&) {  // no memory for it now

@@ -1,5 +1,6 @@
 #pragma once
-// A page of figures for Prometheus at http://HOST:PORT/metrics. One thread serves all readers; none of them can hold up another.
+// A page of figures for Prometheus at http://HOST:PORT/metrics. One thread serves all readers; none
+// of them can hold up another.
 
 #include <functional>
 #include <list>
@@ -15,9 +16,10 @@ namespace sparcl::tool {
 
 class MetricsPage {
  public:
-  // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread, until the page is gone.
-  // SystemError: the port cannot be had.
-  static Result<std::unique_ptr<MetricsPage>> open(const std::string& where, std::function<std::vector<Metric>()> collect);
+  // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread,
+  // until the page is gone. SystemError: the port cannot be had.
+  static Result<std::unique_ptr<MetricsPage>> open(const std::string& where,
+                                                   std::function<std::vector<Metric>()> collect);
 
   const std::string& address() const { return address_; }  // "http://HOST:PORT/metrics"
 
@@ -30,8 +32,11 @@ class MetricsPage {
     std::size_t sent = 0;
   };
 
-  MetricsPage(net::Socket listener, std::string address, std::function<std::vector<Metric>()> collect)
-      : listener_(std::move(listener)), address_(std::move(address)), collect_(std::move(collect)) {}
+  MetricsPage(net::Socket listener, std::string address,
+              std::function<std::vector<Metric>()> collect)
+      : listener_(std::move(listener)),
+        address_(std::move(address)),
+        collect_(std::move(collect)) {}
   void serve(const net::ServiceThread::Stop& stop);
   bool take_readers();
   bool is_through(Reader& reader);
@@ -42,7 +47,7 @@ class MetricsPage {
   std::string address_;
   std::function<std::vector<Metric>()> collect_;
   std::list<Reader> readers_;  // the oldest first
-  net::ServiceThread thread_;       // uses all of the above: it ends first
+  net::ServiceThread thread_;  // uses all of the above: it ends first
 };
 
 }  // namespace sparcl::tool

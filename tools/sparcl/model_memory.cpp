@@ -20,7 +20,9 @@ std::uint64_t byte_count_of(const model::TensorSchema& tensor) {
   return *model::element_count(tensor) * element_bytes(tensor.datatype);
 }
 
-std::uint64_t place_of_next(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::uint64_t place_of_next(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::string kind_of(const model::TensorSchema& tensor) {
   return fmt::format("{} [{}]", file_type(tensor), fmt::join(tensor.shape, ", "));
@@ -28,26 +30,31 @@ std::string kind_of(const model::TensorSchema& tensor) {
 
 }  // namespace
 
-Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema, const model::Checkpoint& checkpoint) {
+Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema,
+                                              const model::Checkpoint& checkpoint) {
   std::unordered_map<std::string_view, std::size_t> by_name;
-  for (std::size_t i = 0; i < checkpoint.schema().size(); ++i) by_name.emplace(checkpoint.schema()[i].name, i);
+  for (std::size_t i = 0; i < checkpoint.schema().size(); ++i)
+    by_name.emplace(checkpoint.schema()[i].name, i);
   std::vector<std::size_t> places;
   for (const model::TensorSchema& tensor : schema) {
     const auto found = by_name.find(tensor.name);
     if (found == by_name.end()) {
-      return Status(Code::kMismatch, fmt::format("{}: tensor {} is missing", checkpoint.path(), model::in_quotes(tensor.name)));
+      return Status(Code::kMismatch, fmt::format("{}: tensor {} is missing", checkpoint.path(),
+                                                 model::in_quotes(tensor.name)));
     }
     const model::TensorSchema& held = checkpoint.schema()[found->second];
     if (held != tensor) {
-      return Status(Code::kMismatch, fmt::format("{}: tensor {} is {}, expected is {}", checkpoint.path(),
-                                                 model::in_quotes(tensor.name), kind_of(held), kind_of(tensor)));
+      return Status(Code::kMismatch,
+                    fmt::format("{}: tensor {} is {}, expected is {}", checkpoint.path(),
+                                model::in_quotes(tensor.name), kind_of(held), kind_of(tensor)));
     }
     places.push_back(found->second);
     by_name.erase(found);
   }
   for (const model::TensorSchema& tensor : checkpoint.schema()) {
     if (!by_name.contains(tensor.name)) continue;
-    return Status(Code::kMismatch, fmt::format("{}: tensor {} is one too many", checkpoint.path(), model::in_quotes(tensor.name)));
+    return Status(Code::kMismatch, fmt::format("{}: tensor {} is one too many", checkpoint.path(),
+                                               model::in_quotes(tensor.name)));
   }
   return places;
 }
@@ -67,33 +74,31 @@ ModelMemory::ModelMemory(model::Schema schema, model::ZeroMemory memory)
   view_.schema_hash = model::schema_hash(schema_);
   view_.schema = schema_bytes_;
   view_.arrays = tensors_;
-  view_.array_name = [this](std::uint32_t tensor) { return model::in_quotes(schema_[tensor].name); };
+  view_.array_name = [this](std::uint32_t tensor) {
+    return model::in_quotes(schema_[tensor].name);
+  };
 }
 
 Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& schema) {
-  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
-  if (!kernels.ok()) return kernels.status();
-  const Result<std::string> verify = setting_choice("VERIFY");
-  if (!verify.ok()) return verify.status();
-  const Result<unsigned> threads = threads_setting();
-  if (!threads.ok()) return threads.status();
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
+  SPARCL_ASSIGN_OR_RETURN(const std::string verify, setting_choice("VERIFY"));
+  SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   std::uint64_t bytes = 1;  // an empty tensor has an address, too
   for (const model::TensorSchema& tensor : schema) bytes += place_of_next(byte_count_of(tensor));
-  Result<model::ZeroMemory> memory = model::ZeroMemory::allocate(bytes);
-  if (!memory.ok()) return memory.status();
-  std::unique_ptr<ModelMemory> made(new ModelMemory(schema, std::move(*memory)));
-  made->view_.kernels = *kernels;
-  made->view_.verify_all = *verify == "full";
-  made->workers_ = std::make_unique<WorkerPool>(*threads);
+  SPARCL_ASSIGN_OR_RETURN(model::ZeroMemory memory, model::ZeroMemory::allocate(bytes));
+  std::unique_ptr<ModelMemory> made(new ModelMemory(schema, std::move(memory)));
+  made->view_.kernels = kernels;
+  made->view_.verify_all = verify == "full";
+  made->workers_ = std::make_unique<WorkerPool>(threads);
   made->view_.workers = made->workers_.get();
   return made;
 }
 
 Status ModelMemory::read(const model::Checkpoint& checkpoint) {
-  const Result<std::vector<std::size_t>> places = find_tensors(as_tensors(schema_), checkpoint);
-  if (!places.ok()) return places.status();
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::size_t> places,
+                          find_tensors(as_tensors(schema_), checkpoint));
   for (std::size_t i = 0; i < schema_.size(); ++i) {
-    SPARCL_RETURN_IF_ERROR(checkpoint.read((*places)[i], tensors_[i]));
+    SPARCL_RETURN_IF_ERROR(checkpoint.read((places)[i], tensors_[i]));
   }
   return {};
 }

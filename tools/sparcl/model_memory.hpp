@@ -1,5 +1,6 @@
 #pragma once
-// The tensors of a model in memory of our own, as the replication service takes them: files may come and go beside it.
+// The tensors of a model in memory of our own, as the replication service takes them: files may
+// come and go beside it.
 
 #include <memory>
 #include <optional>
@@ -19,8 +20,9 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  // Takes over all bytes of an unmapped one. Tensors are found by their names, slices as tensors of their own; Mismatch, with
-  // nothing written, names the file and the tensor. After another error (Checkpoint::read) some tensors are the checkpoint's.
+  // Takes over all bytes of an unmapped one. Tensors are found by their names, slices as tensors of
+  // their own; Mismatch, with nothing written, names the file and the tensor. After another error
+  // (Checkpoint::read) some tensors are the checkpoint's.
   Status read(const model::Checkpoint& checkpoint);
 
   const model::Schema& schema() const { return schema_; }
@@ -41,7 +43,9 @@ class ModelMemory {
   replication::ReplicatedState view_;
 };
 
-// The position of each tensor of `schema` in the checkpoint. Mismatch: they have not the same tensors.
-Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema, const model::Checkpoint& checkpoint);
+// The position of each tensor of `schema` in the checkpoint. Mismatch: they have not the same
+// tensors.
+Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema,
+                                              const model::Checkpoint& checkpoint);
 
 }  // namespace sparcl::tool

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "src/model/text.hpp"
+#include "src/net/socket.hpp"
 #include "src/replication/model_description.hpp"
 #include "src/replication/query.hpp"
-#include "src/net/socket.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
@@ -15,10 +15,12 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr double kAskSeconds = 1;        // between two questions
-constexpr double kLastAskSeconds = 16;   // the same, where an answer was refused: twice as long each time; heuristic
+constexpr double kAskSeconds = 1;  // between two questions
+constexpr double kLastAskSeconds =
+    16;  // the same, where an answer was refused: twice as long each time; heuristic
 constexpr double kMinPatience = 0.1;
-constexpr double kMostPatience = 8;      // for an answer, which a slow link takes time for; twice as long each time
+constexpr double kMostPatience =
+    8;  // for an answer, which a slow link takes time for; twice as long each time
 
 // Says why there is no model yet, each time that it is something else.
 class Waiting {
@@ -28,7 +30,9 @@ class Waiting {
     if (why_.ok() || why.code() != Code::kTimeout) why_ = why;
     if (why.message() == told_) return;
     told_ = why.message();
-    print_note(fmt::format("waiting: {}{}", told_, is_refusal(why.code()) ? fmt::format(" ({})", code_name(why.code())) : ""));
+    print_note(
+        fmt::format("waiting: {}{}", told_,
+                    is_refusal(why.code()) ? fmt::format(" ({})", code_name(why.code())) : ""));
   }
   const Status& why() const { return why_; }
 
@@ -38,25 +42,31 @@ class Waiting {
 };
 
 // is_final: asking again is of no use.
-Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patience_s, bool& is_final) {
-  const Result<replication::ModelReply> reply = replication::query_model(question.address, patience_s, question.latest);
-  if (!reply.ok()) return reply.status();
+Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patience_s,
+                                     bool& is_final) {
+  SPARCL_ASSIGN_OR_RETURN(const replication::ModelReply reply,
+                          replication::query_model(question.address, patience_s, question.latest));
   const std::string prefix = fmt::format("publisher {}: ", question.address);
-  if (question.model_id && *question.model_id != reply->model_id) {
-    return Status(Code::kMismatch, fmt::format("{}it has the model {}, asked for is {}", prefix, model::in_quotes(reply->model_id),
+  if (question.model_id && *question.model_id != reply.model_id) {
+    return Status(Code::kMismatch, fmt::format("{}it has the model {}, asked for is {}", prefix,
+                                               model::in_quotes(reply.model_id),
                                                model::in_quotes(*question.model_id)));
   }
   if (question.trusted != nullptr) {
     SPARCL_RETURN_IF_ERROR(
-        replication::check_description(*reply, *question.trusted, question.latest.epoch).with_prefix(prefix));
+        replication::check_description(reply, *question.trusted, question.latest.epoch)
+            .with_prefix(prefix));
   }
-  Result<PublishedModel> published = read_published_model(*reply, question.parts);
-  is_final = published.ok() || (!question.parts.is_all() && published.status().code() == Code::kInvalidArgument);
-  return is_final ? std::move(published) : Result<PublishedModel>(published.status().with_prefix(prefix));
+  Result<PublishedModel> published = read_published_model(reply, question.parts);
+  is_final = published.ok() ||
+             (!question.parts.is_all() && published.status().code() == Code::kInvalidArgument);
+  return is_final ? std::move(published)
+                  : Result<PublishedModel>(published.status().with_prefix(prefix));
 }
 
 Status given_up(const Status& why, double seconds) {
-  const char* what = is_refusal(why.code()) ? "no answer of a publisher could be taken" : "no publisher has answered";
+  const char* what = is_refusal(why.code()) ? "no answer of a publisher could be taken"
+                                            : "no publisher has answered";
   return why.with_prefix(fmt::format("{} within {:g} s: ", what, seconds));
 }
 
@@ -74,9 +84,11 @@ Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& questi
     if (is_final) return model.status();
     waiting.tell(model.status());
     const double pause = std::min(pause_s, deadline - net::monotonic_seconds());
-    if (pause < kMinPatience) return given_up(waiting.why(), question.timeout_s);  // an answer would have no time
+    if (pause < kMinPatience)
+      return given_up(waiting.why(), question.timeout_s);  // an answer would have no time
     if (wait_for_stop(pause)) return std::optional<PublishedModel>();
-    pause_s = is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;
+    pause_s =
+        is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace sparcl::tool {
 
-// InvalidArgument where writing `output` would overwrite an input, or a file in an input that is a folder.
+// InvalidArgument where writing `output` would overwrite an input, or a file in an input that is a
+// folder.
 Status check_output(const std::string& output, const std::vector<std::string>& inputs);
 
 }  // namespace sparcl::tool

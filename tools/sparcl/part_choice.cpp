@@ -26,7 +26,8 @@ Result<std::regex> to_regex(const std::string& text) {
     names.assign(text, std::regex::ECMAScript | std::regex::optimize);
     return names;
   } catch (const std::regex_error& error) {
-    return Status(Code::kInvalidArgument, fmt::format("'{}' is no regular expression: {}", text, error.what()));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("'{}' is no regular expression: {}", text, error.what()));
   }
 }
 
@@ -45,21 +46,22 @@ bool read_number(std::string_view text, Number& number) {
 
 // Names may hold colons.
 Result<Cut> parse_cut(const std::string& text) {
-  const Status fault(Code::kInvalidArgument,
-                     fmt::format("'{}' is no slice: REGEX:DIM:INDEX/PARTS is, as in 'q_proj|k_proj:0:3/8'", text));
+  const Status fault(
+      Code::kInvalidArgument,
+      fmt::format("'{}' is no slice: REGEX:DIM:INDEX/PARTS is, as in 'q_proj|k_proj:0:3/8'", text));
   const std::size_t second = text.rfind(':');
-  const std::size_t first = second == std::string::npos || second == 0 ? std::string::npos : text.rfind(':', second - 1);
+  const std::size_t first =
+      second == std::string::npos || second == 0 ? std::string::npos : text.rfind(':', second - 1);
   if (first == std::string::npos) return fault;
   const std::string_view part = std::string_view(text).substr(second + 1);
   const std::size_t stroke = part.find('/');
   if (stroke == std::string_view::npos) return fault;
-  Result<std::regex> names = to_regex(text.substr(0, first));
-  if (!names.ok()) return names.status();
+  SPARCL_ASSIGN_OR_RETURN(std::regex names, to_regex(text.substr(0, first)));
   Cut cut;
-  cut.names = std::move(*names);
+  cut.names = std::move(names);
   if (!read_number(std::string_view(text).substr(first + 1, second - first - 1), cut.dimension) ||
-      !read_number(part.substr(0, stroke), cut.index) || !read_number(part.substr(stroke + 1), cut.parts) ||
-      cut.index >= cut.parts) {
+      !read_number(part.substr(0, stroke), cut.index) ||
+      !read_number(part.substr(stroke + 1), cut.parts) || cut.index >= cut.parts) {
     return fault;
   }
   return cut;
@@ -67,23 +69,27 @@ Result<Cut> parse_cut(const std::string& text) {
 
 Status cut_tensor(model::TensorSchema& tensor, const Cut& cut, const std::string& text) {
   const std::string who = fmt::format("--slice {}: tensor {}", text, model::in_quotes(tensor.name));
-  if (tensor.slice) return Status(Code::kInvalidArgument, fmt::format("{} is a slice already", who));
+  if (tensor.slice)
+    return Status(Code::kInvalidArgument, fmt::format("{} is a slice already", who));
   if (tensor.opaque && cut.parts > 1) {
     return Status(
         Code::kInvalidArgument,
-        fmt::format("{} is {}: tensors of this type are kept whole: leave it out of the expression", who, describe_kind(tensor)));
+        fmt::format("{} is {}: tensors of this type are kept whole: leave it out of the expression",
+                    who, describe_kind(tensor)));
   }
   if (cut.dimension >= tensor.shape.size()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{} is {}: it has no dimension {}", who, describe_kind(tensor), cut.dimension));
+    return Status(Code::kInvalidArgument, fmt::format("{} is {}: it has no dimension {}", who,
+                                                      describe_kind(tensor), cut.dimension));
   }
   const std::uint64_t extent = tensor.shape[cut.dimension];
   if (extent % cut.parts != 0) {
-    return Status(Code::kInvalidArgument, fmt::format("{} is {}: its dimension {} cannot be cut into {} equal parts", who,
-                                                      describe_kind(tensor), cut.dimension, cut.parts));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} is {}: its dimension {} cannot be cut into {} equal parts", who,
+                              describe_kind(tensor), cut.dimension, cut.parts));
   }
   if (cut.parts == 1) return {};
-  tensor.slice = model::TensorSlice{std::vector<std::uint64_t>(tensor.shape.size(), 0), tensor.shape};
+  tensor.slice =
+      model::TensorSlice{std::vector<std::uint64_t>(tensor.shape.size(), 0), tensor.shape};
   tensor.slice->begin[cut.dimension] = extent / cut.parts * cut.index;
   tensor.slice->extent[cut.dimension] = extent / cut.parts;
   return {};
@@ -107,7 +113,9 @@ Result<model::Schema> choose_parts(const model::Schema& published, const PartCho
         if (!has_name(published[i], *names)) continue;
         is_any = is_chosen[i] = true;
       }
-      if (!is_any) return Status(Code::kInvalidArgument, fmt::format("--tensors {}: no tensor has such a name", text));
+      if (!is_any)
+        return Status(Code::kInvalidArgument,
+                      fmt::format("--tensors {}: no tensor has such a name", text));
     }
     for (std::size_t i = 0; i < published.size(); ++i) {
       if (is_chosen[i]) chosen.push_back(published[i]);
@@ -122,7 +130,9 @@ Result<model::Schema> choose_parts(const model::Schema& published, const PartCho
       is_any = true;
       SPARCL_RETURN_IF_ERROR(cut_tensor(tensor, *cut, text));
     }
-    if (!is_any) return Status(Code::kInvalidArgument, fmt::format("--slice {}: no chosen tensor has such a name", text));
+    if (!is_any)
+      return Status(Code::kInvalidArgument,
+                    fmt::format("--slice {}: no chosen tensor has such a name", text));
   }
   return chosen;
 }

@@ -10,7 +10,8 @@ namespace sparcl::tool {
 
 struct PartChoice {
   std::vector<std::string> tensors;  // regular expressions (ECMAScript) for names; empty: all
-  std::vector<std::string> slices;   // "REGEX:DIM:INDEX/PARTS": of PARTS equal parts along a dimension, this one
+  std::vector<std::string>
+      slices;  // "REGEX:DIM:INDEX/PARTS": of PARTS equal parts along a dimension, this one
 
   bool is_all() const { return tensors.empty() && slices.empty(); }
 };

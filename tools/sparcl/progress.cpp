@@ -14,7 +14,9 @@ constexpr auto kPause = std::chrono::milliseconds(100);     // between two updat
 }  // namespace
 
 Progress::Progress(std::string what)
-    : what_(std::move(what)), on_terminal_(::isatty(STDERR_FILENO) == 1), next_(Clock::now() + kPatience) {}
+    : what_(std::move(what)),
+      on_terminal_(::isatty(STDERR_FILENO) == 1),
+      next_(Clock::now() + kPatience) {}
 
 Progress::~Progress() {
   if (shown_) (void)write_quietly(STDERR_FILENO, "\r\033[K");

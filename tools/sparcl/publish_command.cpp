@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/base/settings.hpp"
-#include "src/replication/model_id.hpp"
 #include "src/net/host_port.hpp"
+#include "src/replication/model_id.hpp"
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -21,8 +21,10 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr double kLookSeconds = 0.1;   // between two looks at what replicas hold, or a folder; heuristic
-constexpr double kSettleSeconds = 15;  // for files that are there at the start; longer than WatchedFolder's patience
+constexpr double kLookSeconds =
+    0.1;  // between two looks at what replicas hold, or a folder; heuristic
+constexpr double kSettleSeconds =
+    15;  // for files that are there at the start; longer than WatchedFolder's patience
 
 struct PublishOptions {
   replication::PublisherOptions publisher;
@@ -36,13 +38,14 @@ struct PublishOptions {
 
 // Before anything is published: a fault in the last file shall not be found after hours.
 Status check_files(const std::vector<std::string>& files) {
-  const Result<model::Checkpoint> first = model::Checkpoint::open_unread(files.front());
-  if (!first.ok()) return first.status();
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint first,
+                          model::Checkpoint::open_unread(files.front()));
   for (const std::string& file : files) {
-    const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(file);
-    if (!checkpoint.ok()) return checkpoint.status();
-    const Status status = find_tensors(first->schema(), *checkpoint).status();
-    if (!status.ok()) return Status(status.code(), fmt::format("{}, as in {}", status.message(), files.front()));
+    SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint,
+                            model::Checkpoint::open_unread(file));
+    const Status status = find_tensors(first.schema(), checkpoint).status();
+    if (!status.ok())
+      return Status(status.code(), fmt::format("{}, as in {}", status.message(), files.front()));
   }
   return {};
 }
@@ -52,12 +55,18 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
 }
 
 // Says who is counted: nobody proves who he is.
-void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options, bool as_json) {
+void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options,
+                         bool as_json) {
   if (!is_done(publisher, options)) return;
   const int replicas = publisher.held_by();
-  print_news(as_json, {{"acknowledged", replicas}, {"acknowledged_version", publisher.version()}, {"acknowledgements", "advisory"}},
-             fmt::format("replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
-                         publisher.version(), replicas));
+  print_news(
+      as_json,
+      {{"acknowledged", replicas},
+       {"acknowledged_version", publisher.version()},
+       {"acknowledgements", "advisory"}},
+      fmt::format(
+          "replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
+          publisher.version(), replicas));
 }
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
@@ -73,11 +82,14 @@ Status publish_files(VersionPublisher& publisher, const PublishOptions& options)
 }
 
 // Its writer may not have finished, or the disk may answer next time.
-bool may_pass(Code code) { return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError; }
+bool may_pass(Code code) {
+  return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError;
+}
 
-// Of a watched folder: one that cannot be published is no reason to end. True: all have been looked at; false: some are to come
-// again.
-Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, std::span<const std::string> files) {
+// Of a watched folder: one that cannot be published is no reason to end. True: all have been looked
+// at; false: some are to come again.
+Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
+                           std::span<const std::string> files) {
   for (; !files.empty(); files = files.subspan(1)) {
     if (stop_is_asked()) return true;
     const Status read = publisher.read(files.front());
@@ -86,7 +98,9 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder, s
       return false;
     }
     if (read.ok() && publisher.has_published_what_was_read()) {
-      print_note(fmt::format("{}: new or touched, and what it holds was published already: no new version", files.front()));
+      print_note(
+          fmt::format("{}: new or touched, and what it holds was published already: no new version",
+                      files.front()));
       continue;
     }
     const Status status = read.ok() ? publisher.publish() : read;
@@ -107,30 +121,33 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     if (!look.ok() && is_listed) print_warning(look.status().message());
     is_listed = look.ok();
     if (!look.ok()) continue;
-    for (const Status& status : look->given_up) print_warning(fmt::format("{}; it is skipped", status.message()));
+    for (const Status& status : look->given_up)
+      print_warning(fmt::format("{}; it is skipped", status.message()));
     if (!look->held_up.ok()) {
-      print_note(fmt::format("{}; it, and files with later names, wait for {:g} s", look->held_up.message(),
-                             WatchedFolder::Times().patience_s));
+      print_note(fmt::format("{}; it, and files with later names, wait for {:g} s",
+                             look->held_up.message(), WatchedFolder::Times().patience_s));
     }
-    const Result<bool> all = publish_ready(publisher, folder, look->ready);
-    if (!all.ok()) return all.status();
-    const bool has_more = look->has_more || !*all;
+    SPARCL_ASSIGN_OR_RETURN(const bool all, publish_ready(publisher, folder, look->ready));
+    const bool has_more = look->has_more || !all;
     // Those that are there at the start are one step for replicas, as given files are.
-    if (!has_more || net::monotonic_seconds() - begin > kSettleSeconds) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
+    if (!has_more || net::monotonic_seconds() - begin > kSettleSeconds)
+      SPARCL_RETURN_IF_ERROR(publisher.start_serving());
     if (!has_more && is_done(publisher, options)) return {};
   } while (!wait_for_stop(kLookSeconds));
   return {};
 }
 
-// Beside the watched folder, which stays the trainer's alone: DIR/.NAME.sparcl-publisher. Without one, the user's file for all
-// publishers: epochs need only rise. "": there is none.
+// Beside the watched folder, which stays the trainer's alone: DIR/.NAME.sparcl-publisher. Without
+// one, the user's file for all publishers: epochs need only rise. "": there is none.
 std::string default_state_path(const std::string& folder) {
   namespace fs = std::filesystem;
   if (!folder.empty()) {
     std::error_code error;
     fs::path watched = fs::absolute(folder, error).lexically_normal();
     if (!watched.has_filename()) watched = watched.parent_path();  // it ended with a slash
-    return (watched.parent_path() / fmt::format(".{}.sparcl-publisher", watched.filename().string())).string();
+    return (watched.parent_path() /
+            fmt::format(".{}.sparcl-publisher", watched.filename().string()))
+        .string();
   }
   const char* state_home = std::getenv("XDG_STATE_HOME");
   const char* home = std::getenv("HOME");
@@ -139,39 +156,48 @@ std::string default_state_path(const std::string& folder) {
   if (path.empty() && home != nullptr && *home == '/') path = fs::path(home) / ".local" / "state";
   if (path.empty()) return {};
   std::error_code error;
-  fs::create_directories(path / "sparcl", error);  // where that fails the file cannot be written, which is told then
+  fs::create_directories(path / "sparcl",
+                         error);  // where that fails the file cannot be written, which is told then
   return (path / "sparcl" / "publisher").string();
 }
 
 Status run_publish(PublishOptions options, bool as_json) {
   stop_on_signals();
   if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
-  if (options.publisher.state_path.empty()) options.publisher.state_path = default_state_path(options.folder);
+  if (options.publisher.state_path.empty())
+    options.publisher.state_path = default_state_path(options.folder);
   if (!options.publisher.key_path.empty() && options.publisher.model_id.empty()) {
-    print_note("--key without --model-id: subscribers can trust the key (--trust) only if the model has a name");
+    print_note(
+        "--key without --model-id: subscribers can trust the key (--trust) only if the model has a "
+        "name");
   }
-  if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(WatchedFolder(options.folder, {}).look(net::monotonic_seconds()).status());
+  if (!options.folder.empty())
+    SPARCL_RETURN_IF_ERROR(
+        WatchedFolder(options.folder, {}).look(net::monotonic_seconds()).status());
   SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
-    const Result<trust::SigningKey> key = trust::SigningKey::load(options.publisher.key_path);
-    if (!key.ok()) return key.status();
+    SPARCL_ASSIGN_OR_RETURN(const trust::SigningKey key,
+                            trust::SigningKey::load(options.publisher.key_path));
   }
-  Result<replication::Listener> listener = replication::Listener::open(options.publisher.listen);
-  if (!listener.ok()) return listener.status();
-  const Result<std::unique_ptr<VersionPublisher>> created =
-      VersionPublisher::create(std::move(*listener), options.publisher, options.first_version, as_json);
+  SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
+                          replication::Listener::open(options.publisher.listen));
+  const Result<std::unique_ptr<VersionPublisher>> created = VersionPublisher::create(
+      std::move(listener), options.publisher, options.first_version, as_json);
   if (!created.ok()) return created.status();
   VersionPublisher& publisher = **created;
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
   if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened =
-        MetricsPage::open(options.metrics, [&] { return publisher_metrics(Json::parse(publisher.status(), nullptr, false)); });
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
+      return publisher_metrics(Json::parse(publisher.status(), nullptr, false));
+    });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  print_news(as_json, {{"address", publisher.address()}}, fmt::format("listening on {}\n", publisher.address()));
-  SPARCL_RETURN_IF_ERROR(options.folder.empty() ? publish_files(publisher, options) : publish_folder(publisher, options));
+  print_news(as_json, {{"address", publisher.address()}},
+             fmt::format("listening on {}\n", publisher.address()));
+  SPARCL_RETURN_IF_ERROR(options.folder.empty() ? publish_files(publisher, options)
+                                                : publish_folder(publisher, options));
   report_acknowledged(publisher, options, as_json);
   return {};
 }
@@ -185,49 +211,59 @@ std::string listen_fault(const std::string& text) {
 
 void add_publish(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PublishOptions>();
-  CLI::Option* files = app.add_option(
-      "FILE", options->files, "checkpoints with the same tensors, versions 1, 2, ...: .safetensors files, or folders of shards");
-  CLI::Option* watch =
-      app.add_option("--watch", options->folder,
-                     "instead: each .safetensors file that is in this folder or comes into it, in the order of names, "
-                     "once it is complete")
-          ->type_name("DIR")
-          ->excludes(files);
+  CLI::Option* files = app.add_option("FILE", options->files,
+                                      "checkpoints with the same tensors, versions 1, 2, ...: "
+                                      ".safetensors files, or folders of shards");
+  CLI::Option* watch = app.add_option("--watch", options->folder,
+                                      "instead: each .safetensors file that is in this folder or "
+                                      "comes into it, in the order of names, "
+                                      "once it is complete")
+                           ->type_name("DIR")
+                           ->excludes(files);
   app.add_option("--listen", options->publisher.listen,
                  "where replicas connect; without a host on all interfaces (default: any port)")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
-  app.add_option("--model-id", options->publisher.model_id, "a name: replicas that ask for another model are refused")
+  app.add_option("--model-id", options->publisher.model_id,
+                 "a name: replicas that ask for another model are refused")
       ->type_name("ID")
-      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "", "");
+      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "",
+              "");
   app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
       ->type_name("FILE")
       ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out" : "");
+        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
+                                        : "");
       });
-  app.add_option("--interval", options->interval_s, "between two given files; with 0, the default, replicas meet the last one only")
+  app.add_option("--interval", options->interval_s,
+                 "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMostSeconds))
       ->excludes(watch);
   app.add_option("--exit-when-acked", options->replicas,
-                 "end once N replicas say that they hold the last version, or held it when they ended, and no file is left. The "
+                 "end once N replicas say that they hold the last version, or held it when they "
+                 "ended, and no file is left. The "
                  "number is advisory: replicas are not authenticated")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,
-                 "where the publisher's epoch is kept for its next life (default: .NAME.sparcl-publisher beside the watched folder "
+                 "where the publisher's epoch is kept for its next life (default: "
+                 ".NAME.sparcl-publisher beside the watched folder "
                  "NAME, else "
                  "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
       ->type_name("FILE")
-      ->check([](const std::string& name) { return std::string(name.empty() ? "the name is empty: give a file" : ""); });
-  app.add_option(
-         "--peer-bytes", options->publisher.peer_bytes,
-         "memory that peers may cause beside what is kept for all of them (default: SPARCL_PEER_BYTES; if that is 0, twice the "
-         "model's bytes, 64 MiB at least)")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "the name is empty: give a file" : "");
+      });
+  app.add_option("--peer-bytes", options->publisher.peer_bytes,
+                 "memory that peers may cause beside what is kept for all of them (default: "
+                 "SPARCL_PEER_BYTES; if that is 0, twice the "
+                 "model's bytes, 64 MiB at least)")
       ->transform(is_unsigned())
       ->type_name("BYTES");
-  app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics")
+  app.add_option("--metrics", options->metrics,
+                 "figures for Prometheus at http://HOST:PORT/metrics")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--first-version", options->first_version, "the first file's number")

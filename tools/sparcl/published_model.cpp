@@ -10,8 +10,8 @@
 namespace sparcl::tool {
 namespace {
 
-// Of a model; those that are published today have up to some 100,000 tensors. Each takes a hundred times the memory here of what it takes
-// in the list.
+// Of a model; those that are published today have up to some 100,000 tensors. Each takes a hundred
+// times the memory here of what it takes in the list.
 constexpr model::SchemaLimits kMaxModel{500'000, 4'000'000};
 constexpr std::uint64_t kMaxFiles = 100'000;
 
@@ -20,18 +20,20 @@ model::Layout empty_file() { return model::single_file_layout({}, {}); }
 // A schema of some bytes can claim any size.
 Status check_size(const model::Schema& schema) {
   const std::uint64_t bytes = model::make_block_map(schema).byte_count();
-  const std::uint64_t memory =
-      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   if (bytes <= memory) return {};
   return Status(Code::kOutOfMemory,
-                fmt::format("the publisher's model has {}, this machine's memory {}", human_bytes(bytes), human_bytes(memory)));
+                fmt::format("the publisher's model has {}, this machine's memory {}",
+                            human_bytes(bytes), human_bytes(memory)));
 }
 
 Result<model::Layout> read_description(const std::vector<std::byte>& description) {
   const Result<model::Attachment> attachment = model::parse_attachment(description, kMaxFiles);
   if (!attachment.ok()) return attachment.status();
   if (!attachment->layout) return empty_file();
-  Result<model::ChangedLayout> layout = model::apply_layout_change(*attachment->layout, empty_file());
+  Result<model::ChangedLayout> layout =
+      model::apply_layout_change(*attachment->layout, empty_file());
   if (!layout.ok()) return layout.status();
   return std::move(layout->layout);
 }
@@ -40,22 +42,22 @@ Result<model::Layout> read_description(const std::vector<std::byte>& description
 
 Result<std::vector<std::byte>> describe_layout(const model::Layout& layout) {
   model::Attachment attachment;
-  Result<model::LayoutChange> change = model::compare_layouts(empty_file(), layout, {});
-  if (!change.ok()) return change.status();
-  attachment.layout = std::move(*change);
+  SPARCL_ASSIGN_OR_RETURN(model::LayoutChange change,
+                          model::compare_layouts(empty_file(), layout, {}));
+  attachment.layout = std::move(change);
   return model::serialise(attachment);
 }
 
-Result<PublishedModel> read_published_model(const replication::ModelReply& reply, const PartChoice& choice) {
+Result<PublishedModel> read_published_model(const replication::ModelReply& reply,
+                                            const PartChoice& choice) {
   PublishedModel published;
   published.model_id = reply.model_id;
   Result<model::Schema> schema = model::parse_schema(reply.schema, kMaxModel);
   if (!schema.ok()) return schema.status().with_prefix("the publisher's list of tensors: ");
   published.schema = std::move(*schema);
   if (!choice.is_all()) {
-    Result<model::Schema> chosen = choose_parts(published.schema, choice);
-    if (!chosen.ok()) return chosen.status();
-    published.schema = std::move(*chosen);
+    SPARCL_ASSIGN_OR_RETURN(model::Schema chosen, choose_parts(published.schema, choice));
+    published.schema = std::move(chosen);
   }
   SPARCL_RETURN_IF_ERROR(check_size(published.schema));
   if (!choice.is_all()) {
@@ -65,7 +67,8 @@ Result<PublishedModel> read_published_model(const replication::ModelReply& reply
   if (reply.description.empty()) {
     const model::Schema tensors = as_tensors(published.schema);
     if (const Status fit = model::validate(tensors); !fit.ok()) {
-      return Status(Code::kUnsupported, fmt::format("no file can have what is published: {}", fit.message()));
+      return Status(Code::kUnsupported,
+                    fmt::format("no file can have what is published: {}", fit.message()));
     }
     published.layout = model::single_file_layout(tensors, {});
     return published;
@@ -73,10 +76,10 @@ Result<PublishedModel> read_published_model(const replication::ModelReply& reply
   Result<model::Layout> layout = read_description(reply.description);
   if (!layout.ok()) return layout.status().with_prefix("the publisher's description of files: ");
   published.layout = std::move(*layout);
-  const Result<model::Schema> described = model::layout_schema(published.layout);
-  if (!described.ok()) return described.status();
-  if (*described == published.schema) return published;
-  return Status(Code::kCorrupt, "the publisher's description of files has other tensors than it publishes");
+  SPARCL_ASSIGN_OR_RETURN(const model::Schema described, model::layout_schema(published.layout));
+  if (described == published.schema) return published;
+  return Status(Code::kCorrupt,
+                "the publisher's description of files has other tensors than it publishes");
 }
 
 }  // namespace sparcl::tool

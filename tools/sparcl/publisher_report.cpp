@@ -38,7 +38,8 @@ std::string table(const std::vector<Row>& rows) {
     constexpr std::size_t kFirstNumber = 1, kLastNumber = 5;
     for (std::size_t i = 0; i + 1 < row.size(); ++i) {
       const bool is_number = i >= kFirstNumber && i <= kLastNumber;
-      text += is_number ? fmt::format("{:>{}}  ", row[i], widths[i]) : fmt::format("{:<{}}  ", row[i], widths[i]);
+      text += is_number ? fmt::format("{:>{}}  ", row[i], widths[i])
+                        : fmt::format("{:<{}}  ", row[i], widths[i]);
     }
     text += row.back() + "\n";
   }
@@ -59,7 +60,8 @@ std::string troubles_text(const Json& report) {
   return text.empty() ? text : text + "\n";
 }
 
-// With what others should know of it: it holds bytes of its own, or gave nothing to those that were to take updates from it.
+// With what others should know of it: it holds bytes of its own, or gave nothing to those that were
+// to take updates from it.
 std::string state_of(const Json& replica) {
   std::string state = text_at(replica, "state");
   if (!replica.is_object()) return state;  // whoever answers may send anything
@@ -77,13 +79,14 @@ Result<Json> parse_publisher_report(const std::string& text) {
     return !is_too_deep;
   };
   Json report = Json::parse(text, look, false);
-  if (!is_too_deep && report.is_object() && report.contains("publisher") && report.contains("replicas") &&
-      report["replicas"].is_array()) {
+  if (!is_too_deep && report.is_object() && report.contains("publisher") &&
+      report.contains("replicas") && report["replicas"].is_array()) {
     report.erase("ok");  // which is for us to say
     return report;
   }
   return Status(Code::kCorrupt,
-                "the answer is no publisher's report: a replica answers there, which takes updates on; ask the publisher");
+                "the answer is no publisher's report: a replica answers there, which takes updates "
+                "on; ask the publisher");
 }
 
 std::string publisher_text(const Json& report) {
@@ -92,28 +95,35 @@ std::string publisher_text(const Json& report) {
   const std::string model = model_id.empty() ? "" : fmt::format("model {}, ", model_id);
   const std::uint64_t version = number_at(report, "version");
   const std::string newest =
-      version == 0
-          ? "nothing is published yet"
-          : fmt::format("version {}{}, hash {}; updates kept: {}, {}", version, is_signed ? ", signed" : "",
-                        text_at(report, "hash"), number_at(report, "kept_updates"), human_bytes(number_at(report, "kept_bytes")));
+      version == 0 ? "nothing is published yet"
+                   : fmt::format("version {}{}, hash {}; updates kept: {}, {}", version,
+                                 is_signed ? ", signed" : "", text_at(report, "hash"),
+                                 number_at(report, "kept_updates"),
+                                 human_bytes(number_at(report, "kept_bytes")));
   const std::string peers =
       report.contains("peer_bytes_limit")
-          ? fmt::format("; peers cause {} of {}", human_bytes(number_at(report, "peer_bytes")), human_bytes(number_at(report, "peer_bytes_limit")))
+          ? fmt::format("; peers cause {} of {}", human_bytes(number_at(report, "peer_bytes")),
+                        human_bytes(number_at(report, "peer_bytes_limit")))
           : "";
-  const std::string text =
-      fmt::format("publisher {} on {}: {}{}{}\n", text_at(report, "publisher"), text_at(report, "address"), model, newest, peers);
+  const std::string text = fmt::format("publisher {} on {}: {}{}{}\n", text_at(report, "publisher"),
+                                       text_at(report, "address"), model, newest, peers);
   const std::string troubles = troubles_text(report);
   if (report["replicas"].empty()) return text + troubles + "no replica is connected\n";
-  std::vector<Row> rows{{"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
+  std::vector<Row> rows{
+      {"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
     rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
-                    std::to_string(number_at(replica, "lag")), human_bytes(number_at(replica, "bytes_sent")),
-                    human_bytes(number_at(replica, "bytes_shared")), std::to_string(number_at(replica, "refused")),
-                    state_of(replica), text_at(replica, "from")});
+                    std::to_string(number_at(replica, "lag")),
+                    human_bytes(number_at(replica, "bytes_sent")),
+                    human_bytes(number_at(replica, "bytes_shared")),
+                    std::to_string(number_at(replica, "refused")), state_of(replica),
+                    text_at(replica, "from")});
   }
-  const std::uint64_t connected = number_at(report, "replicas_connected"), shown = report["replicas"].size();
+  const std::uint64_t connected = number_at(report, "replicas_connected"),
+                      shown = report["replicas"].size();
   const std::string more = connected > shown ? fmt::format("and {} more\n", connected - shown) : "";
-  return text + troubles + table(rows) + more + "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
+  return text + troubles + table(rows) + more +
+         "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
 }
 
 }  // namespace sparcl::tool

@@ -37,7 +37,8 @@ class Surroundings {
     ::posix_spawnattr_setsigdefault(&attributes, &ignored);
     ::posix_spawnattr_setflags(
         &attributes,
-        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);  // its own group, and no terminal to stop it
+        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+            POSIX_SPAWN_SETSID);  // its own group, and no terminal to stop it
   }
   ~Surroundings() {
     ::posix_spawnattr_destroy(&attributes);
@@ -50,28 +51,34 @@ class Surroundings {
   posix_spawnattr_t attributes;
 };
 
-std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& variables) {
+std::vector<std::string> environment_with(
+    const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : variables) entries.push_back(fmt::format("{}={}", name, value));
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string entry = *each;
-    const auto is_given = [&](const auto& variable) { return entry.starts_with(variable.first + "="); };
+    const auto is_given = [&](const auto& variable) {
+      return entry.starts_with(variable.first + "=");
+    };
     if (std::none_of(variables.begin(), variables.end(), is_given)) entries.push_back(entry);
   }
   return entries;
 }
 
-constexpr std::chrono::seconds kGrace(5);      // of a command that is at work when a stop is asked for,
+constexpr std::chrono::seconds kGrace(5);  // of a command that is at work when a stop is asked for,
 constexpr std::chrono::seconds kLastGrace(2);  // and once it was told by SIGTERM; heuristics
 
 // Its status as waitpid() has it, or -1.
 int wait_for_end(pid_t child) {
   int told = 0;                                                   // the last signal
   std::optional<std::chrono::steady_clock::time_point> patience;  // once a stop is asked for
-  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
+  for (auto pause = std::chrono::milliseconds(1);;
+       pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
     // Not buried yet: so its group is nobody else's.
     siginfo_t ended{};
-    if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) < 0 && errno != EINTR) return -1;
+    if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+        errno != EINTR)
+      return -1;
     if (ended.si_pid == child) {
       if (told != 0) ::kill(-child, SIGKILL);  // what it has started, and has not heard
       int status = 0;
@@ -79,7 +86,8 @@ int wait_for_end(pid_t child) {
     }
     const auto now = std::chrono::steady_clock::now();
     if (!patience && stop_is_asked()) patience = now + kGrace;
-    if (const int next = told == 0 ? SIGTERM : SIGKILL; told != SIGKILL && patience && now >= *patience) {
+    if (const int next = told == 0 ? SIGTERM : SIGKILL;
+        told != SIGKILL && patience && now >= *patience) {
       ::kill(-child, next);  // and what it has started
       told = next;
       patience = now + kLastGrace;
@@ -90,7 +98,8 @@ int wait_for_end(pid_t child) {
 
 }  // namespace
 
-Status run_shell(const std::string& command, const std::vector<std::pair<std::string, std::string>>& variables) {
+Status run_shell(const std::string& command,
+                 const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> entries = environment_with(variables);
   std::vector<char*> environment;
   for (std::string& entry : entries) environment.push_back(entry.data());
@@ -99,12 +108,17 @@ Status run_shell(const std::string& command, const std::vector<std::pair<std::st
   char* arguments[] = {shell.data(), option.data(), text.data(), nullptr};
   const Surroundings surroundings;
   pid_t child = 0;
-  const int error = ::posix_spawn(&child, "/bin/sh", &surroundings.files, &surroundings.attributes, arguments, environment.data());
-  if (error != 0) return Status(Code::kSystemError, fmt::format("/bin/sh cannot be started: {}", error_text(error)));
+  const int error = ::posix_spawn(&child, "/bin/sh", &surroundings.files, &surroundings.attributes,
+                                  arguments, environment.data());
+  if (error != 0)
+    return Status(Code::kSystemError,
+                  fmt::format("/bin/sh cannot be started: {}", error_text(error)));
   const int status = wait_for_end(child);
   if (status == 0) return {};
-  if (WIFSIGNALED(status)) return Status(Code::kSystemError, fmt::format("it was ended by signal {}", WTERMSIG(status)));
-  return Status(Code::kSystemError, fmt::format("it ended with exit code {}", status < 0 ? status : WEXITSTATUS(status)));
+  if (WIFSIGNALED(status))
+    return Status(Code::kSystemError, fmt::format("it was ended by signal {}", WTERMSIG(status)));
+  return Status(Code::kSystemError, fmt::format("it ended with exit code {}",
+                                                status < 0 ? status : WEXITSTATUS(status)));
 }
 
 }  // namespace sparcl::tool

@@ -8,8 +8,10 @@
 
 namespace sparcl::tool {
 
-// Runs `command` by /bin/sh, with these variables in its environment, and waits for its end; an error where that is not 0. Its
-// output goes to standard error, as standard output is ours. A stop that is asked for meanwhile is passed on to it as SIGTERM.
-Status run_shell(const std::string& command, const std::vector<std::pair<std::string, std::string>>& variables);
+// Runs `command` by /bin/sh, with these variables in its environment, and waits for its end; an
+// error where that is not 0. Its output goes to standard error, as standard output is ours. A stop
+// that is asked for meanwhile is passed on to it as SIGTERM.
+Status run_shell(const std::string& command,
+                 const std::vector<std::pair<std::string, std::string>>& variables);
 
 }  // namespace sparcl::tool

@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "src/base/forever.hpp"
 #include "src/base/files/temporary_path.hpp"
+#include "src/base/forever.hpp"
 #include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
@@ -60,8 +60,9 @@ bool is_ignored(int number) {
 }  // namespace
 
 void clean_up_on_signals() {
-  // A file that outgrows its limit: the write fails with a reason, and what was written is removed as after any other error. The
-  // signal itself goes to the thread that writes, where nobody could wait for it.
+  // A file that outgrows its limit: the write fails with a reason, and what was written is removed
+  // as after any other error. The signal itself goes to the thread that writes, where nobody could
+  // wait for it.
   std::signal(SIGXFSZ, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
@@ -73,8 +74,10 @@ void clean_up_on_signals() {
     std::thread(wait_for_signal, signals).detach();
   } catch (const std::exception& error) {  // signals then end the process as they end any other
     ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    print_warning(fmt::format("no thread to wait for signals: {}: a signal will leave unfinished output, which the next run removes",
-                              error.what()));
+    print_warning(
+        fmt::format("no thread to wait for signals: {}: a signal will leave unfinished output, "
+                    "which the next run removes",
+                    error.what()));
   }
 }
 

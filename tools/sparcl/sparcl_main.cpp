@@ -26,7 +26,9 @@ namespace sparcl::tool {
 namespace {
 
 constexpr std::array kCommands{
-    Command{"info", "Version, transports, kernels and settings, and why each is or is not usable here", add_info},
+    Command{"info",
+            "Version, transports, kernels and settings, and why each is or is not usable here",
+            add_info},
     Command{"diff", "Write what turns one checkpoint into another", add_diff},
     Command{"apply", "Turn a checkpoint into the delta's target", add_apply},
     Command{"inspect", "Say what a delta or a checkpoint holds", add_inspect},
@@ -34,38 +36,52 @@ constexpr std::array kCommands{
     Command{"verify", "Check a delta without its base, or a checkpoint's structure", add_verify},
     Command{"compose", "Make one delta of several that follow each other", add_compose},
     Command{"invert", "Make the delta that leads back", add_invert},
-    Command{"convert", "Read and write the layouts in which other programs exchange changes", add_convert},
-    Command{"advise", "From two checkpoints and a link: density, best mode, times, and when dense wins", add_advise},
-    Command{"publish", "Publish checkpoints as versions, for replicas that come and go", add_publish},
-    Command{"subscribe", "Keep a checkpoint at the newest version that a publisher has", add_subscribe},
+    Command{"convert", "Read and write the layouts in which other programs exchange changes",
+            add_convert},
+    Command{"advise",
+            "From two checkpoints and a link: density, best mode, times, and when dense wins",
+            add_advise},
+    Command{"publish", "Publish checkpoints as versions, for replicas that come and go",
+            add_publish},
+    Command{"subscribe", "Keep a checkpoint at the newest version that a publisher has",
+            add_subscribe},
     Command{"status",
-            "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), or a publisher's replicas",
+            "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), "
+            "or a publisher's replicas",
             add_status},
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
 };
 
 // Asked before the command line is understood, as it may not be one that can be.
 bool wants_json(std::span<char* const> arguments) {
-  return std::any_of(arguments.begin(), arguments.end(), [](std::string_view each) { return each == "--json"; });
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](std::string_view each) { return each == "--json"; });
 }
 
 std::string command_names() {
   std::string names;
-  for (const Command& command : kCommands) names += (names.empty() ? "" : ", ") + std::string(command.name);
+  for (const Command& command : kCommands)
+    names += (names.empty() ? "" : ", ") + std::string(command.name);
   return names;
 }
 
 // The parser's own words for a missing or misspelt command do not say which there are.
 std::string without_command(std::span<char* const> arguments) {
-  const auto word = std::find_if(arguments.begin(), arguments.end(), [](std::string_view each) { return !each.starts_with('-'); });
-  if (word == arguments.end()) return fmt::format("a command is missing; the commands are {}", command_names());
-  return fmt::format("there is no command {}; the commands are {}", model::in_quotes(*word), command_names());
+  const auto word = std::find_if(arguments.begin(), arguments.end(),
+                                 [](std::string_view each) { return !each.starts_with('-'); });
+  if (word == arguments.end())
+    return fmt::format("a command is missing; the commands are {}", command_names());
+  return fmt::format("there is no command {}; the commands are {}", model::in_quotes(*word),
+                     command_names());
 }
 
-int usage_error(const CLI::App& app, const CLI::ParseError& error, std::span<char* const> arguments) {
+int usage_error(const CLI::App& app, const CLI::ParseError& error,
+                std::span<char* const> arguments) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const std::string hint = fmt::format("Try: sparcl {}--help\n", chosen.empty() ? "" : chosen.front()->get_name() + " ");
-  return print_usage_error(chosen.empty() ? without_command(arguments) : error.what(), hint, wants_json(arguments));
+  const std::string hint =
+      fmt::format("Try: sparcl {}--help\n", chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  return print_usage_error(chosen.empty() ? without_command(arguments) : error.what(), hint,
+                           wants_json(arguments));
 }
 
 // All of them: one that this command does not use is still a mistake.
@@ -84,7 +100,8 @@ int print_help(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv, std::span<char* const> arguments) {
   CLI::App app(
-      "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused (integrity, base or signature).",
+      "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused "
+      "(integrity, base or signature).",
       "sparcl");
   app.set_version_flag("--version", std::string("sparcl ") + SPARCL_VERSION);
   app.require_subcommand(1);
@@ -123,13 +140,15 @@ int fail(Code code, const char* what, bool as_json) noexcept try {
 
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
-  std::setlocale(LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
+  std::setlocale(
+      LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
   const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     return sparcl::tool::run(argc, argv, arguments);
   } catch (const std::bad_alloc&) {
     return sparcl::tool::print_out_of_memory();
   } catch (const std::exception& error) {  // of the standard library: the file system
-    return sparcl::tool::fail(sparcl::Code::kSystemError, error.what(), sparcl::tool::wants_json(arguments));
+    return sparcl::tool::fail(sparcl::Code::kSystemError, error.what(),
+                              sparcl::tool::wants_json(arguments));
   }
 }

@@ -36,7 +36,8 @@ double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
 }
 
 std::string date(double seconds_since_1970) {
-  const auto whole = static_cast<std::time_t>(std::clamp(seconds_since_1970, 0.0, 4e9));  // the bytes may be anybody's
+  const auto whole = static_cast<std::time_t>(
+      std::clamp(seconds_since_1970, 0.0, 4e9));  // the bytes may be anybody's
   std::tm parts{};
   ::localtime_r(&whole, &parts);
   std::array<char, 32> text{};
@@ -59,7 +60,9 @@ Json record_json(const flight::FileHead& head, const Record& record, std::uint64
   Json json{{"call", is_call ? Json(record.call) : Json(nullptr)},
             {"operation", text_of(record.operation)},
             {"state", flight::record_state_name(record.state)},
-            {"result", record.state == RecordState::kRunning ? Json(nullptr) : Json(code_name(static_cast<Code>(record.result)))},
+            {"result", record.state == RecordState::kRunning
+                           ? Json(nullptr)
+                           : Json(code_name(static_cast<Code>(record.result)))},
             {"began", flight::wall_seconds(head, record.begin_ns)},
             {"seconds", seconds_between(record.begin_ns, is_running ? now_ns : record.end_ns)}};
   if (!is_call) return json;
@@ -77,17 +80,20 @@ Json record_json(const flight::FileHead& head, const Record& record, std::uint64
 Json trail_json(const flight::FileHead& head, const TrailSnapshot& trail, std::uint64_t now_ns) {
   const flight::TrailHead& comm = trail.head;
   Json operations = Json::array();
-  for (std::size_t i = 0; i < trail.records.count; ++i) operations.push_back(record_json(head, trail.records.records[i], now_ns));
-  return {{"comm", comm.comm},
-          {"rank", comm.rank},
-          {"size", comm.size},
-          {"transport", text_of(comm.transport)},
-          {"state", flight::trail_state_name(comm.state)},
-          {"error", comm.error != 0 ? Json(code_name(static_cast<Code>(comm.error))) : Json(nullptr)},
-          {"message", text_of(comm.note)},
-          {"seconds_since_turn", comm.turned_ns != 0 ? Json(seconds_between(comm.turned_ns, now_ns)) : Json(nullptr)},
-          {"torn", trail.records.torn},
-          {"operations", operations}};
+  for (std::size_t i = 0; i < trail.records.count; ++i)
+    operations.push_back(record_json(head, trail.records.records[i], now_ns));
+  return {
+      {"comm", comm.comm},
+      {"rank", comm.rank},
+      {"size", comm.size},
+      {"transport", text_of(comm.transport)},
+      {"state", flight::trail_state_name(comm.state)},
+      {"error", comm.error != 0 ? Json(code_name(static_cast<Code>(comm.error))) : Json(nullptr)},
+      {"message", text_of(comm.note)},
+      {"seconds_since_turn",
+       comm.turned_ns != 0 ? Json(seconds_between(comm.turned_ns, now_ns)) : Json(nullptr)},
+      {"torn", trail.records.torn},
+      {"operations", operations}};
 }
 
 // Times of a process that is no more are counted to its last sign of life, not to now.
@@ -121,7 +127,8 @@ std::string life_text(const Snapshot& snapshot) {
       return "is STOPPED (by a signal or a debugger)";
     case flight::Life::kDead:
       return "is DEAD: this is what it was doing at its last sign of life, " +
-             date(flight::wall_seconds(snapshot.head, seen_until(snapshot, UINT64_MAX))) + ", to which all times are counted";
+             date(flight::wall_seconds(snapshot.head, seen_until(snapshot, UINT64_MAX))) +
+             ", to which all times are counted";
     case flight::Life::kUnknown:
       break;
   }
@@ -134,7 +141,9 @@ const Record* longest_running(const Snapshot& snapshot, const TrailSnapshot** of
   for (const TrailSnapshot& trail : snapshot.trails) {
     for (std::size_t i = 0; i < trail.records.count; ++i) {
       const Record& record = trail.records.records[i];
-      if (record.state != RecordState::kRunning || (longest != nullptr && record.begin_ns >= longest->begin_ns)) continue;
+      if (record.state != RecordState::kRunning ||
+          (longest != nullptr && record.begin_ns >= longest->begin_ns))
+        continue;
       longest = &record;
       *of = &trail;
     }
@@ -148,17 +157,21 @@ std::string process_text(const Snapshot& snapshot, std::uint64_t now_ns) {
   now_ns = seen_until(snapshot, now_ns);
   const flight::FileHead& head = snapshot.head;
   std::string text =
-      fmt::format("process {} ({}) on host {} {}; sparcl {}, recorded since {}\n", head.pid, plain(head.program), plain(head.host),
-                  life_text(snapshot), plain(head.version), date(flight::wall_seconds(head, head.monotonic_ns)));
+      fmt::format("process {} ({}) on host {} {}; sparcl {}, recorded since {}\n", head.pid,
+                  plain(head.program), plain(head.host), life_text(snapshot), plain(head.version),
+                  date(flight::wall_seconds(head, head.monotonic_ns)));
   for (const TrailSnapshot& trail : snapshot.trails) {
     flight::LineWriter line;
     flight::describe_trail(trail.head, now_ns, line);
     text += fmt::format("\n{}\n", line.view());
-    trail.records.show(flight::kRecords, now_ns,
-                       [&](const flight::LineWriter& each) { text += fmt::format("  {}\n", each.view()); });
-    if (trail.records.torn > 0) text += fmt::format("  {} more were being written\n", trail.records.torn);
+    trail.records.show(flight::kRecords, now_ns, [&](const flight::LineWriter& each) {
+      text += fmt::format("  {}\n", each.view());
+    });
+    if (trail.records.torn > 0)
+      text += fmt::format("  {} more were being written\n", trail.records.torn);
   }
-  if (snapshot.torn_heads > 0) text += fmt::format("\n{} communicators were being changed\n", snapshot.torn_heads);
+  if (snapshot.torn_heads > 0)
+    text += fmt::format("\n{} communicators were being changed\n", snapshot.torn_heads);
   return text;
 }
 
@@ -166,7 +179,8 @@ Json process_json(const Snapshot& snapshot, std::uint64_t now_ns) {
   now_ns = seen_until(snapshot, now_ns);
   Json json = head_json(snapshot, now_ns);
   Json comms = Json::array();
-  for (const TrailSnapshot& trail : snapshot.trails) comms.push_back(trail_json(snapshot.head, trail, now_ns));
+  for (const TrailSnapshot& trail : snapshot.trails)
+    comms.push_back(trail_json(snapshot.head, trail, now_ns));
   json["comms"] = comms;
   return json;
 }
@@ -181,15 +195,21 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
     if (trail->head.state == flight::TrailState::kMeeting) line.text(", ").text(trail->head.note);
   } else {
     line.text("in no call");
-    for (const TrailSnapshot& each : snapshot.trails) {  // whom others may wait for: its last call says how far it has come
-      if (each.head.error != 0) line.text("; comm ").number(each.head.comm).text(" ended: ").text(each.head.note);
+    for (const TrailSnapshot& each :
+         snapshot.trails) {  // whom others may wait for: its last call says how far it has come
+      if (each.head.error != 0)
+        line.text("; comm ").number(each.head.comm).text(" ended: ").text(each.head.note);
       if (each.head.state == flight::TrailState::kDestroyed || each.records.count == 0) continue;
-      line.text("; rank ").number(each.head.rank).text(" of ").number(each.head.size).text(", last: ");
+      line.text("; rank ")
+          .number(each.head.rank)
+          .text(" of ")
+          .number(each.head.size)
+          .text(", last: ");
       flight::describe_record(each.records.records[each.records.count - 1], now_ns, line);
     }
   }
-  return fmt::format("{:>8}  {:<8} {:<16} {}\n", snapshot.head.pid, flight::life_name(snapshot.life), plain(snapshot.head.program),
-                     line.view());
+  return fmt::format("{:>8}  {:<8} {:<16} {}\n", snapshot.head.pid,
+                     flight::life_name(snapshot.life), plain(snapshot.head.program), line.view());
 }
 
 Json process_summary(const Snapshot& snapshot, std::uint64_t now_ns) {
@@ -206,7 +226,8 @@ Json process_summary(const Snapshot& snapshot, std::uint64_t now_ns) {
     last.push_back({{"comm", each.head.comm},
                     {"rank", each.head.rank},
                     {"size", each.head.size},
-                    {"record", record_json(snapshot.head, each.records.records[each.records.count - 1], now_ns)}});
+                    {"record", record_json(snapshot.head,
+                                           each.records.records[each.records.count - 1], now_ns)}});
   }
   json["last"] = last;
   return json;

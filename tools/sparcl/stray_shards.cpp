@@ -9,7 +9,8 @@ namespace sparcl::tool {
 
 std::vector<std::string> stray_paths(const model::Checkpoint& checkpoint) {
   std::vector<std::string> paths;
-  for (const std::string& name : checkpoint.stray_shards()) paths.push_back(checkpoint.path() + "/" + name);
+  for (const std::string& name : checkpoint.stray_shards())
+    paths.push_back(checkpoint.path() + "/" + name);
   return paths;
 }
 
@@ -17,10 +18,12 @@ void warn_of_strays(const std::vector<std::string>& paths) {
   constexpr std::size_t kMaxNamed = 3;
   if (paths.empty()) return;
   std::string names;
-  for (std::size_t i = 0; i < paths.size() && i < kMaxNamed; ++i) names += (i == 0 ? "" : ", ") + shown(paths[i]);
+  for (std::size_t i = 0; i < paths.size() && i < kMaxNamed; ++i)
+    names += (i == 0 ? "" : ", ") + shown(paths[i]);
   if (paths.size() > kMaxNamed) names += fmt::format(" and {} more", paths.size() - kMaxNamed);
   print_warning(
-      fmt::format("{}: not in the folder's index, and so no part of the checkpoint: remove what is stale, or make the index "
+      fmt::format("{}: not in the folder's index, and so no part of the checkpoint: remove what is "
+                  "stale, or make the index "
                   "anew",
                   names));
 }

@@ -7,8 +7,8 @@
 
 namespace sparcl::tool {
 
-// Files that are named like shards, lie in the checkpoint's folder, and are not in its index: a shard that another program has left
-// there, or an index that is not up to date.
+// Files that are named like shards, lie in the checkpoint's folder, and are not in its index: a
+// shard that another program has left there, or an index that is not up to date.
 std::vector<std::string> stray_paths(const model::Checkpoint& checkpoint);
 
 // A warning that names them; nothing where there are none.

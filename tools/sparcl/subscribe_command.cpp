@@ -8,10 +8,10 @@
 #include <string>
 
 #include "src/base/settings.hpp"
+#include "src/net/host_port.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
-#include "src/net/host_port.hpp"
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -27,8 +27,8 @@ namespace sparcl::tool {
 namespace {
 
 constexpr double kStopLookSeconds = 0.2;  // between two looks at whether to stop
-constexpr double kFirstRetry = 1;         // of a write that failed, seconds; twice as long each time
-constexpr double kLastRetry = 60;         // heuristic
+constexpr double kFirstRetry = 1;  // of a write that failed, seconds; twice as long each time
+constexpr double kLastRetry = 60;  // heuristic
 
 struct SubscribeOptions {
   replication::SubscriberOptions subscriber;
@@ -66,7 +66,8 @@ struct SwapCounts {
   }
 };
 
-std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber, const SwapCounts& counts) {
+std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber,
+                                       const SwapCounts& counts) {
   const auto one = [](const char* name, const char* help, Metric::Kind kind, double value) {
     return Metric{name, help, kind, {{{}, value}}};
   };
@@ -74,18 +75,23 @@ std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber
   const replication::Subscriber::Versions versions = subscriber.versions();
   const Status trouble = subscriber.trouble();
   return {
-      one("sparcl_subscriber_version", "Version that is held.", kGauge, static_cast<double>(versions.held)),
-      one("sparcl_subscriber_newest_version", "Newest version that the publisher has told of.", kGauge,
-          static_cast<double>(versions.newest)),
-      one("sparcl_subscriber_file_version", "Version that FILE holds; 0: none that came since the start.", kGauge,
+      one("sparcl_subscriber_version", "Version that is held.", kGauge,
+          static_cast<double>(versions.held)),
+      one("sparcl_subscriber_newest_version", "Newest version that the publisher has told of.",
+          kGauge, static_cast<double>(versions.newest)),
+      one("sparcl_subscriber_file_version",
+          "Version that FILE holds; 0: none that came since the start.", kGauge,
           static_cast<double>(counts.file_version)),
-      one("sparcl_subscriber_failed_writes_total", "Times that FILE could not be written.", kCounter,
-          static_cast<double>(counts.failed_writes)),
-      one("sparcl_subscriber_swaps_total", "Times that a newer version was applied.", kCounter, static_cast<double>(counts.swaps)),
+      one("sparcl_subscriber_failed_writes_total", "Times that FILE could not be written.",
+          kCounter, static_cast<double>(counts.failed_writes)),
+      one("sparcl_subscriber_swaps_total", "Times that a newer version was applied.", kCounter,
+          static_cast<double>(counts.swaps)),
       one("sparcl_subscriber_changed_elements_total", "Elements that these changed.", kCounter,
           static_cast<double>(counts.changed)),
-      one("sparcl_subscriber_update_bytes_total", "Bytes of their updates.", kCounter, static_cast<double>(counts.bytes)),
-      one("sparcl_subscriber_pause_seconds_total", "Time that applying took.", kCounter, counts.pause_s),
+      one("sparcl_subscriber_update_bytes_total", "Bytes of their updates.", kCounter,
+          static_cast<double>(counts.bytes)),
+      one("sparcl_subscriber_pause_seconds_total", "Time that applying took.", kCounter,
+          counts.pause_s),
       one("sparcl_subscriber_last_pause_seconds", "The last one's.", kGauge, counts.last_pause_s),
       Metric{"sparcl_subscriber_trouble",
              "1 while something keeps versions from coming.",
@@ -120,12 +126,17 @@ struct Arrived {
 
 // Several updates may change an element more than once.
 std::string changes_text(const Arrived& arrived, std::uint64_t elements) {
-  if (arrived.updates <= 1) return fmt::format("{} of {} elements changed", arrived.changed, elements);
-  return fmt::format("{} changes to {} elements in {} updates", arrived.changed, elements, arrived.updates);
+  if (arrived.updates <= 1)
+    return fmt::format("{} of {} elements changed", arrived.changed, elements);
+  return fmt::format("{} changes to {} elements in {} updates", arrived.changed, elements,
+                     arrived.updates);
 }
 
 void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
-  const char* source = arrived.by_anchor ? "anchor" : arrived.by_repair ? "repair" : arrived.bytes > 0 ? "delta" : "label";
+  const char* source = arrived.by_anchor   ? "anchor"
+                       : arrived.by_repair ? "repair"
+                       : arrived.bytes > 0 ? "delta"
+                                           : "label";
   const Json json{{"version", arrived.version},
                   {"hash", to_hex(arrived.hash)},
                   {"changed", arrived.changed},
@@ -138,15 +149,17 @@ void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json)
                   {"source", source}};
   print_news(as_json, json,
              fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
-                         changes_text(arrived, memory.view().map->element_count()), human_bytes(arrived.bytes),
-                         human_bytes(memory.byte_count()), source, arrived.pause_s * 1e3, to_hex(arrived.hash)));
+                         changes_text(arrived, memory.view().map->element_count()),
+                         human_bytes(arrived.bytes), human_bytes(memory.byte_count()), source,
+                         arrived.pause_s * 1e3, to_hex(arrived.hash)));
 }
 
 // Keeps the file at what the subscriber has.
 class Keeper {
  public:
-  Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber, const ModelMemory& memory, ReplicaFile& file,
-         KeptRecord& record, SwapCounts& counts, bool as_json)
+  Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber,
+         const ModelMemory& memory, ReplicaFile& file, KeptRecord& record, SwapCounts& counts,
+         bool as_json)
       : options_(options),
         subscriber_(subscriber),
         memory_(memory),
@@ -155,7 +168,8 @@ class Keeper {
         counts_(counts),
         as_json_(as_json) {}
 
-  // Until a stop is asked for, the file holds the version that was wanted, or its time is over. No word of the network ends it.
+  // Until a stop is asked for, the file holds the version that was wanted, or its time is over. No
+  // word of the network ends it.
   Status run() {
     while (!stop_is_asked() && !is_done_) {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
@@ -167,9 +181,11 @@ class Keeper {
       teller_.note(subscriber_.trouble(), now);
       if (swap.ok()) teller_.restart(now);
       // Whatever comes after it, what was applied is kept.
-      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_)) SPARCL_RETURN_IF_ERROR(keep(now));
+      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_))
+        SPARCL_RETURN_IF_ERROR(keep(now));
       if (!is_done_ && is_given_up(now)) {
-        return teller_.last().with_prefix(fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
+        return teller_.last().with_prefix(
+            fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
       }
     }
     return {};
@@ -180,9 +196,11 @@ class Keeper {
   void tell_of_blocks(const replication::Subscriber::Swap& swap) {
     if (swap.by_anchor || swap.damaged_blocks > 0) file_.doubt();
     if (swap.damaged_blocks == 0) return;
-    print_warning(fmt::format(
-        "{} was damaged, or changed: {} of {} blocks were not version {}'s (SHA-256), and {} were fetched for them", file_.path(),
-        swap.damaged_blocks, memory_.view().map->block_count(), swap.version, human_bytes(swap.stream_bytes)));
+    print_warning(
+        fmt::format("{} was damaged, or changed: {} of {} blocks were not version {}'s (SHA-256), "
+                    "and {} were fetched for them",
+                    file_.path(), swap.damaged_blocks, memory_.view().map->block_count(),
+                    swap.version, human_bytes(swap.stream_bytes)));
   }
 
   void show_progress() {
@@ -194,15 +212,19 @@ class Keeper {
 
   // A limit of its command: before the first version, or the one that it is to end with.
   bool is_given_up(double now) const {
-    return (counts_.file_version == 0 || options_.until != 0) && teller_.lasts(now) >= options_.timeout_s;
+    return (counts_.file_version == 0 || options_.until != 0) &&
+           teller_.lasts(now) >= options_.timeout_s;
   }
 
-  // The record first: where the process is killed between the two it is later than the file, never earlier.
+  // The record first: where the process is killed between the two it is later than the file, never
+  // earlier.
   Status write() {
     if (record_.trusted) {
       const replication::LatestHeld latest = subscriber_.latest();
-      const bool is_new = latest.proof && (!record_.latest || record_.latest->commit != latest.proof->commit);
-      if (is_new) SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
+      const bool is_new =
+          latest.proof && (!record_.latest || record_.latest->commit != latest.proof->commit);
+      if (is_new)
+        SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
       record_.latest = latest.proof;
     }
     return file_.write(memory_, arrived_.hash);
@@ -212,7 +234,8 @@ class Keeper {
     progress_.reset();
     const bool is_wanted = options_.until != 0 && arrived_.version >= options_.until;
     if (const Status written = write(); !written.ok()) {
-      const Status status = written.with_prefix(fmt::format("version {} could not be written safely: ", arrived_.version));
+      const Status status = written.with_prefix(
+          fmt::format("version {} could not be written safely: ", arrived_.version));
       if (is_wanted) return status;
       ++counts_.failed_writes;
       print_warning(fmt::format("{}; it is tried again in {:g} s", status.message(), retry_s_));
@@ -231,8 +254,10 @@ class Keeper {
 
   void run_command() const {
     const Status status =
-        run_shell(options_.command, {{"SUBSCRIBED_VERSION", std::to_string(arrived_.version)}, {"SUBSCRIBED_FILE", file_.path()}});
-    if (!status.ok()) print_warning(fmt::format("--exec after version {}: {}", arrived_.version, status.message()));
+        run_shell(options_.command, {{"SUBSCRIBED_VERSION", std::to_string(arrived_.version)},
+                                     {"SUBSCRIBED_FILE", file_.path()}});
+    if (!status.ok())
+      print_warning(fmt::format("--exec after version {}: {}", arrived_.version, status.message()));
   }
 
   const SubscribeOptions& options_;
@@ -258,15 +283,18 @@ Result<KeptRecord> open_record(const SubscribeOptions& options) {
   if (!trusted.ok()) return trusted.status();
   record.trusted = std::move(*trusted);
   const std::string& output = options.output;
-  record.path = replication::record_path_of(output.ends_with('/') ? output.substr(0, output.size() - 1) : output);
+  record.path = replication::record_path_of(
+      output.ends_with('/') ? output.substr(0, output.size() - 1) : output);
   if (options.may_roll_back) {
-    print_note(fmt::format("{} does not count: any version that a trusted key has signed is taken first", record.path));
+    print_note(
+        fmt::format("{} does not count: any version that a trusted key has signed is taken first",
+                    record.path));
     return record;
   }
-  Result<std::optional<replication::Offer>> latest =
-      replication::load_replica_record(record.path, *record.trusted, *options.model_id);
-  if (!latest.ok()) return latest.status();
-  record.latest = std::move(*latest);
+  SPARCL_ASSIGN_OR_RETURN(
+      std::optional<replication::Offer> latest,
+      replication::load_replica_record(record.path, *record.trusted, *options.model_id));
+  record.latest = std::move(latest);
   return record;
 }
 
@@ -278,10 +306,12 @@ replication::LatestHeld latest_of(const KeptRecord& record) {
 // By the record, which only replicas with trusted keys have.
 void tell_of_damage(const std::string& path, const ReplicaFile& file, const KeptRecord& record) {
   if (!record.latest || !file.holds() || *file.holds() == record.latest->commit.target_hash) return;
-  print_warning(fmt::format(
-      "{} does not hold version {}, which was written there last: its hash is {} instead of {}. It is damaged, was changed, or its "
-      "last write was interrupted. What it lacks is fetched",
-      path, record.latest->commit.version, to_hex(*file.holds()), to_hex(record.latest->commit.target_hash)));
+  print_warning(
+      fmt::format("{} does not hold version {}, which was written there last: its hash is {} "
+                  "instead of {}. It is damaged, was changed, or its "
+                  "last write was interrupted. What it lacks is fetched",
+                  path, record.latest->commit.version, to_hex(*file.holds()),
+                  to_hex(record.latest->commit.target_hash)));
 }
 
 // Faults of ours, before anything is waited for.
@@ -295,41 +325,42 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(check_own(options));
   Result<KeptRecord> record = open_record(options);
   if (!record.ok()) return record.status();
-  const Result<std::optional<PublishedModel>> published =
-      wait_for_model({options.address, options.model_id, record->trusted ? &*record->trusted : nullptr, latest_of(*record),
-                      options.parts, options.timeout_s});
+  const Result<std::optional<PublishedModel>> published = wait_for_model(
+      {options.address, options.model_id, record->trusted ? &*record->trusted : nullptr,
+       latest_of(*record), options.parts, options.timeout_s});
   if (!published.ok()) return published.status();
   if (!*published) return {};
   const PublishedModel& model = **published;
   options.subscriber.model_id = model.model_id;
   options.subscriber.latest = record->latest;
 
-  Result<ReplicaFile> file = ReplicaFile::open(options.output, model.layout);
-  if (!file.ok()) return file.status();
+  SPARCL_ASSIGN_OR_RETURN(ReplicaFile file, ReplicaFile::open(options.output, model.layout));
   Result<std::unique_ptr<ModelMemory>> memory = ModelMemory::create(model.schema);
   if (!memory.ok()) return memory.status();
-  if (const Status status = file->read_into(**memory); !status.ok()) {
+  if (const Status status = file.read_into(**memory); !status.ok()) {
     if (status.code() == Code::kMismatch && !options.may_replace) {
       return status.with_prefix(
-          "the checkpoint that is there is another model's, and would be replaced: give another output, or --replace: ");
+          "the checkpoint that is there is another model's, and would be replaced: give another "
+          "output, or --replace: ");
     }
-    print_note(fmt::format("all bytes have to travel, and then replace what is there: {}", status.message()));
+    print_note(fmt::format("all bytes have to travel, and then replace what is there: {}",
+                           status.message()));
   }
-  tell_of_damage(options.output, *file, *record);
-  options.subscriber.holds_copy = file->holds().has_value();
+  tell_of_damage(options.output, file, *record);
+  options.subscriber.holds_copy = file.holds().has_value();
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
   SwapCounts counts;
   std::unique_ptr<MetricsPage> page;  // it asks the subscriber: it ends first
   if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened =
-        MetricsPage::open(options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
+        options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  return Keeper(options, **subscriber, **memory, *file, *record, counts, as_json).run();
+  return Keeper(options, **subscriber, **memory, file, *record, counts, as_json).run();
 }
 
 std::string address_fault(const std::string& text) {
@@ -339,7 +370,9 @@ std::string address_fault(const std::string& text) {
 
 std::string publisher_fault(const std::string& text) {
   const std::string fault = address_fault(text);
-  return fault.empty() && net::parse_host_port(text)->port == 0 ? "port 0 is nobody's: give the one that the publisher prints" : fault;
+  return fault.empty() && net::parse_host_port(text)->port == 0
+             ? "port 0 is nobody's: give the one that the publisher prints"
+             : fault;
 }
 
 }  // namespace
@@ -350,49 +383,57 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->required()
       ->type_name("HOST:PORT")
       ->check(publisher_fault, "", "");
-  app.add_option(
-         "-o,--out", options->output,
-         "what to keep at the newest version: a .safetensors file, or a folder where the publisher has shards. Replaced whole, "
-         "never half; what it holds at the start need not travel")
+  app.add_option("-o,--out", options->output,
+                 "what to keep at the newest version: a .safetensors file, or a folder where the "
+                 "publisher has shards. Replaced whole, "
+                 "never half; what it holds at the start need not travel")
       ->required()
       ->type_name("FILE");
-  app.add_flag("--replace", options->may_replace, "also where FILE is a checkpoint of another model, which is lost then");
+  app.add_flag("--replace", options->may_replace,
+               "also where FILE is a checkpoint of another model, which is lost then");
   app.add_option("--model-id", options->model_id, "refuse a publisher of another model")
       ->type_name("ID")
-      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "", "");
-  app.add_option("--tensors", options->parts.tensors,
-                 "keep only tensors whose names match this regular expression; may be given more than once")
+      ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "",
+              "");
+  app.add_option(
+         "--tensors", options->parts.tensors,
+         "keep only tensors whose names match this regular expression; may be given more than once")
       ->type_name("REGEX")
       ->check(tensors_fault, "", "")
       ->take_all();
   app.add_option("--slice", options->parts.slices,
-                 "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; may be given more than "
+                 "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along "
+                 "dimension DIM; may be given more than "
                  "once. FILE has it as a tensor, and only parts travel")
       ->type_name("REGEX:DIM:INDEX/PARTS")
       ->check(slice_fault, "", "")
       ->take_all();
-  app.add_option("--trust", options->subscriber.trust_path, "public keys, a line each: what none of them has signed is refused")
+  app.add_option("--trust", options->subscriber.trust_path,
+                 "public keys, a line each: what none of them has signed is refused")
       ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out" : "");
+        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
+                                        : "");
       })
       ->type_name("KEYFILE");
   app.add_flag("--allow-rollback", options->may_roll_back,
-               "with --trust: take any signed version first, also one that is older than what FILE held last (FILE.sparcl-record)");
+               "with --trust: take any signed version first, also one that is older than what FILE "
+               "held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
       ->transform(is_unsigned())
       ->type_name("VERSION")
       ->check(CLI::Range(1ULL, 1ULL << 62));
-  app.add_option(
-         "--exec", options->command,
-         "run by /bin/sh each time FILE has come to a version, with SUBSCRIBED_VERSION and SUBSCRIBED_FILE in its environment")
+  app.add_option("--exec", options->command,
+                 "run by /bin/sh each time FILE has come to a version, with SUBSCRIBED_VERSION and "
+                 "SUBSCRIBED_FILE in its environment")
       ->type_name("CMD");
-  app.add_option("--metrics", options->metrics, "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
+  app.add_option("--metrics", options->metrics,
+                 "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
-  app.add_option(
-         "--timeout", options->timeout_s,
-         "give up if no publisher has answered for this time, or if every answer was refused. It holds before the first version, "
-         "and with --until at any time (default: never)")
+  app.add_option("--timeout", options->timeout_s,
+                 "give up if no publisher has answered for this time, or if every answer was "
+                 "refused. It holds before the first version, "
+                 "and with --until at any time (default: never)")
       ->type_name("SECONDS")
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMostSeconds));
@@ -400,8 +441,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
     const bool is_named = options->model_id && !options->model_id->empty();
     if (options->subscriber.trust_path.empty() || is_named) return;
     throw CLI::ValidationError("--trust",
-                               "needs --model-id ID: a key may sign several models, and whoever answers could give another one of "
-                               "them. Give the ID that the publisher was started with (sparcl publish --key KEY --model-id ID)");
+                               "needs --model-id ID: a key may sign several models, and whoever "
+                               "answers could give another one of "
+                               "them. Give the ID that the publisher was started with (sparcl "
+                               "publish --key KEY --model-id ID)");
   });
   invocation.run = [options, &invocation] { return run_subscribe(*options, invocation.json); };
 }

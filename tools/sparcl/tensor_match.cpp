@@ -9,12 +9,14 @@ namespace sparcl::tool {
 std::vector<std::size_t> match_tensors(const model::Schema& base, const model::Schema& target) {
   std::vector<std::size_t> by_name(base.size());
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});
-  std::sort(by_name.begin(), by_name.end(), [&](std::size_t a, std::size_t b) { return base[a].name < base[b].name; });
+  std::sort(by_name.begin(), by_name.end(),
+            [&](std::size_t a, std::size_t b) { return base[a].name < base[b].name; });
 
   std::vector<std::size_t> matches(target.size(), kNoBase);
   for (std::size_t i = 0; i < target.size(); ++i) {
-    const auto found = std::lower_bound(by_name.begin(), by_name.end(), target[i].name,
-                                        [&](std::size_t at, const std::string& name) { return base[at].name < name; });
+    const auto found = std::lower_bound(
+        by_name.begin(), by_name.end(), target[i].name,
+        [&](std::size_t at, const std::string& name) { return base[at].name < name; });
     if (found == by_name.end() || base[*found].name != target[i].name) continue;
     if (file_type(base[*found]) != file_type(target[i])) continue;
     const Result<std::uint64_t> before = model::element_count(base[*found]);

@@ -10,9 +10,11 @@
 
 namespace sparcl::tool {
 
-// An answer that waiting alone does not cure. It is asked for again all the same: nobody proves who has given it.
+// An answer that waiting alone does not cure. It is asked for again all the same: nobody proves who
+// has given it.
 inline bool is_refusal(Code code) {
-  return code == Code::kMismatch || code == Code::kUnauthorized || code == Code::kUnsupported || code == Code::kCorrupt;
+  return code == Code::kMismatch || code == Code::kUnauthorized || code == Code::kUnsupported ||
+         code == Code::kCorrupt;
 }
 
 class TroubleTeller {
@@ -29,7 +31,8 @@ class TroubleTeller {
     last_ = trouble;
     if (told_ == trouble.code()) return;
     told_ = trouble.code();
-    print_warning(fmt::format("{} ({}); it is tried again", trouble.message(), code_name(trouble.code())));
+    print_warning(
+        fmt::format("{} ({}); it is tried again", trouble.message(), code_name(trouble.code())));
   }
   // A version has come: what was is over, though it may be told already.
   void restart(double now) { since_ = now; }
@@ -37,7 +40,8 @@ class TroubleTeller {
   const Status& last() const { return last_; }
 
  private:
-  static constexpr double kFineSeconds = 5;  // after which a trouble that comes again is told again; heuristic
+  static constexpr double kFineSeconds =
+      5;  // after which a trouble that comes again is told again; heuristic
 
   std::optional<Code> told_;
   Status last_;

@@ -50,7 +50,8 @@ bool read_all(int from, std::string& text) {
 }
 
 Status cannot_try(const char* what) {
-  return Status(Code::kSystemError, fmt::format("UCX cannot be tried out: {}: {}", what, error_text(errno)));
+  return Status(Code::kSystemError,
+                fmt::format("UCX cannot be tried out: {}: {}", what, error_text(errno)));
 }
 
 }  // namespace
@@ -69,10 +70,12 @@ Status try_out_ucx(const transport::UcxPlugin& plugin) {
   if (!has_ended) ::kill(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (!has_ended) return Status(Code::kTimeout, fmt::format("UCX was not opened in {} s", kPatienceMs / 1000));
+  if (!has_ended)
+    return Status(Code::kTimeout, fmt::format("UCX was not opened in {} s", kPatienceMs / 1000));
   if (WIFSIGNALED(status)) {
     return Status(Code::kSystemError,
-                  fmt::format("UCX has ended the process that opened it by signal {}: what it wrote to standard error says why, "
+                  fmt::format("UCX has ended the process that opened it by signal {}: what it "
+                              "wrote to standard error says why, "
                               "mostly a lack of memory or descriptors",
                               WTERMSIG(status)));
   }

@@ -15,12 +15,16 @@ namespace {
 Status verify_delta(const std::string& path, bool as_json) {
   const Result<Delta> delta = read_delta(path);
   if (!delta.ok()) return delta.status();
-  const Result<DeltaSummary> summary = scan_delta(*delta);
-  if (!summary.ok()) return summary.status();
-  const Json json{{"kind", "delta"}, {"bytes", delta->bytes}, {"chunks", summary->chunk_count}, {"blocks", summary->block_count}};
-  return print(as_json, json,
-               fmt::format("{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n", shown(path),
-                           human_bytes(delta->bytes), summary->block_count, summary->chunk_count));
+  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(*delta));
+  const Json json{{"kind", "delta"},
+                  {"bytes", delta->bytes},
+                  {"chunks", summary.chunk_count},
+                  {"blocks", summary.block_count}};
+  return print(
+      as_json, json,
+      fmt::format(
+          "{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n",
+          shown(path), human_bytes(delta->bytes), summary.block_count, summary.chunk_count));
 }
 
 Status verify_checkpoint(const std::string& path, bool as_json) {
@@ -31,9 +35,11 @@ Status verify_checkpoint(const std::string& path, bool as_json) {
                   {"tensors", checkpoint->schema().size()},
                   {"not_in_index", checkpoint->stray_shards()}};
   warn_of_strays(stray_paths(*checkpoint));
-  return print(as_json, json,
-               fmt::format("{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n", shown(path),
-                           checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
+  return print(
+      as_json, json,
+      fmt::format(
+          "{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n",
+          shown(path), checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
 }
 
 }  // namespace
@@ -42,9 +48,8 @@ void add_verify(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
   invocation.run = [path, &invocation] {
-    const Result<bool> found = is_checkpoint(*path);
-    if (!found.ok()) return found.status();
-    return *found ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
+    SPARCL_ASSIGN_OR_RETURN(const bool found, is_checkpoint(*path));
+    return found ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
   };
 }
 

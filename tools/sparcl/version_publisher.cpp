@@ -12,7 +12,8 @@
 
 namespace sparcl::tool {
 
-VersionPublisher::VersionPublisher(replication::Listener listener, replication::PublisherOptions options,
+VersionPublisher::VersionPublisher(replication::Listener listener,
+                                   replication::PublisherOptions options,
                                    std::uint64_t first_version, bool as_json)
     : listener_(std::move(listener)),
       address_(listener_.address),
@@ -20,42 +21,43 @@ VersionPublisher::VersionPublisher(replication::Listener listener, replication::
       next_version_(first_version),
       as_json_(as_json) {}
 
-Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(replication::Listener listener,
-                                                                   replication::PublisherOptions options,
-                                                                   std::uint64_t first_version, bool as_json) {
-  std::unique_ptr<VersionPublisher> made(new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
-  Result<std::unique_ptr<replication::EmptyPublisher>> empty =
-      replication::EmptyPublisher::create(made->listener_, made->options_.model_id, made->options_.silence_s);
-  if (!empty.ok()) return empty.status();
-  made->empty_ = std::move(*empty);
+Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(
+    replication::Listener listener, replication::PublisherOptions options,
+    std::uint64_t first_version, bool as_json) {
+  std::unique_ptr<VersionPublisher> made(
+      new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<replication::EmptyPublisher> empty,
+                          replication::EmptyPublisher::create(
+                              made->listener_, made->options_.model_id, made->options_.silence_s));
+  made->empty_ = std::move(empty);
   return made;
 }
 
 Status VersionPublisher::begin() {
-  Result<std::unique_ptr<replication::Publisher>> publisher =
-      replication::Publisher::create(memory_->view(), options_, std::move(listener_));
-  if (!publisher.ok()) return publisher.status();
+  SPARCL_ASSIGN_OR_RETURN(
+      std::unique_ptr<replication::Publisher> publisher,
+      replication::Publisher::create(memory_->view(), options_, std::move(listener_)));
   const std::lock_guard lock(beginning_);
-  publisher_ = std::move(*publisher);
+  publisher_ = std::move(publisher);
   return {};
 }
 
 Status VersionPublisher::read(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
   const std::optional<FileMark> before = mark_of(path);
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
-  if (!checkpoint.ok()) return checkpoint.status();
-  warn_of_strays(stray_paths(*checkpoint));
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
+  warn_of_strays(stray_paths(checkpoint));
   // A first one that cannot be read is no model for others.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
-  if (memory_ == nullptr) first = ModelMemory::create(checkpoint->schema());
+  if (memory_ == nullptr) first = ModelMemory::create(checkpoint.schema());
   if (!first.ok()) return first.status();
-  SPARCL_RETURN_IF_ERROR((memory_ == nullptr ? *first : memory_)->read(*checkpoint));
-  if (mark_of(path) != before) return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
+  SPARCL_RETURN_IF_ERROR((memory_ == nullptr ? *first : memory_)->read(checkpoint));
+  if (mark_of(path) != before)
+    return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
   if (memory_ == nullptr) {
-    Result<std::vector<std::byte>> description = describe_layout(checkpoint->layout());
-    if (!description.ok()) return description.status();
-    options_.description = std::move(*description);
+    SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> description,
+                            describe_layout(checkpoint.layout()));
+    options_.description = std::move(description);
     memory_ = std::move(*first);
   }
   path_ = path;
@@ -77,8 +79,10 @@ Status VersionPublisher::publish() {
   const bool is_first = version_ == 0;
   version_ = next_version_++;
 
-  const double seconds = read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::uint64_t elements = memory_->view().map->element_count(), dense_bytes = memory_->byte_count();
+  const double seconds =
+      read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::uint64_t elements = memory_->view().map->element_count(),
+                      dense_bytes = memory_->byte_count();
   const Json json{{"version", version_},
                   {"file", path_},
                   {"hash", to_hex(report->hash)},
@@ -86,11 +90,13 @@ Status VersionPublisher::publish() {
                   {"bytes", report->stream_bytes},
                   {"bytes_dense", dense_bytes},
                   {"seconds", seconds}};
-  const std::string what = is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
-                                    : fmt::format("{} of {} elements changed, {} instead of {}", report->changed, elements,
-                                                  human_bytes(report->stream_bytes), human_bytes(dense_bytes));
+  const std::string what =
+      is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
+               : fmt::format("{} of {} elements changed, {} instead of {}", report->changed,
+                             elements, human_bytes(report->stream_bytes), human_bytes(dense_bytes));
   print_news(as_json_, json,
-             fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, shown(path_), what, seconds, to_hex(report->hash)));
+             fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, shown(path_), what,
+                         seconds, to_hex(report->hash)));
   return {};
 }
 
@@ -114,6 +120,8 @@ int VersionPublisher::held_by() const {
   return count.holding + count.left;
 }
 
-bool VersionPublisher::is_held_by(int replicas) const { return version_ != 0 && held_by() >= replicas; }
+bool VersionPublisher::is_held_by(int replicas) const {
+  return version_ != 0 && held_by() >= replicas;
+}
 
 }  // namespace sparcl::tool

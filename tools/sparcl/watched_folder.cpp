@@ -27,10 +27,12 @@ std::optional<FileMark> mark_of(const std::string& path) {
                   about.st_ctim.tv_sec * std::int64_t{1'000'000'000} + about.st_ctim.tv_nsec};
 }
 
-WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known, double now) const {
+WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known,
+                                        double now) const {
   if (known != nullptr && known->mark == mark) return *known;
   Entry entry{mark, now, now, is_file, false, false, false, {}};
-  const bool is_same_file = known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
+  const bool is_same_file =
+      known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
   if (!is_same_file) return entry;  // another one by this name
   entry.is_given_up = known->is_given_up;
   if (!known->is_done) entry.first_seen = known->first_seen;
@@ -40,9 +42,8 @@ WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, cons
 
 // What is there now, with what is known of it.
 Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) const {
-  const Result<std::vector<std::string>> names = names_in_folder(path_);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
+  for (const std::string& name : names) {
     if (name.starts_with('.') || !name.ends_with(model::kShardSuffix)) continue;
     const std::string path = (fs::path(path_) / name).string();
     std::error_code ignored;
@@ -51,7 +52,8 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
     if (is_dead_link) mark = FileMark{};  // as no file has
     if (!mark) continue;                  // gone again
     const auto known = entries_.find(path);
-    entries.emplace(path, met(*mark, fs::is_regular_file(path, ignored), known == entries_.end() ? nullptr : &known->second, now));
+    entries.emplace(path, met(*mark, fs::is_regular_file(path, ignored),
+                              known == entries_.end() ? nullptr : &known->second, now));
   }
   return {};
 }
@@ -60,7 +62,8 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
 Status WatchedFolder::trouble_with(const std::string& path, const Entry& entry, double now) const {
   if (now - entry.since < times_.still_s) {
     return Status(Code::kInProgress,
-                  fmt::format("{}: it goes on changing, {:.0f} s after it was first seen", path, now - entry.first_seen));
+                  fmt::format("{}: it goes on changing, {:.0f} s after it was first seen", path,
+                              now - entry.first_seen));
   }
   return model::Checkpoint::open_unread(path).status();
 }
@@ -76,16 +79,19 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
       entry.is_done = true;
       found.given_up.push_back(
           Status(Code::kInvalidArgument,
-                 fmt::format("{}: it is {}", path, entry.mark == FileMark{} ? "a link to nothing" : "no regular file")));
+                 fmt::format("{}: it is {}", path,
+                             entry.mark == FileMark{} ? "a link to nothing" : "no regular file")));
       continue;
     }
-    const bool is_patient = now - (entry.is_given_up ? entry.since : entry.first_seen) < times_.patience_s;
+    const bool is_patient =
+        now - (entry.is_given_up ? entry.since : entry.first_seen) < times_.patience_s;
     Status trouble = trouble_with(path, entry, now);
     if (trouble.ok() && !is_patient) trouble = entry.unread;
     if (!trouble.ok() && is_patient) {
       if (entry.is_given_up) continue;
       found.has_more = true;
-      if (now - entry.first_seen > kToldSeconds && !std::exchange(entry.is_told, true)) found.held_up = std::move(trouble);
+      if (now - entry.first_seen > kToldSeconds && !std::exchange(entry.is_told, true))
+        found.held_up = std::move(trouble);
       break;
     }
     entry.is_done = true;

@@ -12,7 +12,8 @@
 
 namespace sparcl::tool {
 
-// Another file, or other content, has another mark: writing sets the time of the last change, which no program can set back.
+// Another file, or other content, has another mark: writing sets the time of the last change, which
+// no program can set back.
 struct FileMark {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -24,8 +25,9 @@ std::optional<FileMark> mark_of(const std::string& path);
 
 class WatchedFolder {
  public:
-  // A file counts once it has stood still for so long and opens. Others wait for one that does not for `patience` from when it was
-  // first seen, however often it changes; then it is given up. Should it count later, it comes all the same.
+  // A file counts once it has stood still for so long and opens. Others wait for one that does not
+  // for `patience` from when it was first seen, however often it changes; then it is given up.
+  // Should it count later, it comes all the same.
   struct Times {
     double still_s = 0.3;    // heuristic
     double patience_s = 10;  // heuristic
@@ -36,13 +38,13 @@ class WatchedFolder {
     std::vector<std::string> ready;  // each once, in the order of their names
     std::vector<Status> given_up;    // each once, with its path; again where it is replaced
     Status held_up;                  // once a file: it is waited for, for a second by now
-    bool has_more = false;           // files that do not count yet; those with later names wait for them
+    bool has_more = false;  // files that do not count yet; those with later names wait for them
   };
   // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are none.
   Result<Look> look(double now);
 
-  // What was ready was not taken: it is again, while there is patience with it. why: the first one of `paths` could not be read;
-  // the others wait for it.
+  // What was ready was not taken: it is again, while there is patience with it. why: the first one
+  // of `paths` could not be read; the others wait for it.
   void put_back(std::span<const std::string> paths, const Status& why);
 
  private:

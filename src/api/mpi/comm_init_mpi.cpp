@@ -17,10 +17,12 @@
 namespace {
 
 // What failed below says what is wrong: this says whose call it was. As the errors of calls begin.
-sparclResult_t failed(sparclResult_t result, MPI_Comm mpi, const std::string& what = sparclGetLastError(nullptr)) {
+sparclResult_t failed(sparclResult_t result, MPI_Comm mpi,
+                      const std::string& what = sparclGetLastError(nullptr)) {
   int rank = 0;
   MPI_Comm_rank(mpi, &rank);
-  return sparclInternalReportError(result, ("rank " + std::to_string(rank) + ": sparclCommInitMpi: " + what).c_str());
+  return sparclInternalReportError(
+      result, ("rank " + std::to_string(rank) + ": sparclCommInitMpi: " + what).c_str());
 }
 
 // A rank cannot take part: the first of them tells the others why.
@@ -36,9 +38,11 @@ sparclResult_t refused(sparclResult_t mine, MPI_Comm mpi, int by) {
     const std::string text = sparclGetLastError(nullptr);
     text.copy(told.text, sizeof told.text - 1);
   }
-  if (MPI_Bcast(&told, sizeof told, MPI_BYTE, by, mpi) != MPI_SUCCESS) return failed(sparclSystemError, mpi, "MPI_Bcast failed");
+  if (MPI_Bcast(&told, sizeof told, MPI_BYTE, by, mpi) != MPI_SUCCESS)
+    return failed(sparclSystemError, mpi, "MPI_Bcast failed");
   if (mine != sparclSuccess) return failed(mine, mpi);
-  return failed(static_cast<sparclResult_t>(told.result), mpi, "rank " + std::to_string(by) + " cannot take part: " + told.text);
+  return failed(static_cast<sparclResult_t>(told.result), mpi,
+                "rank " + std::to_string(by) + " cannot take part: " + told.text);
 }
 
 // MPI brings the ranks together, UCX moves their bytes.
@@ -46,7 +50,9 @@ sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfi
   int rank = 0, ranks = 0;
   MPI_Comm_rank(mpi, &rank);
   MPI_Comm_size(mpi, &ranks);
-  const sparcl::transport::OutOfBandGather gather = [mpi](std::span<const std::byte> own) { return sparcl::transport::mpi_gather(mpi, own); };
+  const sparcl::transport::OutOfBandGather gather = [mpi](std::span<const std::byte> own) {
+    return sparcl::transport::mpi_gather(mpi, own);
+  };
   void* transport = nullptr;
   const sparclResult_t made = sparclInternalMakeUcx(&transport, rank, ranks, &gather, config);
   return made == sparclSuccess ? sparclInternalCommInitTransport(comm, transport, config) : made;
@@ -54,21 +60,25 @@ sparclResult_t init_over_ucx(sparclComm_t* comm, MPI_Comm mpi, const sparclConfi
 
 sparclResult_t report(const sparcl::Status& status) {
   return status.ok() ? sparclSuccess
-                     : sparclInternalReportError(static_cast<sparclResult_t>(status.code()), status.message().c_str());
+                     : sparclInternalReportError(static_cast<sparclResult_t>(status.code()),
+                                                 status.message().c_str());
 }
 
 // What no call of MPI could be made with.
 sparclResult_t check_mpi(MPI_Comm mpi, const char* family, std::size_t handle_bytes) {
-  sparcl::Status status = sparcl::api::check_mpi_facts(sparcl::api::find_mpi_facts(family, handle_bytes));
+  sparcl::Status status =
+      sparcl::api::check_mpi_facts(sparcl::api::find_mpi_facts(family, handle_bytes));
   if (status.ok()) status = sparcl::transport::check_mpi_is_there(mpi);
   return report(status.with_prefix("sparclCommInitMpi: "));
 }
 
 sparclResult_t check_groups(MPI_Comm mpi) {
   int joins_two_groups = 0;
-  if (MPI_Comm_test_inter(mpi, &joins_two_groups) == MPI_SUCCESS && joins_two_groups == 0) return sparclSuccess;
-  return sparclInternalReportError(sparclInvalidArgument,
-                                   "sparclCommInitMpi: mpi joins two groups: merge it (MPI_Intercomm_merge) first");
+  if (MPI_Comm_test_inter(mpi, &joins_two_groups) == MPI_SUCCESS && joins_two_groups == 0)
+    return sparclSuccess;
+  return sparclInternalReportError(
+      sparclInvalidArgument,
+      "sparclCommInitMpi: mpi joins two groups: merge it (MPI_Intercomm_merge) first");
 }
 
 sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
@@ -87,28 +97,35 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
   // Of each group of ranks the first: the larger, the earlier; 0: there is none.
   enum Group : std::size_t { kRefused, kUcx, kNotUcx, kHeart, kNoHeart };
   const auto place = [&](bool is_in_it) { return is_in_it ? size - rank : 0; };
-  const sparcl::Result<std::vector<int>> places = sparcl::transport::meet_by_mpi(
-      mpi, {place(mine != sparclSuccess), place(uses_ucx != 0), place(uses_ucx == 0), place(has_heart), place(!has_heart)},
-      "sparclCommInitMpi", sparclInternalTimeout(config));
-  if (!places.ok()) return failed(static_cast<sparclResult_t>(places.status().code()), mpi, places.status().message());
+  const sparcl::Result<std::vector<int>> places =
+      sparcl::transport::meet_by_mpi(mpi,
+                                     {place(mine != sparclSuccess), place(uses_ucx != 0),
+                                      place(uses_ucx == 0), place(has_heart), place(!has_heart)},
+                                     "sparclCommInitMpi", sparclInternalTimeout(config));
+  if (!places.ok())
+    return failed(static_cast<sparclResult_t>(places.status().code()), mpi,
+                  places.status().message());
   const auto has = [&](Group group) { return (*places)[group] != 0; };
   const auto first = [&](Group group) { return size - (*places)[group]; };
   if (has(kRefused)) return refused(mine, mpi, first(kRefused));
   if (has(kUcx) && has(kNotUcx)) {
     return failed(sparclMismatch, mpi,
-                  "rank " + std::to_string(first(kUcx)) + " asks for transport ucx, rank " + std::to_string(first(kNotUcx)) +
+                  "rank " + std::to_string(first(kUcx)) + " asks for transport ucx, rank " +
+                      std::to_string(first(kNotUcx)) +
                       " for mpi: give all ranks the same SPARCL_TRANSPORT and config.transport");
   }
   if (has(kHeart) && has(kNoHeart)) {
     return failed(sparclMismatch, mpi,
-                  "rank " + std::to_string(first(kHeart)) + " has heartbeats, rank " + std::to_string(first(kNoHeart)) +
+                  "rank " + std::to_string(first(kHeart)) + " has heartbeats, rank " +
+                      std::to_string(first(kNoHeart)) +
                       " has none: set SPARCL_HEARTBEAT (config.heartbeat) alike on all ranks");
   }
   if (uses_ucx != 0) {
     const sparclResult_t made = init_over_ucx(comm, mpi, config);
     return made == sparclSuccess ? made : failed(made, mpi);
   }
-  sparcl::Result<std::unique_ptr<sparcl::transport::MpiTransport>> transport = sparcl::transport::MpiTransport::create(mpi, options);
+  sparcl::Result<std::unique_ptr<sparcl::transport::MpiTransport>> transport =
+      sparcl::transport::MpiTransport::create(mpi, options);
   if (!transport.ok()) {
     const sparcl::Status error = transport.status();
     return failed(static_cast<sparclResult_t>(error.code()), mpi, error.message());
@@ -120,7 +137,8 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
 
 }  // namespace
 
-extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config,
+extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm mpi,
+                                                    const sparclConfig_t* config,
                                                     const char* family, std::size_t handle_bytes) {
   try {
     const sparclResult_t usable = check_mpi(mpi, family, handle_bytes);
@@ -136,6 +154,7 @@ extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm
 }
 
 // Of programs that do not compile sparcl_mpi.h: what they are compiled with is not known.
-extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
+extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi,
+                                            const sparclConfig_t* config) {
   return sparclInternalCommInitMpi(comm, mpi, config, SPARCL_MPI_FAMILY, sizeof(MPI_Comm));
 }

@@ -39,31 +39,42 @@ int number_in(const char* variable) {
   return number;
 }
 
-bool is_another(const std::string& family, const std::string& than) { return !family.empty() && !than.empty() && family != than; }
+bool is_another(const std::string& family, const std::string& than) {
+  return !family.empty() && !than.empty() && family != than;
+}
 
 Status refuse(const std::string& what) {
-  return Status(Code::kInvalidUsage, fmt::format("{}: libsparcl_mpi was built for {}: compile and start the program with that "
-                                                 "MPI's mpicc and mpirun, or build sparcl with the program's MPI",
-                                                 what, SPARCL_MPI_NAME));
+  return Status(
+      Code::kInvalidUsage,
+      fmt::format("{}: libsparcl_mpi was built for {}: compile and start the program with that "
+                  "MPI's mpicc and mpirun, or build sparcl with the program's MPI",
+                  what, SPARCL_MPI_NAME));
 }
 
 }  // namespace
 
 MpiFacts find_mpi_facts(const char* program_family, std::size_t program_handle_bytes) {
-  MpiFacts facts{
-      SPARCL_MPI_FAMILY, sizeof(MPI_Comm), program_family == nullptr ? "" : program_family, program_handle_bytes, "", false};
-  std::array<char, 16384> text{};  // it may be another MPI's: Open MPI's texts have up to 256 bytes, MPICH's 8,192
+  MpiFacts facts{SPARCL_MPI_FAMILY,
+                 sizeof(MPI_Comm),
+                 program_family == nullptr ? "" : program_family,
+                 program_handle_bytes,
+                 "",
+                 false};
+  std::array<char, 16384>
+      text{};  // it may be another MPI's: Open MPI's texts have up to 256 bytes, MPICH's 8,192
   static_assert(MPI_MAX_LIBRARY_VERSION_STRING < text.size());
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   facts.running = text.data();
   const bool is_open_mpi = facts.built_family == kOpenMpi;
   if (is_open_mpi || facts.built_family == kMpich) {
-    facts.has_other_loaded = ::dlsym(RTLD_DEFAULT, is_open_mpi ? "MPIR_Dup_fn" : "ompi_mpi_comm_world") != nullptr;
+    facts.has_other_loaded =
+        ::dlsym(RTLD_DEFAULT, is_open_mpi ? "MPIR_Dup_fn" : "ompi_mpi_comm_world") != nullptr;
     facts.launched = number_in(is_open_mpi ? "PMI_SIZE" : "OMPI_COMM_WORLD_SIZE");
     facts.own_launcher = number_in(is_open_mpi ? "OMPI_COMM_WORLD_SIZE" : "PMI_SIZE") != 0;
   }
-  if (is_another(family_of(facts.running), facts.built_family)) return facts;  // no handle of ours is one of its
+  if (is_another(family_of(facts.running), facts.built_family))
+    return facts;  // no handle of ours is one of its
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
@@ -72,19 +83,23 @@ MpiFacts find_mpi_facts(const char* program_family, std::size_t program_handle_b
 }
 
 Status check_mpi_facts(const MpiFacts& facts) {
-  if (is_another(facts.program_family, facts.built_family) || facts.program_handle_bytes != facts.built_handle_bytes) {
+  if (is_another(facts.program_family, facts.built_family) ||
+      facts.program_handle_bytes != facts.built_handle_bytes) {
     return refuse(fmt::format("the program was compiled with the mpi.h of {}",
                               facts.program_family.empty() ? "another MPI" : facts.program_family));
   }
   if (is_another(family_of(facts.running), facts.built_family))
     return refuse(fmt::format("the process runs {}", first_line(facts.running)));
   if (facts.has_other_loaded) {
-    return refuse(fmt::format("the program is linked with {}, too",
-                              facts.built_family == kOpenMpi ? "MPICH, Intel MPI or MVAPICH" : "Open MPI"));
+    return refuse(
+        fmt::format("the program is linked with {}, too",
+                    facts.built_family == kOpenMpi ? "MPICH, Intel MPI or MVAPICH" : "Open MPI"));
   }
   if (facts.world_size == 1 && facts.launched > 1 && !facts.own_launcher) {
-    return refuse(fmt::format("the launcher has started {} processes, but MPI_COMM_WORLD has 1 rank: another MPI's launcher",
-                              facts.launched));
+    return refuse(
+        fmt::format("the launcher has started {} processes, but MPI_COMM_WORLD has 1 rank: another "
+                    "MPI's launcher",
+                    facts.launched));
   }
   return {};
 }

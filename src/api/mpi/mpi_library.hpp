@@ -1,7 +1,7 @@
 #pragma once
-// Whether the program, this library and the process have one MPI. Two families (Open MPI; MPICH, Intel MPI, MVAPICH, Cray MPICH)
-// differ in the types of their handles: a call with the other's is a crash, and a program under the other's launcher is many
-// programs of one rank each.
+// Whether the program, this library and the process have one MPI. Two families (Open MPI; MPICH,
+// Intel MPI, MVAPICH, Cray MPICH) differ in the types of their handles: a call with the other's is
+// a crash, and a program under the other's launcher is many programs of one rank each.
 
 #include <cstddef>
 #include <string>
@@ -16,9 +16,9 @@ struct MpiFacts {
   std::size_t built_handle_bytes;  // of an MPI_Comm
   std::string program_family;      // of those of the program
   std::size_t program_handle_bytes;
-  std::string running;       // MPI_Get_library_version
-  bool has_other_loaded;     // symbols of the other family are in the process, too
-  int launched = 1;          // processes that the launcher of the other family has started, as it says
+  std::string running;    // MPI_Get_library_version
+  bool has_other_loaded;  // symbols of the other family are in the process, too
+  int launched = 1;       // processes that the launcher of the other family has started, as it says
   bool own_launcher = true;  // that of the own family says something
   int world_size = 0;        // of MPI_COMM_WORLD; 0: not known
 };

@@ -31,20 +31,25 @@ Status sync_folder_of(const std::string& path) {
 
 Status make_name_last(const std::string& path) {
   return sync_folder_of(path).with_prefix(
-      fmt::format("{}: the new one is there, whole, but may be gone after a power failure, and the old one back: ", path));
+      fmt::format("{}: the new one is there, whole, but may be gone after a power failure, and the "
+                  "old one back: ",
+                  path));
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  if (path.empty()) return Status(Code::kInvalidArgument, "the name of the output is empty: give one");
+  if (path.empty())
+    return Status(Code::kInvalidArgument, "the name of the output is empty: give one");
   struct stat about;
   const bool exists = ::stat(path.c_str(), &about) == 0;
   if (exists && !S_ISREG(about.st_mode)) {
-    return Status(Code::kInvalidArgument, fmt::format("{}: it is there, and no regular file: give another output", path));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it is there, and no regular file: give another output", path));
   }
   std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, 0666);
   if (!made) return system_error(path, "cannot be created");
   AtomicFile file(path, std::move(made->path), made->fd);
-  if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0) return system_error(path, "its permissions cannot be kept");
+  if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0)
+    return system_error(path, "its permissions cannot be kept");
   return file;
 }
 
@@ -59,14 +64,16 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 bytes at once
+  constexpr std::size_t kPiece = std::size_t{1}
+                                 << 30;  // Linux writes at most 2^31 - 4096 bytes at once
   const FileSizeSignalBlock no_signal;
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const bool is_limited = errno == EFBIG;
-      const Status failed = system_error(path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+      const Status failed = system_error(
+          path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
       return is_limited ? Status(failed.code(), failed.message() + file_size_limit_text()) : failed;
     }
     written_bytes_ += static_cast<std::uint64_t>(count);
@@ -81,7 +88,9 @@ Status AtomicFile::commit() {
 }
 
 Status AtomicFile::commit_in_new_folder() {
-  if (::fsync(fd_) != 0) return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
+  if (::fsync(fd_) != 0)
+    return system_error(path_,
+                        fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
   // Open until it has its name: its lock says that somebody is at it.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");

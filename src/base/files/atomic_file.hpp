@@ -1,21 +1,24 @@
 #pragma once
-// Output that appears whole or not at all: written under another name in the same folder, then renamed.
+// Output that appears whole or not at all: written under another name in the same folder, then
+// renamed.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include "src/base/status.hpp"
 #include "src/base/files/temporary_path.hpp"
+#include "src/base/status.hpp"
 
 namespace sparcl {
 
-// Not committed: the file is removed, and what stood at `path` before stays. A killed process leaves ".NAME.sparcl-PID-N" behind.
+// Not committed: the file is removed, and what stood at `path` before stays. A killed process
+// leaves ".NAME.sparcl-PID-N" behind.
 class AtomicFile {
  public:
-  // Refuses to replace anything but a regular file, or a symbolic link to one or to nothing: the link itself is replaced, and the
-  // file behind it stays as it is. Keeps the permissions of that file. Removes what killed processes have left of the same output.
+  // Refuses to replace anything but a regular file, or a symbolic link to one or to nothing: the
+  // link itself is replaced, and the file behind it stays as it is. Keeps the permissions of that
+  // file. Removes what killed processes have left of the same output.
   static Result<AtomicFile> create(const std::string& path);
 
   AtomicFile(AtomicFile&& other) noexcept;
@@ -25,7 +28,8 @@ class AtomicFile {
   Status write(std::span<const std::byte> bytes);  // unbuffered: give large pieces
   std::uint64_t written_bytes() const { return written_bytes_; }
 
-  // To the disk, then to its name. An error says whether it has its name: it does where only the last step has failed.
+  // To the disk, then to its name. An error says whether it has its name: it does where only the
+  // last step has failed.
   Status commit();
   // The same for a file in a folder that is new itself, and is made last as a whole later.
   Status commit_in_new_folder();

@@ -27,12 +27,14 @@ std::int64_t written_ns(const struct stat& about) {
 }  // namespace
 
 Result<FileReader> FileReader::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC |
+                                          O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
   if (fd < 0) return system_error(path, "cannot be opened");
   FileReader file(path, fd);
   struct stat about;
   if (::fstat(fd, &about) != 0) return system_error(path, "cannot be examined");
-  if (!S_ISREG(about.st_mode)) return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
+  if (!S_ISREG(about.st_mode))
+    return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
   file.byte_count_ = static_cast<std::uint64_t>(about.st_size);
   file.written_ns_ = written_ns(about);
   return file;
@@ -49,14 +51,19 @@ FileReader::~FileReader() {
 }
 
 Status FileReader::read(std::uint64_t at, std::span<std::byte> into) const {
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux reads at most 2^31 - 4096 bytes at once
+  constexpr std::size_t kPiece = std::size_t{1}
+                                 << 30;  // Linux reads at most 2^31 - 4096 bytes at once
   while (!into.empty()) {
-    const ssize_t count = ::pread(fd_, into.data(), std::min(into.size(), kPiece), static_cast<off_t>(at));
+    const ssize_t count =
+        ::pread(fd_, into.data(), std::min(into.size(), kPiece), static_cast<off_t>(at));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return system_error(path_, fmt::format("reading {} bytes at byte {} failed", into.size(), at));
+    if (count < 0)
+      return system_error(path_,
+                          fmt::format("reading {} bytes at byte {} failed", into.size(), at));
     if (count == 0) {
       return Status(Code::kCorrupt,
-                    fmt::format("{}: it ends at byte {}, and had {} bytes when it was opened: another program is rewriting it: "
+                    fmt::format("{}: it ends at byte {}, and had {} bytes when it was opened: "
+                                "another program is rewriting it: "
                                 "wait for its end, and replace files by renaming a new one",
                                 path_, at, byte_count_));
     }
@@ -71,17 +78,19 @@ Status FileReader::check_unchanged() const {
   if (::fstat(fd_, &about) != 0) return system_error(path_, "cannot be examined");
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes == byte_count_ && written_ns(about) == written_ns_) return {};
-  return Status(Code::kCorrupt, fmt::format("{}: another program has written to it while it was read ({} bytes then, {} now): try "
-                                            "again once it is whole, and replace files by renaming a new one",
-                                            path_, byte_count_, bytes));
+  return Status(
+      Code::kCorrupt,
+      fmt::format(
+          "{}: another program has written to it while it was read ({} bytes then, {} now): try "
+          "again once it is whole, and replace files by renaming a new one",
+          path_, byte_count_, bytes));
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path) {
-  const Result<FileReader> file = FileReader::open(path);
-  if (!file.ok()) return file.status();
-  std::vector<std::byte> bytes(file->byte_count());
-  SPARCL_RETURN_IF_ERROR(file->read(0, bytes));
-  SPARCL_RETURN_IF_ERROR(file->check_unchanged());
+  SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
+  std::vector<std::byte> bytes(file.byte_count());
+  SPARCL_RETURN_IF_ERROR(file.read(0, bytes));
+  SPARCL_RETURN_IF_ERROR(file.check_unchanged());
   return bytes;
 }
 

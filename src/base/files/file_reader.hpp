@@ -10,7 +10,8 @@
 
 namespace sparcl {
 
-// A regular file that is read and never mapped: if another program cuts it meanwhile a read fails, and no signal comes.
+// A regular file that is read and never mapped: if another program cuts it meanwhile a read fails,
+// and no signal comes.
 class FileReader {
  public:
   static Result<FileReader> open(const std::string& path);
@@ -23,9 +24,11 @@ class FileReader {
   int fd() const { return fd_; }
   std::uint64_t byte_count() const { return byte_count_; }  // when it was opened
 
-  // All of `into`, from byte `at` on. Corrupt: the file ends before. SystemError: the disk, or the network, says no.
+  // All of `into`, from byte `at` on. Corrupt: the file ends before. SystemError: the disk, or the
+  // network, says no.
   Status read(std::uint64_t at, std::span<std::byte> into) const;
-  // Corrupt: it has been written to since it was opened. A file that has been replaced, moved or removed has not.
+  // Corrupt: it has been written to since it was opened. A file that has been replaced, moved or
+  // removed has not.
   Status check_unchanged() const;
 
  private:

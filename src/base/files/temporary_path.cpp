@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "src/base/checksum.hpp"
-#include "src/base/process_info.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/base/forever.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/remove_tree.hpp"
 
 namespace sparcl {
@@ -67,10 +67,12 @@ TemporaryPath::TemporaryPath(std::string path) : path_(std::move(path)) {
 TemporaryPath TemporaryPath::beside(const std::string& path, std::string_view mark) {
   static std::atomic<unsigned> serial{0};
   const fs::path whole(path);
-  return TemporaryPath(whole.parent_path() / fmt::format("{}{}{}-{}", prefix_of(whole), mark, ::getpid(), serial++));
+  return TemporaryPath(whole.parent_path() /
+                       fmt::format("{}{}{}-{}", prefix_of(whole), mark, ::getpid(), serial++));
 }
 
-std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string& path, mode_t mode) {
+std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string& path,
+                                                              mode_t mode) {
   (void)remove_leftovers(path);
   const std::lock_guard creating(registry().creating);
   for (;;) {
@@ -87,7 +89,8 @@ std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string&
   }
 }
 
-std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& path, std::error_code& error) {
+std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& path,
+                                                          std::error_code& error) {
   (void)remove_leftovers(path);
   const std::lock_guard creating(registry().creating);
   for (;;) {
@@ -103,7 +106,9 @@ std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& pat
 }
 
 TemporaryPath::TemporaryPath(TemporaryPath&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)), held_(std::exchange(other.held_, -1)) {}
+    : path_(std::exchange(other.path_, {})),
+      lock_(std::exchange(other.lock_, -1)),
+      held_(std::exchange(other.held_, -1)) {}
 
 TemporaryPath& TemporaryPath::operator=(TemporaryPath&& other) noexcept {
   std::swap(path_, other.path_);
@@ -158,12 +163,14 @@ bool may_be_alive(const fs::path& path, std::string_view digits) {
   if (read.ec != std::errc() || pid <= 0) return true;
   struct stat about;
   const ProcessInfo process = process_info(pid);
-  return !process.is_dead() && (::lstat(path.c_str(), &about) != 0 || process.may_have_changed(about));
+  return !process.is_dead() &&
+         (::lstat(path.c_str(), &about) != 0 || process.may_have_changed(about));
 }
 
 // Also by a process of another machine, where they share the file system.
 bool is_locked(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);  // somebody's named pipe must not hang us
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW |
+                                          O_NONBLOCK);  // somebody's named pipe must not hang us
   if (fd < 0) return true;
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   ::close(fd);
@@ -190,7 +197,9 @@ int remove_leftovers(const std::string& path) {
   if (!names.ok()) return 0;
   for (const std::string& name : *names) {
     const fs::path found = folder / name;
-    if (!name.starts_with(prefix) || may_be_alive(found, std::string_view(name).substr(prefix.size()))) continue;
+    if (!name.starts_with(prefix) ||
+        may_be_alive(found, std::string_view(name).substr(prefix.size())))
+      continue;
     if (is_locked(found) || has_folders(found)) continue;
     count += remove_tree(found.c_str()) ? 1 : 0;
   }

@@ -115,7 +115,8 @@ void CommTrail::begin(std::uint32_t call, const CallNote& note) noexcept {
   running_[last_slot_] = call + 1;
 }
 
-void CommTrail::end(std::uint32_t call, Code result, std::uint64_t bytes_sent, std::uint64_t bytes_received) noexcept {
+void CommTrail::end(std::uint32_t call, Code result, std::uint64_t bytes_sent,
+                    std::uint64_t bytes_received) noexcept {
   change_call(call, [&](Record& record) {
     record.end_ns = monotonic_ns();
     record.state = result == Code::kSuccess ? RecordState::kDone : RecordState::kFailed;

@@ -1,6 +1,7 @@
 #pragma once
-// What one communicator writes into the flight record. One thread at a time, as the communicator itself; every call costs tens of
-// nanoseconds, no system call and no lock. Without a trail (SPARCL_FLIGHT=off) it does nothing.
+// What one communicator writes into the flight record. One thread at a time, as the communicator
+// itself; every call costs tens of nanoseconds, no system call and no lock. Without a trail
+// (SPARCL_FLIGHT=off) it does nothing.
 
 #include <array>
 #include <cstdint>
@@ -46,7 +47,8 @@ class CommTrail {
   CommTrail& operator=(CommTrail&& other) noexcept;
   ~CommTrail();
 
-  // Of a communicator that is being made, as its ranks may wait for each other: it is not one before met(). `where`: "h1:4444".
+  // Of a communicator that is being made, as its ranks may wait for each other: it is not one
+  // before met(). `where`: "h1:4444".
   static CommTrail meeting(const CommNote& comm, std::string_view where);
   void meets(std::string_view who_is_here) noexcept;
   void met(const CommNote& comm) noexcept;
@@ -55,7 +57,8 @@ class CommTrail {
   const Trail* trail() const { return trail_; }
 
   void begin(std::uint32_t call, const CallNote& note) noexcept;
-  void end(std::uint32_t call, Code result, std::uint64_t bytes_sent, std::uint64_t bytes_received) noexcept;
+  void end(std::uint32_t call, Code result, std::uint64_t bytes_sent,
+           std::uint64_t bytes_received) noexcept;
   // Something that has no duration and no number: "CommInit", "CommAbort".
   void event(const char* operation, Code result, std::string_view detail = {}) noexcept;
 
@@ -81,7 +84,8 @@ class CommTrail {
   Trail* trail_ = nullptr;
   std::uint64_t last_order_ = 0;
   std::size_t last_slot_ = 0;
-  std::array<std::uint32_t, kRecords> running_{};  // the call's number + 1; 0: none runs in this slot
+  std::array<std::uint32_t, kRecords>
+      running_{};  // the call's number + 1; 0: none runs in this slot
 };
 
 }  // namespace sparcl::flight

@@ -9,8 +9,8 @@
 
 #include "src/base/flight/flight_recorder.hpp"
 #include "src/base/flight/flight_text.hpp"
-#include "src/base/process_info.hpp"
 #include "src/base/log.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/standard_streams.hpp"
 
 namespace sparcl::flight {
@@ -25,7 +25,8 @@ void write_line(int descriptor, const char* indent, const LineWriter& line) noex
   char* end = std::copy(head.begin(), head.end(), bytes.begin());
   end = std::copy_n(rest.begin(), std::min(rest.size(), bytes.size() - head.size() - 1), end);
   *end++ = '\n';
-  (void)write_quietly(descriptor, {bytes.data(), static_cast<std::size_t>(end - bytes.data())}, 0);  // a dump is not worth a wait
+  (void)write_quietly(descriptor, {bytes.data(), static_cast<std::size_t>(end - bytes.data())},
+                      0);  // a dump is not worth a wait
 }
 
 // Too large for the stack of a handler. Its user holds `in_use`.
@@ -42,7 +43,8 @@ void dump_trail(int descriptor, const Trail& trail, std::uint64_t now_ns) noexce
   write_line(descriptor, " ", line);
   shared_list.count = shared_list.torn = 0;
   collect(trail, shared_list);
-  shared_list.show(kRecords, now_ns, [descriptor](const LineWriter& each) { write_line(descriptor, "   ", each); });
+  shared_list.show(kRecords, now_ns,
+                   [descriptor](const LineWriter& each) { write_line(descriptor, "   ", each); });
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ void log_trail(const CommTrail& trail) {
   collect(*trail.trail(), *list);
   const TrailHead head = trail.trail()->head.held();
   log_info("comm {}: rank {} of {}: its last operations", head.comm, head.rank, head.size);
-  list->show(kLoggedRecords, monotonic_ns(), [](const LineWriter& line) { log_info("  {}", line.view()); });
+  list->show(kLoggedRecords, monotonic_ns(),
+             [](const LineWriter& line) { log_info("  {}", line.view()); });
 }
 
 void dump(int descriptor, std::byte* image) noexcept {
@@ -80,7 +83,8 @@ void dump(int descriptor, std::byte* image) noexcept {
         .text(", sparcl ")
         .text(head.version);
     write_line(descriptor, " ", line);
-    for (std::size_t i = 0; i < used && i < kTrails; ++i) dump_trail(descriptor, trail_of(image, i), now);
+    for (std::size_t i = 0; i < used && i < kTrails; ++i)
+      dump_trail(descriptor, trail_of(image, i), now);
   }
   in_use.clear(std::memory_order_release);
 }

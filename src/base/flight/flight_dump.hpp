@@ -1,5 +1,6 @@
 #pragma once
-// The flight record as text: into the log when a communicator is poisoned (level info), to a descriptor when a signal asks for it.
+// The flight record as text: into the log when a communicator is poisoned (level info), to a
+// descriptor when a signal asks for it.
 
 #include <cstddef>
 #include <string>
@@ -11,14 +12,15 @@ namespace sparcl::flight {
 
 inline constexpr std::size_t kLoggedRecords = 16;
 
-// For the message of an error that poisons: " (its last operations: `sparcl status 4711` on h1)", or nothing where there is no
-// file.
+// For the message of an error that poisons: " (its last operations: `sparcl status 4711` on h1)",
+// or nothing where there is no file.
 std::string where_to_look(const CommTrail& trail);
 
 // The last operations of one communicator, at level info.
 void log_trail(const CommTrail& trail);
 
-// All communicators of `image`, or of this process. Async-signal-safe; where another thread is at it, that one's dump has to do.
+// All communicators of `image`, or of this process. Async-signal-safe; where another thread is at
+// it, that one's dump has to do.
 void dump(int descriptor, std::byte* image) noexcept;
 void dump(int descriptor) noexcept;
 

@@ -16,9 +16,9 @@
 
 #include "src/base/error_text.hpp"
 #include "src/base/file_size_signal.hpp"
-#include "src/base/process_info.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/base/memory_file.hpp"
+#include "src/base/process_info.hpp"
 
 namespace sparcl::flight {
 namespace {
@@ -47,7 +47,8 @@ std::optional<RecordPath> parse_name(const std::string& folder, std::string_view
 
 void mark_dead(int descriptor, std::int64_t now_wall_ns) {
   const FileSizeSignalBlock no_signal;
-  const ssize_t written = ::pwrite(descriptor, &now_wall_ns, sizeof now_wall_ns, offsetof(FileHead, found_dead_ns));
+  const ssize_t written =
+      ::pwrite(descriptor, &now_wall_ns, sizeof now_wall_ns, offsetof(FileHead, found_dead_ns));
   (void)written;  // a record that cannot be marked stays
 }
 
@@ -63,7 +64,8 @@ std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t n
   if (!opened.ok()) return {};
   FileHead head;
   struct stat found;
-  const bool dead = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead && ::fstat(*opened, &found) == 0;
+  const bool dead = read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead &&
+                    ::fstat(*opened, &found) == 0;
   ::close(*opened);
   if (!dead) return {};
   DeadRecord seen{record, head.found_dead_ns, static_cast<std::int64_t>(found.st_blocks) * 512};
@@ -79,10 +81,12 @@ std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t n
 // There is no head in it: whose it is, its name alone says.
 bool is_left_empty(int descriptor, const RecordPath& record) {
   FileHead head;
-  if (read_head(descriptor, head) == sizeof head && head.magic != decltype(head.magic){}) return false;
+  if (read_head(descriptor, head) == sizeof head && head.magic != decltype(head.magic){})
+    return false;
   struct stat found;
   const ProcessInfo process = process_info(record.pid);
-  return process.is_dead() || (::fstat(descriptor, &found) == 0 && !process.may_have_changed(found));
+  return process.is_dead() ||
+         (::fstat(descriptor, &found) == 0 && !process.may_have_changed(found));
 }
 
 // root leaves what is not root's to its owner.
@@ -92,13 +96,18 @@ std::vector<RecordPath> find_own_records(const std::vector<std::string>& folders
   return records;
 }
 
-// The size is set without taking memory, but the first page must be there: a write to one that is not would be a SIGBUS.
+// The size is set without taking memory, but the first page must be there: a write to one that is
+// not would be a SIGBUS.
 int create_in(const RecordPath& record) {
-  const auto open_new = [&] { return ::open(record.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); };
+  const auto open_new = [&] {
+    return ::open(record.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  };
   int file = open_new();
   if (file < 0 && errno == EEXIST && remove_if_dead(record)) file = open_new();
   if (file < 0) return -1;
-  int error = !may_make_file_of(kImageBytes) ? EFBIG : ::ftruncate(file, kImageBytes) == 0 ? 0 : errno;
+  int error = !may_make_file_of(kImageBytes)        ? EFBIG
+              : ::ftruncate(file, kImageBytes) == 0 ? 0
+                                                    : errno;
   if (error == 0) error = ::posix_fallocate(file, 0, kPageBytes);
   if (error == 0) return file;
   ::unlink(record.path.c_str());
@@ -111,7 +120,8 @@ int create_in(const RecordPath& record) {
 
 std::vector<std::string> record_folders() {
   std::vector<std::string> folders{"/dev/shm"};
-  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/') folders.emplace_back(own);
+  if (const char* own = std::getenv("XDG_RUNTIME_DIR"); own != nullptr && *own == '/')
+    folders.emplace_back(own);
   folders.emplace_back("/tmp");
   return folders;
 }
@@ -123,10 +133,12 @@ std::vector<RecordPath> find_records(const std::vector<std::string>& folders) {
     if (!names.ok()) continue;
     for (const std::string& name : *names) {
       std::optional<RecordPath> record = parse_name(folder, name);
-      if (record && (record->user == ::geteuid() || ::geteuid() == 0)) records.push_back(std::move(*record));
+      if (record && (record->user == ::geteuid() || ::geteuid() == 0))
+        records.push_back(std::move(*record));
     }
   }
-  std::sort(records.begin(), records.end(), [](const RecordPath& a, const RecordPath& b) { return a.pid < b.pid; });
+  std::sort(records.begin(), records.end(),
+            [](const RecordPath& a, const RecordPath& b) { return a.pid < b.pid; });
   return records;
 }
 
@@ -152,13 +164,16 @@ Result<NewFile> create_record(const std::vector<std::string>& folders) {
 Result<int> open_record(const RecordPath& record) {
   // Not blocking: it might be a pipe that somebody put there.
   const int file = ::open(record.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return Status(Code::kSystemError, fmt::format("{}: {}", record.path, error_text(errno)));
+  if (file < 0)
+    return Status(Code::kSystemError, fmt::format("{}: {}", record.path, error_text(errno)));
   struct stat found;
-  if (::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == record.user && (found.st_mode & 022) == 0)
+  if (::fstat(file, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == record.user &&
+      (found.st_mode & 022) == 0)
     return file;
   ::close(file);
   return Status(Code::kUnauthorized,
-                fmt::format("{} is no file that user {} alone can write: it is not read", record.path, record.user));
+                fmt::format("{} is no file that user {} alone can write: it is not read",
+                            record.path, record.user));
 }
 
 std::size_t read_head(int descriptor, FileHead& head) {
@@ -181,7 +196,8 @@ const char* life_name(Life life) {
 }
 
 Life life_of(const FileHead& head) {
-  const bool is_ours = head.magic == kMagic && head.layout_version == kLayoutVersion && head.pid > 0;
+  const bool is_ours =
+      head.magic == kMagic && head.layout_version == kLayoutVersion && head.pid > 0;
   if (!is_ours || head.pid_namespace != own_pid_namespace()) return Life::kUnknown;
   const ProcessInfo process = process_info(static_cast<pid_t>(head.pid));
   if (process.is_dead() || process.start_ticks != head.process_start) return Life::kDead;
@@ -200,7 +216,8 @@ bool remove_if_dead(const RecordPath& record) {
   const Result<int> opened = open_record(record);
   if (!opened.ok()) return false;
   FileHead head;
-  const bool is_dead = is_left_empty(*opened, record) || (read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead);
+  const bool is_dead = is_left_empty(*opened, record) ||
+                       (read_head(*opened, head) == sizeof head && life_of(head) == Life::kDead);
   const bool is_gone = is_dead && ::unlink(record.path.c_str()) == 0;
   ::close(*opened);
   return is_gone;
@@ -214,14 +231,19 @@ std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders) 
   return removed;
 }
 
-int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders, std::int64_t most_bytes) {
+int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders,
+                           std::int64_t most_bytes) {
   std::vector<DeadRecord> dead;
   int removed = 0;
   for (const RecordPath& record : find_own_records(folders)) {
-    if (is_left_empty(record) && remove_if_dead(record)) ++removed;  // nothing is in it that could be looked at
-    if (const std::optional<DeadRecord> seen = look_for_dead(record, now_wall_ns)) dead.push_back(*seen);
+    if (is_left_empty(record) && remove_if_dead(record))
+      ++removed;  // nothing is in it that could be looked at
+    if (const std::optional<DeadRecord> seen = look_for_dead(record, now_wall_ns))
+      dead.push_back(*seen);
   }
-  std::stable_sort(dead.begin(), dead.end(), [](const DeadRecord& a, const DeadRecord& b) { return a.found_ns > b.found_ns; });
+  std::stable_sort(dead.begin(), dead.end(), [](const DeadRecord& a, const DeadRecord& b) {
+    return a.found_ns > b.found_ns;
+  });
   std::int64_t bytes = 0;
   for (const DeadRecord& each : dead) {
     bytes += each.bytes;

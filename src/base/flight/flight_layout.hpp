@@ -1,10 +1,12 @@
 #pragma once
-// The flight record in memory and in its file: a head, then one trail for each communicator with its last operations.
+// The flight record in memory and in its file: a head, then one trail for each communicator with
+// its last operations.
 //
 //   page 0         FileHead
 //   page 1 + 5 i   trail i: Published<TrailHead>, then kRecords x Published<Record>
 //
-// In the byte order of the host: who reads it is on the same machine. Times are nanoseconds of CLOCK_MONOTONIC.
+// In the byte order of the host: who reads it is on the same machine. Times are nanoseconds of
+// CLOCK_MONOTONIC.
 
 #include <array>
 #include <cstddef>
@@ -20,7 +22,8 @@ inline constexpr std::array<char, 8> kMagic{'s', 'p', 'a', 'r', 'c', 'l', 'F', '
 inline constexpr std::uint32_t kLayoutVersion = 2;  // of this file: raise it with any change below
 inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kTrailBytes = 5 * kPageBytes;
-inline constexpr std::size_t kTrails = 256;  // communicators of a process; heuristic. Only what is used takes memory.
+inline constexpr std::size_t kTrails =
+    256;  // communicators of a process; heuristic. Only what is used takes memory.
 
 template <std::size_t kBytes>
 using Text = std::array<char, kBytes>;  // ends with its first zero, or is full
@@ -54,7 +57,13 @@ struct Record {
   Text<72> wait_host{};  // "host h1, pid 4711"
 };
 
-enum class TrailState : std::uint32_t { kFree = 0, kLive = 1, kPoisoned = 2, kDestroyed = 3, kMeeting = 4 };
+enum class TrailState : std::uint32_t {
+  kFree = 0,
+  kLive = 1,
+  kPoisoned = 2,
+  kDestroyed = 3,
+  kMeeting = 4
+};
 
 struct TrailHead {
   std::uint64_t comm = 0;
@@ -68,7 +77,8 @@ struct TrailHead {
   Text<248> note{};  // what poisoned it; of one that is meeting: who is here
 };
 
-inline constexpr std::size_t kRecords = (kTrailBytes - sizeof(Published<TrailHead>)) / sizeof(Published<Record>);
+inline constexpr std::size_t kRecords =
+    (kTrailBytes - sizeof(Published<TrailHead>)) / sizeof(Published<Record>);
 
 struct alignas(64) Trail {
   Published<TrailHead> head;
@@ -76,7 +86,8 @@ struct alignas(64) Trail {
 };
 static_assert(sizeof(Trail) <= kTrailBytes && kRecords >= 48);
 
-// All but the last two is written before any trail is taken, and never again; those two by std::atomic_ref.
+// All but the last two is written before any trail is taken, and never again; those two by
+// std::atomic_ref.
 struct FileHead {
   std::array<char, 8> magic{};
   std::uint32_t layout_version = 0;
@@ -84,15 +95,18 @@ struct FileHead {
   std::uint32_t record_count = 0;
   std::uint32_t record_bytes = 0;
   std::int64_t pid = 0;
-  std::uint64_t process_start = 0;  // clock ticks since boot: tells a process from a later one with its pid
+  std::uint64_t process_start =
+      0;  // clock ticks since boot: tells a process from a later one with its pid
   std::uint64_t pid_namespace = 0;
-  std::int64_t wall_ns = 0;  // CLOCK_REALTIME when CLOCK_MONOTONIC was monotonic_ns: turns times into dates
+  std::int64_t wall_ns =
+      0;  // CLOCK_REALTIME when CLOCK_MONOTONIC was monotonic_ns: turns times into dates
   std::uint64_t monotonic_ns = 0;
   Text<16> version{};
   Text<128> host{};
   Text<64> program{};
-  std::uint64_t trails_used = 0;   // the first so many have ever been taken
-  std::int64_t found_dead_ns = 0;  // CLOCK_REALTIME: when somebody first saw that the process is gone; 0: nobody did
+  std::uint64_t trails_used = 0;  // the first so many have ever been taken
+  std::int64_t found_dead_ns =
+      0;  // CLOCK_REALTIME: when somebody first saw that the process is gone; 0: nobody did
 };
 static_assert(sizeof(FileHead) <= kPageBytes);
 

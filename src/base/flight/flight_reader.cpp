@@ -14,18 +14,22 @@
 namespace sparcl::flight {
 namespace {
 
-constexpr int kLooks = 8;  // at a file whose records change under the reader; a writer that died in a record never ends it
+constexpr int kLooks = 8;  // at a file whose records change under the reader; a writer that died in
+                           // a record never ends it
 
 using Bytes = std::vector<std::byte>;
 
 Status read_all(int descriptor, const std::string& name, Bytes& bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t count = ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    const ssize_t count =
+        ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return Status(Code::kSystemError, fmt::format("{}: {}", name, error_text(errno)));
+    if (count < 0)
+      return Status(Code::kSystemError, fmt::format("{}: {}", name, error_text(errno)));
     if (count == 0)
-      return Status(Code::kCorrupt, fmt::format("{}: is cut off at byte {}, {} are needed", name, done, bytes.size()));
+      return Status(Code::kCorrupt, fmt::format("{}: is cut off at byte {}, {} are needed", name,
+                                                done, bytes.size()));
     done += static_cast<std::size_t>(count);
   }
   return {};
@@ -33,21 +37,23 @@ Status read_all(int descriptor, const std::string& name, Bytes& bytes) {
 
 Status check_head(const FileHead& head, const std::string& name) {
   if (head.magic != kMagic)
-    return Status(Code::kCorrupt, fmt::format("{}: is no flight record, or one that is only being made", name));
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: is no flight record, or one that is only being made", name));
   if (head.layout_version != kLayoutVersion) {
-    return Status(Code::kUnsupported,
-                  fmt::format("{}: has layout {}, this program reads {}: use the `sparcl` of the library that made it", name,
-                              head.layout_version, kLayoutVersion));
+    return Status(Code::kUnsupported, fmt::format("{}: has layout {}, this program reads {}: use "
+                                                  "the `sparcl` of the library that made it",
+                                                  name, head.layout_version, kLayoutVersion));
   }
-  const bool same_sizes =
-      head.trail_bytes == kTrailBytes && head.record_count == kRecords && head.record_bytes == sizeof(Published<Record>);
+  const bool same_sizes = head.trail_bytes == kTrailBytes && head.record_count == kRecords &&
+                          head.record_bytes == sizeof(Published<Record>);
   if (!same_sizes || head.trails_used > kTrails || head.pid <= 0 || head.pid > INT32_MAX) {
     return Status(Code::kCorrupt, fmt::format("{}: the head is damaged", name));
   }
   return {};
 }
 
-// Three looks one after the other. What has the same, even sequence in the first and the third did not change in the second.
+// Three looks one after the other. What has the same, even sequence in the first and the third did
+// not change in the second.
 struct ThreeLooks {
   Bytes before, middle, after;
 
@@ -64,7 +70,8 @@ struct ThreeLooks {
 
 Result<ThreeLooks> look(int descriptor, const std::string& name, std::size_t bytes) {
   ThreeLooks looks{Bytes(bytes), Bytes(bytes), Bytes(bytes)};
-  for (Bytes* each : {&looks.before, &looks.middle, &looks.after}) SPARCL_RETURN_IF_ERROR(read_all(descriptor, name, *each));
+  for (Bytes* each : {&looks.before, &looks.middle, &looks.after})
+    SPARCL_RETURN_IF_ERROR(read_all(descriptor, name, *each));
   return looks;
 }
 
@@ -80,7 +87,8 @@ std::size_t take_trails(const ThreeLooks& looks, std::size_t used, Snapshot& sna
       ++snapshot.torn_heads, ++torn;
       continue;
     }
-    if (trail.head.state == TrailState::kFree) continue;  // also one that is in the process's plain memory
+    if (trail.head.state == TrailState::kFree)
+      continue;  // also one that is in the process's plain memory
     for (std::size_t slot = 0; slot < kRecords; ++slot) {
       Record record;
       if (looks.take(at + offsetof(Trail, records) + slot * sizeof(Published<Record>), record)) {
@@ -112,18 +120,17 @@ Result<Snapshot> read_record(int descriptor, const std::string& name) {
   look_at_process(snapshot);
   const auto used = static_cast<std::size_t>(snapshot.head.trails_used);
   for (int i = 0; i < kLooks; ++i) {
-    const Result<ThreeLooks> looks = look(descriptor, name, kPageBytes + used * kTrailBytes);
-    if (!looks.ok()) return looks.status();
-    if (take_trails(*looks, used, snapshot) == 0) break;
+    SPARCL_ASSIGN_OR_RETURN(const ThreeLooks looks,
+                            look(descriptor, name, kPageBytes + used * kTrailBytes));
+    if (take_trails(looks, used, snapshot) == 0) break;
   }
   return snapshot;
 }
 
 Result<Snapshot> read_record(const RecordPath& record) {
-  const Result<int> file = open_record(record);
-  if (!file.ok()) return file.status();
-  Result<Snapshot> snapshot = read_record(*file, record.path);
-  ::close(*file);
+  SPARCL_ASSIGN_OR_RETURN(const int file, open_record(record));
+  Result<Snapshot> snapshot = read_record(file, record.path);
+  ::close(file);
   return snapshot;
 }
 
@@ -132,14 +139,16 @@ std::vector<SeenRecord> read_records(std::vector<RecordPath> found) {
   for (RecordPath& path : found) {
     Result<Snapshot> snapshot = read_record(path);
     struct stat entry;
-    const bool has_gone = !snapshot.ok() && ::lstat(path.path.c_str(), &entry) != 0 && errno == ENOENT;
+    const bool has_gone =
+        !snapshot.ok() && ::lstat(path.path.c_str(), &entry) != 0 && errno == ENOENT;
     if (!has_gone) seen.push_back({std::move(path), std::move(snapshot)});
   }
   return seen;
 }
 
 double wall_seconds(const FileHead& head, std::uint64_t monotonic_ns) {
-  const double since_start = static_cast<double>(monotonic_ns) - static_cast<double>(head.monotonic_ns);
+  const double since_start =
+      static_cast<double>(monotonic_ns) - static_cast<double>(head.monotonic_ns);
   return (static_cast<double>(head.wall_ns) + since_start) * 1e-9;
 }
 

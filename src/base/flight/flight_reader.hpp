@@ -1,5 +1,6 @@
 #pragma once
-// Reads the flight record of another process, which may be writing it, be stopped or be dead. Its bytes are not trusted.
+// Reads the flight record of another process, which may be writing it, be stopped or be dead. Its
+// bytes are not trusted.
 
 #include <cstdint>
 #include <string>
@@ -26,7 +27,8 @@ struct Snapshot {
 };
 
 Result<Snapshot> read_record(const RecordPath& record);
-// Of a file that is open. It is read with pread() alone: a file that shrinks is an error, never a SIGBUS.
+// Of a file that is open. It is read with pread() alone: a file that shrinks is an error, never a
+// SIGBUS.
 Result<Snapshot> read_record(int descriptor, const std::string& name);
 
 // A record that was found, and what it holds or why it cannot be read.

@@ -15,9 +15,9 @@
 #include "src/base/file_size_signal.hpp"
 #include "src/base/flight/flight_file.hpp"
 #include "src/base/flight/flight_signal.hpp"
-#include "src/base/process_info.hpp"
 #include "src/base/forever.hpp"
 #include "src/base/log.hpp"
+#include "src/base/process_info.hpp"
 #include "src/base/settings.hpp"
 
 namespace sparcl::flight {
@@ -74,8 +74,9 @@ void remove_file_at_end() {
   one.path.clear();
 }
 
-// A forked child gets memory of its own in the place of the shared pages: what it does to its copies of the communicators must not
-// show in its parent's record. Its own communicators begin a record of their own.
+// A forked child gets memory of its own in the place of the shared pages: what it does to its
+// copies of the communicators must not show in its parent's record. Its own communicators begin a
+// record of their own.
 void leave_record_to_parent() {
   Recorder& one = recorder();
   if (std::byte* image = one.image.load(); image != nullptr) (void)map_private(image, kImageBytes);
@@ -90,7 +91,8 @@ void leave_record_to_parent() {
 void set_up_process() {
   static std::once_flag once;
   std::call_once(once, [] {
-    ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); }, leave_record_to_parent);
+    ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); },
+                     leave_record_to_parent);
     (void)std::atexit([] {
       remove_file_at_end();
       remove_dump_handler();
@@ -104,8 +106,10 @@ void set_up_process() {
 std::byte* map_file(Recorder& one) {
   const Result<NewFile> file = create_record();
   if (!file.ok()) {
-    log_warn("{}: the flight record is kept in memory, where `sparcl status` cannot look (SPARCL_FLIGHT=off: no record)",
-             file.status().message());
+    log_warn(
+        "{}: the flight record is kept in memory, where `sparcl status` cannot look "
+        "(SPARCL_FLIGHT=off: no record)",
+        file.status().message());
     return nullptr;
   }
   std::byte* image = map_shared(file->descriptor);
@@ -129,7 +133,8 @@ std::byte* make_image(Recorder& one) {
   return image;
 }
 
-// A file's pages must be there before they are written: a full file system is an error here, and a SIGBUS later.
+// A file's pages must be there before they are written: a full file system is an error here, and a
+// SIGBUS later.
 bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
   if (one.file < 0) return true;
   const auto at = static_cast<off_t>(kPageBytes + index * kTrailBytes);
@@ -137,8 +142,10 @@ bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
   if (const int error = ::posix_fallocate(one.file, at, kTrailBytes); error != 0) {
     static std::once_flag once;
     std::call_once(once, [&] {
-      log_warn("{}: {}: this process's further flight records are kept in memory, where `sparcl status` cannot look", one.path,
-               error_text(error));
+      log_warn(
+          "{}: {}: this process's further flight records are kept in memory, where `sparcl status` "
+          "cannot look",
+          one.path, error_text(error));
     });
     return map_private(image + at, kTrailBytes) != nullptr;
   }
@@ -168,7 +175,8 @@ Trail* next_trail(const Recorder& one, std::byte* image) {
     return &trail_of(image, index);
   }
   Trail* trail = oldest_destroyed(image);
-  if (trail == nullptr) log_debug("more than {} communicators: the others have no flight record", kTrails);
+  if (trail == nullptr)
+    log_debug("more than {} communicators: the others have no flight record", kTrails);
   return trail;
 }
 

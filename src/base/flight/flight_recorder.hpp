@@ -1,5 +1,6 @@
 #pragma once
-// The flight record of this process: a file that others may look at, or where none can be made plain memory, for dumps alone.
+// The flight record of this process: a file that others may look at, or where none can be made
+// plain memory, for dumps alone.
 
 #include <cstddef>
 #include <string>
@@ -9,9 +10,9 @@
 
 namespace sparcl::flight {
 
-// Free trails are taken in order, then those of communicators destroyed longest ago. nullptr: SPARCL_FLIGHT=off, or all are in use.
-// Makes the record the first time, and removes what dead processes left beyond a limit; installs the handler of
-// SPARCL_FLIGHT_SIGNAL.
+// Free trails are taken in order, then those of communicators destroyed longest ago. nullptr:
+// SPARCL_FLIGHT=off, or all are in use. Makes the record the first time, and removes what dead
+// processes left beyond a limit; installs the handler of SPARCL_FLIGHT_SIGNAL.
 Trail* take_trail(const TrailHead& head);
 
 // The record of this process, or nullptr. For handlers of signals, too.

@@ -21,8 +21,8 @@ struct SignalName {
   std::string_view name;
   int number;
 };
-constexpr std::array kSignals{SignalName{"HUP", SIGHUP}, SignalName{"QUIT", SIGQUIT}, SignalName{"USR1", SIGUSR1},
-                              SignalName{"USR2", SIGUSR2}};
+constexpr std::array kSignals{SignalName{"HUP", SIGHUP}, SignalName{"QUIT", SIGQUIT},
+                              SignalName{"USR1", SIGUSR1}, SignalName{"USR2", SIGUSR2}};
 
 int handled = 0;  // written before the handler is installed
 struct sigaction previous;
@@ -54,10 +54,12 @@ void install_dump_handler() {
   if (number == 0 || ::sigaction(number, nullptr, &previous) != 0) return;
   struct sigaction ours;
   std::memset(&ours, 0, sizeof ours);
-  // As the one that was there wants it: its mask, its stack. By itself a dump interrupts no system call.
+  // As the one that was there wants it: its mask, its stack. By itself a dump interrupts no system
+  // call.
   ours.sa_flags = (previous.sa_flags & ~SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
   ours.sa_mask = previous.sa_mask;
-  if ((previous.sa_flags & SA_SIGINFO) == 0 && (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN))
+  if ((previous.sa_flags & SA_SIGINFO) == 0 &&
+      (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN))
     ours.sa_flags |= SA_RESTART;
   ours.sa_sigaction = on_signal;
   handled = number;
@@ -70,7 +72,8 @@ void install_dump_handler() {
 void remove_dump_handler() {
   struct sigaction current;
   if (handled == 0 || ::sigaction(handled, nullptr, &current) != 0) return;
-  if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_signal) ::sigaction(handled, &previous, nullptr);
+  if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_signal)
+    ::sigaction(handled, &previous, nullptr);
 }
 
 }  // namespace sparcl::flight

@@ -1,5 +1,6 @@
 #pragma once
-// Lines about a flight record, the same in the log, in the dump on a signal, and in `sparcl status`.
+// Lines about a flight record, the same in the log, in the dump on a signal, and in `sparcl
+// status`.
 
 #include <array>
 #include <cstddef>
@@ -16,15 +17,17 @@ const char* record_state_name(RecordState state) noexcept;
 // "comm 1: rank 2 of 8 over ucx, live"
 void describe_trail(const TrailHead& head, std::uint64_t now_ns, LineWriter& line) noexcept;
 
-// "call 13 BroadcastUpdate, root 0, version 5: RUNNING for 53.112 s, waits for rank 3 (host h2, pid 88) for 53.100 s: the next
-// fragment"
+// "call 13 BroadcastUpdate, root 0, version 5: RUNNING for 53.112 s, waits for rank 3 (host h2, pid
+// 88) for 53.100 s: the next fragment"
 void describe_record(const Record& record, std::uint64_t now_ns, LineWriter& line) noexcept;
 
 // The same of calls one after the other that differ in their number alone and all went well.
-void describe_run(const Record& first, const Record& last, std::uint64_t now_ns, LineWriter& line) noexcept;
+void describe_run(const Record& first, const Record& last, std::uint64_t now_ns,
+                  LineWriter& line) noexcept;
 bool is_same_but_number(const Record& a, const Record& b) noexcept;
 
-// The records of a trail, oldest first; `torn` counts those that were being written at each look. No memory is taken.
+// The records of a trail, oldest first; `torn` counts those that were being written at each look.
+// No memory is taken.
 struct RecordList {
   std::array<Record, kRecords> records;
   std::size_t count = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// Text made without memory or locales, for handlers of signals. What does not fit is cut; bytes that could drive a terminal become
+// Text made without memory or locales, for handlers of signals. What does not fit is cut; bytes
+// that could drive a terminal become
 // '?'.
 
 #include <array>

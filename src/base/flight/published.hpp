@@ -1,6 +1,7 @@
 #pragma once
-// A value that one thread writes and any number of threads, or of processes that share the memory, read: a sequence lock without
-// fences. All zero bytes are a valid, never written one, so that fresh shared memory needs no construction.
+// A value that one thread writes and any number of threads, or of processes that share the memory,
+// read: a sequence lock without fences. All zero bytes are a valid, never written one, so that
+// fresh shared memory needs no construction.
 
 #include <array>
 #include <atomic>
@@ -18,13 +19,15 @@ class Published {
   static constexpr std::size_t kWords = sizeof(T) / sizeof(std::uint64_t);
 
  public:
-  // One writer at a time; no other thread waits for it. A writer that dies in here leaves the sequence odd.
+  // One writer at a time; no other thread waits for it. A writer that dies in here leaves the
+  // sequence odd.
   void store(const T& value) noexcept {
     std::array<std::uint64_t, kWords> words;
     std::memcpy(words.data(), &value, sizeof value);
     const std::uint64_t before = sequence_.load(std::memory_order_relaxed);
     sequence_.store(before | 1, std::memory_order_relaxed);
-    // Each word releases the odd sequence: a reader that meets a new word also meets a changed sequence.
+    // Each word releases the odd sequence: a reader that meets a new word also meets a changed
+    // sequence.
     for (std::size_t i = 0; i < kWords; ++i) words_[i].store(words[i], std::memory_order_release);
     sequence_.store((before | 1) + 1, std::memory_order_release);
   }

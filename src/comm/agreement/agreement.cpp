@@ -4,27 +4,32 @@
 
 #include <optional>
 
-#include "src/comm/agreement/ballot.hpp"
 #include "src/base/stage_range.hpp"
+#include "src/comm/agreement/ballot.hpp"
 
 namespace sparcl::comm {
 namespace {
 
 // Where the ranks of a verdict are, and what to do about it.
-Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank, const transport::Transport& transport) {
-  const auto at = [&](int rank) { return fmt::format("rank {}: {}", rank, transport.describe_peer(rank)); };
+Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank,
+                   const transport::Transport& transport) {
+  const auto at = [&](int rank) {
+    return fmt::format("rank {}: {}", rank, transport.describe_peer(rank));
+  };
   if (ballot.refusing_rank == own_rank) return verdict;
-  const std::string more = ballot.refusing_rank != kNobody
-                               ? at(ballot.refusing_rank)
-                               : fmt::format("{}; {}; make the same call, with the same arguments and settings, on every rank",
-                                             at(ballot.least_rank), at(ballot.most_rank));
+  const std::string more =
+      ballot.refusing_rank != kNobody
+          ? at(ballot.refusing_rank)
+          : fmt::format(
+                "{}; {}; make the same call, with the same arguments and settings, on every rank",
+                at(ballot.least_rank), at(ballot.most_rank));
   return Status(verdict.code(), fmt::format("{} ({})", verdict.message(), more), verdict.scope());
 }
 
 }  // namespace
 
-Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject, int first,
-           Extents* extents) {
+Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerprint, Status mine,
+           Status& verdict, Subject subject, int first, Extents* extents) {
   const StageRange range("agree");
   const int rank = engine.transport().rank();
   const int size = engine.transport().size();
@@ -39,17 +44,20 @@ Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerpri
     Buffer outgoing = Buffer::allocate(kBallotBytes);
     write_ballot(ballot, outgoing.data());
     const transport::OperationRef sent = engine.send(to, channel, outgoing);
-    const transport::OperationRef heard = engine.receive(from, channel, Buffer::allocate(kBallotBytes));
-    if (Status status = co_await engine.wait(heard, "agreement on the call"); !status.ok()) co_return status;
+    const transport::OperationRef heard =
+        engine.receive(from, channel, Buffer::allocate(kBallotBytes));
+    SPARCL_CO_RETURN_IF_ERROR(co_await engine.wait(heard, "agreement on the call"));
 
     std::optional<Ballot> theirs;
     if (heard->bytes == kBallotBytes) theirs = read_ballot(heard->buffer.bytes(), size);
     if (!theirs) {
-      engine.fail(Status(Code::kSystemError, fmt::format("a control message of rank {} failed its check", from)), from);
+      engine.fail(Status(Code::kSystemError,
+                         fmt::format("a control message of rank {} failed its check", from)),
+                  from);
       co_return engine.health();
     }
     merge(ballot, *theirs);
-    if (Status status = co_await engine.wait(sent, "agreement on the call"); !status.ok()) co_return status;
+    SPARCL_CO_RETURN_IF_ERROR(co_await engine.wait(sent, "agreement on the call"));
   }
   count_from(ballot, first, size);
   if (extents != nullptr) *extents = ballot.extents;

@@ -1,8 +1,10 @@
 #pragma once
-// The round in which all ranks learn whether all made the same call and whether anybody refuses, without a root.
+// The round in which all ranks learn whether all made the same call and whether anybody refuses,
+// without a root.
 //
-// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r - 2^t; ceil(log2 P) steps of
-// one message of 288 bytes. Minimum and maximum are idempotent, so any P works. Cost: ceil(log2 P) alpha.
+// Dissemination (Hensgen, Finkel, Manber 1988): in step t, rank r sends to r + 2^t and hears from r
+// - 2^t; ceil(log2 P) steps of one message of 288 bytes. Minimum and maximum are idempotent, so any
+// P works. Cost: ceil(log2 P) alpha.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +17,12 @@ namespace sparcl::comm {
 
 constexpr std::uint8_t kAgreementLane = 0;  // of each call's channel
 
-// What a call is about, for the text of a Mismatch. Either all ranks of a call give a sketch, or none does. Only while the round runs.
+// What a call is about, for the text of a Mismatch. Either all ranks of a call give a sketch, or
+// none does. Only while the round runs.
 struct Subject {
-  std::span<const std::byte> sketch;  // at most kSketchBytes; it travels, and the call's descriptor reads it
-  const void* own = nullptr;          // what else the descriptor needs of this rank to describe it
+  std::span<const std::byte>
+      sketch;  // at most kSketchBytes; it travels, and the call's descriptor reads it
+  const void* own = nullptr;  // what else the descriptor needs of this rank to describe it
 };
 
 // What ranks may give differently, and all must know: the extremes over all ranks.
@@ -33,11 +37,12 @@ struct Extents {
   std::uint32_t has_device_arrays = 0;           // 1: some rank's are read and written by kernels
 };
 
-// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same on all ranks up to its text:
-// success, Mismatch, or the error of the first rank that refuses, counted from `first` on, which is the same on all ranks (a
-// refusing rank's fingerprint does not count). extents: this rank's, then those of all; nullptr: none. The task's own result is an
-// error only if the comm is poisoned.
-Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerprint, Status mine, Status& verdict, Subject subject = {},
-           int first = 0, Extents* extents = nullptr);
+// One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same
+// on all ranks up to its text: success, Mismatch, or the error of the first rank that refuses,
+// counted from `first` on, which is the same on all ranks (a refusing rank's fingerprint does not
+// count). extents: this rank's, then those of all; nullptr: none. The task's own result is an error
+// only if the comm is poisoned.
+Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerprint, Status mine,
+           Status& verdict, Subject subject = {}, int first = 0, Extents* extents = nullptr);
 
 }  // namespace sparcl::comm

@@ -17,22 +17,27 @@ namespace sparcl::comm {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(CallFingerprint) == 32);
-static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 284 && sizeof(Extents) == 32,
+static_assert(sizeof(Ballot) == kBallotBytes && offsetof(Ballot, crc) == 284 &&
+                  sizeof(Extents) == 32,
               "no padding: the bytes are sent and summed");
 
-std::uint32_t checksum(const Ballot& ballot) { return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc))); }
+std::uint32_t checksum(const Ballot& ballot) {
+  return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc)));
+}
 
 // Where the text holds what a side's call is about.
 static_assert(kSketchBytes == sizeof(Ballot::text) / 2);
 enum class Side : std::size_t { kLeast = 0, kMost = kSketchBytes };
 
 std::span<const std::byte> sketch_in(const Ballot& ballot, Side side) {
-  return std::as_bytes(std::span(ballot.text)).subspan(static_cast<std::size_t>(side), kSketchBytes);
+  return std::as_bytes(std::span(ballot.text))
+      .subspan(static_cast<std::size_t>(side), kSketchBytes);
 }
 
 void put_sketch(Ballot& ballot, std::span<const std::byte> sketch) {
   for (const Side side : {Side::kLeast, Side::kMost}) {
-    std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), sketch.data(), std::min(sketch.size(), kSketchBytes));
+    std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), sketch.data(),
+                std::min(sketch.size(), kSketchBytes));
   }
 }
 
@@ -53,15 +58,21 @@ std::string_view verify_name(std::uint8_t verify) {
   return "unknown";
 }
 
-std::string describe_algorithm(const CollectiveDescriptor* collective, const CallFingerprint& call, const CallFingerprint& other) {
-  if (collective == nullptr || collective->setting == nullptr) return fmt::format(", algorithm {}", call.algorithm);
-  std::string location = collective->location != nullptr ? collective->location(call, other) : std::string();
+std::string describe_algorithm(const CollectiveDescriptor* collective, const CallFingerprint& call,
+                               const CallFingerprint& other) {
+  if (collective == nullptr || collective->setting == nullptr)
+    return fmt::format(", algorithm {}", call.algorithm);
+  std::string location =
+      collective->location != nullptr ? collective->location(call, other) : std::string();
   if (!location.empty()) return location;
-  return fmt::format(", {} {}", collective->setting(call.algorithm), collective->algorithm(call.algorithm));
+  return fmt::format(", {} {}", collective->setting(call.algorithm),
+                     collective->algorithm(call.algorithm));
 }
 
-// The settings of `a`, where those of `b` are others. The numbers came over the wire: any may stand here.
-std::string describe_settings(const CollectiveDescriptor* collective, const CallFingerprint& a, const CallFingerprint& b) {
+// The settings of `a`, where those of `b` are others. The numbers came over the wire: any may stand
+// here.
+std::string describe_settings(const CollectiveDescriptor* collective, const CallFingerprint& a,
+                              const CallFingerprint& b) {
   std::string text;
   if (a.algorithm != b.algorithm) text += describe_algorithm(collective, a, b);
   if (a.fragment_log2 != b.fragment_log2)
@@ -70,11 +81,14 @@ std::string describe_settings(const CollectiveDescriptor* collective, const Call
   return text;
 }
 
-std::string describe(const CollectiveDescriptor* collective, const CallFingerprint& call, const std::string& more) {
+std::string describe(const CollectiveDescriptor* collective, const CallFingerprint& call,
+                     const std::string& more) {
   const DataTypeInfo* type = find_data_type(static_cast<int>(call.datatype));
-  const std::string argument = collective != nullptr && collective->has_root ? fmt::format("root {}", call.root)
-                                                                             : std::string(reduction_name(call.reduction));
-  return fmt::format("{}(count {}, {}, {}{})", collective != nullptr ? collective->name : "an unknown operation", call.count,
+  const std::string argument = collective != nullptr && collective->has_root
+                                   ? fmt::format("root {}", call.root)
+                                   : std::string(reduction_name(call.reduction));
+  return fmt::format("{}(count {}, {}, {}{})",
+                     collective != nullptr ? collective->name : "an unknown operation", call.count,
                      type ? type->name : "mixed types", argument, more);
 }
 
@@ -83,13 +97,17 @@ CallDifference difference_of(const CollectiveDescriptor* collective, const CallP
   const CallFingerprint &a = calls.least, &b = calls.most;
   if (a.operation != b.operation) return {"operations", {}, {}};
   if (a.root != b.root) return {"roots", {}, {}};
-  const bool has_subject = collective != nullptr && collective->subject != nullptr && calls.own != nullptr;
-  if (std::string where = has_subject ? collective->subject(calls) : std::string(); !where.empty()) return {std::move(where), {}, {}};
+  const bool has_subject =
+      collective != nullptr && collective->subject != nullptr && calls.own != nullptr;
+  if (std::string where = has_subject ? collective->subject(calls) : std::string(); !where.empty())
+    return {std::move(where), {}, {}};
   if (a.count != b.count) return {"counts", {}, {}};
   if (a.datatype != b.datatype) return {"data types", {}, {}};
   if (a.reduction != b.reduction) return {"reductions", {}, {}};
   if (a.detail != b.detail) {
-    return collective != nullptr && collective->detail != nullptr ? collective->detail(calls) : CallDifference{"options", {}, {}};
+    return collective != nullptr && collective->detail != nullptr
+               ? collective->detail(calls)
+               : CallDifference{"options", {}, {}};
   }
   // Where arguments differ settings follow, and say nothing.
   return {"settings", describe_settings(collective, a, b), describe_settings(collective, b, a)};
@@ -98,14 +116,19 @@ CallDifference difference_of(const CollectiveDescriptor* collective, const CallP
 Status difference(const Ballot& ballot, const Subject& subject, CollectiveTable table) {
   const CollectiveDescriptor* const least = find_collective(table, ballot.least.operation);
   const CollectiveDescriptor* const most = find_collective(table, ballot.most.operation);
-  const CallDifference in = difference_of(least, {ballot.least, ballot.most, sketch_in(ballot, Side::kLeast),
-                                                  sketch_in(ballot, Side::kMost), subject.own});
-  return Status(Code::kMismatch,
-                fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}", in.what, ballot.least_rank,
-                            describe(least, ballot.least, in.least), ballot.most_rank, describe(most, ballot.most, in.most)));
+  const CallDifference in =
+      difference_of(least, {ballot.least, ballot.most, sketch_in(ballot, Side::kLeast),
+                            sketch_in(ballot, Side::kMost), subject.own});
+  return Status(
+      Code::kMismatch,
+      fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
+                  in.what, ballot.least_rank, describe(least, ballot.least, in.least),
+                  ballot.most_rank, describe(most, ballot.most, in.most)));
 }
 
-bool is_rank(std::int32_t number, int ranks) { return number == kNobody || (number >= 0 && number < ranks); }
+bool is_rank(std::int32_t number, int ranks) {
+  return number == kNobody || (number >= 0 && number < ranks);
+}
 
 // A refusal and its code come together; a code without a name would reach the user as a number.
 bool is_refusal(const Ballot& ballot) {
@@ -115,7 +138,8 @@ bool is_refusal(const Ballot& ballot) {
 
 }  // namespace
 
-Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject) {
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
+            const Subject& subject) {
   Ballot ballot;
   if (mine.ok()) {
     ballot.least = ballot.most = fingerprint;
@@ -133,24 +157,29 @@ Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, co
 void merge(Ballot& into, const Ballot& other) {
   const bool has_sketches = into.refusing_rank == kNobody && other.refusing_rank == kNobody;
   if (other.least_rank != kNobody &&
-      (into.least_rank == kNobody || std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
+      (into.least_rank == kNobody ||
+       std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
     into.least = other.least;
     into.least_rank = other.least_rank;
     if (has_sketches) copy_sketch(into, other, Side::kLeast);
   }
   if (other.most_rank != kNobody &&
-      (into.most_rank == kNobody || other.most > into.most || (other.most == into.most && other.most_rank < into.most_rank))) {
+      (into.most_rank == kNobody || other.most > into.most ||
+       (other.most == into.most && other.most_rank < into.most_rank))) {
     into.most = other.most;
     into.most_rank = other.most_rank;
     if (has_sketches) copy_sketch(into, other, Side::kMost);
   }
   into.extents.most_entries = std::max(into.extents.most_entries, other.extents.most_entries);
-  const auto room = [](const Extents& extents) { return std::pair(extents.least_capacity, extents.least_capacity_rank); };
+  const auto room = [](const Extents& extents) {
+    return std::pair(extents.least_capacity, extents.least_capacity_rank);
+  };
   if (room(other.extents) < room(into.extents)) {
     into.extents.least_capacity = other.extents.least_capacity;
     into.extents.least_capacity_rank = other.extents.least_capacity_rank;
   }
-  into.extents.least_scratch_mib = std::min(into.extents.least_scratch_mib, other.extents.least_scratch_mib);
+  into.extents.least_scratch_mib =
+      std::min(into.extents.least_scratch_mib, other.extents.least_scratch_mib);
   into.extents.has_duplicates |= other.extents.has_duplicates;
   into.extents.has_device_arrays |= other.extents.has_device_arrays;
   into.extents.union_share = std::max(into.extents.union_share, other.extents.union_share);
@@ -171,25 +200,29 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
   if (bytes.size() != sizeof ballot) return std::nullopt;
   std::memcpy(&ballot, bytes.data(), sizeof ballot);
   if (ballot.crc != checksum(ballot) || !is_refusal(ballot)) return std::nullopt;
-  for (const std::int32_t number :
-       {ballot.least_rank, ballot.most_rank, ballot.refusing_rank, ballot.extents.least_capacity_rank}) {
+  for (const std::int32_t number : {ballot.least_rank, ballot.most_rank, ballot.refusing_rank,
+                                    ballot.extents.least_capacity_rank}) {
     if (!is_rank(number, ranks)) return std::nullopt;
   }
-  if (ballot.extents.least_capacity != UINT64_MAX && ballot.extents.least_capacity_rank == kNobody) return std::nullopt;
+  if (ballot.extents.least_capacity != UINT64_MAX && ballot.extents.least_capacity_rank == kNobody)
+    return std::nullopt;
   if (ballot.refusing_rank != kNobody) ballot.text.back() = '\0';
   return ballot;
 }
 
 void count_from(Ballot& ballot, int first, int ranks) {
-  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank, &ballot.extents.least_capacity_rank}) {
+  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank,
+                               &ballot.extents.least_capacity_rank}) {
     if (*number != kNobody) *number = (*number + first) % ranks;
   }
 }
 
-Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject, CollectiveTable table) {
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject,
+                  CollectiveTable table) {
   if (ballot.refusing_rank == rank) return mine;
   if (ballot.refusing_rank != kNobody) {
-    return Status(static_cast<Code>(ballot.refusal), fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
+    return Status(static_cast<Code>(ballot.refusal),
+                  fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
   }
   return ballot.least == ballot.most ? Status() : difference(ballot, subject, table);
 }

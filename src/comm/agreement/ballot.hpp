@@ -20,28 +20,32 @@ struct Ballot {
   Extents extents;
   std::int32_t least_rank = kNobody, most_rank = kNobody;
   std::int32_t refusing_rank = kNobody;
-  std::int32_t refusal = 0;      // a Code
-  std::array<char, 172> text{};  // of a refusal; while nobody refuses, what least's and most's are about
-  std::uint32_t crc = 0;         // of all bytes before: last
+  std::int32_t refusal = 0;  // a Code
+  std::array<char, 172>
+      text{};             // of a refusal; while nobody refuses, what least's and most's are about
+  std::uint32_t crc = 0;  // of all bytes before: last
 };
 constexpr std::size_t kBallotBytes = 288;
 
 // Of one rank alone, by its number in the round. `mine`: its refusal, or success.
-Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine, const Subject& subject = {});
+Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
+            const Subject& subject = {});
 
 void merge(Ballot& into, const Ballot& other);
 
 // out: kBallotBytes.
 void write_ballot(Ballot ballot, std::byte* out);
 
-// Of a message as it came in; nothing if it is damaged, or names ranks or errors that there are none of.
+// Of a message as it came in; nothing if it is damaged, or names ranks or errors that there are
+// none of.
 std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks);
 
 // From numbers in a round that began with rank `first` to ranks.
 void count_from(Ballot& ballot, int first, int ranks);
 
-// Once all ranks are in it: success, Mismatch, or the error of the first rank that refuses. `rank`, `mine`,
-// `subject`: of the caller. table: names the calls.
-Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject = {}, CollectiveTable table = {});
+// Once all ranks are in it: success, Mismatch, or the error of the first rank that refuses. `rank`,
+// `mine`, `subject`: of the caller. table: names the calls.
+Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subject& subject = {},
+                  CollectiveTable table = {});
 
 }  // namespace sparcl::comm

@@ -45,16 +45,16 @@ Result<std::shared_ptr<FragmentMemory>> DeviceCalls::fragment_memory() {
   return made;
 }
 
-// One buffer for all calls: one on another stream comes behind the last that used it. A larger one does not wait for the old one's
-// end.
+// One buffer for all calls: one on another stream comes behind the last that used it. A larger one
+// does not wait for the old one's end.
 Status DeviceCalls::reserve_shared(std::size_t bytes, void* stream) {
   if (shared_ == nullptr || shared_->size_bytes() < bytes) {
-    Result<gpu::DeviceBuffer> made = gpu::DeviceBuffer::allocate(context_, bytes);
-    if (!made.ok()) return made.status();
-    shared_ = std::make_shared<const gpu::DeviceBuffer>(std::move(*made));
+    SPARCL_ASSIGN_OR_RETURN(gpu::DeviceBuffer made, gpu::DeviceBuffer::allocate(context_, bytes));
+    shared_ = std::make_shared<const gpu::DeviceBuffer>(std::move(made));
     return Status();
   }
-  const auto last = std::find_if(uses_.rbegin(), uses_.rend(), [&](const Use& use) { return use.held.memory == shared_; });
+  const auto last = std::find_if(uses_.rbegin(), uses_.rend(),
+                                 [&](const Use& use) { return use.held.memory == shared_; });
   return last != uses_.rend() && last->stream != stream ? last->event.order(stream) : Status();
 }
 
@@ -62,16 +62,14 @@ Result<DeviceCalls::Memory> DeviceCalls::reserve(std::size_t bytes, void* stream
   const gpu::DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
   forget_what_is_over();
-  const Result<bool> captured = gpu::is_capturing(stream);
-  if (!captured.ok()) return captured.status();
-  if (bytes == 0) return Memory{nullptr, *captured};
-  if (!*captured) {
+  SPARCL_ASSIGN_OR_RETURN(const bool captured, gpu::is_capturing(stream));
+  if (bytes == 0) return Memory{nullptr, captured};
+  if (!captured) {
     SPARCL_RETURN_IF_ERROR(reserve_shared(bytes, stream));
     return Memory{shared_, false};
   }
-  Result<gpu::DeviceBuffer> own = gpu::DeviceBuffer::allocate(context_, bytes);
-  if (!own.ok()) return own.status();
-  return Memory{std::make_shared<const gpu::DeviceBuffer>(std::move(*own)), true};
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceBuffer own, gpu::DeviceBuffer::allocate(context_, bytes));
+  return Memory{std::make_shared<const gpu::DeviceBuffer>(std::move(own)), true};
 }
 
 Status DeviceCalls::hold(const Memory& memory, std::shared_ptr<const void> other, void* stream) {
@@ -79,9 +77,8 @@ Status DeviceCalls::hold(const Memory& memory, std::shared_ptr<const void> other
     captures_.push_back({memory.bytes, std::move(other)});
     return Status();
   }
-  Result<gpu::DeviceEvent> event = gpu::DeviceEvent::record(context_, stream);
-  if (!event.ok()) return event.status();
-  uses_.push_back({std::move(*event), stream, {memory.bytes, std::move(other)}});
+  SPARCL_ASSIGN_OR_RETURN(gpu::DeviceEvent event, gpu::DeviceEvent::record(context_, stream));
+  uses_.push_back({std::move(event), stream, {memory.bytes, std::move(other)}});
   return Status();
 }
 
@@ -96,23 +93,23 @@ Status DeviceCalls::synchronize(Engine& engine, void* stream) {
   const gpu::DeviceScope inside(context_);
   SPARCL_RETURN_IF_ERROR(inside.status());
   if (const Result<bool> captured = gpu::is_capturing(stream); !captured.ok() || *captured) {
-    return captured.ok() ? Status(Code::kInvalidUsage, "the stream is being captured: there is nothing to wait for")
+    return captured.ok() ? Status(Code::kInvalidUsage,
+                                  "the stream is being captured: there is nothing to wait for")
                          : captured.status();
   }
   transport::Transport& transport = engine.transport();
   const double deadline = transport.now() + engine.timeout_s();
   for (std::uint64_t turn = 0;; ++turn) {
-    const Result<bool> idle = gpu::is_idle(stream);
-    if (!idle.ok()) return idle.status();
+    SPARCL_ASSIGN_OR_RETURN(const bool idle, gpu::is_idle(stream));
     exchange_health(engine);
-    if (*idle || !engine.health().ok()) return engine.health();
+    if (idle || !engine.health().ok()) return engine.health();
     const double time = transport.now();
     if (time > deadline) {
       engine.fail(
-          Status(Code::kTimeout,
-                 fmt::format("a stream has not come to its end in {:g} s: a rank did not make the same calls, or its GPU does "
-                             "not come to them; a longer wait is SPARCL_TIMEOUT_S",
-                             engine.timeout_s())),
+          Status(Code::kTimeout, fmt::format("a stream has not come to its end in {:g} s: a rank "
+                                             "did not make the same calls, or its GPU does "
+                                             "not come to them; a longer wait is SPARCL_TIMEOUT_S",
+                                             engine.timeout_s())),
           -1);
       exchange_health(engine);
       return engine.health();

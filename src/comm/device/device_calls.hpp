@@ -1,13 +1,14 @@
 #pragma once
-// The calls of a comm between its ranks' GPUs, in streams' order: what they hold there, and until when.
+// The calls of a comm between its ranks' GPUs, in streams' order: what they hold there, and until
+// when.
 
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "src/comm/device/fragment_memory.hpp"
 #include "kernels/device_kernel_set.hpp"
+#include "src/comm/device/fragment_memory.hpp"
 #include "src/gpu/device_stream.hpp"
 #include "src/transport/collective_engine.hpp"
 
@@ -18,7 +19,8 @@ class Engine;
 class DeviceCalls {
  public:
   // context: of this rank's GPU, which `engine` uses.
-  DeviceCalls(std::unique_ptr<transport::CollectiveEngine> engine, const kernels::DeviceKernelSet& kernels, void* context, int gpu)
+  DeviceCalls(std::unique_ptr<transport::CollectiveEngine> engine,
+              const kernels::DeviceKernelSet& kernels, void* context, int gpu)
       : engine_(std::move(engine)), kernels_(kernels), context_(context), gpu_(gpu) {}
   // Waits some seconds at most for what streams hold, then ends it.
   ~DeviceCalls();
@@ -32,17 +34,18 @@ class DeviceCalls {
     std::shared_ptr<const gpu::DeviceBuffer> bytes;
     bool is_captured = false;
   };
-  // Of the device, for one call on the stream, before anything is enqueued or agreed on: what all calls share, or, of a call that
-  // is captured, its own.
+  // Of the device, for one call on the stream, before anything is enqueued or agreed on: what all
+  // calls share, or, of a call that is captured, its own.
   Result<Memory> reserve(std::size_t bytes, void* stream);
-  // Once the call's steps are in the stream, also where some failed: it, and what else they use, stays until they are through; for
-  // good, where they were captured.
+  // Once the call's steps are in the stream, also where some failed: it, and what else they use,
+  // stays until they are through; for good, where they were captured.
   Status hold(const Memory& memory, std::shared_ptr<const void> other, void* stream);
 
   // For a broadcast's stream, before it is agreed on; the same for one after the other.
   Result<std::shared_ptr<FragmentMemory>> fragment_memory();
 
-  // Until the stream is through: looks after the comm meanwhile, and after timeout_s ends it. Its error is the comm's.
+  // Until the stream is through: looks after the comm meanwhile, and after timeout_s ends it. Its
+  // error is the comm's.
   Status synchronize(Engine& engine, void* stream);
   // What the GPU's side has found poisons the comm, and the comm's end ends what streams hold.
   void exchange_health(Engine& engine);

@@ -10,11 +10,13 @@
 namespace sparcl::comm {
 namespace {
 
-// The others wait for this rank as long: it is the first to give up, so that the error says why. Heuristic.
+// The others wait for this rank as long: it is the first to give up, so that the error says why.
+// Heuristic.
 double own_share(double timeout_s) { return timeout_s - std::min(timeout_s / 4, 5.0); }
 
-constexpr double kFarewellSeconds = 0.2;  // far above what a call's own kernels and copies take. Heuristic
-constexpr double kStreamIdleSeconds = 0.0001;   // between two looks at a stream
+constexpr double kFarewellSeconds =
+    0.2;  // far above what a call's own kernels and copies take. Heuristic
+constexpr double kStreamIdleSeconds = 0.0001;  // between two looks at a stream
 
 }  // namespace
 
@@ -27,9 +29,11 @@ bool DevicePatience::goes_on() {
     if (now < *since_ + limit) return true;
     engine_->fail(
         Status(Code::kTimeout,
-               fmt::format("rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU is not through with what "
-                           "is in it, as a kernel that does not end; a longer wait is SPARCL_TIMEOUT_S",
-                           transport.rank(), transport.describe_peer(transport.rank()), limit)),
+               fmt::format(
+                   "rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU is not "
+                   "through with what "
+                   "is in it, as a kernel that does not end; a longer wait is SPARCL_TIMEOUT_S",
+                   transport.rank(), transport.describe_peer(transport.rank()), limit)),
         transport.rank());
     until_ = now;
   }
@@ -40,11 +44,10 @@ bool DevicePatience::goes_on() {
 Status await_stream(Engine& engine, void* context, void* stream) {
   const gpu::DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
-  const Result<gpu::DeviceEvent> end = gpu::DeviceEvent::record(context, stream);
-  if (!end.ok()) return end.status();
+  SPARCL_ASSIGN_OR_RETURN(const gpu::DeviceEvent end, gpu::DeviceEvent::record(context, stream));
   transport::Transport& transport = engine.transport();
   DevicePatience patience(&engine);
-  for (std::uint64_t idle_turns = 0; !end->is_over();) {
+  for (std::uint64_t idle_turns = 0; !end.is_over();) {
     if (!patience.goes_on()) return engine.health();
     if (engine.step()) {
       idle_turns = 0;

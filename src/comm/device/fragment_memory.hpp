@@ -1,5 +1,6 @@
 #pragma once
-// What streams that NCCL carries take of a comm's GPU: slots of device memory, each with pinned memory, and a stream of their own.
+// What streams that NCCL carries take of a comm's GPU: slots of device memory, each with pinned
+// memory, and a stream of their own.
 
 #include <array>
 #include <cstdint>
@@ -10,14 +11,17 @@
 namespace sparcl::comm {
 
 struct FragmentMemory {
-  static constexpr std::size_t kSlots = 2;  // one is filled or emptied here while the other is under way
+  static constexpr std::size_t kSlots =
+      2;  // one is filled or emptied here while the other is under way
   static constexpr std::size_t kSlotBytes = (std::size_t{4} << 20) + 256;
 
   static Result<std::shared_ptr<FragmentMemory>> allocate(void* context);
 
   // Of the slot that fragment i has.
   std::byte* pinned(std::uint64_t i) const { return host.data() + i % kSlots * kSlotBytes; }
-  std::byte* on_device(std::uint64_t i) const { return static_cast<std::byte*>(device.data()) + i % kSlots * kSlotBytes; }
+  std::byte* on_device(std::uint64_t i) const {
+    return static_cast<std::byte*>(device.data()) + i % kSlots * kSlotBytes;
+  }
   gpu::DeviceEvent& last_use(std::uint64_t i) { return last_uses[i % kSlots]; }
 
   gpu::DeviceStream stream;

@@ -13,7 +13,8 @@ struct CallFingerprint {
   std::uint64_t count = 0;
   std::uint64_t detail = 0;  // hash of whatever else must agree: schema, mask, options
   std::uint32_t datatype = 0;
-  // Settings that must be alike, else fragments would not match; in the clear, so that a message can name them.
+  // Settings that must be alike, else fragments would not match; in the clear, so that a message
+  // can name them.
   std::uint8_t algorithm = 0;      // row of the operation's table
   std::uint8_t verify = 0;         // a codec::Verify
   std::uint8_t fragment_log2 = 0;  // of the bytes of a fragment
@@ -21,8 +22,10 @@ struct CallFingerprint {
   friend auto operator<=>(const CallFingerprint&, const CallFingerprint&) = default;
 };
 
-constexpr std::uint8_t kDeviceAlgorithm = 255;    // arrays are in device memory, and ranks sum between GPUs
-constexpr std::uint8_t kCanonicalOnDevice = 240;  // of masked sums: the same, canonical; the row that is forced is added
+constexpr std::uint8_t kDeviceAlgorithm =
+    255;  // arrays are in device memory, and ranks sum between GPUs
+constexpr std::uint8_t kCanonicalOnDevice =
+    240;  // of masked sums: the same, canonical; the row that is forced is added
 
 constexpr std::uint8_t kMeanReduction = 4;  // after the last ReduceOp, as sparclRedOp_t numbers it
 

@@ -6,9 +6,10 @@
 namespace sparcl::comm {
 
 const CollectiveDescriptor* find_collective(CollectiveTable table, std::uint32_t operation) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const CollectiveDescriptor* each) {
-    return static_cast<std::uint32_t>(each->kind) == operation;
-  });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const CollectiveDescriptor* each) {
+        return static_cast<std::uint32_t>(each->kind) == operation;
+      });
   return found == table.end() ? nullptr : *found;
 }
 
@@ -19,7 +20,8 @@ std::string location_of_arrays(const CallFingerprint& call, const CallFingerprin
 }
 
 std::string_view reduction_name(std::uint8_t reduction) {
-  constexpr std::array<std::string_view, 5> kNames{"sum", "prod", "max", "min", "avg"};  // as sparclRedOp_t numbers them
+  constexpr std::array<std::string_view, 5> kNames{"sum", "prod", "max", "min",
+                                                   "avg"};  // as sparclRedOp_t numbers them
   return reduction < kNames.size() ? kNames[reduction] : "an unknown reduction";
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What sets one collective apart from the others: one constant, in the collective's folder. Texts derive their names from it.
+// What sets one collective apart from the others: one constant, in the collective's folder. Texts
+// derive their names from it.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,8 @@ struct CallPair {
   const void* own = nullptr;                             // of this rank: see Subject
 };
 
-// "masks (seed)", and what the text says of each call besides its arguments: ", mask: random, density 0.1".
+// "masks (seed)", and what the text says of each call besides its arguments: ", mask: random,
+// density 0.1".
 struct CallDifference {
   std::string what, least, most;
 };
@@ -30,14 +32,17 @@ struct CollectiveDescriptor {
   CallKind kind{};
   std::string_view name;  // of the C function
   bool has_root = false;  // else it has a reduction
-  // The setting that names the algorithm, and the algorithm, by the fingerprint's `algorithm`: any number may stand there.
+  // The setting that names the algorithm, and the algorithm, by the fingerprint's `algorithm`: any
+  // number may stand there.
   std::string_view (*setting)(std::uint8_t algorithm) = nullptr;
   std::string_view (*algorithm)(std::uint8_t algorithm) = nullptr;
-  // Optional. Where the subjects of two calls differ: "tensors (names, types, shapes or order), first in tensor 3"; empty: nowhere.
+  // Optional. Where the subjects of two calls differ: "tensors (names, types, shapes or order),
+  // first in tensor 3"; empty: nowhere.
   std::string (*subject)(const CallPair& calls) = nullptr;
   // Optional. Calls whose fingerprints differ in `detail`; without it: "options".
   CallDifference (*detail)(const CallPair& calls) = nullptr;
-  // Optional. Of `call`, where it and `other` differ in `algorithm` by more than its name: ", arrays in device memory"; else empty.
+  // Optional. Of `call`, where it and `other` differ in `algorithm` by more than its name: ",
+  // arrays in device memory"; else empty.
   std::string (*location)(const CallFingerprint& call, const CallFingerprint& other) = nullptr;
 };
 

@@ -18,25 +18,33 @@
 namespace sparcl::comm {
 namespace {
 
-// The clock is read, and the deadlines looked at, once in so many turns; idle turns always look. Heuristic: a turn is about 0.2 us.
+// The clock is read, and the deadlines looked at, once in so many turns; idle turns always look.
+// Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
-constexpr std::uint32_t kTurnsPerLook = 16;  // of tasks that have work, some milliseconds of it; heuristic
+constexpr std::uint32_t kTurnsPerLook =
+    16;  // of tasks that have work, some milliseconds of it; heuristic
 constexpr std::uint64_t kTurnsBeforeWatch = 64;  // some 10 us; heuristic
-constexpr double kSignalSeconds = 0.2;       // for signals to leave: peers that live take them in milliseconds
+constexpr double kSignalSeconds =
+    0.2;  // for signals to leave: peers that live take them in milliseconds
 
-// Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for takes as long on a GPU.
+// Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for
+// takes as long on a GPU.
 constexpr double kIdleSeconds = 0.0001;
 
-// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency of any step, far below what a
-// person notices.
+// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency
+// of any step, far below what a person notices.
 constexpr double kNoteAfterSeconds = 0.01;
 
 // An operation ends by its peer's end; but not for want of memory here.
-int culprit_of(const transport::Operation& operation) { return operation.status.code() == Code::kOutOfMemory ? -1 : operation.peer; }
+int culprit_of(const transport::Operation& operation) {
+  return operation.status.code() == Code::kOutOfMemory ? -1 : operation.peer;
+}
 
 }  // namespace
 
-void Task::promise_type::unhandled_exception() noexcept { result = caught_error("a collective could not go on", Scope::kComm); }
+void Task::promise_type::unhandled_exception() noexcept {
+  result = caught_error("a collective could not go on", Scope::kComm);
+}
 
 void Engine::start(Task& task) {
   task.handle_.promise().engine = this;
@@ -45,7 +53,8 @@ void Engine::start(Task& task) {
 }
 
 bool Engine::step() {
-  if (is_asked_to_end() && health_.ok()) fail(Code::kRemoteError, "sparclCommAbort was called", transport_.rank());
+  if (is_asked_to_end() && health_.ok())
+    fail(Code::kRemoteError, "sparclCommAbort was called", transport_.rank());
   const bool moved = pump();
   if (ready_.empty() && !moved) check_deadlines();
   if (ready_.empty()) return look_again() || moved;
@@ -65,7 +74,8 @@ bool Engine::look_again() {
 // Warns of the longest wait while a thread is in it: what peers do while nobody waits is no news.
 class Engine::Watch {
  public:
-  explicit Watch(const Engine& engine) noexcept : engine_(engine), begin_(engine.transport_.now()) {}
+  explicit Watch(const Engine& engine) noexcept
+      : engine_(engine), begin_(engine.transport_.now()) {}
 
   // When to look again.
   double next() {
@@ -81,9 +91,12 @@ class Engine::Watch {
     if (engine_.first_wait_ == nullptr || !warning_.is_due(lasted)) return;
     const transport::Operation& operation = *engine_.first_wait_->operation_;
     log_warn(
-        "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or stopped, or waits for another rank "
-        "itself (`sparcl status` on its machine shows it); the call ends after {:g} s (SPARCL_TIMEOUT_S)",
-        engine_.transport_.rank(), lasted, engine_.describe(operation.peer), engine_.first_wait_->purpose_, engine_.timeout_s_);
+        "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or "
+        "stopped, or waits for another rank "
+        "itself (`sparcl status` on its machine shows it); the call ends after {:g} s "
+        "(SPARCL_TIMEOUT_S)",
+        engine_.transport_.rank(), lasted, engine_.describe(operation.peer),
+        engine_.first_wait_->purpose_, engine_.timeout_s_);
   } catch (const std::exception&) {  // no memory for a warning
   }
 
@@ -109,7 +122,8 @@ void Engine::finish(Task& task) {
 }
 
 double Engine::next_deadline() {
-  const double end = first_wait_ != nullptr ? first_wait_->deadline_ : std::numeric_limits<double>::infinity();
+  const double end =
+      first_wait_ != nullptr ? first_wait_->deadline_ : std::numeric_limits<double>::infinity();
   return idle_.empty() ? end : std::min(end, transport_.now() + kIdleSeconds);
 }
 
@@ -139,7 +153,8 @@ bool Engine::pump() try {
 
 void Engine::move_on() {
   const Status status = transport_.progress(completed_);
-  take_signals();  // first: who left in error has said why, which is the cause of what its absence breaks
+  take_signals();  // first: who left in error has said why, which is the cause of what its absence
+                   // breaks
   if (!status.ok()) fail(status, transport_.culprit());
   for (const transport::OperationRef& operation : completed_) finish_operation(operation);
 }
@@ -159,8 +174,10 @@ void Engine::take_signals() {
   transport::Signal first, next;
   bool has_come = false;
   while (transport_.poll_signal(next)) {
-    // Others wait for those who wait for a late rank, and say so: what it is to know is that it is the late one.
-    if (!has_come || (next.culprit == transport_.rank() && first.culprit != next.culprit)) first = next;
+    // Others wait for those who wait for a late rank, and say so: what it is to know is that it is
+    // the late one.
+    if (!has_come || (next.culprit == transport_.rank() && first.culprit != next.culprit))
+      first = next;
     has_come = true;
   }
   if (!has_come || !health_.ok()) return;
@@ -171,16 +188,19 @@ void Engine::take_signals() {
   poison(told.code(), told.message(), names_one ? first.culprit : -1);
 }
 
-// A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one knows it.
+// A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one
+// knows it.
 Status Engine::told_by(const transport::Signal& signal) const {
   const auto code = static_cast<Code>(signal.code);
   const std::string_view text = signal.text.data();
   if (text.starts_with(fmt::format("rank {} (", signal.culprit))) {
-    const char* whom = signal.culprit == transport_.rank() ? "this rank was given up by the others: " : "";
+    const char* whom =
+        signal.culprit == transport_.rank() ? "this rank was given up by the others: " : "";
     return Status(code == Code::kTimeout ? code : Code::kRemoteError,
                   fmt::format("{}{} (as {} says)", whom, text, describe(signal.from)));
   }
-  return Status(Code::kRemoteError, fmt::format("{} left in error {}: {}", describe(signal.from), code_name(code), text));
+  return Status(Code::kRemoteError, fmt::format("{} left in error {}: {}", describe(signal.from),
+                                                code_name(code), text));
 }
 
 void Engine::check_deadlines() try {
@@ -191,7 +211,8 @@ void Engine::check_deadlines() try {
   if (now < first_wait_->deadline_) return;
   const transport::Operation& late = *first_wait_->operation_;
   fail(Status(Code::kTimeout,
-              fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, late (SPARCL_TIMEOUT_S), or waits itself",
+              fmt::format("{} did not answer for {} s ({}): it is stopped, cut off, late "
+                          "(SPARCL_TIMEOUT_S), or waits itself",
                           describe(late.peer), timeout_s_, first_wait_->purpose_),
               Scope::kComm),
        late.peer);
@@ -209,21 +230,26 @@ void Engine::note_waits(double now, double at_least_s) {
     if (lasted < at_least_s) return;
     if (std::exchange(wait->is_noted_, true)) continue;
     const transport::Operation& operation = *wait->operation_;
-    trail_->waits(
-        operation.channel.call,
-        {.peer = operation.peer, .host = transport_.describe_peer(operation.peer), .purpose = wait->purpose_, .seconds = lasted});
+    trail_->waits(operation.channel.call, {.peer = operation.peer,
+                                           .host = transport_.describe_peer(operation.peer),
+                                           .purpose = wait->purpose_,
+                                           .seconds = lasted});
   }
 }
 
 void Engine::fail(const Status& error, int culprit) noexcept {
   if (!health_.ok()) return;
-  // What poisons is one of the three codes that users know as fatal; a broken promise of the wire is a system error.
-  const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError || error.code() == Code::kSystemError;
+  // What poisons is one of the three codes that users know as fatal; a broken promise of the wire
+  // is a system error.
+  const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError ||
+                     error.code() == Code::kSystemError;
   poison(fatal ? error.code() : Code::kSystemError, error.message(), culprit);
   tell_peers(culprit);
 }
 
-void Engine::fail(Code code, const char* text, int culprit) noexcept { fail(status_or_no_memory(code, text), culprit); }
+void Engine::fail(Code code, const char* text, int culprit) noexcept {
+  fail(status_or_no_memory(code, text), culprit);
+}
 
 void Engine::fail_by_exception() noexcept {
   fail(caught_error("this rank's messages could not be moved on", Scope::kComm), transport_.rank());
@@ -239,7 +265,8 @@ void Engine::tell_peers(int culprit) noexcept {
     if (peer == transport_.rank()) continue;
     try {
       transport_.signal(peer, signal);  // the culprit, too: it may live
-    } catch (const std::exception&) {  // the others are told all the same; this one learns it when this rank leaves
+    } catch (const std::exception&) {   // the others are told all the same; this one learns it when
+                                        // this rank leaves
     }
   }
   try {
@@ -248,11 +275,13 @@ void Engine::tell_peers(int culprit) noexcept {
   }
 }
 
-// A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where it is posted.
+// A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where
+// it is posted.
 void Engine::fail_by(const transport::Operation& operation) {
   take_signals();
   const int first = transport_.culprit();  // its end may be why the operation's peer has ended
-  fail(operation.status, first >= 0 && operation.status.code() == Code::kRemoteError ? first : culprit_of(operation));
+  fail(operation.status,
+       first >= 0 && operation.status.code() == Code::kRemoteError ? first : culprit_of(operation));
 }
 
 void Engine::poison(Code code, std::string_view text, int culprit) noexcept {
@@ -274,14 +303,17 @@ void Engine::poison(Code code, std::string_view text, int culprit) noexcept {
 
 void Engine::log_end() noexcept try {
   if (trail_ != nullptr) trail_->poisoned(health_);
-  log_error("rank {}: {}{}", transport_.rank(), health_.message(), trail_ != nullptr ? flight::where_to_look(*trail_) : "");
+  log_error("rank {}: {}{}", transport_.rank(), health_.message(),
+            trail_ != nullptr ? flight::where_to_look(*trail_) : "");
   if (trail_ == nullptr) return;
   note_waits(transport_.now(), 0);
   flight::log_trail(*trail_);
 } catch (const std::exception&) {  // the calls' own errors say it, too
 }
 
-std::string Engine::describe(int rank) const { return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)); }
+std::string Engine::describe(int rank) const {
+  return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank));
+}
 
 bool Engine::Wait::await_ready() { return operation_->done || !engine_.health_.ok(); }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The progress engine of one comm: it owns the ready queue, the waits with their deadlines, and the comm's health.
+// The progress engine of one comm: it owns the ready queue, the waits with their deadlines, and the
+// comm's health.
 
 #include <atomic>
 #include <coroutine>
@@ -8,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "src/comm/engine/collective_descriptor.hpp"
-#include "src/comm/engine/task.hpp"
 #include "src/base/flight/comm_trail.hpp"
 #include "src/base/status.hpp"
+#include "src/comm/engine/collective_descriptor.hpp"
+#include "src/comm/engine/task.hpp"
 #include "src/transport/transport.hpp"
 
 namespace sparcl::comm {
@@ -19,25 +20,28 @@ namespace sparcl::comm {
 class Engine {
  public:
   // timeout_s: how long a wait lasts before the peer counts as late for good.
-  Engine(transport::Transport& transport, double timeout_s) : transport_(transport), timeout_s_(timeout_s) {}
+  Engine(transport::Transport& transport, double timeout_s)
+      : transport_(transport), timeout_s_(timeout_s) {}
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   transport::Transport& transport() { return transport_; }
   double timeout_s() const { return timeout_s_; }
 
-  // Names the calls in the texts of a Mismatch; it must outlive the engine. Empty: they have numbers.
+  // Names the calls in the texts of a Mismatch; it must outlive the engine. Empty: they have
+  // numbers.
   void set_collectives(CollectiveTable table) { collectives_ = table; }
   CollectiveTable collectives() const { return collectives_; }
 
-  // Where long waits and the comm's end are written; it must outlive the engine's last step. nullptr: nowhere.
+  // Where long waits and the comm's end are written; it must outlive the engine's last step.
+  // nullptr: nowhere.
   void set_trail(flight::CommTrail* trail) { trail_ = trail; }
 
   // Makes the task ready to run; it must be awaited, or stepped until done, before it is destroyed.
   void start(Task& task);
 
-  // One turn: moves the transport on, then resumes one ready task. False if nothing moved. An exception of the transport (there is no
-  // memory, say) poisons the comm.
+  // One turn: moves the transport on, then resumes one ready task. False if nothing moved. An
+  // exception of the transport (there is no memory, say) poisons the comm.
   bool step();
 
   // Turns until the started task is done, leaving the core to others while nothing moves.
@@ -50,12 +54,14 @@ class Engine {
   // The earliest deadline of a wait, or when an idle task looks again; infinity if there is none.
   double next_deadline();
 
-  // Posts; never blocks. Wait for what must have happened; an operation that is not waited for still poisons the comm if it fails.
+  // Posts; never blocks. Wait for what must have happened; an operation that is not waited for
+  // still poisons the comm if it fails.
   transport::OperationRef send(int peer, transport::Channel channel, Buffer message);
   transport::OperationRef receive(int peer, transport::Channel channel, Buffer space);
 
   class Wait;
-  // co_await engine.wait(operation, "what for") -> Status. An error means that the comm is poisoned.
+  // co_await engine.wait(operation, "what for") -> Status. An error means that the comm is
+  // poisoned.
   Wait wait(transport::OperationRef operation, const char* purpose);
 
   struct Yield {
@@ -63,16 +69,20 @@ class Engine {
     bool is_idle;
     Yield(Engine& e, bool found_nothing) : engine(e), is_idle(found_nothing) {}
     bool await_ready() const noexcept { return false; }
-    void await_suspend(TaskHandle task) noexcept { (is_idle ? engine.idle_ : engine.ready_).push(task); }
+    void await_suspend(TaskHandle task) noexcept {
+      (is_idle ? engine.idle_ : engine.ready_).push(task);
+    }
     void await_resume() const noexcept {}
   };
-  // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was none, as what it takes is not there,
-  // and comes by no message: it is looked for again, but the core is others' meanwhile.
+  // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was
+  // none, as what it takes is not there, and comes by no message: it is looked for again, but the
+  // core is others' meanwhile.
   Yield yield(bool is_idle = false) { return {*this, is_idle}; }
 
-  // Poisons the comm: pending and later waits end with this error, and the peers are told. The first error wins.
-  // culprit: the rank that died, is silent, or gave up; -1 if none is known. Where the text begins with its name, the peers' texts
-  // do, too, and those of a death or a silence have the same code everywhere. Never throws: if memory is short, the text is.
+  // Poisons the comm: pending and later waits end with this error, and the peers are told. The
+  // first error wins. culprit: the rank that died, is silent, or gave up; -1 if none is known.
+  // Where the text begins with its name, the peers' texts do, too, and those of a death or a
+  // silence have the same code everywhere. Never throws: if memory is short, the text is.
   void fail(const Status& error, int culprit) noexcept;
   void fail(Code code, const char* text, int culprit) noexcept;
   const Status& health() const { return health_; }
@@ -82,7 +92,9 @@ class Engine {
   void ask_to_end() { is_asked_to_end_.store(true, std::memory_order_relaxed); }
   bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_relaxed); }
   Code told_health() const { return told_health_.load(std::memory_order_acquire); }
-  int told_culprit() const { return told_health() == Code::kSuccess ? -1 : told_culprit_.load(std::memory_order_relaxed); }
+  int told_culprit() const {
+    return told_health() == Code::kSuccess ? -1 : told_culprit_.load(std::memory_order_relaxed);
+  }
 
   void make_ready(TaskHandle task) noexcept { ready_.push(task); }
 
@@ -150,7 +162,9 @@ class Engine::Wait {
   Wait* next_ = nullptr;
 };
 
-inline Engine::Wait Engine::wait(transport::OperationRef operation, const char* purpose) { return Wait(*this, std::move(operation), purpose); }
+inline Engine::Wait Engine::wait(transport::OperationRef operation, const char* purpose) {
+  return Wait(*this, std::move(operation), purpose);
+}
 
 inline auto Task::promise_type::final_suspend() noexcept {
   struct Final {

@@ -1,11 +1,13 @@
 #pragma once
-// A collective is a coroutine that returns a Status, written as the paper's text: co_await suspends until a message is there, a peer is lost,
-// or a deadline has passed. No thread is needed: whoever calls Engine::step() moves all calls of a comm on.
-// Only the frames of coroutines take memory: what is ready or waits is linked through them, so that a rank that is out of memory
-// still ends its calls.
+// A collective is a coroutine that returns a Status, written as the paper's text: co_await suspends
+// until a message is there, a peer is lost, or a deadline has passed. No thread is needed: whoever
+// calls Engine::step() moves all calls of a comm on. Only the frames of coroutines take memory:
+// what is ready or waits is linked through them, so that a rank that is out of memory still ends
+// its calls.
 //
-// Rules that keep g++ 12 and deep call chains safe: tasks are named locals, never temporaries of a co_await expression, and resume only from
-// the engine's ready queue, never from each other. A started task must be awaited before it goes out of scope.
+// Rules that keep g++ 12 and deep call chains safe: tasks are named locals, never temporaries of a
+// co_await expression, and resume only from the engine's ready queue, never from each other. A
+// started task must be awaited before it goes out of scope.
 
 #include <coroutine>
 #include <cstddef>
@@ -26,7 +28,9 @@ class [[nodiscard]] Task {
     promise_type* next = nullptr;                      // behind this task in a TaskQueue
     Status result;
 
-    Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    Task get_return_object() {
+      return Task(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
     std::suspend_always initial_suspend() noexcept { return {}; }
     auto final_suspend() noexcept;
     void return_value(Status status) { result = std::move(status); }
@@ -34,7 +38,8 @@ class [[nodiscard]] Task {
   };
 
   Task() = default;
-  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), started_(other.started_) {}
+  Task(Task&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), started_(other.started_) {}
   Task& operator=(Task&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(started_, other.started_);

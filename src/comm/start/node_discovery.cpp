@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/comm/start/small_gather.hpp"
 #include "src/base/log.hpp"
+#include "src/comm/start/small_gather.hpp"
 
 namespace sparcl::comm {
 
@@ -35,7 +35,8 @@ double crowding_of(const CommContext& comm) {
   const transport::Transport& transport = comm.engine->transport();
   int here = 1;
   for (int peer = 0; peer < transport.size(); ++peer) {
-    const bool is_near = comm.window != nullptr ? comm.window->is_shared_with(peer) : transport.capabilities().single_node;
+    const bool is_near = comm.window != nullptr ? comm.window->is_shared_with(peer)
+                                                : transport.capabilities().single_node;
     here += peer != transport.rank() && is_near ? 1 : 0;
   }
   return std::max(1.0, here / static_cast<double>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
@@ -54,11 +55,12 @@ Task find_nodes(CommContext& comm, transport::Channel channel) {
   }
   std::vector<std::byte> all;
   Task gathering = small_gather(*comm.engine, channel, std::as_bytes(std::span(&own, 1)), all);
-  if (const Status alive = co_await gathering; !alive.ok()) co_return alive;
+  SPARCL_CO_RETURN_IF_ERROR(co_await gathering);
   std::vector<Neighbours> by_rank(static_cast<std::size_t>(ranks));
   std::memcpy(by_rank.data(), all.data(), all.size());
   comm.node_map = node_map(by_rank);
-  log_debug("rank {} knows of {} nodes of {} ranks", rank, comm.node_map.nodes.size(), comm.node_map.ranks_per_node());
+  log_debug("rank {} knows of {} nodes of {} ranks", rank, comm.node_map.nodes.size(),
+            comm.node_map.ranks_per_node());
   co_return Status();
 }
 

@@ -11,7 +11,8 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::array kFormats{&kCooFormat, &kCooZstdFormat, &kIndicesFormat, &kDeltasFormat, &kDeltasZstdFormat};
+constexpr std::array kFormats{&kCooFormat, &kCooZstdFormat, &kIndicesFormat, &kDeltasFormat,
+                              &kDeltasZstdFormat};
 constexpr std::string_view kAttachmentKey = "sparcl.attachment";  // hexadecimal
 constexpr std::string_view kVersionsKey = "sparcl.versions";      // "base target"
 constexpr std::string_view kStatesKey = "sparcl.states";          // the same of their hashes
@@ -27,7 +28,8 @@ bool from_hex_text(std::string_view text, std::vector<std::byte>& bytes) {
   bytes.resize(text.size() / 2);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     unsigned value = 0;
-    const auto [end, error] = std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, value, 16);
+    const auto [end, error] =
+        std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, value, 16);
     if (error != std::errc() || end != text.data() + 2 * i + 2) return false;
     bytes[i] = static_cast<std::byte>(value);
   }
@@ -77,26 +79,32 @@ const ExchangeFormat* recognise(const TensorFile& file) {
 
 void write_own_metadata(const SparseChange& change, Metadata& metadata) {
   if (change.base_version != 0 || change.target_version != 0) {
-    metadata.emplace_back(kVersionsKey, fmt::format("{} {}", change.base_version, change.target_version));
+    metadata.emplace_back(kVersionsKey,
+                          fmt::format("{} {}", change.base_version, change.target_version));
   }
   if (change.base_hash && change.target_hash) {
-    metadata.emplace_back(kStatesKey, fmt::format("{} {}", to_hex(*change.base_hash), to_hex(*change.target_hash)));
+    metadata.emplace_back(
+        kStatesKey, fmt::format("{} {}", to_hex(*change.base_hash), to_hex(*change.target_hash)));
   }
-  if (!change.attachment.empty()) metadata.emplace_back(kAttachmentKey, to_hex_text(serialise(change.attachment)));
+  if (!change.attachment.empty())
+    metadata.emplace_back(kAttachmentKey, to_hex_text(serialise(change.attachment)));
 }
 
 Status read_own_metadata(const TensorFile& file, SparseChange& change) {
-  if (const std::string* versions = file.find_metadata(kVersionsKey); versions != nullptr && !read_versions(*versions, change)) {
+  if (const std::string* versions = file.find_metadata(kVersionsKey);
+      versions != nullptr && !read_versions(*versions, change)) {
     return Status(Code::kCorrupt, fmt::format("metadata {} are no two versions", kVersionsKey));
   }
-  if (const std::string* states = file.find_metadata(kStatesKey); states != nullptr && !read_states(*states, change)) {
+  if (const std::string* states = file.find_metadata(kStatesKey);
+      states != nullptr && !read_states(*states, change)) {
     return Status(Code::kCorrupt, fmt::format("metadata {} are no two state hashes", kStatesKey));
   }
   const std::string* text = file.find_metadata(kAttachmentKey);
   if (text == nullptr) return {};
   std::vector<std::byte> bytes;
   if (!from_hex_text(*text, bytes))
-    return Status(Code::kCorrupt, fmt::format("metadata {} is no hexadecimal text", kAttachmentKey));
+    return Status(Code::kCorrupt,
+                  fmt::format("metadata {} is no hexadecimal text", kAttachmentKey));
   Result<Attachment> attachment = parse_attachment(bytes);
   if (attachment.ok()) change.attachment = std::move(*attachment);
   return attachment.status();

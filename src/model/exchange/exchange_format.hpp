@@ -1,5 +1,6 @@
 #pragma once
-// The layouts in which other programs exchange changes (docs/exchange-formats.md): one file, one row of the table each.
+// The layouts in which other programs exchange changes (docs/exchange-formats.md): one file, one
+// row of the table each.
 
 #include <span>
 #include <string_view>
@@ -16,7 +17,8 @@ struct ExchangeFormat {
   int zstd_level;  // of the whole file; 0: none
   // Is this file of this layout? (Wrapped or not: readers do not care.)
   bool (*is_it)(const TensorFile& file);
-  // Hostile input: refused with the reason. The files of a folder are read one after the other into one change.
+  // Hostile input: refused with the reason. The files of a folder are read one after the other into
+  // one change.
   Status (*read)(const TensorFile& file, SparseChange& change);
   // One file, or one a data type where the layout holds one only. Shapes are known.
   Result<std::vector<TensorFile>> (*write)(const SparseChange& change);

@@ -1,6 +1,7 @@
-// Two tensors for all that changes: __positions__ (bytes) and __values__ (new values of one type), and in the metadata a list of
-// parameters that says which part of both is whose. As slime and vime write it. Positions are int32 (encoding "indices"), or gaps
-// between them, uint16 or uint32 a parameter ("deltas"; "deltas_zstd" is the same file wrapped in zstd).
+// Two tensors for all that changes: __positions__ (bytes) and __values__ (new values of one type),
+// and in the metadata a list of parameters that says which part of both is whose. As slime and vime
+// write it. Positions are int32 (encoding "indices"), or gaps between them, uint16 or uint32 a
+// parameter ("deltas"; "deltas_zstd" is the same file wrapped in zstd).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +23,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kPositions = "__positions__";
 constexpr std::string_view kValues = "__values__";
 constexpr int kZstdLevel = 1;
-constexpr std::size_t kMaxParamsBytes = std::size_t{16} << 20;  // of JSON, whose tree takes much more: 100,000 parameters
+constexpr std::size_t kMaxParamsBytes =
+    std::size_t{16} << 20;  // of JSON, whose tree takes much more: 100,000 parameters
 
 struct TorchName {
   DataType type;
@@ -39,7 +41,8 @@ std::string_view torch_name(DataType type) {
 }
 
 bool is_packed(const TensorFile& file) {
-  return file.schema.size() == 2 && std::ranges::count(file.schema, kPositions, &TensorSchema::name) == 1 &&
+  return file.schema.size() == 2 &&
+         std::ranges::count(file.schema, kPositions, &TensorSchema::name) == 1 &&
          std::ranges::count(file.schema, kValues, &TensorSchema::name) == 1;
 }
 
@@ -83,11 +86,12 @@ Result<Param> parse_param(const Json& json, std::size_t place, DataType values) 
   if (!json.is_object()) return damaged;
   const auto name = json.find("name");
   const auto type = json.find("dtype");
-  if (name == json.end() || !name->is_string() || type == json.end() || !type->is_string()) return damaged;
+  if (name == json.end() || !name->is_string() || type == json.end() || !type->is_string())
+    return damaged;
   param.name = name->get<std::string>();
-  if (!get_shape(json, param.shape) || !get(json, "pos_start", param.pos_start) || !get(json, "pos_end", param.pos_end) ||
-      !get(json, "pos_width", param.pos_width) || !get(json, "val_start", param.val_start) ||
-      !get(json, "val_end", param.val_end)) {
+  if (!get_shape(json, param.shape) || !get(json, "pos_start", param.pos_start) ||
+      !get(json, "pos_end", param.pos_end) || !get(json, "pos_width", param.pos_width) ||
+      !get(json, "val_start", param.val_start) || !get(json, "val_end", param.val_end)) {
     return damaged;
   }
   if (type->get<std::string>() == torch_name(values)) return param;
@@ -95,18 +99,22 @@ Result<Param> parse_param(const Json& json, std::size_t place, DataType values) 
                              in_quotes(type->get<std::string>()), torch_name(values)));
 }
 
-Status check_place(const Param& param, std::uint64_t pos_at, std::uint64_t val_at, std::uint64_t pos_size, std::uint64_t val_size,
-                   bool is_gaps) {
+Status check_place(const Param& param, std::uint64_t pos_at, std::uint64_t val_at,
+                   std::uint64_t pos_size, std::uint64_t val_size, bool is_gaps) {
   // Side by side: slices that overlap would let a small file ask for much memory.
   if (param.pos_start != pos_at || param.val_start != val_at || param.pos_end < param.pos_start ||
       param.val_end < param.val_start || param.pos_end > pos_size || param.val_end > val_size) {
-    return corrupt(fmt::format("parameter {} does not lie behind the one before it, or passes the end", in_quotes(param.name)));
+    return corrupt(
+        fmt::format("parameter {} does not lie behind the one before it, or passes the end",
+                    in_quotes(param.name)));
   }
   const bool width_is_right = param.pos_width == 4 || (is_gaps && param.pos_width == 2);
   const std::uint64_t bytes = param.pos_end - param.pos_start;
-  if (!width_is_right || bytes % param.pos_width != 0 || bytes / param.pos_width != param.val_end - param.val_start) {
-    return corrupt(fmt::format("parameter {} has {} values and {} bytes of positions, {} each", in_quotes(param.name),
-                               param.val_end - param.val_start, bytes, param.pos_width));
+  if (!width_is_right || bytes % param.pos_width != 0 ||
+      bytes / param.pos_width != param.val_end - param.val_start) {
+    return corrupt(fmt::format("parameter {} has {} values and {} bytes of positions, {} each",
+                               in_quotes(param.name), param.val_end - param.val_start, bytes,
+                               param.pos_width));
   }
   return {};
 }
@@ -115,12 +123,14 @@ std::uint64_t load_number(const std::byte* at, std::uint64_t width) {
   return width == 2 ? load_le<std::uint16_t>(at) : load_le<std::uint32_t>(at);
 }
 
-Status read_positions(const Param& param, std::span<const std::byte> bytes, bool is_gaps, TensorChange& tensor) {
+Status read_positions(const Param& param, std::span<const std::byte> bytes, bool is_gaps,
+                      TensorChange& tensor) {
   std::uint64_t next = 0;  // the least position that can come
   tensor.indices.reserve(bytes.size() / param.pos_width);
   for (std::size_t at = 0; at < bytes.size(); at += param.pos_width) {
     const std::uint64_t number = load_number(bytes.data() + at, param.pos_width);
-    if (!is_gaps && number > 0x7fffffff) return corrupt(fmt::format("parameter {} has a negative position", in_quotes(param.name)));
+    if (!is_gaps && number > 0x7fffffff)
+      return corrupt(fmt::format("parameter {} has a negative position", in_quotes(param.name)));
     tensor.indices.push_back(is_gaps ? next + number : number);
     next = tensor.indices.back() + 1;
   }
@@ -128,14 +138,16 @@ Status read_positions(const Param& param, std::span<const std::byte> bytes, bool
 }
 
 Status check_end(const TensorChange& tensor) {
-  const Result<std::uint64_t> elements = element_count({tensor.name, tensor.datatype, *tensor.shape});
+  const Result<std::uint64_t> elements =
+      element_count({tensor.name, tensor.datatype, *tensor.shape});
   if (!elements.ok()) return elements.status();
   if (tensor.indices.empty() || tensor.indices.back() < *elements) return {};
-  return corrupt(
-      fmt::format("parameter {} has a position {} past its {} elements", in_quotes(tensor.name), tensor.indices.back(), *elements));
+  return corrupt(fmt::format("parameter {} has a position {} past its {} elements",
+                             in_quotes(tensor.name), tensor.indices.back(), *elements));
 }
 
-// The versions of other programs are any text ("default"): taken where they are numbers, and ours where the file has them.
+// The versions of other programs are any text ("default"): taken where they are numbers, and ours
+// where the file has them.
 void read_versions(const TensorFile& file, SparseChange& change) {
   const auto number = [&](std::string_view key, std::uint64_t& value) {
     const std::string* text = file.find_metadata(key);
@@ -151,16 +163,19 @@ void read_versions(const TensorFile& file, SparseChange& change) {
 Result<Json> parse_params(const TensorFile& file) {
   const std::string* text = file.find_metadata("params");
   if (text == nullptr) return corrupt("the metadata has no list of parameters (params)");
-  if (text->size() > kMaxParamsBytes) return corrupt(fmt::format("a list of parameters of {} bytes", text->size()));
+  if (text->size() > kMaxParamsBytes)
+    return corrupt(fmt::format("a list of parameters of {} bytes", text->size()));
   Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_array()) return corrupt("the list of parameters (params) is no JSON array");
+  if (json.is_discarded() || !json.is_array())
+    return corrupt("the list of parameters (params) is no JSON array");
   return json;
 }
 
 Status read_values(const TensorFile& file, const Json& params, bool is_gaps, SparseChange& change) {
   const std::size_t pos = file.schema[0].name == kPositions ? 0 : 1;
   const TensorSchema& value_schema = file.schema[1 - pos];
-  if (file.schema[pos].datatype != DataType::kUint8 || file.schema[pos].shape.size() != 1 || value_schema.shape.size() != 1) {
+  if (file.schema[pos].datatype != DataType::kUint8 || file.schema[pos].shape.size() != 1 ||
+      value_schema.shape.size() != 1) {
     return corrupt("positions must be a list of bytes (U8), and values a list");
   }
   const std::vector<std::byte>& positions = file.tensors[pos];
@@ -168,20 +183,23 @@ Status read_values(const TensorFile& file, const Json& params, bool is_gaps, Spa
   std::uint64_t pos_at = 0;
   std::uint64_t val_at = 0;
   std::set<std::string> names;
-  for (const TensorChange& tensor : change.tensors) names.insert(tensor.name);  // of the files before
+  for (const TensorChange& tensor : change.tensors)
+    names.insert(tensor.name);  // of the files before
   for (std::size_t i = 0; i < params.size(); ++i) {
-    const Result<Param> param = parse_param(params[i], i, value_schema.datatype);
-    if (!param.ok()) return param.status();
-    SPARCL_RETURN_IF_ERROR(check_place(*param, pos_at, val_at, positions.size(), value_schema.shape[0], is_gaps));
-    if (!names.insert(param->name).second) return corrupt(fmt::format("parameter {} comes twice", in_quotes(param->name)));
-    TensorChange tensor{param->name, value_schema.datatype, param->shape, {}, {}};
-    SPARCL_RETURN_IF_ERROR(read_positions(*param, std::span(positions).subspan(pos_at, param->pos_end - pos_at), is_gaps, tensor));
+    SPARCL_ASSIGN_OR_RETURN(const Param param, parse_param(params[i], i, value_schema.datatype));
+    SPARCL_RETURN_IF_ERROR(
+        check_place(param, pos_at, val_at, positions.size(), value_schema.shape[0], is_gaps));
+    if (!names.insert(param.name).second)
+      return corrupt(fmt::format("parameter {} comes twice", in_quotes(param.name)));
+    TensorChange tensor{param.name, value_schema.datatype, param.shape, {}, {}};
+    SPARCL_RETURN_IF_ERROR(read_positions(
+        param, std::span(positions).subspan(pos_at, param.pos_end - pos_at), is_gaps, tensor));
     SPARCL_RETURN_IF_ERROR(check_end(tensor));
     const auto first = file.tensors[1 - pos].begin();
     tensor.values.assign(first + static_cast<std::ptrdiff_t>(val_at * width),
-                         first + static_cast<std::ptrdiff_t>(param->val_end * width));
-    pos_at = param->pos_end;
-    val_at = param->val_end;
+                         first + static_cast<std::ptrdiff_t>(param.val_end * width));
+    pos_at = param.pos_end;
+    val_at = param.val_end;
     if (!tensor.indices.empty()) change.tensors.push_back(std::move(tensor));
   }
   if (pos_at == positions.size() && val_at == value_schema.shape[0]) return {};
@@ -191,14 +209,15 @@ Status read_values(const TensorFile& file, const Json& params, bool is_gaps, Spa
 Status read(const TensorFile& file, SparseChange& change) {
   const std::string& encoding = *file.find_metadata("encoding");
   if (encoding != "indices" && encoding != "deltas" && encoding != "deltas_zstd") {
-    return Status(Code::kUnsupported,
-                  fmt::format("positions in encoding {}: indices, deltas and deltas_zstd can be read", in_quotes(encoding)));
+    return Status(
+        Code::kUnsupported,
+        fmt::format("positions in encoding {}: indices, deltas and deltas_zstd can be read",
+                    in_quotes(encoding)));
   }
-  const Result<Json> params = parse_params(file);
-  if (!params.ok()) return params.status();
+  SPARCL_ASSIGN_OR_RETURN(const Json params, parse_params(file));
   read_versions(file, change);
   SPARCL_RETURN_IF_ERROR(read_own_metadata(file, change));
-  return read_values(file, *params, encoding != "indices", change);
+  return read_values(file, params, encoding != "indices", change);
 }
 
 // Of one tensor, behind what is in `positions`; returns the width.
@@ -221,11 +240,13 @@ std::uint64_t write_positions(const TensorChange& tensor, bool is_gaps, ByteWrit
 Status check_range(const TensorChange& tensor, bool is_gaps) {
   const std::uint64_t most = is_gaps ? 0xffffffff : 0x7fffffff;
   if (tensor.indices.back() <= most) return {};
-  return Status(Code::kUnsupported, fmt::format("tensor {} changes at {}: this layout ends at {}", in_quotes(tensor.name),
-                                                tensor.indices.back(), most));
+  return Status(Code::kUnsupported,
+                fmt::format("tensor {} changes at {}: this layout ends at {}",
+                            in_quotes(tensor.name), tensor.indices.back(), most));
 }
 
-Result<TensorFile> write_type(const SparseChange& change, DataType type, std::string_view encoding) {
+Result<TensorFile> write_type(const SparseChange& change, DataType type,
+                              std::string_view encoding) {
   const bool is_gaps = encoding != "indices";
   ByteWriter positions;
   ByteWriter values;
@@ -252,7 +273,8 @@ Result<TensorFile> write_type(const SparseChange& change, DataType type, std::st
                    {"params", params.dump()},
                    {"prev_version", std::to_string(change.base_version)},
                    {"current_version", std::to_string(change.target_version)}};
-  file.schema = {{std::string(kValues), type, {count}}, {std::string(kPositions), DataType::kUint8, {positions.bytes().size()}}};
+  file.schema = {{std::string(kValues), type, {count}},
+                 {std::string(kPositions), DataType::kUint8, {positions.bytes().size()}}};
   file.tensors.push_back(values.take());
   file.tensors.push_back(positions.take());
   return file;
@@ -264,26 +286,33 @@ Result<std::vector<TensorFile>> write(const SparseChange& change, std::string_vi
   if (types.empty()) types.insert(DataType::kBfloat16);  // a file with empty lists
   std::vector<TensorFile> files;
   for (const DataType type : types) {
-    Result<TensorFile> file = write_type(change, type, encoding);
-    if (!file.ok()) return file.status();
-    if (files.empty()) write_own_metadata(change, file->metadata);
-    file->name = fmt::format("rank0000_flush{:06}.safetensors", files.size());
-    files.push_back(std::move(*file));
+    SPARCL_ASSIGN_OR_RETURN(TensorFile file, write_type(change, type, encoding));
+    if (files.empty()) write_own_metadata(change, file.metadata);
+    file.name = fmt::format("rank0000_flush{:06}.safetensors", files.size());
+    files.push_back(std::move(file));
   }
   return files;
 }
 
-Result<std::vector<TensorFile>> write_indices(const SparseChange& change) { return write(change, "indices"); }
-Result<std::vector<TensorFile>> write_deltas(const SparseChange& change) { return write(change, "deltas"); }
-Result<std::vector<TensorFile>> write_deltas_zstd(const SparseChange& change) { return write(change, "deltas_zstd"); }
+Result<std::vector<TensorFile>> write_indices(const SparseChange& change) {
+  return write(change, "indices");
+}
+Result<std::vector<TensorFile>> write_deltas(const SparseChange& change) {
+  return write(change, "deltas");
+}
+Result<std::vector<TensorFile>> write_deltas_zstd(const SparseChange& change) {
+  return write(change, "deltas_zstd");
+}
 
 }  // namespace
 
-const ExchangeFormat kIndicesFormat{"indices", "__positions__ (int32) and __values__ with a list of parameters (slime, vime)",
-                                    0,         is_it<false>,
-                                    read,      write_indices};
-const ExchangeFormat kDeltasFormat{"deltas", "the same with gaps of 2 or 4 bytes", 0, is_it<true>, read, write_deltas};
-const ExchangeFormat kDeltasZstdFormat{"deltas_zstd",    "the same, wrapped in zstd", kZstdLevel, is_it<true>, read,
-                                       write_deltas_zstd};
+const ExchangeFormat kIndicesFormat{
+    "indices", "__positions__ (int32) and __values__ with a list of parameters (slime, vime)",
+    0,         is_it<false>,
+    read,      write_indices};
+const ExchangeFormat kDeltasFormat{
+    "deltas", "the same with gaps of 2 or 4 bytes", 0, is_it<true>, read, write_deltas};
+const ExchangeFormat kDeltasZstdFormat{
+    "deltas_zstd", "the same, wrapped in zstd", kZstdLevel, is_it<true>, read, write_deltas_zstd};
 
 }  // namespace sparcl::model

@@ -25,14 +25,18 @@ std::map<std::string_view, std::size_t> places_by_name(const Schema& schema) {
   return places;
 }
 
-std::uint64_t elements_of(const TensorSchema& tensor) { return *element_count(tensor); }  // schemas are valid here
+std::uint64_t elements_of(const TensorSchema& tensor) {
+  return *element_count(tensor);
+}  // schemas are valid here
 
 Status check_type(const TensorSchema& tensor) {
   if (!tensor.opaque) return {};
-  return Status(Code::kUnsupported,
-                fmt::format("tensor {} is {}: layouts of other programs have no place for changes of this type: "
-                            "exchange sparcl's own deltas",
-                            in_quotes(tensor.name), describe_kind(tensor)));
+  return Status(
+      Code::kUnsupported,
+      fmt::format(
+          "tensor {} is {}: layouts of other programs have no place for changes of this type: "
+          "exchange sparcl's own deltas",
+          in_quotes(tensor.name), describe_kind(tensor)));
 }
 
 }  // namespace
@@ -43,7 +47,8 @@ std::uint64_t SparseChange::changed() const {
   return count;
 }
 
-Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base, const codec::ArrayInput& target,
+Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base,
+                                     const codec::ArrayInput& target,
                                      const kernels::KernelSet& kernels) {
   SparseChange change;
   std::vector<std::byte> old_values, new_values;
@@ -56,10 +61,12 @@ Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInp
       const std::uint64_t count = std::min(kPiece, elements - first);
       const std::byte* before = base.read(i, first, count, width, old_values);
       const std::byte* from = target.read(i, first, count, width, new_values);
-      const std::size_t found = kernels.of(schema[i].datatype).diff(before, from, count, 0, positions.data());
+      const std::size_t found =
+          kernels.of(schema[i].datatype).diff(before, from, count, 0, positions.data());
       for (std::size_t j = 0; j < found; ++j) {
         tensor.indices.push_back(first + positions[j]);
-        tensor.values.insert(tensor.values.end(), from + positions[j] * width, from + (positions[j] + std::size_t{1}) * width);
+        tensor.values.insert(tensor.values.end(), from + positions[j] * width,
+                             from + (positions[j] + std::size_t{1}) * width);
       }
     }
     if (tensor.indices.empty()) continue;
@@ -83,25 +90,29 @@ Status match_schema(const Schema& schema, SparseChange& change) {
   for (TensorChange& tensor : change.tensors) {
     const auto found = places.find(tensor.name);
     if (found == places.end()) {
-      return Status(Code::kMismatch, fmt::format("the base has no tensor {}", in_quotes(tensor.name)));
+      return Status(Code::kMismatch,
+                    fmt::format("the base has no tensor {}", in_quotes(tensor.name)));
     }
     const TensorSchema& held = schema[found->second];
     SPARCL_RETURN_IF_ERROR(check_type(held));
     if (held.datatype != tensor.datatype || (tensor.shape && *tensor.shape != held.shape)) {
       return Status(Code::kMismatch,
-                    fmt::format("tensor {} is {} [{}] in the base, {} [{}] in the change", in_quotes(tensor.name),
-                                info(held.datatype).safetensors, fmt::join(held.shape, ", "), info(tensor.datatype).safetensors,
+                    fmt::format("tensor {} is {} [{}] in the base, {} [{}] in the change",
+                                in_quotes(tensor.name), info(held.datatype).safetensors,
+                                fmt::join(held.shape, ", "), info(tensor.datatype).safetensors,
                                 fmt::join(tensor.shape ? *tensor.shape : held.shape, ", ")));
     }
     tensor.shape = held.shape;
     if (!tensor.indices.empty() && tensor.indices.back() >= elements_of(held)) {
-      return corrupt_change(tensor, fmt::format("index {} is past its {} elements", tensor.indices.back(), elements_of(held)));
+      return corrupt_change(tensor, fmt::format("index {} is past its {} elements",
+                                                tensor.indices.back(), elements_of(held)));
     }
   }
   return {};
 }
 
-std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema, std::span<std::byte* const> tensors) {
+std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema,
+                            std::span<std::byte* const> tensors) {
   const std::map<std::string_view, std::size_t> places = places_by_name(schema);
   std::uint64_t unchanged = 0;
   for (const TensorChange& tensor : change.tensors) {
@@ -118,10 +129,11 @@ std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema, st
 }
 
 Status check_ascending(const TensorChange& tensor) {
-  const auto at = std::adjacent_find(tensor.indices.begin(), tensor.indices.end(), std::greater_equal<>());
+  const auto at =
+      std::adjacent_find(tensor.indices.begin(), tensor.indices.end(), std::greater_equal<>());
   if (at == tensor.indices.end()) return {};
-  return corrupt_change(
-      tensor, fmt::format("indices must ascend, but {} follows {} (at {})", at[1], at[0], at - tensor.indices.begin() + 1));
+  return corrupt_change(tensor, fmt::format("indices must ascend, but {} follows {} (at {})", at[1],
+                                            at[0], at - tensor.indices.begin() + 1));
 }
 
 }  // namespace sparcl::model

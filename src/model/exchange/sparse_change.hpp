@@ -1,5 +1,6 @@
 #pragma once
-// What changed, as all formats of other programs have it: positions and new values, tensor by tensor.
+// What changed, as all formats of other programs have it: positions and new values, tensor by
+// tensor.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,25 +32,29 @@ struct SparseChange {
   std::vector<TensorChange> tensors;  // in the order of the file; none without a change
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
-  std::optional<Hash128> base_hash, target_hash;  // the states before and after, where the file says them
-  Attachment attachment;                          // what a delta of ours held besides: other programs pass it over
+  std::optional<Hash128> base_hash,
+      target_hash;        // the states before and after, where the file says them
+  Attachment attachment;  // what a delta of ours held besides: other programs pass it over
 
   std::uint64_t changed() const;
 };
 
-// What turns `base` into `target`, two states of one schema. Unsupported: a tensor of an opaque type has changed.
-Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base, const codec::ArrayInput& target,
+// What turns `base` into `target`, two states of one schema. Unsupported: a tensor of an opaque
+// type has changed.
+Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base,
+                                     const codec::ArrayInput& target,
                                      const kernels::KernelSet& kernels);
 
 // No tensor comes twice (out of two files of a folder).
 Status check_names(const SparseChange& change);
 
-// That, and every tensor is one of the schema's, of its type (and shape, where known), and no index is past its end. Fills the
-// shapes.
+// That, and every tensor is one of the schema's, of its type (and shape, where known), and no index
+// is past its end. Fills the shapes.
 Status match_schema(const Schema& schema, SparseChange& change);
 
 // After match_schema(): writes the values to their places. Returns how many were there already.
-std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema, std::span<std::byte* const> tensors);
+std::uint64_t apply_tensors(const SparseChange& change, const Schema& schema,
+                            std::span<std::byte* const> tensors);
 
 // Strictly ascending? Says which index is not, of which tensor.
 Status check_ascending(const TensorChange& tensor);

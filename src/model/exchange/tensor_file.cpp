@@ -15,15 +15,20 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::uint32_t kZstdMagic = 0xfd2fb528;
-constexpr std::uint64_t kMaxRatio = 1024;                          // lists of gaps shrink 10 times at most; zeros 10,000 times
-constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20;  // whatever the ratio: small files may be all zeros
+constexpr std::uint64_t kMaxRatio =
+    1024;  // lists of gaps shrink 10 times at most; zeros 10,000 times
+constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16}
+                                         << 20;  // whatever the ratio: small files may be all zeros
 constexpr std::size_t kStepBytes = std::size_t{1} << 20;
 
-bool is_out_of_memory(std::size_t zstd_result) { return ZSTD_getErrorCode(zstd_result) == ZSTD_error_memory_allocation; }
+bool is_out_of_memory(std::size_t zstd_result) {
+  return ZSTD_getErrorCode(zstd_result) == ZSTD_error_memory_allocation;
+}
 
 Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
   const std::uint64_t limit = std::max(kAlwaysAllowed, bytes.size() * kMaxRatio);
-  const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  const std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(),
+                                                                        ZSTD_freeDCtx);
   if (context == nullptr) return no_memory();
   std::vector<std::byte> out;
   ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
@@ -36,7 +41,8 @@ Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
     left = ZSTD_decompressStream(context.get(), &room, &in);
     out.resize(before + room.pos);
     if (is_out_of_memory(left)) return no_memory();
-    if (ZSTD_isError(left) != 0) return corrupt(fmt::format("its zstd frame is damaged: {}", ZSTD_getErrorName(left)));
+    if (ZSTD_isError(left) != 0)
+      return corrupt(fmt::format("its zstd frame is damaged: {}", ZSTD_getErrorName(left)));
     if (out.size() > limit) return corrupt(fmt::format("it unpacks to more than {} bytes", limit));
     if (left > 0 && room.pos == 0 && in.pos == read) return corrupt("its zstd frame is cut off");
   }
@@ -47,7 +53,8 @@ Result<std::vector<std::byte>> wrap(std::span<const std::byte> bytes, int level)
   std::vector<std::byte> out(ZSTD_compressBound(bytes.size()));
   const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
   if (is_out_of_memory(size)) return no_memory();
-  if (ZSTD_isError(size) != 0) return Status(Code::kInternalError, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
+  if (ZSTD_isError(size) != 0)
+    return Status(Code::kInternalError, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
   out.resize(size);
   return out;
 }
@@ -63,17 +70,21 @@ Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
   if (!header.ok()) return header.status();
   for (const TensorSchema& tensor : header->tensors) {
     if (!tensor.opaque) continue;
-    return Status(Code::kUnsupported,
-                  fmt::format("tensor {} is {}: changes of such types are exchanged by sparcl's own deltas only",
-                              in_quotes(tensor.name), describe_kind(tensor)));
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "tensor {} is {}: changes of such types are exchanged by sparcl's own deltas only",
+            in_quotes(tensor.name), describe_kind(tensor)));
   }
   const std::span<const std::byte> data = bytes.subspan(kHeaderLengthBytes + length);
   if (data.size() != header->data_bytes) {
-    return corrupt(fmt::format("the tensors need {} bytes, but {} follow the header", header->data_bytes, data.size()));
+    return corrupt(fmt::format("the tensors need {} bytes, but {} follow the header",
+                               header->data_bytes, data.size()));
   }
   TensorFile file{"", std::move(header->tensors), std::move(header->metadata), {}};
   for (std::size_t i = 0; i < file.schema.size(); ++i) {
-    const std::uint64_t end = i + 1 < file.schema.size() ? header->offsets[i + 1] : header->data_bytes;
+    const std::uint64_t end =
+        i + 1 < file.schema.size() ? header->offsets[i + 1] : header->data_bytes;
     file.tensors.emplace_back(data.begin() + static_cast<std::ptrdiff_t>(header->offsets[i]),
                               data.begin() + static_cast<std::ptrdiff_t>(end));
   }
@@ -83,11 +94,14 @@ Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
 }  // namespace
 
 const std::string* TensorFile::find_metadata(std::string_view key) const {
-  const auto found = std::ranges::find(metadata, key, [](const auto& entry) { return std::string_view(entry.first); });
+  const auto found = std::ranges::find(
+      metadata, key, [](const auto& entry) { return std::string_view(entry.first); });
   return found == metadata.end() ? nullptr : &found->second;
 }
 
-bool is_zstd(std::span<const std::byte> bytes) { return bytes.size() >= 4 && load_le<std::uint32_t>(bytes.data()) == kZstdMagic; }
+bool is_zstd(std::span<const std::byte> bytes) {
+  return bytes.size() >= 4 && load_le<std::uint32_t>(bytes.data()) == kZstdMagic;
+}
 
 Result<TensorFile> parse_tensor_file(std::span<const std::byte> bytes) {
   if (!is_zstd(bytes)) return parse_plain(bytes);

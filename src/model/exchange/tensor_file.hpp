@@ -19,7 +19,8 @@ struct TensorFile {
   const std::string* find_metadata(std::string_view key) const;
 };
 
-// Hostile bytes: the header is checked as any checkpoint's; what zstd unwraps is limited (Corrupt) before memory is taken.
+// Hostile bytes: the header is checked as any checkpoint's; what zstd unwraps is limited (Corrupt)
+// before memory is taken.
 Result<TensorFile> parse_tensor_file(std::span<const std::byte> bytes);
 bool is_zstd(std::span<const std::byte> bytes);
 

@@ -20,16 +20,20 @@ constexpr double kRefusedSeconds = 0.5;
 
 Status check(int nranks, int rank, std::span<const std::byte> own, double timeout_s) {
   if (nranks < 1 || nranks > kMaxRanks) {
-    return Status(Code::kInvalidArgument, fmt::format("nranks is {}: expected 1 to {}", nranks, kMaxRanks));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("nranks is {}: expected 1 to {}", nranks, kMaxRanks));
   }
   if (rank < 0 || rank >= nranks) {
-    return Status(Code::kInvalidArgument, fmt::format("rank is {}: expected 0 to {}", rank, nranks - 1));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("rank is {}: expected 0 to {}", rank, nranks - 1));
   }
   if (own.size() > kMaxBlobBytes) {
-    return Status(Code::kInvalidArgument, fmt::format("{} bytes to exchange: at most {} fit", own.size(), kMaxBlobBytes));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} bytes to exchange: at most {} fit", own.size(), kMaxBlobBytes));
   }
   if (!(timeout_s > 0))
-    return Status(Code::kInvalidArgument, fmt::format("a time-out of {} s: expected a positive number", timeout_s));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a time-out of {} s: expected a positive number", timeout_s));
   return {};
 }
 
@@ -40,13 +44,13 @@ class Waiter {
       : root_(std::move(root)), nranks_(nranks), deadline_(deadline), options_(options) {}
 
   Status join(const Join& own) {
-    const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kJoin, encode_join(own));
-    if (!payload.ok()) return payload.status();
-    return root_.line.queue(*payload);
+    SPARCL_ASSIGN_OR_RETURN(const RecordLine::Payload payload,
+                            RecordLine::make_payload(RecordKind::kJoin, encode_join(own)));
+    return root_.line.queue(payload);
   }
 
-  // The root has closed the line without a word: not having read the join, it may have dropped this rank as one of too many
-  // strangers.
+  // The root has closed the line without a word: not having read the join, it may have dropped this
+  // rank as one of too many strangers.
   bool was_dropped() const { return was_dropped_; }
 
   Result<BlobTable> wait() {
@@ -65,7 +69,8 @@ class Waiter {
           break;
       }
       was_heard_ = true;
-      if (root_.line.kind() == RecordKind::kTable) return decode_table(root_.line.payload(), nranks_);
+      if (root_.line.kind() == RecordKind::kTable)
+        return decode_table(root_.line.payload(), nranks_);
       if (root_.line.kind() == RecordKind::kFailure) return decode_failure(root_.line.payload());
       const Result<Note> note = decode_note(root_.line.payload());
       if (note.ok()) take(*note);
@@ -78,28 +83,33 @@ class Waiter {
     if (options_.on_note) options_.on_note(note_);
   }
 
-  std::string where() const { return fmt::format("the process that made the unique id, at {}", to_text(root_.address)); }
+  std::string where() const {
+    return fmt::format("the process that made the unique id, at {}", to_text(root_.address));
+  }
 
   Status ended() {
     was_dropped_ = !was_heard_;
-    return Status(Code::kRemoteError,
-                  fmt::format("{}, ended before all ranks had come: {}", where(), root_.line.line().why_closed()));
+    return Status(Code::kRemoteError, fmt::format("{}, ended before all ranks had come: {}",
+                                                  where(), root_.line.line().why_closed()));
   }
 
   Status sleep(const ByteLine& line) {
     const short events = static_cast<short>(POLLIN | (line.has_queued() ? POLLOUT : 0));
     pollfd entry{line.socket().fd(), events, 0};
-    // Silence is counted while this process runs: one that was stopped for long must not blame the root.
+    // Silence is counted while this process runs: one that was stopped for long must not blame the
+    // root.
     const double begin = monotonic_seconds();
     const bool heard = poll_until({&entry, 1}, std::min(begin + kLookSeconds, deadline_)) > 0;
     silent_s_ = heard ? 0 : silent_s_ + std::min(monotonic_seconds() - begin, kLookSeconds);
     if (heard) return {};
     if (monotonic_seconds() >= deadline_) {
-      return Status(Code::kTimeout, fmt::format("the time was over while ranks met at {}: {}", where(), note_.text()));
+      return Status(Code::kTimeout, fmt::format("the time was over while ranks met at {}: {}",
+                                                where(), note_.text()));
     }
     if (silent_s_ < options_.silence_s) return {};
     return Status(Code::kRemoteError,
-                  fmt::format("{}, has been silent for {:.3g} s: it is stopped, or cut off", where(), options_.silence_s));
+                  fmt::format("{}, has been silent for {:.3g} s: it is stopped, or cut off",
+                              where(), options_.silence_s));
   }
 
   FoundRoot root_;
@@ -114,7 +124,8 @@ class Waiter {
 
 }  // namespace
 
-Result<BlobTable> all_gather(const UniqueId& id, int nranks, int rank, std::span<const std::byte> own, double timeout_s,
+Result<BlobTable> all_gather(const UniqueId& id, int nranks, int rank,
+                             std::span<const std::byte> own, double timeout_s,
                              const GatherOptions& options) {
   SPARCL_RETURN_IF_ERROR(check(nranks, rank, own, timeout_s));
   const double until = monotonic_seconds() + std::min(timeout_s, kLongestSeconds);
@@ -151,11 +162,14 @@ void decline(const UniqueId& id, int rank, const Status& why, double seconds) {
   own.rank = rank;
   own.pid = static_cast<std::uint32_t>(getpid());
   own.host = own_host_name();
-  const Status told(Code::kRemoteError, fmt::format("{} cannot take part: {}", own.who(), why.message()));
-  const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kFailure, encode_failure(told));
+  const Status told(Code::kRemoteError,
+                    fmt::format("{} cannot take part: {}", own.who(), why.message()));
+  const Result<RecordLine::Payload> payload =
+      RecordLine::make_payload(RecordKind::kFailure, encode_failure(told));
   if (!payload.ok() || !root->line.queue(*payload).ok()) return;
   ByteLine& line = root->line.line();
-  while (line.write() == ByteLine::Progress::kMore && line.has_queued() && monotonic_seconds() < until) {
+  while (line.write() == ByteLine::Progress::kMore && line.has_queued() &&
+         monotonic_seconds() < until) {
     pollfd entry{line.socket().fd(), POLLOUT, 0};
     poll_until({&entry, 1}, until);
   }

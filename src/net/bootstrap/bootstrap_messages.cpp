@@ -10,8 +10,11 @@ namespace sparcl::net {
 namespace {
 
 Status damaged(const char* what) {
-  return Status(Code::kCorrupt,
-                fmt::format("a message of the bootstrap ({}) is damaged: the ranks may run different versions", what));
+  return Status(
+      Code::kCorrupt,
+      fmt::format(
+          "a message of the bootstrap ({}) is damaged: the ranks may run different versions",
+          what));
 }
 
 // What came from elsewhere goes into logs: no control characters.
@@ -51,9 +54,12 @@ Result<Join> decode_join(std::span<const std::byte> bytes) {
   std::uint8_t host_bytes = 0;
   std::span<const std::byte> host, blob;
   Join join;
-  const bool whole = reader.read(nranks) && reader.read(rank) && reader.read(join.pid) && reader.read(join.patience_ms) &&
-                     reader.read(host_bytes) && reader.read_bytes(host_bytes, host) && reader.read_bytes(reader.remaining(), blob);
-  if (!whole || nranks == 0 || nranks > kMaxRanks || rank >= nranks || blob.size() > kMaxBlobBytes) return damaged("join");
+  const bool whole = reader.read(nranks) && reader.read(rank) && reader.read(join.pid) &&
+                     reader.read(join.patience_ms) && reader.read(host_bytes) &&
+                     reader.read_bytes(host_bytes, host) &&
+                     reader.read_bytes(reader.remaining(), blob);
+  if (!whole || nranks == 0 || nranks > kMaxRanks || rank >= nranks || blob.size() > kMaxBlobBytes)
+    return damaged("join");
   join.nranks = static_cast<int>(nranks);
   join.rank = static_cast<int>(rank);
   join.host = printable(host);
@@ -62,7 +68,8 @@ Result<Join> decode_join(std::span<const std::byte> bytes) {
 }
 
 std::string Note::text() const {
-  return fmt::format("{} of {} ranks are here{}{}", came, nranks, missing.empty() ? "" : ", missing: ", missing);
+  return fmt::format("{} of {} ranks are here{}{}", came, nranks,
+                     missing.empty() ? "" : ", missing: ", missing);
 }
 
 std::vector<std::byte> encode_note(const Note& note) {
@@ -77,7 +84,8 @@ Result<Note> decode_note(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   Note note;
   std::span<const std::byte> missing;
-  const bool whole = reader.read(note.came) && reader.read(note.nranks) && reader.read_bytes(reader.remaining(), missing);
+  const bool whole = reader.read(note.came) && reader.read(note.nranks) &&
+                     reader.read_bytes(reader.remaining(), missing);
   if (!whole || missing.size() > kMaxTextBytes) return damaged("note");
   note.missing = printable(missing);
   return note;
@@ -96,14 +104,16 @@ std::vector<std::byte> encode_table(std::span<const Join* const> by_rank) {
 Result<BlobTable> decode_table(std::span<const std::byte> bytes, int nranks) {
   ByteReader reader(bytes);
   std::uint32_t count = 0;
-  if (!reader.read(count) || count != static_cast<std::uint32_t>(nranks) || reader.remaining() < std::uint64_t{count} * 4) {
+  if (!reader.read(count) || count != static_cast<std::uint32_t>(nranks) ||
+      reader.remaining() < std::uint64_t{count} * 4) {
     return damaged("table");
   }
   BlobTable table(count);
   for (std::vector<std::byte>& blob : table) {
     std::uint32_t length = 0;
     std::span<const std::byte> content;
-    if (!reader.read(length) || length > kMaxBlobBytes || !reader.read_bytes(length, content)) return damaged("table");
+    if (!reader.read(length) || length > kMaxBlobBytes || !reader.read_bytes(length, content))
+      return damaged("table");
     blob.assign(content.begin(), content.end());
   }
   if (reader.remaining() != 0) return damaged("table");

@@ -1,5 +1,6 @@
 #pragma once
-// The payloads of the bootstrap's records. Their writers hold the secret; they are checked all the same.
+// The payloads of the bootstrap's records. Their writers hold the secret; they are checked all the
+// same.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,9 +49,12 @@ Result<Note> decode_note(std::span<const std::byte> bytes);
 
 std::vector<std::byte> encode_table(std::span<const Join* const> by_rank);
 Result<BlobTable> decode_table(std::span<const std::byte> bytes, int nranks);
-constexpr std::uint64_t max_table_bytes(int nranks) { return 4 + static_cast<std::uint64_t>(nranks) * (4 + kMaxBlobBytes); }
+constexpr std::uint64_t max_table_bytes(int nranks) {
+  return 4 + static_cast<std::uint64_t>(nranks) * (4 + kMaxBlobBytes);
+}
 
 std::vector<std::byte> encode_failure(const Status& failure);
-Status decode_failure(std::span<const std::byte> bytes);  // the failure itself; Corrupt if the bytes hold none
+Status decode_failure(
+    std::span<const std::byte> bytes);  // the failure itself; Corrupt if the bytes hold none
 
 }  // namespace sparcl::net

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <mutex>
 
-#include "src/trust/keyed_hash.hpp"
 #include "src/base/log.hpp"
 #include "src/net/network_interfaces.hpp"
+#include "src/trust/keyed_hash.hpp"
 
 namespace sparcl::net {
 namespace {
 
-constexpr int kBacklog = 4096;              // the kernel cuts it to net.core.somaxconn
-constexpr int kTries = 16;                  // for one port that is free at all addresses
-constexpr std::size_t kMaxLingering = 4;  // ids that were used, and still answer latecomers: a thread and some descriptors each
+constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
+constexpr int kTries = 16;      // for one port that is free at all addresses
+constexpr std::size_t kMaxLingering =
+    4;  // ids that were used, and still answer latecomers: a thread and some descriptors each
 
 struct Listeners {
   std::vector<Socket> sockets;
@@ -34,9 +35,8 @@ Result<Listeners> listen_at_one_port(std::span<const NetAddress> addresses) {
       continue;
     }
     if (made.port == 0) {
-      const Result<NetAddress> own = local_address(*socket);
-      if (!own.ok()) return own.status();
-      made.port = address.port = own->port;
+      SPARCL_ASSIGN_OR_RETURN(const NetAddress own, local_address(*socket));
+      made.port = address.port = own.port;
     }
     made.sockets.push_back(std::move(*socket));
     made.addresses.push_back(address);
@@ -57,17 +57,20 @@ Result<Listeners> listen_at_all(std::span<const NetAddress> addresses) {
 
 }  // namespace
 
-Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(std::span<const NetAddress> addresses, const RootOptions& options) {
-  Result<Listeners> listeners = listen_at_all(addresses.first(addresses_that_fit(addresses)));
-  if (!listeners.ok()) return listeners.status();
+Result<std::unique_ptr<BootstrapRoot>> BootstrapRoot::start(std::span<const NetAddress> addresses,
+                                                            const RootOptions& options) {
+  SPARCL_ASSIGN_OR_RETURN(Listeners listeners,
+                          listen_at_all(addresses.first(addresses_that_fit(addresses))));
   std::unique_ptr<BootstrapRoot> root(new BootstrapRoot);
-  root->id_.port = listeners->port;
-  root->id_.addresses = listeners->addresses;
+  root->id_.port = listeners.port;
+  root->id_.addresses = listeners.addresses;
   SPARCL_RETURN_IF_ERROR(trust::fill_random(root->id_.secret));
-  root->server_ = std::make_unique<RootServer>(root->id_.secret, std::move(listeners->sockets), options);
-  SPARCL_RETURN_IF_ERROR(
-      root->thread_.start("the unique id", [server = root->server_.get()](const auto& stop) { server->run(stop); }));
-  log_debug("bootstrap: listening at {} and {} more", to_text(root->id_.addresses.front()), root->id_.addresses.size() - 1);
+  root->server_ =
+      std::make_unique<RootServer>(root->id_.secret, std::move(listeners.sockets), options);
+  SPARCL_RETURN_IF_ERROR(root->thread_.start(
+      "the unique id", [server = root->server_.get()](const auto& stop) { server->run(stop); }));
+  log_debug("bootstrap: listening at {} and {} more", to_text(root->id_.addresses.front()),
+            root->id_.addresses.size() - 1);
   return root;
 }
 
@@ -76,21 +79,22 @@ BootstrapRoot::~BootstrapRoot() {
 }
 
 Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id() {
-  const Result<std::vector<NetAddress>> addresses = own_addresses();
-  if (!addresses.ok()) return addresses.status();
-  // The first use of libcrypto registers its clean-up at exit: it must run after that of `roots`, whose threads use it.
-  if (const Result<trust::KeyedHash> first_use = trust::keyed_hash({}, {}); !first_use.ok()) return first_use.status();
-  Result<std::unique_ptr<BootstrapRoot>> root = BootstrapRoot::start(*addresses);
-  if (!root.ok()) return root.status();
-  const std::array<std::byte, kUniqueIdBytes> id = encode_unique_id((*root)->id());
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<NetAddress> addresses, own_addresses());
+  // The first use of libcrypto registers its clean-up at exit: it must run after that of `roots`,
+  // whose threads use it.
+  if (const Result<trust::KeyedHash> first_use = trust::keyed_hash({}, {}); !first_use.ok())
+    return first_use.status();
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<BootstrapRoot> root, BootstrapRoot::start(addresses));
+  const std::array<std::byte, kUniqueIdBytes> id = encode_unique_id((root)->id());
 
   static std::mutex mutex;
   static std::vector<std::unique_ptr<BootstrapRoot>> roots;  // the oldest first
   const std::lock_guard lock(mutex);
   const auto is_over = [](const auto& other) { return other->is_over(); };
-  auto surplus = std::count_if(roots.begin(), roots.end(), is_over) - static_cast<std::ptrdiff_t>(kMaxLingering);
+  auto surplus = std::count_if(roots.begin(), roots.end(), is_over) -
+                 static_cast<std::ptrdiff_t>(kMaxLingering);
   std::erase_if(roots, [&](const auto& other) { return is_over(other) && surplus-- > 0; });
-  roots.push_back(std::move(*root));
+  roots.push_back(std::move(root));
   return id;
 }
 

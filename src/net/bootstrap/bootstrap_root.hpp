@@ -14,9 +14,11 @@ namespace sparcl::net {
 class BootstrapRoot {
  public:
   // Listens at these addresses (ports are not looked at), as many as fit into an id, at one port.
-  static Result<std::unique_ptr<BootstrapRoot>> start(std::span<const NetAddress> addresses, const RootOptions& options = {});
+  static Result<std::unique_ptr<BootstrapRoot>> start(std::span<const NetAddress> addresses,
+                                                      const RootOptions& options = {});
 
-  // Ranks that still wait are told that this process ends. Harmless in a child of fork(), where there is no such thread.
+  // Ranks that still wait are told that this process ends. Harmless in a child of fork(), where
+  // there is no such thread.
   ~BootstrapRoot();
   BootstrapRoot(const BootstrapRoot&) = delete;
   BootstrapRoot& operator=(const BootstrapRoot&) = delete;
@@ -32,8 +34,8 @@ class BootstrapRoot {
   ServiceThread thread_;
 };
 
-// sparclGetUniqueId: a new id, served by this process at the addresses that the setting INTERFACE allows until it has been used, or
-// the process ends.
+// sparclGetUniqueId: a new id, served by this process at the addresses that the setting INTERFACE
+// allows until it has been used, or the process ends.
 Result<std::array<std::byte, kUniqueIdBytes>> make_unique_id();
 
 }  // namespace sparcl::net

@@ -7,13 +7,18 @@ namespace {
 
 constexpr std::uint32_t kRecordMagic = 0x42637073;  // "spcB"
 constexpr std::uint16_t kRecordVersion = 1;
-constexpr std::size_t kHashedHeadBytes = kRecordHeaderBytes - 32;  // of a record's header, without its hash
+constexpr std::size_t kHashedHeadBytes =
+    kRecordHeaderBytes - 32;  // of a record's header, without its hash
 constexpr std::string_view kKeyLabel = "sparcl bootstrap 1 key";
 constexpr std::string_view kProofLabel = "sparcl bootstrap 1 root";
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
-Status no_holder() { return Status(Code::kUnauthorized, "what answers does not know the id's secret"); }
+Status no_holder() {
+  return Status(Code::kUnauthorized, "what answers does not know the id's secret");
+}
 
 }  // namespace
 
@@ -33,49 +38,55 @@ bool decode_hello(std::span<const std::byte> bytes, Nonce& nonce) {
   std::uint32_t magic = 0;
   std::uint16_t version = 0, zero = 1;
   std::span<const std::byte> rest;
-  if (!reader.read(magic) || !reader.read(version) || !reader.read(zero) || !reader.read_bytes(nonce.size(), rest)) return false;
+  if (!reader.read(magic) || !reader.read(version) || !reader.read(zero) ||
+      !reader.read_bytes(nonce.size(), rest))
+    return false;
   std::copy(rest.begin(), rest.end(), nonce.begin());
   return magic == kRecordMagic && version == kRecordVersion && zero == 0;
 }
 
-Result<BootstrapSession> BootstrapSession::agree(const Secret& secret, const Nonce& of_rank, const Nonce& of_root) {
+Result<BootstrapSession> BootstrapSession::agree(const Secret& secret, const Nonce& of_rank,
+                                                 const Nonce& of_root) {
   ByteWriter text;
   text.write_bytes(bytes_of(kKeyLabel));
   text.write_bytes(of_rank);
   text.write_bytes(of_root);
-  Result<trust::KeyedHash> key = trust::keyed_hash(secret, text.bytes());
-  if (!key.ok()) return key.status();
+  SPARCL_ASSIGN_OR_RETURN(trust::KeyedHash key, trust::keyed_hash(secret, text.bytes()));
   BootstrapSession session;
-  session.key_ = *key;
+  session.key_ = key;
   return session;
 }
 
-Result<trust::KeyedHash> BootstrapSession::proof() const { return trust::keyed_hash(key_, bytes_of(kProofLabel)); }
+Result<trust::KeyedHash> BootstrapSession::proof() const {
+  return trust::keyed_hash(key_, bytes_of(kProofLabel));
+}
 
-Result<std::array<std::byte, kChallengeBytes>> BootstrapSession::encode_challenge(const Nonce& of_root) const {
-  const Result<trust::KeyedHash> hash = proof();
-  if (!hash.ok()) return hash.status();
+Result<std::array<std::byte, kChallengeBytes>> BootstrapSession::encode_challenge(
+    const Nonce& of_root) const {
+  SPARCL_ASSIGN_OR_RETURN(const trust::KeyedHash hash, proof());
   std::array<std::byte, kChallengeBytes> bytes{};
   const std::array<std::byte, kHelloBytes> head = encode_hello(of_root);
-  std::copy(hash->begin(), hash->end(), std::copy(head.begin(), head.end(), bytes.begin()));
+  std::copy(hash.begin(), hash.end(), std::copy(head.begin(), head.end(), bytes.begin()));
   return bytes;
 }
 
-Result<BootstrapSession> check_challenge(const Secret& secret, const Nonce& of_rank, std::span<const std::byte> challenge) {
+Result<BootstrapSession> check_challenge(const Secret& secret, const Nonce& of_rank,
+                                         std::span<const std::byte> challenge) {
   Nonce of_root{};
   if (challenge.size() != kChallengeBytes || !decode_hello(challenge.first(kHelloBytes), of_root)) {
-    return Status(Code::kUnauthorized, "what answers is another program, or another version of this library");
+    return Status(Code::kUnauthorized,
+                  "what answers is another program, or another version of this library");
   }
   Result<BootstrapSession> session = BootstrapSession::agree(secret, of_rank, of_root);
   if (!session.ok()) return session.status();
-  const Result<trust::KeyedHash> expected = session->proof();
-  if (!expected.ok()) return expected.status();
-  if (!trust::equal_in_constant_time(*expected, challenge.subspan(kHelloBytes))) return no_holder();
+  SPARCL_ASSIGN_OR_RETURN(const trust::KeyedHash expected, session->proof());
+  if (!trust::equal_in_constant_time(expected, challenge.subspan(kHelloBytes))) return no_holder();
   return session;
 }
 
 // The sequence and the side are in the hash, not in the header: both ends count them.
-Result<trust::KeyedHash> BootstrapSession::hash_of(Side from, std::uint32_t sequence, std::span<const std::byte> head) const {
+Result<trust::KeyedHash> BootstrapSession::hash_of(Side from, std::uint32_t sequence,
+                                                   std::span<const std::byte> head) const {
   ByteWriter text;
   text.write(static_cast<std::uint8_t>(from));
   text.write(sequence);
@@ -83,29 +94,32 @@ Result<trust::KeyedHash> BootstrapSession::hash_of(Side from, std::uint32_t sequ
   return trust::keyed_hash(key_, text.bytes());
 }
 
-Result<std::array<std::byte, kRecordHeaderBytes>> BootstrapSession::seal(Side from, std::uint32_t sequence,
-                                                                         const RecordHeader& header) const {
+Result<std::array<std::byte, kRecordHeaderBytes>> BootstrapSession::seal(
+    Side from, std::uint32_t sequence, const RecordHeader& header) const {
   std::array<std::byte, kRecordHeaderBytes> bytes{};
   bytes[0] = static_cast<std::byte>(header.kind);
   store_le(bytes.data() + 8, header.bytes);
   const auto digest = std::as_bytes(std::span(header.digest));
   std::copy(digest.begin(), digest.end(), bytes.begin() + 16);
-  const Result<trust::KeyedHash> hash = hash_of(from, sequence, std::span(bytes).first(kHashedHeadBytes));
-  if (!hash.ok()) return hash.status();
-  std::copy(hash->begin(), hash->end(), bytes.begin() + kHashedHeadBytes);
+  SPARCL_ASSIGN_OR_RETURN(const trust::KeyedHash hash,
+                          hash_of(from, sequence, std::span(bytes).first(kHashedHeadBytes)));
+  std::copy(hash.begin(), hash.end(), bytes.begin() + kHashedHeadBytes);
   return bytes;
 }
 
-Result<RecordHeader> BootstrapSession::open(Side from, std::uint32_t sequence, std::span<const std::byte> bytes) const {
+Result<RecordHeader> BootstrapSession::open(Side from, std::uint32_t sequence,
+                                            std::span<const std::byte> bytes) const {
   if (bytes.size() != kRecordHeaderBytes) return no_holder();
-  const Result<trust::KeyedHash> expected = hash_of(from, sequence, bytes.first(kHashedHeadBytes));
-  if (!expected.ok()) return expected.status();
-  if (!trust::equal_in_constant_time(*expected, bytes.subspan(kHashedHeadBytes))) return no_holder();
+  SPARCL_ASSIGN_OR_RETURN(const trust::KeyedHash expected,
+                          hash_of(from, sequence, bytes.first(kHashedHeadBytes)));
+  if (!trust::equal_in_constant_time(expected, bytes.subspan(kHashedHeadBytes))) return no_holder();
   RecordHeader header;
-  header.kind = static_cast<RecordKind>(bytes[0]);  // unknown kinds are for the reader of records to refuse
+  header.kind =
+      static_cast<RecordKind>(bytes[0]);  // unknown kinds are for the reader of records to refuse
   header.bytes = load_le<std::uint64_t>(bytes.data() + 8);
   const auto digest = bytes.subspan(16, header.digest.size());
-  std::transform(digest.begin(), digest.end(), header.digest.begin(), [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+  std::transform(digest.begin(), digest.end(), header.digest.begin(),
+                 [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
   return header;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What travels between a rank and the process that made the unique id, before and around the messages. docs/bootstrap.md has the
-// layouts and what they protect.
+// What travels between a rank and the process that made the unique id, before and around the
+// messages. docs/bootstrap.md has the layouts and what they protect.
 //
 //   rank                                root
 //    │ hello: a nonce                     │
@@ -10,18 +10,18 @@
 //    │ records, each with a keyed hash    │  and so does the rank
 //    │◄──────────────────────────────────►│
 //
-// The secret itself never travels: each connection hashes with a key made of the secret and both nonces, so nothing can be
-// replayed.
+// The secret itself never travels: each connection hashes with a key made of the secret and both
+// nonces, so nothing can be replayed.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "src/trust/keyed_hash.hpp"
-#include "src/trust/sha256.hpp"
 #include "src/base/status.hpp"
 #include "src/net/bootstrap/unique_id.hpp"
+#include "src/trust/keyed_hash.hpp"
+#include "src/trust/sha256.hpp"
 
 namespace sparcl::net {
 
@@ -40,31 +40,39 @@ enum class RecordKind : std::uint8_t { kJoin = 1, kNote = 2, kTable = 3, kFailur
 
 struct RecordHeader {
   RecordKind kind = RecordKind::kNote;
-  std::uint64_t bytes = 0;  // of the payload
+  std::uint64_t bytes = 0;         // of the payload
   trust::Sha256::Digest digest{};  // of the payload
 };
 
 // One connection's key, and what it makes of headers. Both sides hold the same.
 class BootstrapSession {
  public:
-  static Result<BootstrapSession> agree(const Secret& secret, const Nonce& of_rank, const Nonce& of_root);
+  static Result<BootstrapSession> agree(const Secret& secret, const Nonce& of_rank,
+                                        const Nonce& of_root);
 
   Result<std::array<std::byte, kChallengeBytes>> encode_challenge(const Nonce& of_root) const;
-  // `from` says who writes, `sequence` counts the records of that side: a record cannot be sent back, repeated or left out.
-  Result<std::array<std::byte, kRecordHeaderBytes>> seal(Side from, std::uint32_t sequence, const RecordHeader& header) const;
+  // `from` says who writes, `sequence` counts the records of that side: a record cannot be sent
+  // back, repeated or left out.
+  Result<std::array<std::byte, kRecordHeaderBytes>> seal(Side from, std::uint32_t sequence,
+                                                         const RecordHeader& header) const;
   // Unauthorized unless a holder of the secret wrote it: only then its length means anything.
-  Result<RecordHeader> open(Side from, std::uint32_t sequence, std::span<const std::byte> bytes) const;
+  Result<RecordHeader> open(Side from, std::uint32_t sequence,
+                            std::span<const std::byte> bytes) const;
 
  private:
   Result<trust::KeyedHash> proof() const;
-  Result<trust::KeyedHash> hash_of(Side from, std::uint32_t sequence, std::span<const std::byte> head) const;
+  Result<trust::KeyedHash> hash_of(Side from, std::uint32_t sequence,
+                                   std::span<const std::byte> head) const;
 
   trust::KeyedHash key_{};
-  friend Result<BootstrapSession> check_challenge(const Secret&, const Nonce&, std::span<const std::byte>);
+  friend Result<BootstrapSession> check_challenge(const Secret&, const Nonce&,
+                                                  std::span<const std::byte>);
 };
 
-// The rank's side of agree(): Unauthorized if the challenge was made without the secret, or by something else altogether.
-Result<BootstrapSession> check_challenge(const Secret& secret, const Nonce& of_rank, std::span<const std::byte> challenge);
+// The rank's side of agree(): Unauthorized if the challenge was made without the secret, or by
+// something else altogether.
+Result<BootstrapSession> check_challenge(const Secret& secret, const Nonce& of_rank,
+                                         std::span<const std::byte> challenge);
 
 Result<trust::Sha256::Digest> digest_of(std::span<const std::byte> bytes);
 

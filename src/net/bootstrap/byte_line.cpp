@@ -23,7 +23,8 @@ ByteLine::Progress ByteLine::closed(const Moved& step) {
 ByteLine::Progress ByteLine::read() {
   while (in_.size() < wanted_) {
     const std::size_t have = in_.size();
-    in_.resize(have + static_cast<std::size_t>(std::min<std::uint64_t>(wanted_ - have, kStepBytes)));
+    in_.resize(have +
+               static_cast<std::size_t>(std::min<std::uint64_t>(wanted_ - have, kStepBytes)));
     const Moved step = read_some(socket_, std::span(in_).subspan(have));
     in_.resize(have + step.bytes);
     if (step.kind == Moved::Kind::kWouldBlock) return Progress::kMore;
@@ -54,6 +55,8 @@ ByteLine::Progress ByteLine::write() {
   return Progress::kDone;
 }
 
-std::string ByteLine::why_closed() const { return error_ == 0 ? "the connection was closed" : error_text(error_); }
+std::string ByteLine::why_closed() const {
+  return error_ == 0 ? "the connection was closed" : error_text(error_);
+}
 
 }  // namespace sparcl::net

@@ -1,5 +1,6 @@
 #pragma once
-// A connection that never blocks: collects a known number of bytes, and sends what is queued as the network takes it.
+// A connection that never blocks: collects a known number of bytes, and sends what is queued as the
+// network takes it.
 
 #include <cstddef>
 #include <deque>
@@ -14,7 +15,11 @@ namespace sparcl::net {
 
 class ByteLine {
  public:
-  enum class Progress { kDone, kMore, kClosed };  // kMore: the network has no more to give or to take now
+  enum class Progress {
+    kDone,
+    kMore,
+    kClosed
+  };  // kMore: the network has no more to give or to take now
 
   ByteLine() = default;
   explicit ByteLine(Socket socket) : socket_(std::move(socket)) {}
@@ -23,7 +28,8 @@ class ByteLine {
   bool is_open() const { return socket_.is_open(); }
   void close() { socket_.close(); }
 
-  // The next `count` bytes are wanted; those collected before are dropped. Memory grows with what arrives, not with `count`.
+  // The next `count` bytes are wanted; those collected before are dropped. Memory grows with what
+  // arrives, not with `count`.
   void expect(std::uint64_t count);
   Progress read();
   std::span<const std::byte> received() const { return in_; }

@@ -2,23 +2,24 @@
 
 namespace sparcl::net {
 
-Result<RecordLine::Payload> RecordLine::make_payload(RecordKind kind, std::vector<std::byte> bytes) {
-  const Result<trust::Sha256::Digest> digest = digest_of(bytes);
-  if (!digest.ok()) return digest.status();
-  return Payload{kind, std::make_shared<const std::vector<std::byte>>(std::move(bytes)), *digest};
+Result<RecordLine::Payload> RecordLine::make_payload(RecordKind kind,
+                                                     std::vector<std::byte> bytes) {
+  SPARCL_ASSIGN_OR_RETURN(const trust::Sha256::Digest digest, digest_of(bytes));
+  return Payload{kind, std::make_shared<const std::vector<std::byte>>(std::move(bytes)), digest};
 }
 
-RecordLine::RecordLine(ByteLine line, const BootstrapSession& session, Side own, std::uint64_t max_bytes)
+RecordLine::RecordLine(ByteLine line, const BootstrapSession& session, Side own,
+                       std::uint64_t max_bytes)
     : line_(std::move(line)), session_(session), own_(own), max_bytes_(max_bytes) {
   line_.expect(kRecordHeaderBytes);
 }
 
 Status RecordLine::queue(const Payload& payload) {
-  const Result<std::array<std::byte, kRecordHeaderBytes>> header =
-      session_.seal(own_, sent_, {payload.kind, payload.bytes->size(), payload.digest});
-  if (!header.ok()) return header.status();
+  SPARCL_ASSIGN_OR_RETURN(
+      const auto header,
+      session_.seal(own_, sent_, {payload.kind, payload.bytes->size(), payload.digest}));
   ++sent_;
-  line_.queue(*header);
+  line_.queue(header);
   line_.queue(payload.bytes);
   return {};
 }

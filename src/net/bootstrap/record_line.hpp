@@ -1,5 +1,6 @@
 #pragma once
-// Records over a connection, after the handshake: each side's are numbered and sealed with the session's key.
+// Records over a connection, after the handshake: each side's are numbered and sealed with the
+// session's key.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,8 @@ namespace sparcl::net {
 
 class RecordLine {
  public:
-  // kForged: not sealed by a holder of the secret, longer than allowed, or damaged: the line is of no more use.
+  // kForged: not sealed by a holder of the secret, longer than allowed, or damaged: the line is of
+  // no more use.
   enum class Progress { kRecord, kMore, kClosed, kForged };
 
   struct Payload {

@@ -12,7 +12,8 @@ namespace sparcl::net {
 
 class RollCall {
  public:
-  // An error is everybody's: Mismatch where ranks speak of different numbers of ranks, InvalidUsage where two give one rank.
+  // An error is everybody's: Mismatch where ranks speak of different numbers of ranks, InvalidUsage
+  // where two give one rank.
   Status admit(Join join);
 
   int came() const { return static_cast<int>(joined_.size()); }

@@ -7,7 +7,8 @@
 namespace sparcl::net {
 namespace {
 
-constexpr double kLeaveSeconds = 60;  // for the answer's bytes: a table may be large, and its reader slow
+constexpr double kLeaveSeconds =
+    60;  // for the answer's bytes: a table may be large, and its reader slow
 
 }  // namespace
 
@@ -34,7 +35,8 @@ void RootPeer::greet() {
   const ByteLine::Progress progress = hello_.read();
   if (progress == ByteLine::Progress::kMore) return;
   Nonce of_rank{}, of_root{};
-  if (progress == ByteLine::Progress::kClosed || !decode_hello(hello_.received(), of_rank) || !trust::fill_random(of_root).ok())
+  if (progress == ByteLine::Progress::kClosed || !decode_hello(hello_.received(), of_rank) ||
+      !trust::fill_random(of_root).ok())
     return drop();
   const Result<BootstrapSession> session = BootstrapSession::agree(secret_, of_rank, of_root);
   if (!session.ok()) return drop();
@@ -49,12 +51,14 @@ void RootPeer::greet() {
 std::optional<Join> RootPeer::receive(double now) {
   const RecordLine::Progress progress = records_->receive();
   if (progress == RecordLine::Progress::kMore) return std::nullopt;
-  if (progress == RecordLine::Progress::kRecord && phase_ == Phase::kStranger && records_->kind() == RecordKind::kFailure) {
+  if (progress == RecordLine::Progress::kRecord && phase_ == Phase::kStranger &&
+      records_->kind() == RecordKind::kFailure) {
     refusal_ = decode_failure(records_->payload());
     drop();
     return std::nullopt;
   }
-  if (progress != RecordLine::Progress::kRecord || phase_ == Phase::kJoined || records_->kind() != RecordKind::kJoin) {
+  if (progress != RecordLine::Progress::kRecord || phase_ == Phase::kJoined ||
+      records_->kind() != RecordKind::kJoin) {
     drop();
     return std::nullopt;
   }
@@ -72,7 +76,9 @@ std::optional<Join> RootPeer::receive(double now) {
 }
 
 void RootPeer::flush() {
-  if (line().write() == ByteLine::Progress::kClosed || (phase_ == Phase::kLeaving && !line().has_queued())) drop();
+  if (line().write() == ByteLine::Progress::kClosed ||
+      (phase_ == Phase::kLeaving && !line().has_queued()))
+    drop();
 }
 
 void RootPeer::note(const RecordLine::Payload& payload) {

@@ -1,5 +1,6 @@
 #pragma once
-// One connection at the root: a stranger until it has joined, which only a holder of the secret can.
+// One connection at the root: a stranger until it has joined, which only a holder of the secret
+// can.
 
 #include <memory>
 #include <optional>
@@ -11,7 +12,8 @@ namespace sparcl::net {
 
 class RootPeer {
  public:
-  // kStranger: the handshake goes on. kJoined: it waits for the others. kLeaving: it has its answer, which the network takes.
+  // kStranger: the handshake goes on. kJoined: it waits for the others. kLeaving: it has its
+  // answer, which the network takes.
   enum class Phase { kStranger, kJoined, kLeaving, kGone };
 
   RootPeer(Socket socket, const Secret& secret, double now, double handshake_s);
@@ -27,7 +29,9 @@ class RootPeer {
   std::optional<Join> step(double now);
   int rank() const { return rank_; }  // of a joined one
   bool is_of_this_process() const { return is_own_; }
-  const Status& refusal() const { return refusal_; }  // not ok: of a rank that cannot take part, and why
+  const Status& refusal() const {
+    return refusal_;
+  }  // not ok: of a rank that cannot take part, and why
   const std::string& who() const { return who_; }
 
   void note(const RecordLine::Payload& payload);  // unless it still has bytes to take

@@ -24,10 +24,12 @@ class Candidate {
   bool is_hopeless() const { return is_idle() && hopeless_; }
   double next_try() const { return next_try_; }
   pollfd entry() const {
-    return {is_idle() ? -1 : line_.socket().fd(), static_cast<short>(phase_ == Phase::kConnecting ? POLLOUT : POLLIN), 0};
+    return {is_idle() ? -1 : line_.socket().fd(),
+            static_cast<short>(phase_ == Phase::kConnecting ? POLLOUT : POLLIN), 0};
   }
   std::string text() const {
-    return fmt::format("{} ({})", to_text(address_), is_idle() ? (is_tried() ? failure_ : "not tried yet") : "no answer");
+    return fmt::format("{} ({})", to_text(address_),
+                       is_idle() ? (is_tried() ? failure_ : "not tried yet") : "no answer");
   }
 
   void start(double now) {
@@ -56,7 +58,9 @@ class Candidate {
     is_stranger_ = true;
     return std::nullopt;
   }
-  bool is_stranger() const { return is_stranger_; }  // something answered there that is not the id's root
+  bool is_stranger() const {
+    return is_stranger_;
+  }  // something answered there that is not the id's root
 
   ByteLine take_line() { return std::move(line_); }
 
@@ -67,14 +71,16 @@ class Candidate {
     if (const int error = connect_error(line_.socket()); error != 0)
       return fail(error_text(error), now, error != ECONNRESET && error != ETIMEDOUT);
     send_at_once(line_.socket());
-    if (const Status status = trust::fill_random(nonce_); !status.ok()) return fail(status.message(), now, true);
+    if (const Status status = trust::fill_random(nonce_); !status.ok())
+      return fail(status.message(), now, true);
     line_.queue(encode_hello(nonce_));
     if (line_.write() == ByteLine::Progress::kClosed) return fail(line_.why_closed(), now, false);
     line_.expect(kChallengeBytes);
     phase_ = Phase::kGreeted;
   }
 
-  // A connection that is made and then closed is no refusal: the root does so with strangers when too many come at once.
+  // A connection that is made and then closed is no refusal: the root does so with strangers when
+  // too many come at once.
   void fail(std::string why, double now, bool hopeless) {
     failure_ = std::move(why);
     hopeless_ = hopeless;
@@ -96,11 +102,14 @@ class Candidate {
 
 Status nobody(std::span<const Candidate> candidates) {
   std::string text;
-  for (const Candidate& candidate : candidates) text += fmt::format("{}{}", text.empty() ? "" : ", ", candidate.text());
-  const bool met_stranger = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_stranger(); });
+  for (const Candidate& candidate : candidates)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", candidate.text());
+  const bool met_stranger = std::any_of(candidates.begin(), candidates.end(),
+                                        [](const Candidate& c) { return c.is_stranger(); });
   return Status(Code::kRemoteError,
                 "the process that made the unique id cannot be reached at " + text +
-                    (met_stranger ? ": the id is of another run, or was changed on its way to this rank, or its process has ended, "
+                    (met_stranger ? ": the id is of another run, or was changed on its way to this "
+                                    "rank, or its process has ended, "
                                     "or this host"
                                   : ": it has ended, or the id was used long ago, or this host") +
                     " has no way there (SPARCL_INTERFACE on its host "
@@ -109,21 +118,28 @@ Status nobody(std::span<const Candidate> candidates) {
 
 }  // namespace
 
-Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline, const SearchOptions& options) {
+Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline,
+                            const SearchOptions& options) {
   const double begin = monotonic_seconds();
   std::vector<Candidate> candidates;
   for (const NetAddress& address : id.addresses) {
-    candidates.emplace_back(id, address, begin + options.stagger_s * static_cast<double>(candidates.size()));
+    candidates.emplace_back(id, address,
+                            begin + options.stagger_s * static_cast<double>(candidates.size()));
   }
   const double give_up = std::min(deadline, begin + options.search_s);
   while (true) {
     const double now = monotonic_seconds();
-    const bool all_refused = std::all_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_hopeless(); });
-    const bool is_tried = std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.is_tried(); });
+    const bool all_refused = std::all_of(candidates.begin(), candidates.end(),
+                                         [](const Candidate& c) { return c.is_hopeless(); });
+    const bool is_tried = std::any_of(candidates.begin(), candidates.end(),
+                                      [](const Candidate& c) { return c.is_tried(); });
     if (now >= give_up && !is_tried) {
-      return Status(Code::kTimeout, "the timeout was over before the process that made the unique id could be asked");
+      return Status(
+          Code::kTimeout,
+          "the timeout was over before the process that made the unique id could be asked");
     }
-    if (now >= give_up || (all_refused && now >= begin + options.refused_s)) return nobody(candidates);
+    if (now >= give_up || (all_refused && now >= begin + options.refused_s))
+      return nobody(candidates);
     double next = give_up;
     for (Candidate& candidate : candidates) {
       if (candidate.is_idle() && now >= candidate.next_try()) candidate.start(now);
@@ -135,8 +151,9 @@ Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline, con
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       if (entries[i].revents == 0) continue;
       if (const std::optional<BootstrapSession> session = candidates[i].step(monotonic_seconds())) {
-        return FoundRoot{RecordLine(candidates[i].take_line(), *session, Side::kRank, max_table_bytes(nranks)),
-                         candidates[i].address()};
+        return FoundRoot{
+            RecordLine(candidates[i].take_line(), *session, Side::kRank, max_table_bytes(nranks)),
+            candidates[i].address()};
       }
     }
   }

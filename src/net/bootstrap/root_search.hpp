@@ -1,6 +1,6 @@
 #pragma once
-// A rank's way to the process that made its unique id: all addresses are tried, a little one after the other, and the first at
-// which a holder of the secret answers is taken.
+// A rank's way to the process that made its unique id: all addresses are tried, a little one after
+// the other, and the first at which a holder of the secret answers is taken.
 
 #include "src/net/bootstrap/record_line.hpp"
 
@@ -18,6 +18,7 @@ struct FoundRoot {
 };
 
 // RemoteError with what each address said. `deadline` on monotonic_seconds().
-Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline, const SearchOptions& options);
+Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline,
+                            const SearchOptions& options);
 
 }  // namespace sparcl::net

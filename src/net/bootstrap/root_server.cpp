@@ -17,19 +17,26 @@ using Phase = RootPeer::Phase;
 constexpr double kFarSeconds = 3600;
 
 RecordLine::Payload failure_payload(const Status& failure) {
-  Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kFailure, encode_failure(failure));
-  return payload.ok() ? *payload : RecordLine::Payload{RecordKind::kFailure, std::make_shared<const std::vector<std::byte>>(), {}};
+  Result<RecordLine::Payload> payload =
+      RecordLine::make_payload(RecordKind::kFailure, encode_failure(failure));
+  return payload.ok()
+             ? *payload
+             : RecordLine::Payload{
+                   RecordKind::kFailure, std::make_shared<const std::vector<std::byte>>(), {}};
 }
 
 }  // namespace
 
-RootServer::RootServer(const Secret& secret, std::vector<Socket> listeners, const RootOptions& options)
+RootServer::RootServer(const Secret& secret, std::vector<Socket> listeners,
+                       const RootOptions& options)
     : secret_(secret), listeners_(std::move(listeners)), options_(options) {}
 
 void RootServer::run(const ServiceThread::Stop& stop) {
   bool is_over = false;
   while (!is_over && !stop.is_asked()) is_over = !turn(stop);
-  if (!is_over) fail(Status(Code::kRemoteError, "the process that made the unique id is ending"), monotonic_seconds());
+  if (!is_over)
+    fail(Status(Code::kRemoteError, "the process that made the unique id is ending"),
+         monotonic_seconds());
   listeners_.clear();  // who comes now is refused, instead of accepted by the kernel for nobody
   peers_.clear();
 }
@@ -38,7 +45,8 @@ bool RootServer::turn(const ServiceThread::Stop& stop) {
   const double begin = monotonic_seconds();
   const bool accepting = begin >= accept_time();
   std::vector<pollfd> entries{{stop.fd(), POLLIN, 0}};
-  for (const Socket& listener : listeners_) entries.push_back({accepting ? listener.fd() : -1, POLLIN, 0});
+  for (const Socket& listener : listeners_)
+    entries.push_back({accepting ? listener.fd() : -1, POLLIN, 0});
   const std::size_t first_peer = entries.size();
   for (const auto& peer : peers_) entries.push_back({peer->socket().fd(), peer->events(), 0});
   poll_until(entries, next_deadline(begin));
@@ -53,7 +61,8 @@ bool RootServer::turn(const ServiceThread::Stop& stop) {
   }
   look_at_clocks(now);
   std::erase_if(peers_, [](const auto& peer) { return peer->phase() == Phase::kGone; });
-  const bool told = std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->phase() == Phase::kStranger; });
+  const bool told = std::all_of(peers_.begin(), peers_.end(),
+                                [](const auto& peer) { return peer->phase() == Phase::kStranger; });
   if (decided_ && told) over_.store(true, std::memory_order_release);
   return !(decided_ && told && now >= linger_until_);
 }
@@ -73,12 +82,14 @@ void RootServer::accept_all(const Socket& listener, double now) {
   while (make_room(now)) {
     Socket socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.is_open()) {
-      peers_.push_back(std::make_unique<RootPeer>(std::move(socket), secret_, now, options_.handshake_s));
+      peers_.push_back(
+          std::make_unique<RootPeer>(std::move(socket), secret_, now, options_.handshake_s));
       continue;
     }
     const int error = errno;
     if (error == EAGAIN || error == EWOULDBLOCK) return;
-    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) return out_of_descriptors(error, now);
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+      return out_of_descriptors(error, now);
     // Anything else is the one connection's: it was reset before we took it, or its network failed.
   }
 }
@@ -86,13 +97,17 @@ void RootServer::accept_all(const Socket& listener, double now) {
 // The oldest stranger, if there are as many as there may be: they are appended as they come.
 RootPeer* RootServer::oldest_of_too_many() const {
   const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
-  const auto strangers = static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), is_stranger));
-  return strangers < options_.max_strangers ? nullptr : std::find_if(peers_.begin(), peers_.end(), is_stranger)->get();
+  const auto strangers =
+      static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), is_stranger));
+  return strangers < options_.max_strangers
+             ? nullptr
+             : std::find_if(peers_.begin(), peers_.end(), is_stranger)->get();
 }
 
 double RootServer::accept_time() const {
   const RootPeer* oldest = oldest_of_too_many();
-  return oldest == nullptr ? accept_from_ : std::max(accept_from_, oldest->born() + options_.evict_s);
+  return oldest == nullptr ? accept_from_
+                           : std::max(accept_from_, oldest->born() + options_.evict_s);
 }
 
 // Whether one more stranger may come in; the oldest goes where it has had its time.
@@ -114,10 +129,10 @@ void RootServer::out_of_descriptors(int error, double now) {
   }
   if (decided_ || roll_.came() == 0) return;
   fail(Status(Code::kSystemError,
-              fmt::format(
-                  "the process that made the unique id has no descriptors left for the connections of {} ranks ({} have come): {}; "
-                  "raise its limit (ulimit -n) to some {}",
-                  roll_.nranks(), roll_.came(), error_text(error), roll_.nranks() + 256)),
+              fmt::format("the process that made the unique id has no descriptors left for the "
+                          "connections of {} ranks ({} have come): {}; "
+                          "raise its limit (ulimit -n) to some {}",
+                          roll_.nranks(), roll_.came(), error_text(error), roll_.nranks() + 256)),
        now);
 }
 
@@ -127,7 +142,9 @@ void RootServer::step(RootPeer& peer, double now) {
   if (join) return admit(peer, std::move(*join), now);
   if (!peer.refusal().ok()) return fail(peer.refusal(), now);
   if (waited && peer.phase() == Phase::kGone && !decided_) {
-    fail(Status(Code::kRemoteError, fmt::format("{} ended, or gave up, while it waited for {}", peer.who(), roll_.missing())), now);
+    fail(Status(Code::kRemoteError, fmt::format("{} ended, or gave up, while it waited for {}",
+                                                peer.who(), roll_.missing())),
+         now);
   }
 }
 
@@ -138,7 +155,8 @@ void RootServer::admit(RootPeer& peer, Join join, double now) {
     next_note_ = now + options_.note_s;
     next_word_ = now + options_.first_word_s;
   }
-  log_debug("bootstrap: {} of {} has come, with {} bytes", join.who(), join.nranks, join.blob.size());
+  log_debug("bootstrap: {} of {} has come, with {} bytes", join.who(), join.nranks,
+            join.blob.size());
   if (const Status status = roll_.admit(std::move(join)); !status.ok()) return fail(status, now);
   if (roll_.is_complete()) give_table(now);
 }
@@ -148,9 +166,11 @@ void RootServer::look_at_clocks(double now) {
     if (peer->phase() == Phase::kGone || now < peer->deadline()) continue;
     if (peer->phase() == Phase::kJoined && !decided_) {
       fail(Status(Code::kTimeout,
-                  fmt::format("{} did not come within {:.3g} s of the first: each must be started, with this unique id, and "
-                              "reach the process that made it (SPARCL_TIMEOUT_S: how long the others wait)",
-                              roll_.missing(), now - first_join_)),
+                  fmt::format(
+                      "{} did not come within {:.3g} s of the first: each must be started, with "
+                      "this unique id, and "
+                      "reach the process that made it (SPARCL_TIMEOUT_S: how long the others wait)",
+                      roll_.missing(), now - first_join_)),
            now);
     } else {
       peer->drop();
@@ -161,12 +181,14 @@ void RootServer::look_at_clocks(double now) {
 
 void RootServer::give_note(double now) {
   next_note_ = now + options_.note_s;
-  const Note note{static_cast<std::uint32_t>(roll_.came()), static_cast<std::uint32_t>(roll_.nranks()), roll_.missing_numbers()};
+  const Note note{static_cast<std::uint32_t>(roll_.came()),
+                  static_cast<std::uint32_t>(roll_.nranks()), roll_.missing_numbers()};
   if (now >= next_word_) {
     log_info("ranks meet at this process for {:.0f} s: {}", now - first_join_, note.text());
     next_word_ = first_join_ + 2 * (now - first_join_);
   }
-  const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kNote, encode_note(note));
+  const Result<RecordLine::Payload> payload =
+      RecordLine::make_payload(RecordKind::kNote, encode_note(note));
   if (!payload.ok()) return;
   for (const auto& peer : peers_) peer->note(*payload);
 }
@@ -174,12 +196,13 @@ void RootServer::give_note(double now) {
 void RootServer::give_table(double now) {
   Result<std::vector<std::byte>> table = roll_.table();
   if (!table.ok()) return fail(table.status(), now);
-  const Result<RecordLine::Payload> payload = RecordLine::make_payload(RecordKind::kTable, std::move(*table));
+  const Result<RecordLine::Payload> payload =
+      RecordLine::make_payload(RecordKind::kTable, std::move(*table));
   if (!payload.ok()) return fail(payload.status(), now);
   answer_all(*payload, now);
-  decide(Status(Code::kInvalidUsage,
-                fmt::format("the unique id has served a communicator of {} ranks: each communicator needs an id of its own",
-                            roll_.nranks())),
+  decide(Status(Code::kInvalidUsage, fmt::format("the unique id has served a communicator of {} "
+                                                 "ranks: each communicator needs an id of its own",
+                                                 roll_.nranks())),
          now);
 }
 
@@ -190,7 +213,8 @@ void RootServer::fail(const Status& failure, double now) {
   decide(failure, now);
 }
 
-// The rank of this process last: it may end with its process at once, and take with it what the others were to be told.
+// The rank of this process last: it may end with its process at once, and take with it what the
+// others were to be told.
 void RootServer::answer_all(const RecordLine::Payload& payload, double now) {
   for (const bool own : {false, true}) {
     for (const auto& peer : peers_) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the root's thread does: takes connections, collects the ranks' blobs, answers all. Whatever foreign programs send to its
-// port costs it a bounded number of descriptors for a bounded time.
+// What the root's thread does: takes connections, collects the ranks' blobs, answers all. Whatever
+// foreign programs send to its port costs it a bounded number of descriptors for a bounded time.
 
 #include <atomic>
 #include <memory>
@@ -14,12 +14,13 @@
 namespace sparcl::net {
 
 struct RootOptions {
-  double handshake_s = 10;          // a stranger's time
-  double linger_s = 60;             // after all was said: latecomers are told why they are late
-  double note_s = 1;                // between two signs of life, which say who is missing
-  double first_word_s = 3;          // after the first has come: the log names who is missing; again after twice the time
+  double handshake_s = 10;  // a stranger's time
+  double linger_s = 60;     // after all was said: latecomers are told why they are late
+  double note_s = 1;        // between two signs of life, which say who is missing
+  double first_word_s =
+      3;  // after the first has come: the log names who is missing; again after twice the time
   std::size_t max_strangers = 256;  // at a time
-  double evict_s = 1;               // when they are too many, the oldest goes, if it has had so long
+  double evict_s = 1;  // when they are too many, the oldest goes, if it has had so long
 };
 
 class RootServer {

@@ -16,10 +16,11 @@ constexpr std::size_t kFixedBytes = 8 + 2 + 2 + kSecretBytes + 1;
 constexpr std::size_t kSumAt = kUniqueIdBytes - 4;
 
 Status refuse(const std::string& why) {
-  return Status(Code::kInvalidArgument,
-                "the unique id " + why +
-                    ": pass the 128 bytes that sparclGetUniqueId wrote on one rank, whole and unchanged, to "
-                    "all ranks");
+  return Status(
+      Code::kInvalidArgument,
+      "the unique id " + why +
+          ": pass the 128 bytes that sparclGetUniqueId wrote on one rank, whole and unchanged, to "
+          "all ranks");
 }
 
 }  // namespace
@@ -52,18 +53,22 @@ Result<UniqueId> decode_unique_id(std::span<const std::byte, kUniqueIdBytes> byt
   ByteReader reader(bytes.first(kSumAt));
   std::uint64_t magic = 0;
   std::uint16_t version = 0;
-  if (!reader.read(magic) || magic != kIdMagic) return refuse("is none that sparclGetUniqueId has made");
+  if (!reader.read(magic) || magic != kIdMagic)
+    return refuse("is none that sparclGetUniqueId has made");
   if (!reader.read(version) || version != kIdVersion) {
     return refuse(
-        fmt::format("has layout {}, and this library knows layout {} only: the ranks run different versions, or it is damaged",
+        fmt::format("has layout {}, and this library knows layout {} only: the ranks run different "
+                    "versions, or it is damaged",
                     version, kIdVersion));
   }
-  if (load_le<std::uint32_t>(bytes.data() + kSumAt) != crc32c(bytes.first(kSumAt))) return refuse("is damaged");
+  if (load_le<std::uint32_t>(bytes.data() + kSumAt) != crc32c(bytes.first(kSumAt)))
+    return refuse("is damaged");
 
   UniqueId id;
   std::span<const std::byte> secret;
   std::uint8_t count = 0;
-  if (!reader.read(id.port) || !reader.read_bytes(kSecretBytes, secret) || !reader.read(count)) return refuse("is cut");
+  if (!reader.read(id.port) || !reader.read_bytes(kSecretBytes, secret) || !reader.read(count))
+    return refuse("is cut");
   std::copy(secret.begin(), secret.end(), id.secret.begin());
   for (int i = 0; i < count; ++i) {
     NetAddress address;

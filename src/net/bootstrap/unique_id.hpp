@@ -1,6 +1,7 @@
 #pragma once
-// The 128 bytes that ranks without MPI pass among themselves to find each other: where the process that made them listens, and a
-// secret that tells ranks from strangers. docs/bootstrap.md has the layout.
+// The 128 bytes that ranks without MPI pass among themselves to find each other: where the process
+// that made them listens, and a secret that tells ranks from strangers. docs/bootstrap.md has the
+// layout.
 
 #include <array>
 #include <cstddef>
@@ -30,7 +31,8 @@ std::size_t addresses_that_fit(std::span<const NetAddress> addresses);
 // The addresses must fit; their ports are not looked at.
 std::array<std::byte, kUniqueIdBytes> encode_unique_id(const UniqueId& id);
 
-// Hostile bytes: a user may pass zeros, a string, or an id cut at its first zero. InvalidArgument says what to do.
+// Hostile bytes: a user may pass zeros, a string, or an id cut at its first zero. InvalidArgument
+// says what to do.
 Result<UniqueId> decode_unique_id(std::span<const std::byte, kUniqueIdBytes> bytes);
 
 }  // namespace sparcl::net

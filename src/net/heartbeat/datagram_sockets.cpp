@@ -14,14 +14,16 @@ namespace {
 
 using Family = NetAddress::Family;
 
-// A wildcard address: who may answer is for the token to say, and routes may change. The error queue tells whose port is closed.
+// A wildcard address: who may answer is for the token to say, and routes may change. The error
+// queue tells whose port is closed.
 Socket open_one(Family family, std::uint16_t& port) {
   const bool v4 = family == Family::kIpv4;
   Socket socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return {};
   const int on = 1;
   if (!v4) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  setsockopt(socket.fd(), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, &on, sizeof on);
+  setsockopt(socket.fd(), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, &on,
+             sizeof on);
   NetAddress any;
   any.family = family;
   const SocketAddress where = to_socket_address(any);
@@ -33,37 +35,47 @@ Socket open_one(Family family, std::uint16_t& port) {
 }
 
 // Errors of datagrams sent before are told here too, once each, instead of a datagram.
-std::optional<DatagramSockets::Datagram> receive_from(const Socket& socket, std::span<std::byte> space) {
+std::optional<DatagramSockets::Datagram> receive_from(const Socket& socket,
+                                                      std::span<std::byte> space) {
   if (!socket.is_open()) return std::nullopt;
   for (int i = 0; i < 64; ++i) {
     SocketAddress from;
-    const ssize_t count = ::recvfrom(socket.fd(), space.data(), space.size(), MSG_TRUNC, from.get(), &from.bytes);
+    const ssize_t count =
+        ::recvfrom(socket.fd(), space.data(), space.size(), MSG_TRUNC, from.get(), &from.bytes);
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
     if (count < 0) continue;
     const std::optional<NetAddress> address = from_socket_address(from.get());
     if (!address) continue;
     const auto bytes = static_cast<std::size_t>(count);
-    return DatagramSockets::Datagram{*address, space.first(std::min(bytes, space.size())), bytes <= space.size()};
+    return DatagramSockets::Datagram{*address, space.first(std::min(bytes, space.size())),
+                                     bytes <= space.size()};
   }
   return std::nullopt;
 }
 
-// Whether the host `to` itself says that nobody has the port. Where a network is cut, packets may take another way, to a gateway or
-// a firewall that refuses what it does not know; it speaks in its own name.
+// Whether the host `to` itself says that nobody has the port. Where a network is cut, packets may
+// take another way, to a gateway or a firewall that refuses what it does not know; it speaks in its
+// own name.
 bool is_refusal(msghdr& message, const NetAddress& to) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
     const bool v4 = part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR;
     const bool v6 = part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR;
-    if ((!v4 && !v6) || part->cmsg_len < CMSG_LEN(sizeof(sock_extended_err) + (v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))))
+    if ((!v4 && !v6) ||
+        part->cmsg_len <
+            CMSG_LEN(sizeof(sock_extended_err) + (v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))))
       continue;
     struct {
       sock_extended_err error;
       sockaddr_storage offender;
     } told{};
-    std::memcpy(&told, CMSG_DATA(part), std::min<std::size_t>(part->cmsg_len - CMSG_LEN(0), sizeof told));
+    std::memcpy(&told, CMSG_DATA(part),
+                std::min<std::size_t>(part->cmsg_len - CMSG_LEN(0), sizeof told));
     if (told.error.ee_errno != ECONNREFUSED) return false;
-    if (told.error.ee_origin != SO_EE_ORIGIN_ICMP && told.error.ee_origin != SO_EE_ORIGIN_ICMP6) return false;
-    const std::optional<NetAddress> by = from_socket_address(reinterpret_cast<const sockaddr*>(&told.offender));
+    if (told.error.ee_origin != SO_EE_ORIGIN_ICMP && told.error.ee_origin != SO_EE_ORIGIN_ICMP6)
+      return false;
+    const std::optional<NetAddress> by =
+        from_socket_address(reinterpret_cast<const sockaddr*>(&told.offender));
     return by && by->family == to.family && by->ip == to.ip;
   }
   return false;
@@ -101,23 +113,30 @@ Result<DatagramSockets> DatagramSockets::open() {
   made.v6_ = open_one(Family::kIpv6, made.port_v6_);
   if (made.v4_.is_open() || made.v6_.is_open()) return made;
   return Status(Code::kSystemError,
-                fmt::format("no UDP socket for heartbeats: {}; SPARCL_HEARTBEAT=off does without", error_text(error)));
+                fmt::format("no UDP socket for heartbeats: {}; SPARCL_HEARTBEAT=off does without",
+                            error_text(error)));
 }
 
-std::uint16_t DatagramSockets::port(Family family) const { return family == Family::kIpv4 ? port_v4_ : port_v6_; }
+std::uint16_t DatagramSockets::port(Family family) const {
+  return family == Family::kIpv4 ? port_v4_ : port_v6_;
+}
 
-// An error of an earlier datagram is told by the next send, whatever its destination, which then has to be repeated.
+// An error of an earlier datagram is told by the next send, whatever its destination, which then
+// has to be repeated.
 void DatagramSockets::send(const NetAddress& to, std::span<const std::byte> bytes) const {
   const Socket& socket = to.family == Family::kIpv4 ? v4_ : v6_;
   if (!socket.is_open()) return;
   const SocketAddress where = to_socket_address(to);
   for (int i = 0; i < 3; ++i) {
-    if (::sendto(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL, where.get(), where.bytes) >= 0) return;
+    if (::sendto(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL, where.get(), where.bytes) >=
+        0)
+      return;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
   }
 }
 
-std::optional<DatagramSockets::Datagram> DatagramSockets::receive(std::span<std::byte> space) const {
+std::optional<DatagramSockets::Datagram> DatagramSockets::receive(
+    std::span<std::byte> space) const {
   std::optional<Datagram> datagram = receive_from(v4_, space);
   return datagram ? datagram : receive_from(v6_, space);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// One UDP socket for each of IPv4 and IPv6 that there is, at ports of the kernel's choice, which learn of destinations that refuse.
+// One UDP socket for each of IPv4 and IPv6 that there is, at ports of the kernel's choice, which
+// learn of destinations that refuse.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +18,7 @@ class DatagramSockets {
   DatagramSockets() = default;  // none
   static Result<DatagramSockets> open();
 
-  std::uint16_t port(NetAddress::Family family) const;                     // 0: there is no such socket
+  std::uint16_t port(NetAddress::Family family) const;  // 0: there is no such socket
   std::array<int, 2> descriptors() const { return {v4_.fd(), v6_.fd()}; }  // -1: none
 
   // Best effort.

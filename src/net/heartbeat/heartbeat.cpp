@@ -13,10 +13,10 @@ namespace sparcl::net {
 
 Status HeartbeatOptions::check_silence(double seconds, const char* name) const {
   if (seconds >= period_s) return {};
-  return Status(
-      Code::kInvalidArgument,
-      fmt::format("{}={:g} is shorter than the time between two pings, SPARCL_HEARTBEAT_MS={:g}: set it to three pings or more",
-                  name, seconds, 1e3 * period_s));
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}={:g} is shorter than the time between two pings, "
+                            "SPARCL_HEARTBEAT_MS={:g}: set it to three pings or more",
+                            name, seconds, 1e3 * period_s));
 }
 
 void HeartbeatOptions::set_silence(double seconds) {
@@ -29,32 +29,37 @@ Result<std::optional<HeartbeatOptions>> heartbeat_options(std::optional<bool> is
   const Result<std::string> wanted = setting_choice("HEARTBEAT");
   const Result<double> period_ms = setting_number("HEARTBEAT_MS");
   const Result<double> silence_s = setting_number("LIVENESS_S");
-  for (const Status& status : {wanted.status(), period_ms.status(), silence_s.status()}) SPARCL_RETURN_IF_ERROR(status);
+  for (const Status& status : {wanted.status(), period_ms.status(), silence_s.status()})
+    SPARCL_RETURN_IF_ERROR(status);
   if (!is_on.value_or(*wanted != "off")) return std::optional<HeartbeatOptions>();
   HeartbeatOptions options;
   options.period_s = *period_ms * 1e-3;
   if (*period_ms < 1) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("SPARCL_HEARTBEAT_MS={:g}: expected 1 or more (SPARCL_HEARTBEAT=off turns heartbeats off)", *period_ms));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("SPARCL_HEARTBEAT_MS={:g}: expected 1 or more (SPARCL_HEARTBEAT=off "
+                              "turns heartbeats off)",
+                              *period_ms));
   }
   SPARCL_RETURN_IF_ERROR(options.check_silence(*silence_s, "SPARCL_LIVENESS_S"));
   options.set_silence(*silence_s);
   static std::atomic_flag is_told;
-  if (options.silence_s > *silence_s * (1 + 1e-9) && !is_told.test_and_set()) {  // 3 * 0.2 is more than 0.6
-    log_warn("SPARCL_LIVENESS_S={:g} is less than three pings (SPARCL_HEARTBEAT_MS={:g}): a silent rank is given up after {:g} s",
-             *silence_s, *period_ms, options.silence_s);
+  if (options.silence_s > *silence_s * (1 + 1e-9) &&
+      !is_told.test_and_set()) {  // 3 * 0.2 is more than 0.6
+    log_warn(
+        "SPARCL_LIVENESS_S={:g} is less than three pings (SPARCL_HEARTBEAT_MS={:g}): a silent rank "
+        "is given up after {:g} s",
+        *silence_s, *period_ms, options.silence_s);
   }
   return std::optional(options);
 }
 
 Heartbeat::Heartbeat() = default;
 
-Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& options, std::shared_ptr<HeartbeatService> service) {
+Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& options,
+                                                   std::shared_ptr<HeartbeatService> service) {
   if (service == nullptr) {
-    Result<std::shared_ptr<HeartbeatService>> own = HeartbeatService::of_process();
-    if (!own.ok()) return own.status();
-    service = std::move(*own);
+    SPARCL_ASSIGN_OR_RETURN(std::shared_ptr<HeartbeatService> own, HeartbeatService::of_process());
+    service = std::move(own);
   }
   std::unique_ptr<Heartbeat> made(new Heartbeat);
   made->peers_ = std::make_unique<Peers>(options, std::move(service), made->deaths_);
@@ -63,11 +68,14 @@ Result<std::unique_ptr<Heartbeat>> Heartbeat::open(const HeartbeatOptions& optio
 }
 
 Heartbeat::~Heartbeat() {
-  if (peers_ != nullptr && !peers_->stop()) (void)peers_.release();  // a child of fork(): the service may be in any state
+  if (peers_ != nullptr && !peers_->stop())
+    (void)peers_.release();  // a child of fork(): the service may be in any state
 }
 
 const std::vector<std::byte>& Heartbeat::card() const { return peers_->card(); }
-Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) { return peers_->start(rank, cards); }
+Status Heartbeat::start(int rank, std::span<const std::vector<std::byte>> cards) {
+  return peers_->start(rank, cards);
+}
 void Heartbeat::watch(int peer) { peers_->watch(peer); }
 void Heartbeat::set_event(const WakeEvent* event) { peers_->set_event(event); }
 std::optional<Status> Heartbeat::dead(int peer) const { return peers_->dead(peer); }

@@ -33,9 +33,11 @@ BeatBytes encode_beat(const Beat& beat) {
 }
 
 std::optional<Beat> decode_beat(std::span<const std::byte> bytes) {
-  if (bytes.size() != kBeatBytes || load_le<std::uint32_t>(bytes.data()) != kBeatMagic) return std::nullopt;
+  if (bytes.size() != kBeatBytes || load_le<std::uint32_t>(bytes.data()) != kBeatMagic)
+    return std::nullopt;
   const auto kind = std::to_integer<std::uint8_t>(bytes[5]);
-  if (bytes[4] != std::byte{kBeatVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 6) return std::nullopt;
+  if (bytes[4] != std::byte{kBeatVersion} || bytes[7] != std::byte{0} || kind < 1 || kind > 6)
+    return std::nullopt;
   Beat beat;
   beat.kind = static_cast<BeatKind>(kind);
   beat.path = std::to_integer<std::uint8_t>(bytes[6]);
@@ -64,9 +66,11 @@ std::optional<HeartbeatCard> decode_card(std::span<const std::byte> bytes) {
   HeartbeatCard card;
   std::uint8_t version = 0, count = 0;
   std::span<const std::byte> random;
-  if (!in.read(version) || version != kBeatVersion || !card.process.read(in) || !in.read_bytes(card.random.size(), random))
+  if (!in.read(version) || version != kBeatVersion || !card.process.read(in) ||
+      !in.read_bytes(card.random.size(), random))
     return std::nullopt;
-  if (!in.read(card.port_v4) || !in.read(card.port_v6) || !in.read(count) || count > kMaxPaths) return std::nullopt;
+  if (!in.read(card.port_v4) || !in.read(card.port_v6) || !in.read(count) || count > kMaxPaths)
+    return std::nullopt;
   std::memcpy(card.random.data(), random.data(), random.size());
   for (int i = 0; i < count; ++i) {
     NetAddress address;

@@ -1,6 +1,6 @@
 #pragma once
-// The heartbeats' datagrams, all of one size, so that no answer is larger than its question; and the card by which a rank says
-// where it can be pinged. docs/liveness.md.
+// The heartbeats' datagrams, all of one size, so that no answer is larger than its question; and
+// the card by which a rank says where it can be pinged. docs/liveness.md.
 
 #include <array>
 #include <cstddef>
@@ -14,9 +14,17 @@
 
 namespace sparcl::net {
 
-// kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping this answers.
-// kFirst: the first peer whose end the sender saw. kGoesOn: the sender goes on without the receiver, which it has given up.
-enum class BeatKind : std::uint8_t { kPing = 1, kPong = 2, kBye = 3, kOut = 4, kFirst = 5, kGoesOn = 6 };
+// kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping
+// this answers. kFirst: the first peer whose end the sender saw. kGoesOn: the sender goes on
+// without the receiver, which it has given up.
+enum class BeatKind : std::uint8_t {
+  kPing = 1,
+  kPong = 2,
+  kBye = 3,
+  kOut = 4,
+  kFirst = 5,
+  kGoesOn = 6
+};
 
 struct Beat {
   BeatKind kind = BeatKind::kPing;

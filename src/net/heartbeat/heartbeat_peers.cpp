@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/trust/keyed_hash.hpp"
 #include "src/base/log.hpp"
-#include "src/trust/sha256.hpp"
 #include "src/net/network_interfaces.hpp"
+#include "src/trust/keyed_hash.hpp"
+#include "src/trust/sha256.hpp"
 
 namespace sparcl::net {
 
@@ -18,9 +18,8 @@ Status Heartbeat::Peers::make_card() {
   SPARCL_RETURN_IF_ERROR(trust::fill_random(card.random));
   card.port_v4 = service_->sockets().port(NetAddress::Family::kIpv4);
   card.port_v6 = service_->sockets().port(NetAddress::Family::kIpv6);
-  Result<std::vector<NetAddress>> addresses = own_addresses();
-  if (!addresses.ok()) return addresses.status();
-  card.addresses = std::move(*addresses);
+  SPARCL_ASSIGN_OR_RETURN(std::vector<NetAddress> addresses, own_addresses());
+  card.addresses = std::move(addresses);
   card_ = encode_card(card);
   return {};
 }
@@ -29,9 +28,8 @@ Status Heartbeat::Peers::start(int rank, std::span<const std::vector<std::byte>>
   rank_ = rank;
   trust::Sha256 all;
   for (const std::vector<std::byte>& card : cards) all.update(card);
-  const Result<trust::Sha256::Digest> digest = all.finish();
-  if (!digest.ok()) return digest.status();
-  token_ = load_le<std::uint64_t>(std::as_bytes(std::span(*digest)).data());
+  SPARCL_ASSIGN_OR_RETURN(const trust::Sha256::Digest digest, all.finish());
+  token_ = load_le<std::uint64_t>(std::as_bytes(std::span(digest)).data());
   peers_ = std::make_unique<Peer[]>(cards.size());
   count_ = cards.size();
   for (std::size_t i = 0; i < count_; ++i) {
@@ -53,9 +51,11 @@ void Heartbeat::Peers::introduce(std::size_t rank, std::span<const std::byte> by
   }
   peer.process = card->process;
   std::vector<NetAddress> paths;
-  if (shares_loopback(service_->own(), card->process) && card->port_v4 != 0) paths.push_back(loopback_address(card->port_v4));
+  if (shares_loopback(service_->own(), card->process) && card->port_v4 != 0)
+    paths.push_back(loopback_address(card->port_v4));
   for (const NetAddress& address : card->addresses) {
-    if (paths.size() < kMaxPaths && service_->sockets().port(address.family) != 0) paths.push_back(address);
+    if (paths.size() < kMaxPaths && service_->sockets().port(address.family) != 0)
+      paths.push_back(address);
   }
   std::uint64_t first = 0;
   if (!trust::fill_random(std::as_writable_bytes(std::span(&first, 1))).ok()) first = 0;
@@ -69,7 +69,8 @@ void Heartbeat::Peers::watch_ends() {
     if (peers_[i].process.pid != 0) peers_[i].process_end = service_->watch_end(peers_[i].process);
   }
   for (std::size_t i = 0; i < count_; ++i) {
-    if (peers_[i].process_end != nullptr && peers_[i].process_end->has_ended) bury(i, kHasEnded, End::kSeen);
+    if (peers_[i].process_end != nullptr && peers_[i].process_end->has_ended)
+      bury(i, kHasEnded, End::kSeen);
   }
 }
 
@@ -91,20 +92,23 @@ void Heartbeat::Peers::watch(int peer) {
   const double refresh_s = std::min(options_.watch_s, options_.left_grace_s / 2) / 2;
   if (watched_until.load(std::memory_order_relaxed) > now + options_.watch_s - refresh_s) return;
   watched_until.store(now + options_.watch_s, std::memory_order_relaxed);
-  // In one order with is_idle_: either the thread sees this in its turn, or this sees that the thread sleeps.
+  // In one order with is_idle_: either the thread sees this in its turn, or this sees that the
+  // thread sleeps.
   watch_news_.store(true, std::memory_order_seq_cst);
   if (is_idle_.load(std::memory_order_seq_cst)) service_->wake();
 }
 
 void Heartbeat::Peers::give_up(int peer) {
-  if (has_peer(peer)) peers_[static_cast<std::size_t>(peer)].is_given_up.store(true, std::memory_order_release);
+  if (has_peer(peer))
+    peers_[static_cast<std::size_t>(peer)].is_given_up.store(true, std::memory_order_release);
 }
 
 void Heartbeat::Peers::go_on_without(int peer) {
   if (!has_peer(peer) || !service_->is_own_process()) return;
   give_up(peer);
   const std::unique_lock held = service_->lock();
-  if (!std::exchange(peers_[static_cast<std::size_t>(peer)].is_left_out, true)) tell_left_out(static_cast<std::size_t>(peer));
+  if (!std::exchange(peers_[static_cast<std::size_t>(peer)].is_left_out, true))
+    tell_left_out(static_cast<std::size_t>(peer));
 }
 
 // The goodbyes are out before this returns: the process may end at once.
@@ -116,7 +120,8 @@ void Heartbeat::Peers::retire() {
 
 std::optional<Status> Heartbeat::Peers::dead(int peer) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(obituaries_.begin(), obituaries_.end(), [&](const Obituary& each) { return each.rank == peer; });
+  const auto found = std::find_if(obituaries_.begin(), obituaries_.end(),
+                                  [&](const Obituary& each) { return each.rank == peer; });
   if (found == obituaries_.end()) return std::nullopt;
   return found->status;
 }
@@ -132,7 +137,8 @@ void Heartbeat::Peers::set_event(const WakeEvent* event) {
 }
 
 bool Heartbeat::Peers::has_answered(int peer) const {
-  return has_peer(peer) && peers_[static_cast<std::size_t>(peer)].has_answered.load(std::memory_order_acquire);
+  return has_peer(peer) &&
+         peers_[static_cast<std::size_t>(peer)].has_answered.load(std::memory_order_acquire);
 }
 
 std::string Heartbeat::Peers::describe(int peer) const {
@@ -160,7 +166,8 @@ void Heartbeat::Peers::say_goodbye() const {
   }
 }
 
-// By all its addresses: it may be the one that answered before which is cut. Who has ended needs no word.
+// By all its addresses: it may be the one that answered before which is cut. Who has ended needs no
+// word.
 void Heartbeat::Peers::tell_left_out(std::size_t rank) const {
   const Peer& peer = peers_[rank];
   if (peer.left_at >= 0 || (peer.is_dead && !peer.may_have_gone_on)) return;

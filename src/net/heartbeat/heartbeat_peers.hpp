@@ -1,6 +1,6 @@
 #pragma once
-// What the heartbeats know of the peers of one communicator. Its part of the work on the service's thread is take*(),
-// note_absence() and take_turn(), under the service's lock.
+// What the heartbeats know of the peers of one communicator. Its part of the work on the service's
+// thread is take*(), note_absence() and take_turn(), under the service's lock.
 
 #include <atomic>
 #include <memory>
@@ -20,13 +20,15 @@ inline constexpr const char* kHasEnded = "was killed or ended";
 
 class Heartbeat::Peers {
  public:
-  Peers(const HeartbeatOptions& options, std::shared_ptr<HeartbeatService> service, std::atomic<std::uint32_t>& deaths)
+  Peers(const HeartbeatOptions& options, std::shared_ptr<HeartbeatService> service,
+        std::atomic<std::uint32_t>& deaths)
       : options_(options), service_(std::move(service)), deaths_(deaths) {}
 
   // --- by the callers of Heartbeat ---
   Status make_card();
   Status start(int rank, std::span<const std::vector<std::byte>> cards);
-  bool stop(HeartbeatService::End end = HeartbeatService::End::kSilent);  // false in a child of fork()
+  bool stop(
+      HeartbeatService::End end = HeartbeatService::End::kSilent);  // false in a child of fork()
   void leave();
   void give_up(int peer);
   void go_on_without(int peer);
@@ -46,9 +48,11 @@ class Heartbeat::Peers {
   bool has_given_nobody_up() const;
   double longest_sleep_s() const { return options_.silence_s / 4; }
   void take(const Beat& beat, const NetAddress& from, double now);
-  bool take_refusal(const NetAddress& by, bool may_ask, double now);  // whether a peer was asked again
+  bool take_refusal(const NetAddress& by, bool may_ask,
+                    double now);  // whether a peer was asked again
   void take_end(const ProcessEnd& end);
-  // This process did not run for so long: the others may have given it up. Each of them is asked: a peer that answers has not.
+  // This process did not run for so long: the others may have given it up. Each of them is asked: a
+  // peer that answers has not.
   void note_absence(double seconds);
   double take_turn(double now);  // when the next one is due; infinity: after watch()
 
@@ -58,14 +62,15 @@ class Heartbeat::Peers {
     ProcessIdentity process;
     std::shared_ptr<const ProcessEnd> process_end;  // where the kernel can say
     double left_at = -1;                            // when it said goodbye
-    std::optional<std::uint64_t> last_before;       // ping before this process did not run for long; until one after it is answered
+    std::optional<std::uint64_t> last_before;  // ping before this process did not run for long;
+                                               // until one after it is answered
     double last_ping = -1;
     double last_pass = -1;  // until when its silence is counted; -1: it is not watched
     bool is_dead = false;
-    bool may_have_gone_on = false;           // without this rank
-    bool is_mute = false;                    // that it never answered was logged
-    bool is_greeted_back = false;            // it began later than this rank, whose greeting came too early
-    bool is_left_out = false;                // the others go on without it
+    bool may_have_gone_on = false;  // without this rank
+    bool is_mute = false;           // that it never answered was logged
+    bool is_greeted_back = false;   // it began later than this rank, whose greeting came too early
+    bool is_left_out = false;       // the others go on without it
     std::atomic<bool> has_answered = false;  // for other threads
     std::atomic<bool> is_given_up = false;   // by this rank, as another thread said
     std::atomic<double> watched_until{-1};   // written by watch()
@@ -86,7 +91,9 @@ class Heartbeat::Peers {
   void tell_all(BeatKind kind, std::uint64_t sequence) const;
   void say_goodbye() const;
   std::string who(std::size_t rank) const;
-  bool has_peer(int peer) const { return peer >= 0 && static_cast<std::size_t>(peer) < count_ && peer != rank_; }
+  bool has_peer(int peer) const {
+    return peer >= 0 && static_cast<std::size_t>(peer) < count_ && peer != rank_;
+  }
 
   HeartbeatOptions options_;
   std::shared_ptr<HeartbeatService> service_;
@@ -99,9 +106,10 @@ class Heartbeat::Peers {
   std::size_t count_ = 0;
   std::size_t greeted_ = 0;  // peers below have been pinged once
   double next_tick_ = 0;
-  bool is_busy_ = true;                  // a peer is watched, or to be greeted
-  double absent_s_ = 0;                  // how long this process did not run, the last time that it was long
-  std::vector<std::size_t> told_ended_;  // by peers, each of the first end that it saw; in the order of their words
+  bool is_busy_ = true;  // a peer is watched, or to be greeted
+  double absent_s_ = 0;  // how long this process did not run, the last time that it was long
+  std::vector<std::size_t>
+      told_ended_;  // by peers, each of the first end that it saw; in the order of their words
   bool has_retired_ = false;
   std::atomic<bool> is_idle_ = false;     // the thread looks again after watch() only
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick

@@ -19,20 +19,21 @@ constexpr std::size_t kMaxProcesses = 512;  // watched through the kernel: a des
 
 }  // namespace
 
-Result<std::shared_ptr<HeartbeatService>> HeartbeatService::of_process() { return shared_by_process<HeartbeatService>(create); }
+Result<std::shared_ptr<HeartbeatService>> HeartbeatService::of_process() {
+  return shared_by_process<HeartbeatService>(create);
+}
 
 Result<std::shared_ptr<HeartbeatService>> HeartbeatService::create() {
-  Result<DatagramSockets> sockets = DatagramSockets::open();
-  if (!sockets.ok()) return sockets.status();
-  Result<WakeEvent> wake = WakeEvent::create();
-  if (!wake.ok()) return wake.status();
+  SPARCL_ASSIGN_OR_RETURN(DatagramSockets sockets, DatagramSockets::open());
+  SPARCL_ASSIGN_OR_RETURN(WakeEvent wake, WakeEvent::create());
   std::shared_ptr<HeartbeatService> made(new HeartbeatService);
-  made->sockets_ = std::move(*sockets);
-  made->wake_ = std::move(*wake);
+  made->sockets_ = std::move(sockets);
+  made->wake_ = std::move(wake);
   made->own_ = own_identity();
   made->awake_ = monotonic_seconds();
-  SPARCL_RETURN_IF_ERROR(
-      made->thread_.start("heartbeats", [service = made.get()](const ServiceThread::Stop& stop) { service->run(stop); }));
+  SPARCL_RETURN_IF_ERROR(made->thread_.start(
+      "heartbeats",
+      [service = made.get()](const ServiceThread::Stop& stop) { service->run(stop); }));
   return made;
 }
 
@@ -49,9 +50,12 @@ void HeartbeatService::remove(Peers& peers, End end) {
 }
 
 std::shared_ptr<ProcessEnd> HeartbeatService::watch_end(const ProcessIdentity& process) {
-  std::erase_if(process_ends_, [](const std::weak_ptr<ProcessEnd>& each) { return each.expired(); });
+  std::erase_if(process_ends_,
+                [](const std::weak_ptr<ProcessEnd>& each) { return each.expired(); });
   for (const std::weak_ptr<ProcessEnd>& each : process_ends_) {
-    if (std::shared_ptr<ProcessEnd> known = each.lock(); known != nullptr && known->process == process) return known;
+    if (std::shared_ptr<ProcessEnd> known = each.lock();
+        known != nullptr && known->process == process)
+      return known;
   }
   if (process_ends_.size() >= kMaxProcesses) return nullptr;
   auto made = std::make_shared<ProcessEnd>();
@@ -68,7 +72,8 @@ void HeartbeatService::look_for_absence(double now) {
   for (const auto& [key, peers] : members_) peers->note_absence(seconds);
 }
 
-// All communicators of the process live by this thread: a turn without memory is made up for by the next.
+// All communicators of the process live by this thread: a turn without memory is made up for by the
+// next.
 void HeartbeatService::run(const ServiceThread::Stop& stop) {
   double next = 0;
   Ends watched;
@@ -103,17 +108,23 @@ double HeartbeatService::turn(const Ends& ended) {
 HeartbeatService::Ends HeartbeatService::open_ends() {
   Ends open;
   for (const std::weak_ptr<ProcessEnd>& each : process_ends_) {
-    if (std::shared_ptr<ProcessEnd> end = each.lock(); end != nullptr && end->descriptor.is_open()) open.push_back(std::move(end));
+    if (std::shared_ptr<ProcessEnd> end = each.lock(); end != nullptr && end->descriptor.is_open())
+      open.push_back(std::move(end));
   }
   return open;
 }
 
 // Returns the processes of this machine that have ended.
-HeartbeatService::Ends HeartbeatService::sleep(const ServiceThread::Stop& stop, const Ends& watched, double until) const {
+HeartbeatService::Ends HeartbeatService::sleep(const ServiceThread::Stop& stop, const Ends& watched,
+                                               double until) const {
   const std::array<int, 2> sockets = sockets_.descriptors();
-  std::vector<pollfd> entries{{stop.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}, {sockets[0], POLLIN, 0}, {sockets[1], POLLIN, 0}};
+  std::vector<pollfd> entries{{stop.fd(), POLLIN, 0},
+                              {wake_.fd(), POLLIN, 0},
+                              {sockets[0], POLLIN, 0},
+                              {sockets[1], POLLIN, 0}};
   const std::size_t first = entries.size();
-  for (const std::shared_ptr<ProcessEnd>& end : watched) entries.push_back({end->descriptor.fd(), POLLIN, 0});
+  for (const std::shared_ptr<ProcessEnd>& end : watched)
+    entries.push_back({end->descriptor.fd(), POLLIN, 0});
   poll_until(entries, until);
   Ends ended;
   for (std::size_t i = 0; i < watched.size(); ++i) {
@@ -128,13 +139,15 @@ void HeartbeatService::receive_all(double now) {
     const std::optional<DatagramSockets::Datagram> datagram = sockets_.receive(space);
     if (!datagram) return;
     if (!datagram->whole) continue;
-    if (const std::optional<Beat> beat = decode_beat(datagram->bytes)) take(*beat, datagram->from, now);
+    if (const std::optional<Beat> beat = decode_beat(datagram->bytes))
+      take(*beat, datagram->from, now);
   }
 }
 
 void HeartbeatService::take(const Beat& beat, const NetAddress& from, double now) {
   const Key key{beat.token, beat.to};
-  if (const auto member = members_.find(key); member != members_.end()) return member->second->take(beat, from, now);
+  if (const auto member = members_.find(key); member != members_.end())
+    return member->second->take(beat, from, now);
   if (beat.kind == BeatKind::kPing && std::find(left_.begin(), left_.end(), key) != left_.end())
     sockets_.send(from, encode_beat(answer_to(beat, BeatKind::kBye)));
 }
@@ -151,7 +164,8 @@ void HeartbeatService::take_refusals(double now) {
 double HeartbeatService::take_turns(double now) {
   constexpr double kWithoutMembers = 3600;
   double next = now + kWithoutMembers;
-  for (const auto& [key, peers] : members_) next = std::min({next, peers->take_turn(now), now + peers->longest_sleep_s()});
+  for (const auto& [key, peers] : members_)
+    next = std::min({next, peers->take_turn(now), now + peers->longest_sleep_s()});
   return next;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
-// The heartbeats of a process: one thread and one UDP port (for IPv4 and IPv6 each) serve all its communicators, and one descriptor
-// watches each process of this machine, whatever number of communicators it shares with this one.
+// The heartbeats of a process: one thread and one UDP port (for IPv4 and IPv6 each) serve all its
+// communicators, and one descriptor watches each process of this machine, whatever number of
+// communicators it shares with this one.
 //
-// A communicator's part is a Heartbeat::Peers. The thread works on it under the service's lock, and not while it sleeps.
+// A communicator's part is a Heartbeat::Peers. The thread works on it under the service's lock, and
+// not while it sleeps.
 
 #include <array>
 #include <atomic>
@@ -59,7 +61,8 @@ class HeartbeatService {
   void look_for_absence(double now);
 
  private:
-  using Key = std::pair<std::uint64_t, std::uint32_t>;  // a communicator's token, and the own rank in it
+  using Key =
+      std::pair<std::uint64_t, std::uint32_t>;  // a communicator's token, and the own rank in it
 
   HeartbeatService() = default;
   void run(const ServiceThread::Stop& stop);
@@ -78,7 +81,8 @@ class HeartbeatService {
 
   std::mutex mutex_;  // of all below
   std::map<Key, Peers*> members_;
-  std::array<Key, 1024> left_{};  // members that left last: a goodbye may be lost, and is then repeated to whoever asks
+  std::array<Key, 1024> left_{};  // members that left last: a goodbye may be lost, and is then
+                                  // repeated to whoever asks
   std::size_t next_left_ = 0;
   std::vector<std::weak_ptr<ProcessEnd>> process_ends_;
   double awake_ = 0;      // when the thread last looked at the clock

@@ -1,5 +1,6 @@
 #pragma once
-// What is known of one peer's life: by pings, pongs, refusals and the time between. No sockets, no clock: all is told.
+// What is known of one peer's life: by pings, pongs, refusals and the time between. No sockets, no
+// clock: all is told.
 
 #include <cstdint>
 #include <vector>
@@ -16,10 +17,12 @@ class PeerPulse {
       : paths_(std::move(paths)), sent_(first_sequence), answered_(first_sequence) {}
 
   bool can_be_pinged() const { return !paths_.empty(); }
-  // Whether a pong was ever received. Silence and refusals of one who never answered mean nothing: a firewall may drop or refuse.
+  // Whether a pong was ever received. Silence and refusals of one who never answered mean nothing:
+  // a firewall may drop or refuse.
   bool has_answered() const { return best_ >= 0; }
 
-  // A new ping's number, to be sent by each of `paths`: the one that answered last, or all while none has, or it has become silent.
+  // A new ping's number, to be sent by each of `paths`: the one that answered last, or all while
+  // none has, or it has become silent.
   std::uint64_t ping(double silence_s);
   std::uint64_t last_ping() const { return sent_; }
   const std::vector<std::size_t>& ping_paths() const { return chosen_; }
@@ -28,12 +31,14 @@ class PeerPulse {
   std::size_t best_path() const { return best_ < 0 ? 0 : static_cast<std::size_t>(best_); }
 
   // Whether `sequence` is of a ping that was sent and not answered yet.
-  bool expects(std::uint64_t sequence) const { return sequence - answered_ - 1 < sent_ - answered_; }
+  bool expects(std::uint64_t sequence) const {
+    return sequence - answered_ - 1 < sent_ - answered_;
+  }
   // A pong: false if it is not expected.
   bool pong(std::uint64_t sequence, std::size_t path);
 
-  // A refusal by this address: nobody has the port. Two in a row by the path that answered mean that the process has ended; the
-  // first alone asks for another ping at once.
+  // A refusal by this address: nobody has the port. Two in a row by the path that answered mean
+  // that the process has ended; the first alone asks for another ping at once.
   enum class Refusal { kMeansNothing, kAskAgain, kHasEnded };
   Refusal refuse(const NetAddress& by);
   bool is_path(const NetAddress& address) const;

@@ -29,13 +29,15 @@ std::uint64_t inode(const char* path) {
   return stat(path, &about) == 0 ? about.st_ino : 0;
 }
 
-// Field 22 of proc_pid_stat(5). The name, field 2, may hold anything, but ends at the last parenthesis.
+// Field 22 of proc_pid_stat(5). The name, field 2, may hold anything, but ends at the last
+// parenthesis.
 std::uint64_t start_of(std::uint32_t pid) {
   const std::string text = content(fmt::format("/proc/{}/stat", pid));
   std::size_t at = text.rfind(')');
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   std::uint64_t ticks = 0;
-  if (at != std::string::npos) std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks);
+  if (at != std::string::npos)
+    std::from_chars(text.data() + at + 1, text.data() + text.size(), ticks);
   return ticks;
 }
 
@@ -59,11 +61,13 @@ void ProcessIdentity::write(ByteWriter& out) const {
 bool ProcessIdentity::read(ByteReader& in) {
   std::uint8_t length = 0;
   std::span<const std::byte> name, id;
-  if (!in.read(length) || !in.read_bytes(length, name) || !in.read(pid) || !in.read(start) || !in.read_bytes(boot.size(), id))
+  if (!in.read(length) || !in.read_bytes(length, name) || !in.read(pid) || !in.read(start) ||
+      !in.read_bytes(boot.size(), id))
     return false;
   if (!in.read(pid_namespace) || !in.read(net_namespace)) return false;
   host.clear();
-  for (const std::byte byte : name) host += byte >= std::byte{0x20} && byte != std::byte{0x7f} ? static_cast<char>(byte) : '?';
+  for (const std::byte byte : name)
+    host += byte >= std::byte{0x20} && byte != std::byte{0x7f} ? static_cast<char>(byte) : '?';
   std::memcpy(boot.data(), id.data(), id.size());
   return true;
 }
@@ -87,12 +91,16 @@ bool shares_loopback(const ProcessIdentity& a, const ProcessIdentity& b) {
   return same_boot(a, b) && a.net_namespace == b.net_namespace && a.net_namespace != 0;
 }
 
-ProcessWatch watch_process(const ProcessIdentity& own, const ProcessIdentity& other, Socket& descriptor) {
+ProcessWatch watch_process(const ProcessIdentity& own, const ProcessIdentity& other,
+                           Socket& descriptor) {
 #ifdef SYS_pidfd_open
-  const bool visible = same_boot(own, other) && own.pid_namespace == other.pid_namespace && own.pid_namespace != 0;
-  if (!visible || other.pid == own.pid || other.pid == 0 || other.pid > INT32_MAX || other.start == 0)
+  const bool visible =
+      same_boot(own, other) && own.pid_namespace == other.pid_namespace && own.pid_namespace != 0;
+  if (!visible || other.pid == own.pid || other.pid == 0 || other.pid > INT32_MAX ||
+      other.start == 0)
     return ProcessWatch::kUnknown;
-  descriptor = Socket(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(other.pid), 0)));  // with CLOEXEC
+  descriptor = Socket(
+      static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(other.pid), 0)));  // with CLOEXEC
   if (!descriptor.is_open()) return errno == ESRCH ? ProcessWatch::kGone : ProcessWatch::kUnknown;
   // The descriptor holds on to the process; so if it began when the rank did, it is the rank.
   const std::uint64_t start = start_of(other.pid);

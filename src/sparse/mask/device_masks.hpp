@@ -1,13 +1,14 @@
 #pragma once
-// A mask's places in the memory of GPUs: brought there when a call first needs them, and held as long as calls do.
+// A mask's places in the memory of GPUs: brought there when a call first needs them, and held as
+// long as calls do.
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "src/sparse/mask/mask.hpp"
 #include "kernels/mask_access.hpp"
 #include "src/gpu/device_stream.hpp"
+#include "src/sparse/mask/mask.hpp"
 
 namespace sparcl::sparse {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "src/sparse/mask/random_choice.hpp"
 #include "src/base/checksum.hpp"
+#include "src/sparse/mask/random_choice.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -21,13 +21,16 @@ constexpr std::uint64_t kMostElements = std::uint64_t{1} << 44;
 
 Status check_count(std::uint64_t count) {
   if (count <= kMostElements) return {};
-  return Status(Code::kInvalidArgument, fmt::format("count is {}: a mask takes up to 2^44 elements", count));
+  return Status(Code::kInvalidArgument,
+                fmt::format("count is {}: a mask takes up to 2^44 elements", count));
 }
 
 Status check_density(double density) {
   if (density >= 0 && density <= 1) return {};
-  const std::string given = std::isnan(density) ? "NaN" : fmt::format("{:g}", density);  // fmt's may be "-nan"
-  return Status(Code::kInvalidArgument, fmt::format("density is {}: a share from 0 to 1 is needed", given));
+  const std::string given =
+      std::isnan(density) ? "NaN" : fmt::format("{:g}", density);  // fmt's may be "-nan"
+  return Status(Code::kInvalidArgument,
+                fmt::format("density is {}: a share from 0 to 1 is needed", given));
 }
 
 template <class Words>
@@ -41,10 +44,13 @@ Result<Mask> Mask::of_indices(std::span<const std::uint64_t> indices, std::uint6
   SPARCL_RETURN_IF_ERROR(check_count(count));
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] >= count)
-      return Status(Code::kInvalidArgument, fmt::format("indices[{}] is {}: the array has {} elements", i, indices[i], count));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("indices[{}] is {}: the array has {} elements", i, indices[i], count));
     if (i > 0 && indices[i - 1] >= indices[i]) {
-      return Status(Code::kInvalidArgument, fmt::format("indices must ascend strictly: indices[{}] = {} is followed by {}", i - 1,
-                                                        indices[i - 1], indices[i]));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("indices must ascend strictly: indices[{}] = {} is followed by {}",
+                                i - 1, indices[i - 1], indices[i]));
     }
   }
   Mask mask;
@@ -62,15 +68,18 @@ Result<Mask> Mask::random(std::uint64_t count, double density, std::uint64_t see
   mask.count_ = count;
   mask.density_ = density;
   mask.seed_ = seed;
-  mask.chosen_ = std::min(count, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(count))));
+  mask.chosen_ = std::min(
+      count, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(count))));
   mask.draw();
   return mask;
 }
 
-Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, double density, std::uint64_t seed) {
+Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, double density,
+                                 std::uint64_t seed) {
   SPARCL_RETURN_IF_ERROR(check_count(count));
   SPARCL_RETURN_IF_ERROR(check_density(density));
-  if (block == 0) return Status(Code::kInvalidArgument, "a block of 0 elements: at least 1 is needed");
+  if (block == 0)
+    return Status(Code::kInvalidArgument, "a block of 0 elements: at least 1 is needed");
   Mask mask;
   mask.kind_ = MaskKind::kBlocks;
   mask.count_ = count;
@@ -78,7 +87,8 @@ Result<Mask> Mask::random_blocks(std::uint64_t count, std::uint64_t block, doubl
   mask.density_ = density;
   mask.seed_ = seed;
   const std::uint64_t blocks = count / block + (count % block != 0);
-  mask.chosen_ = std::min(blocks, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(blocks))));
+  mask.chosen_ = std::min(
+      blocks, static_cast<std::uint64_t>(std::llround(density * static_cast<double>(blocks))));
   mask.draw();
   return mask;
 }
@@ -108,8 +118,10 @@ MaskSketch Mask::sketch() const {
 }
 
 void Mask::draw() {
-  identity_ = hash_of(std::array{count_, block_, chosen_, seed_, step_}, static_cast<std::uint64_t>(kind_));
-  const std::uint64_t n = kind_ == MaskKind::kBlocks ? count_ / block_ + (count_ % block_ != 0) : count_;
+  identity_ =
+      hash_of(std::array{count_, block_, chosen_, seed_, step_}, static_cast<std::uint64_t>(kind_));
+  const std::uint64_t n =
+      kind_ == MaskKind::kBlocks ? count_ / block_ + (count_ % block_ != 0) : count_;
   is_full_ = chosen_ == n;
   size_ = is_full_ ? count_ : chosen_;
   parts_.clear();
@@ -150,8 +162,9 @@ void Mask::take(std::span<const std::uint64_t> ascending) {
 template <class Visit>
 void Mask::for_parts(std::uint64_t first, std::uint64_t n, const Visit& visit) const {
   if (n == 0) return;
-  const auto after = std::upper_bound(parts_.begin(), parts_.end(), first,
-                                      [](std::uint64_t place, const Part& part) { return place < part.begin; });
+  const auto after =
+      std::upper_bound(parts_.begin(), parts_.end(), first,
+                       [](std::uint64_t place, const Part& part) { return place < part.begin; });
   for (auto part = after - 1; n > 0; ++part) {
     const std::uint64_t end = part + 1 == parts_.end() ? size_ : (part + 1)->begin;
     const std::uint64_t own = std::min(n, end - first);
@@ -186,13 +199,19 @@ void Mask::write_indices(std::uint64_t* indices) const {
 }
 
 Mask::Places Mask::places() const {
-  if (is_full_) return {.is_full = true, .parts = {}, .positions = {}, .runs = {}, .run_elements = 0};
-  if (kind_ == MaskKind::kBlocks) return {.is_full = false, .parts = {}, .positions = {}, .runs = runs_, .run_elements = block_};
-  return {.is_full = false, .parts = parts_, .positions = std::span(positions_).first(size_), .runs = {}, .run_elements = 0};
+  if (is_full_)
+    return {.is_full = true, .parts = {}, .positions = {}, .runs = {}, .run_elements = 0};
+  if (kind_ == MaskKind::kBlocks)
+    return {.is_full = false, .parts = {}, .positions = {}, .runs = runs_, .run_elements = block_};
+  return {.is_full = false,
+          .parts = parts_,
+          .positions = std::span(positions_).first(size_),
+          .runs = {},
+          .run_elements = 0};
 }
 
-void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
-                std::byte* packed) const {
+void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type,
+                const kernels::KernelSet& kernels, std::byte* packed) const {
   const std::size_t bytes = element_bytes(type);
   if (is_full_ || kind_ == MaskKind::kBlocks) {
     for_runs(first, n, [&](std::uint64_t at, std::uint64_t own) {
@@ -202,13 +221,14 @@ void Mask::pack(const std::byte* array, std::uint64_t first, std::uint64_t n, Da
     return;
   }
   for_parts(first, n, [&](std::uint64_t block, std::span<const std::uint16_t> positions) {
-    kernels.of(type).gather(array + block * bytes, positions.data(), positions.size(), 0, packed, {});
+    kernels.of(type).gather(array + block * bytes, positions.data(), positions.size(), 0, packed,
+                            {});
     packed += positions.size() * bytes;
   });
 }
 
-void Mask::unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
-                  std::byte* array) const {
+void Mask::unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type,
+                  const kernels::KernelSet& kernels, std::byte* array) const {
   const std::size_t bytes = element_bytes(type);
   if (is_full_ || kind_ == MaskKind::kBlocks) {
     for_runs(first, n, [&](std::uint64_t at, std::uint64_t own) {
@@ -218,7 +238,8 @@ void Mask::unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n,
     return;
   }
   for_parts(first, n, [&](std::uint64_t block, std::span<const std::uint16_t> positions) {
-    kernels.of(type).scatter(array + block * bytes, positions.data(), positions.size(), 0, packed, {});
+    kernels.of(type).scatter(array + block * bytes, positions.data(), positions.size(), 0, packed,
+                             {});
     packed += positions.size() * bytes;
   });
 }

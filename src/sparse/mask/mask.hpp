@@ -1,15 +1,16 @@
 #pragma once
-// Elements of an array that all ranks know, so that nothing about them is ever sent: their values lie packed, in ascending order.
+// Elements of an array that all ranks know, so that nothing about them is ever sent: their values
+// lie packed, in ascending order.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "src/sparse/mask/mask_sketch.hpp"
 #include "kernels/kernel_set.hpp"
 #include "kernels/mask_access.hpp"
 #include "src/base/status.hpp"
+#include "src/sparse/mask/mask_sketch.hpp"
 
 namespace sparcl::sparse {
 
@@ -17,22 +18,28 @@ class Mask {
  public:
   // Strictly ascending, below count.
   static Result<Mask> of_indices(std::span<const std::uint64_t> indices, std::uint64_t count);
-  // round(density * n) of the n elements, or of the n blocks of `block` elements (the last may be shorter); 0 <= density <= 1.
+  // round(density * n) of the n elements, or of the n blocks of `block` elements (the last may be
+  // shorter); 0 <= density <= 1.
   static Result<Mask> random(std::uint64_t count, double density, std::uint64_t seed);
-  static Result<Mask> random_blocks(std::uint64_t count, std::uint64_t block, double density, std::uint64_t seed);
+  static Result<Mask> random_blocks(std::uint64_t count, std::uint64_t block, double density,
+                                    std::uint64_t seed);
 
-  // Draws a random mask anew: a pure function of seed and step, which is 0 at first. One of indices stays as it is.
+  // Draws a random mask anew: a pure function of seed and step, which is 0 at first. One of indices
+  // stays as it is.
   void set_step(std::uint64_t step);
 
-  std::uint64_t count() const { return count_; }        // elements of the array
-  std::uint64_t size() const { return size_; }          // elements in the mask
-  std::uint64_t identity() const { return identity_; }  // equal for equal masks that were made in the same way; for agreement
-  MaskSketch sketch() const;                            // for the text of a Mismatch
+  std::uint64_t count() const { return count_; }  // elements of the array
+  std::uint64_t size() const { return size_; }    // elements in the mask
+  std::uint64_t identity() const {
+    return identity_;
+  }                           // equal for equal masks that were made in the same way; for agreement
+  MaskSketch sketch() const;  // for the text of a Mismatch
 
   // The elements, ascending; room for size().
   void write_indices(std::uint64_t* indices) const;
 
-  // Where they lie, for those that take them elsewhere; until it is drawn anew. The parts lack their end (kernels/mask_access.hpp).
+  // Where they lie, for those that take them elsewhere; until it is drawn anew. The parts lack
+  // their end (kernels/mask_access.hpp).
   struct Places {
     bool is_full = false;  // then there is nothing else
     std::span<const kernels::MaskPart> parts;
@@ -42,12 +49,13 @@ class Mask {
   };
   Places places() const;
 
-  // packed[i - first] = the value of the mask's element i, for i in [first, first + n), n elements of element_bytes() of `type`.
-  void pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
-            std::byte* packed) const;
+  // packed[i - first] = the value of the mask's element i, for i in [first, first + n), n elements
+  // of element_bytes() of `type`.
+  void pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type,
+            const kernels::KernelSet& kernels, std::byte* packed) const;
   // The way back: elements outside the mask are not written.
-  void unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type, const kernels::KernelSet& kernels,
-              std::byte* array) const;
+  void unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type,
+              const kernels::KernelSet& kernels, std::byte* array) const;
 
  private:
   using Part = kernels::MaskPart;  // empty ones are left out

@@ -22,10 +22,11 @@ std::string describe(const MaskSketch& mask) {
     case MaskKind::kIndices:
       return fmt::format("indices, {} elements, hash {:016x}", mask.nnz, mask.identity);
     case MaskKind::kRandom:
-      return fmt::format("random, density {:g}, {} elements, seed {}, step {}", mask.density, mask.nnz, mask.seed, mask.step);
+      return fmt::format("random, density {:g}, {} elements, seed {}, step {}", mask.density,
+                         mask.nnz, mask.seed, mask.step);
     case MaskKind::kBlocks:
-      return fmt::format("blocks of {}, density {:g}, {} elements, seed {}, step {}", mask.block, mask.density, mask.nnz, mask.seed,
-                         mask.step);
+      return fmt::format("blocks of {}, density {:g}, {} elements, seed {}, step {}", mask.block,
+                         mask.density, mask.nnz, mask.seed, mask.step);
     case MaskKind::kNone:
       break;
   }
@@ -34,11 +35,13 @@ std::string describe(const MaskSketch& mask) {
 
 std::string what_differs(const MaskSketch& a, const MaskSketch& b) {
   if (a.kind != b.kind) return "kind";
-  if (a.kind == MaskKind::kIndices) return a.nnz != b.nnz || a.identity != b.identity ? "indices" : "";
+  if (a.kind == MaskKind::kIndices)
+    return a.nnz != b.nnz || a.identity != b.identity ? "indices" : "";
   std::vector<std::string> what;
   if (a.block != b.block) what.emplace_back("block");
   // By their bits: over the wire a NaN may come, which is unlike itself.
-  if (std::bit_cast<std::uint64_t>(a.density) != std::bit_cast<std::uint64_t>(b.density)) what.emplace_back("density");
+  if (std::bit_cast<std::uint64_t>(a.density) != std::bit_cast<std::uint64_t>(b.density))
+    what.emplace_back("density");
   if (a.seed != b.seed) what.emplace_back("seed");
   if (a.step != b.step) what.emplace_back("step");
   return fmt::format("{}", fmt::join(what, ", "));

@@ -24,7 +24,8 @@ struct MaskSketch {
 // Of bytes that came over the wire; at least as many as a sketch has.
 MaskSketch mask_sketch_in(std::span<const std::byte> bytes);
 
-// "random, density 0.1, 100 elements, seed 7, step 3"; "indices, 50 elements, hash 0123456789abcdef".
+// "random, density 0.1, 100 elements, seed 7, step 3"; "indices, 50 elements, hash
+// 0123456789abcdef".
 std::string describe(const MaskSketch& mask);
 
 // "kind"; "density, step"; empty where they are alike.

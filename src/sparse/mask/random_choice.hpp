@@ -1,10 +1,13 @@
 #pragma once
-// A random choice of exactly k of n numbers, the same on every machine: a pure function of n, k, seed and step.
+// A random choice of exactly k of n numbers, the same on every machine: a pure function of n, k,
+// seed and step.
 //
-// Numbers are chosen stratum by stratum (64 Ki of them): each has its share of k, rounded up or down by one random offset for all
-// (systematic sampling: Madow 1944), and inside a stratum the choice is the image of [0, share) under a random permutation: an
-// alternating Feistel network (Luby, Rackoff 1988) with multiplications as rounds and keys by Philox. So every number is as likely
-// as any other, what is at work fits the nearest cache, and ranks that own slices of an array own as much of the choice.
+// Numbers are chosen stratum by stratum (64 Ki of them): each has its share of k, rounded up or
+// down by one random offset for all (systematic sampling: Madow 1944), and inside a stratum the
+// choice is the image of [0, share) under a random permutation: an alternating Feistel network
+// (Luby, Rackoff 1988) with multiplications as rounds and keys by Philox. So every number is as
+// likely as any other, what is at work fits the nearest cache, and ranks that own slices of an
+// array own as much of the choice.
 
 #include <array>
 #include <cstdint>
@@ -18,10 +21,12 @@ namespace sparcl::sparse {
 
 constexpr std::uint64_t kStratum = std::uint64_t{1} << 16;
 
-// A random permutation of [0, size), size <= kStratum; what falls outside is sent round again (Black, Rogaway 2002: cycle walking).
+// A random permutation of [0, size), size <= kStratum; what falls outside is sent round again
+// (Black, Rogaway 2002: cycle walking).
 class StratumPermutation {
  public:
-  StratumPermutation(std::uint32_t size, std::uint64_t seed, std::uint64_t step, std::uint64_t stratum);
+  StratumPermutation(std::uint32_t size, std::uint64_t seed, std::uint64_t step,
+                     std::uint64_t stratum);
   // images[i] = the image of first + i.
   void apply(std::uint32_t first, std::uint32_t count, std::uint16_t* images) const;
 
@@ -44,8 +49,8 @@ class RandomChoice {
   std::uint64_t strata() const { return (n_ + kStratum - 1) / kStratum; }
   // How many are chosen below the first of a stratum; of strata(): k.
   std::uint64_t chosen_before(std::uint64_t stratum) const;
-  // Those of a stratum, ascending, counted from its first; room for kPositionSlack more than it has.
-  // Returns how many.
+  // Those of a stratum, ascending, counted from its first; room for kPositionSlack more than it
+  // has. Returns how many.
   std::uint32_t take(std::uint64_t stratum, std::uint16_t* places);
 
  private:
@@ -55,10 +60,12 @@ class RandomChoice {
   std::uint64_t step_;
   std::uint64_t offset_;
   std::vector<std::uint16_t> images_;
-  std::array<std::uint64_t, kStratum / 64 + kernels::kBitSlackBytes / 8> bits_{};  // zeros between calls
+  std::array<std::uint64_t, kStratum / 64 + kernels::kBitSlackBytes / 8>
+      bits_{};  // zeros between calls
 };
 
 // All of them, ascending.
-std::vector<std::uint64_t> choose(std::uint64_t n, std::uint64_t k, std::uint64_t seed, std::uint64_t step);
+std::vector<std::uint64_t> choose(std::uint64_t n, std::uint64_t k, std::uint64_t seed,
+                                  std::uint64_t step);
 
 }  // namespace sparcl::sparse

@@ -10,22 +10,25 @@ using kernels::EntryList;
 using kernels::kEntrySlack;
 using kernels::Window;
 
-// Merging costs by entries and lists, windows by elements: from so many merged entries a hundred elements on windows are faster.
-// bench_sparse_sum has the figures.
+// Merging costs by entries and lists, windows by elements: from so many merged entries a hundred
+// elements on windows are faster. bench_sparse_sum has the figures.
 constexpr std::size_t kMergedPerHundred = 4;
 
 constexpr std::size_t kMostLevels = 66;
-std::size_t tree_levels(std::size_t ranks) { return static_cast<std::size_t>(std::bit_width(ranks)) + 1; }
-
-// From so many of its entries on, which lie in so many elements.
-EntryList after(const EntryList& list, std::size_t entries, std::size_t elements, std::size_t width) {
-  const bool is_marked = list.marks != nullptr;
-  return {is_marked ? nullptr : list.positions + entries, list.accumulators + entries * width, list.count - entries,
-          is_marked ? list.marks + elements / 8 : nullptr};
+std::size_t tree_levels(std::size_t ranks) {
+  return static_cast<std::size_t>(std::bit_width(ranks)) + 1;
 }
 
-// Visits the tree over ranks from the left, as a binary counter: leaf(rank, level), then fold(level, is_last) for what lies on
-// `level` and what lies above it. What is left is on level 0.
+// From so many of its entries on, which lie in so many elements.
+EntryList after(const EntryList& list, std::size_t entries, std::size_t elements,
+                std::size_t width) {
+  const bool is_marked = list.marks != nullptr;
+  return {is_marked ? nullptr : list.positions + entries, list.accumulators + entries * width,
+          list.count - entries, is_marked ? list.marks + elements / 8 : nullptr};
+}
+
+// Visits the tree over ranks from the left, as a binary counter: leaf(rank, level), then
+// fold(level, is_last) for what lies on `level` and what lies above it. What is left is on level 0.
 template <class Leaf, class Fold>
 void for_tree(std::size_t ranks, Leaf&& leaf, Fold&& fold) {
   std::array<std::size_t, kMostLevels> ranks_of{};
@@ -43,8 +46,8 @@ void for_tree(std::size_t ranks, Leaf&& leaf, Fold&& fold) {
 
 }  // namespace
 
-BlockSum::BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels::ReduceOp op, Determinism determinism,
-                   std::size_t ranks)
+BlockSum::BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels::ReduceOp op,
+                   Determinism determinism, std::size_t ranks)
     : kernels_(kernels.sparse_sum_of(datatype, op)),
       determinism_(determinism),
       width_(kernels.reduce_of(datatype).accumulator_bytes),
@@ -53,8 +56,8 @@ BlockSum::BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels
   for (std::size_t i = 0; i < tree_levels(ranks); ++i) kernels_.clear(windows_[i]);
 }
 
-BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun& run, std::uint64_t block, std::byte* places,
-                              std::byte* accumulators) {
+BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun& run,
+                              std::uint64_t block, std::byte* places, std::byte* accumulators) {
   const std::uint32_t elements = run.block_elements();
   std::size_t entries = 0, lists = 0;
   bool has_marks = false;
@@ -67,11 +70,14 @@ BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun
   if (!has_marks && (lists < 2 || 100 * merged < kMergedPerHundred * elements))
     return {merge_all(by_rank, reinterpret_cast<std::uint16_t*>(places), accumulators), false};
   const bool is_marked = has_marks || entries > run.most_positions();
-  return {sum_windows(by_rank, run.first_position(block), elements, is_marked, places, accumulators), is_marked};
+  return {
+      sum_windows(by_rank, run.first_position(block), elements, is_marked, places, accumulators),
+      is_marked};
 }
 
 // Along the tree: lists that lack nothing are merged as often as windows are folded.
-std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_t* positions, std::byte* accumulators) {
+std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_t* positions,
+                                std::byte* accumulators) {
   struct Merged {
     EntryList list;
     Scratch* scratch = nullptr;  // where it lies; nullptr: with the caller
@@ -98,7 +104,8 @@ std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_
     Scratch* const into = free.back();
     free.pop_back();
     into->reserve(a.list.count + b.list.count + kEntrySlack, width_);
-    const std::size_t merged = kernels_.merge(a.list, b.list, into->positions.data(), into->accumulators.data());
+    const std::size_t merged =
+        kernels_.merge(a.list, b.list, into->positions.data(), into->accumulators.data());
     release(a);
     release(b);
     a = {{into->positions.data(), into->accumulators.data(), merged}, into};
@@ -109,20 +116,24 @@ std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_
         levels[level] = {by_rank[rank], nullptr};
       },
       fold);
-  return size > 0 ? size : kernels_.merge(levels[0].list, {}, positions, accumulators);  // one list alone
+  return size > 0 ? size
+                  : kernels_.merge(levels[0].list, {}, positions, accumulators);  // one list alone
 }
 
-std::size_t BlockSum::sum_windows(std::span<const EntryList> by_rank, std::uint32_t first, std::uint32_t elements, bool is_marked,
-                                  std::byte* places, std::byte* accumulators) {
+std::size_t BlockSum::sum_windows(std::span<const EntryList> by_rank, std::uint32_t first,
+                                  std::uint32_t elements, bool is_marked, std::byte* places,
+                                  std::byte* accumulators) {
   rest_.assign(by_rank.begin(), by_rank.end());
   const std::size_t window_elements = kernels::kWindowBytes / width_;
   std::size_t size = 0;
   for (std::uint32_t at = 0; at < elements; at += static_cast<std::uint32_t>(window_elements)) {
     const std::size_t own = std::min<std::size_t>(window_elements, elements - at);
-    determinism_ == Determinism::kCanonical ? add_as_tree(first + at, own) : add_in_turn(first + at, own);
+    determinism_ == Determinism::kCanonical ? add_as_tree(first + at, own)
+                                            : add_in_turn(first + at, own);
     std::byte* const values = accumulators + size * width_;
     size += is_marked ? kernels_.take_marked(windows_[0], own, places + at / 8, values)
-                      : kernels_.take(windows_[0], first + at, own, reinterpret_cast<std::uint16_t*>(places) + size, values);
+                      : kernels_.take(windows_[0], first + at, own,
+                                      reinterpret_cast<std::uint16_t*>(places) + size, values);
   }
   return size;
 }
@@ -137,7 +148,8 @@ void BlockSum::add_as_tree(std::uint32_t first, std::size_t elements) {
   for_tree((rest_.size() + 1) / 2,
            [&](std::size_t pair, std::size_t level) {
              added[level] = add(2 * pair, first, elements, windows_[level]);
-             if (2 * pair + 1 < rest_.size()) added[level] += add(2 * pair + 1, first, elements, windows_[level]);
+             if (2 * pair + 1 < rest_.size())
+               added[level] += add(2 * pair + 1, first, elements, windows_[level]);
            },
            [&](std::size_t level, bool) {
              if (added[level + 1] == 0) return;
@@ -146,11 +158,12 @@ void BlockSum::add_as_tree(std::uint32_t first, std::size_t elements) {
            });
 }
 
-std::size_t BlockSum::add(std::size_t rank, std::uint32_t first, std::size_t elements, Window& window) {
+std::size_t BlockSum::add(std::size_t rank, std::uint32_t first, std::size_t elements,
+                          Window& window) {
   if (rest_[rank].count == 0) return 0;
   const EntryList& rest = rest_[rank];
-  const std::size_t added =
-      rest.marks != nullptr ? kernels_.add_marked(rest, elements, window) : kernels_.add(rest, first, elements, window);
+  const std::size_t added = rest.marks != nullptr ? kernels_.add_marked(rest, elements, window)
+                                                  : kernels_.add(rest, first, elements, window);
   rest_[rank] = after(rest, added, elements, width_);
   return added;
 }

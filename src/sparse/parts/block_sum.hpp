@@ -7,24 +7,26 @@
 #include <span>
 #include <vector>
 
+#include "kernels/kernel_set.hpp"
 #include "src/base/determinism.hpp"
 #include "src/sparse/parts/entry_part.hpp"
-#include "kernels/kernel_set.hpp"
 
 namespace sparcl::sparse {
 
 class BlockSum {
  public:
-  BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels::ReduceOp op, Determinism determinism, std::size_t ranks);
+  BlockSum(const kernels::KernelSet& kernels, DataType datatype, kernels::ReduceOp op,
+           Determinism determinism, std::size_t ranks);
 
   struct Union {
     std::size_t entries = 0;
     bool is_marked = false;  // its places are a bit for each element, not positions
   };
-  // by_rank: the block's entries, of accumulators, or values where the kernels take them. The union goes to places and
-  // accumulators, with room for the positions of all entries (but no more than a block has elements) and kEntrySlack.
-  Union sum(std::span<const kernels::EntryList> by_rank, const BlockRun& run, std::uint64_t block, std::byte* places,
-            std::byte* accumulators);
+  // by_rank: the block's entries, of accumulators, or values where the kernels take them. The union
+  // goes to places and accumulators, with room for the positions of all entries (but no more than a
+  // block has elements) and kEntrySlack.
+  Union sum(std::span<const kernels::EntryList> by_rank, const BlockRun& run, std::uint64_t block,
+            std::byte* places, std::byte* accumulators);
 
  private:
   struct Scratch {
@@ -38,12 +40,15 @@ class BlockSum {
     }
   };
 
-  std::size_t merge_all(std::span<const kernels::EntryList> by_rank, std::uint16_t* positions, std::byte* accumulators);
-  std::size_t sum_windows(std::span<const kernels::EntryList> by_rank, std::uint32_t first, std::uint32_t elements, bool is_marked,
-                          std::byte* places, std::byte* accumulators);
+  std::size_t merge_all(std::span<const kernels::EntryList> by_rank, std::uint16_t* positions,
+                        std::byte* accumulators);
+  std::size_t sum_windows(std::span<const kernels::EntryList> by_rank, std::uint32_t first,
+                          std::uint32_t elements, bool is_marked, std::byte* places,
+                          std::byte* accumulators);
   void add_in_turn(std::uint32_t first, std::size_t elements);
   void add_as_tree(std::uint32_t first, std::size_t elements);
-  std::size_t add(std::size_t rank, std::uint32_t first, std::size_t elements, kernels::Window& window);
+  std::size_t add(std::size_t rank, std::uint32_t first, std::size_t elements,
+                  kernels::Window& window);
 
   const kernels::SparseSumKernels& kernels_;
   Determinism determinism_;

@@ -10,9 +10,13 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMostGap = 32;  // of so many parts of a part one may be a gap
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-bool is_better_as_bitmap(const BlockRun& run, std::size_t entries) { return entries > run.most_positions(); }
+bool is_better_as_bitmap(const BlockRun& run, std::size_t entries) {
+  return entries > run.most_positions();
+}
 
 std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
   return head.is_bitmap() ? run.block_elements() / 8 : head.entries() * sizeof(std::uint16_t);
@@ -21,8 +25,8 @@ std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
 std::size_t heads_bytes(std::size_t blocks) { return blocks * sizeof(BlockHead); }
 
 // Everything but places and values, which lie there already. Returns what the part is.
-Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::size_t entries, std::size_t values_at,
-                  std::size_t value_bytes) {
+Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::size_t entries,
+                  std::size_t values_at, std::size_t value_bytes) {
   const std::size_t values_end = values_at + entries * value_bytes;
   const Buffer whole = part.slice(0, values_end + heads_bytes(heads.size()));
   std::byte* const at = whole.data();
@@ -35,14 +39,17 @@ Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::siz
 }
 
 // Of a bitmap with so many bits. positions: room for them and kEntrySlack.
-void positions_of(const kernels::KernelSet& kernels, const std::byte* marks, const BlockRun& run, std::uint64_t block,
-                  std::size_t entries, std::uint16_t* positions) {
+void positions_of(const kernels::KernelSet& kernels, const std::byte* marks, const BlockRun& run,
+                  std::uint64_t block, std::size_t entries, std::uint16_t* positions) {
   kernels.lists.find_marks(marks, 0, run.block_elements(), entries, positions);
   const auto first = static_cast<std::uint16_t>(run.first_position(block));
-  if (first != 0) std::for_each(positions, positions + entries, [first](std::uint16_t& position) { position += first; });
+  if (first != 0)
+    std::for_each(positions, positions + entries,
+                  [first](std::uint16_t& position) { position += first; });
 }
 
-void set_bits(const std::uint16_t* positions, std::size_t count, std::uint32_t first, std::byte* bitmap, std::size_t bytes) {
+void set_bits(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+              std::byte* bitmap, std::size_t bytes) {
   std::memset(bitmap, 0, bytes);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t bit = positions[i] - first;
@@ -63,26 +70,31 @@ std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t en
 std::uint64_t part_bytes(const std::byte* head) { return load_le<std::uint64_t>(head); }
 
 std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes) {
-  const std::uint64_t elements = std::min(run.blocks, kMostSparseCount >> run.block_log2) << run.block_log2;
+  const std::uint64_t elements = std::min(run.blocks, kMostSparseCount >> run.block_log2)
+                                 << run.block_log2;
   const std::uint64_t most_entries = std::min(entries, elements);
-  const std::uint64_t bytes =
-      most_entries * (sizeof(std::uint16_t) + value_bytes) + std::min(most_entries, run.blocks) * sizeof(BlockHead);
-  return kPartHeadBytes + bytes + bytes / kMostGap + 2 * kernels::kEntrySlack * sizeof(std::uint16_t);
+  const std::uint64_t bytes = most_entries * (sizeof(std::uint16_t) + value_bytes) +
+                              std::min(most_entries, run.blocks) * sizeof(BlockHead);
+  return kPartHeadBytes + bytes + bytes / kMostGap +
+         2 * kernels::kEntrySlack * sizeof(std::uint16_t);
 }
 
 Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
-                  std::span<const std::uint64_t> indices, const std::byte* values, std::size_t value_bytes) {
+                  std::span<const std::uint64_t> indices, const std::byte* values,
+                  std::size_t value_bytes) {
   std::vector<BlockHead> heads;
   for (std::size_t at = 0; at < indices.size();) {
     const std::uint64_t block = (indices[at] >> run.block_log2) - run.first;
-    const std::size_t own = count_below(indices.subspan(at), (run.first + block + 1) << run.block_log2);
+    const std::size_t own =
+        count_below(indices.subspan(at), (run.first + block + 1) << run.block_log2);
     heads.push_back(BlockHead::of(block, own, is_better_as_bitmap(run, own)));
     at += own;
   }
   std::size_t places = 0;
   for (const BlockHead& head : heads) places += place_bytes(run, head);
   const std::size_t values_at = aligned(kPartHeadBytes + places);
-  const Buffer part = buffers.take(values_at + indices.size() * value_bytes + heads_bytes(heads.size()));
+  const Buffer part =
+      buffers.take(values_at + indices.size() * value_bytes + heads_bytes(heads.size()));
   std::byte* to = part.data() + kPartHeadBytes;
   std::span<const std::uint64_t> rest = indices;
   for (std::size_t i = 0; i < heads.size();) {
@@ -100,16 +112,19 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
   }
   std::memset(to, 0, static_cast<std::size_t>(part.data() + values_at - to));
   const std::size_t values_bytes = indices.size() * value_bytes;
-  if (values_bytes > 0) std::memcpy(part.data() + values_at, values, values_bytes);  // of none, values may be nullptr
+  if (values_bytes > 0)
+    std::memcpy(part.data() + values_at, values, values_bytes);  // of none, values may be nullptr
   return close_part(part, heads, indices.size(), values_at, value_bytes);
 }
 
-PartWriter::PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run, std::size_t value_bytes,
-                       std::size_t most_entries, std::size_t most_blocks)
+PartWriter::PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels,
+                       const BlockRun& run, std::size_t value_bytes, std::size_t most_entries,
+                       std::size_t most_blocks)
     : kernels_(kernels),
       run_(run),
       value_bytes_(value_bytes),
-      values_at_(aligned(kPartHeadBytes + (most_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
+      values_at_(
+          aligned(kPartHeadBytes + (most_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
   const std::size_t blocks = std::min(most_blocks, most_entries);
   part_ = buffers.take(values_at_ + most_entries * value_bytes + heads_bytes(blocks));
 }
@@ -119,21 +134,23 @@ void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
   const BlockHead head = BlockHead::of(block, entries, is_better_as_bitmap(run_, entries));
   if (head.is_bitmap() && !is_marked) {
     const std::vector<std::byte> list(places(), places() + entries * sizeof(std::uint16_t));
-    set_bits(reinterpret_cast<const std::uint16_t*>(list.data()), entries, run_.first_position(block), places(),
-             place_bytes(run_, head));
+    set_bits(reinterpret_cast<const std::uint16_t*>(list.data()), entries,
+             run_.first_position(block), places(), place_bytes(run_, head));
   }
   if (is_marked && !head.is_bitmap()) {  // many had the same entries
     const std::size_t bytes = run_.block_elements() / 8;
     std::vector<std::byte> marks(bytes + kernels::kBitSlackBytes);
     std::memcpy(marks.data(), places(), bytes);
-    positions_of(kernels_, marks.data(), run_, block, entries, reinterpret_cast<std::uint16_t*>(places()));
+    positions_of(kernels_, marks.data(), run_, block, entries,
+                 reinterpret_cast<std::uint16_t*>(places()));
   }
   heads_.push_back(head);
   places_end_ += place_bytes(run_, head);
   entries_ += entries;
 }
 
-// Values move up to their places only where many ranks had the same entries, and the gap is worth it.
+// Values move up to their places only where many ranks had the same entries, and the gap is worth
+// it.
 Buffer PartWriter::finish() {
   const std::size_t closest = aligned(places_end_);
   const std::size_t rest = places_end_ + entries_ * value_bytes_ + heads_bytes(heads_.size());
@@ -145,9 +162,11 @@ Buffer PartWriter::finish() {
   return close_part(part_, heads_, entries_, values_at_, value_bytes_);
 }
 
-std::optional<PartView> PartView::read(const kernels::KernelSet& kernels, std::span<const std::byte> bytes, const BlockRun& run,
+std::optional<PartView> PartView::read(const kernels::KernelSet& kernels,
+                                       std::span<const std::byte> bytes, const BlockRun& run,
                                        std::size_t value_bytes) {
-  if (bytes.size() < kPartHeadBytes || load_le<std::uint64_t>(bytes.data()) != bytes.size()) return std::nullopt;
+  if (bytes.size() < kPartHeadBytes || load_le<std::uint64_t>(bytes.data()) != bytes.size())
+    return std::nullopt;
   PartView view;
   view.run_ = run;
   view.value_bytes_ = value_bytes;
@@ -165,13 +184,18 @@ std::optional<PartView> PartView::read(const kernels::KernelSet& kernels, std::s
   std::uint64_t entries = 0, places = 0, next_block = 0;
   for (view.at_ = 0; view.at_ < view.blocks_; ++view.at_) {
     const BlockHead head = view.head();
-    if (head.block() < next_block || head.block() >= run.blocks || head.entries() > run.block_elements()) return std::nullopt;
-    if (head.is_bitmap() != is_better_as_bitmap(run, head.entries())) return std::nullopt;  // sums take room by that
+    if (head.block() < next_block || head.block() >= run.blocks ||
+        head.entries() > run.block_elements())
+      return std::nullopt;
+    if (head.is_bitmap() != is_better_as_bitmap(run, head.entries()))
+      return std::nullopt;  // sums take room by that
     next_block = head.block() + 1;
     entries += head.entries();
     const std::size_t own_bytes = place_bytes(run, head);
     if (places + own_bytes > values_at - kPartHeadBytes) return std::nullopt;
-    if (head.is_bitmap() && kernels.entries.count_marks(view.places_ + places, own_bytes) != head.entries()) return std::nullopt;
+    if (head.is_bitmap() &&
+        kernels.entries.count_marks(view.places_ + places, own_bytes) != head.entries())
+      return std::nullopt;
     places += own_bytes;
   }
   view.at_ = 0;
@@ -192,13 +216,15 @@ void PartView::next() {
   ++at_;
 }
 
-const std::uint16_t* PartView::positions(const kernels::KernelSet& kernels, std::uint16_t* scratch) const {
+const std::uint16_t* PartView::positions(const kernels::KernelSet& kernels,
+                                         std::uint16_t* scratch) const {
   const BlockHead head = this->head();
   if (!head.is_bitmap()) return reinterpret_cast<const std::uint16_t*>(places());
   const std::byte* marks = places();
   const std::byte* const end = heads_ + heads_bytes(blocks_);
   const std::size_t bytes = place_bytes(run_, head);
-  std::vector<std::byte> copy;  // of one so near the end that a kernel's reach is behind the part: without values
+  std::vector<std::byte>
+      copy;  // of one so near the end that a kernel's reach is behind the part: without values
   if (static_cast<std::size_t>(end - marks) < bytes + kernels::kBitSlackBytes) {
     copy.resize(bytes + kernels::kBitSlackBytes);
     std::memcpy(copy.data(), marks, bytes);

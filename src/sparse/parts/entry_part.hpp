@@ -1,14 +1,17 @@
 #pragma once
-// A part: the entries that a sparse vector has in a run of blocks, as one message between the ranks of a call. Not a file format:
-// both sides run the same version. All numbers are little endian.
+// A part: the entries that a sparse vector has in a run of blocks, as one message between the ranks
+// of a call. Not a file format: both sides run the same version. All numbers are little endian.
 //
-//   head        u64 bytes of the part, u64 blocks, u64 entries, u64 where the values begin
-//   places      of each block in turn: a u16 an entry, the low bits of its index, ascending; or a bit for each of its elements
-//   values      of all entries, at a multiple of 8 bytes
-//   block heads a u64 for each block that has entries: block * 2^17 + (1 for a bitmap) * 2^16 + entries - 1; blocks count from the
-//               run's first, and ascend
+//   head         u64 bytes of the part, u64 blocks, u64 entries, u64 where the values begin
+//   positions    of each block in turn: a u16 an entry, the low bits of its index, ascending; or
+//                a bit for each of its elements
+//   values       of all entries, at a multiple of 8 bytes
+//   block heads  a u64 for each block that has entries:
+//                block * 2^17 + (1 for a bitmap) * 2^16 + entries - 1;
+//                blocks count from the run's first, and ascend
 //
-// The heads come last and values may lie apart from the places, so that sums are written where they are sent from.
+// The heads come last and values may lie apart from the places, so that sums are written where they
+// are sent from.
 
 #include <cstdint>
 #include <optional>
@@ -20,24 +23,31 @@
 
 namespace sparcl::sparse {
 
-// A run of blocks of the index space. Blocks are the size 2^block_log2 <= 2^16, so that a u16 tells all elements of one apart.
+// A run of blocks of the index space. Blocks are the size 2^block_log2 <= 2^16, so that a u16 tells
+// all elements of one apart.
 struct BlockRun {
   std::uint64_t first = 0;  // block
   std::uint64_t blocks = 0;
   unsigned block_log2 = 16;
-  unsigned position_share_log2 = 4;  // a block with more than one in 2^this is a bitmap: 4 is the shortest
+  unsigned position_share_log2 =
+      4;  // a block with more than one in 2^this is a bitmap: 4 is the shortest
 
   std::uint64_t first_index() const { return first << block_log2; }
   std::uint64_t end_index() const { return (first + blocks) << block_log2; }
   std::uint32_t block_elements() const { return std::uint32_t{1} << block_log2; }
   std::uint32_t most_positions() const { return block_elements() >> position_share_log2; }
   // The index that positions of a block count from, and the position of the block's first element.
-  std::uint64_t base_of(std::uint64_t block) const { return ((first + block) << block_log2) & ~std::uint64_t{0xffff}; }
-  std::uint32_t first_position(std::uint64_t block) const { return ((first + block) << block_log2) & 0xffff; }
+  std::uint64_t base_of(std::uint64_t block) const {
+    return ((first + block) << block_log2) & ~std::uint64_t{0xffff};
+  }
+  std::uint32_t first_position(std::uint64_t block) const {
+    return ((first + block) << block_log2) & 0xffff;
+  }
 };
 
 constexpr std::size_t kPartHeadBytes = 32;
-constexpr std::uint64_t kMostSparseCount = std::uint64_t{1} << 63;  // of elements: so many blocks have a number
+constexpr std::uint64_t kMostSparseCount = std::uint64_t{1}
+                                           << 63;  // of elements: so many blocks have a number
 
 struct BlockHead {
   std::uint64_t bits = 0;
@@ -61,16 +71,18 @@ std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t en
 
 // Of entries whose indices ascend strictly and lie in the run.
 Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
-                  std::span<const std::uint64_t> indices, const std::byte* values, std::size_t value_bytes);
+                  std::span<const std::uint64_t> indices, const std::byte* values,
+                  std::size_t value_bytes);
 
 // Writes a part block by block, ascending.
 class PartWriter {
  public:
   // At most so many entries come.
-  PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run, std::size_t value_bytes,
-             std::size_t most_entries, std::size_t most_blocks);
+  PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
+             std::size_t value_bytes, std::size_t most_entries, std::size_t most_blocks);
 
-  // Room for the next block's entries, of which end() takes some: places have kEntrySlack positions behind them.
+  // Room for the next block's entries, of which end() takes some: places have kEntrySlack positions
+  // behind them.
   std::byte* places() const { return part_.data() + places_end_; }
   std::byte* values() const { return part_.data() + values_at_ + entries_ * value_bytes_; }
   // is_marked: the places are a bit for each element, not positions.
@@ -93,7 +105,8 @@ class PartWriter {
 class PartView {
  public:
   // Nothing if the bytes are no part of this run.
-  static std::optional<PartView> read(const kernels::KernelSet& kernels, std::span<const std::byte> bytes, const BlockRun& run,
+  static std::optional<PartView> read(const kernels::KernelSet& kernels,
+                                      std::span<const std::byte> bytes, const BlockRun& run,
                                       std::size_t value_bytes);
 
   std::size_t entries() const { return entries_; }
@@ -105,8 +118,11 @@ class PartView {
   std::uint64_t block() const { return head().block(); }
   std::size_t block_entries() const { return head().entries(); }
   bool is_bitmap() const { return head().is_bitmap(); }
-  const std::byte* places() const { return places_ + place_bytes_before_; }  // of the block, as positions or as a bitmap
-  // Of the block's entries; scratch: room for a block's and kEntrySlack, which is used where they are a bitmap.
+  const std::byte* places() const {
+    return places_ + place_bytes_before_;
+  }  // of the block, as positions or as a bitmap
+  // Of the block's entries; scratch: room for a block's and kEntrySlack, which is used where they
+  // are a bitmap.
   const std::uint16_t* positions(const kernels::KernelSet& kernels, std::uint16_t* scratch) const;
   const std::byte* block_values() const { return values_ + entries_before_ * value_bytes_; }
   void next();

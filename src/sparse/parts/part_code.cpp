@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/sparse/parts/scaled_pieces.hpp"
 #include "src/base/bytes.hpp"
+#include "src/sparse/parts/scaled_pieces.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -16,7 +16,8 @@ constexpr std::uint64_t kMostSpan = std::uint64_t{1} << 31;
 constexpr std::uint64_t kAsTheyAre = 0, kScaled = 1;
 constexpr std::size_t kLeastPartBytes = 256;  // shorter parts are not worth it
 
-bool are_listable(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices, const BlockRun& run) {
+bool are_listable(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices,
+                  const BlockRun& run) {
   return kernels.entries.ascend(indices.data(), indices.size()) &&
          (indices.empty() || indices.back() < run.end_index() - run.first_index());
 }
@@ -29,7 +30,8 @@ void PartCoder::list_indices(PartView part, const BlockRun& run) {
   for (; !part.at_end(); part.next()) {
     if (part.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
     const std::uint16_t* const positions = part.positions(kernels_, scratch_.data());
-    kernels_.entries.raise_positions(positions, part.block_entries(), run.base_of(part.block()) - run.first_index(),
+    kernels_.entries.raise_positions(positions, part.block_entries(),
+                                     run.base_of(part.block()) - run.first_index(),
                                      kernels::Output::kCached, to);
     to += part.block_entries();
   }
@@ -44,7 +46,8 @@ void PartCoder::write_lists() {
     const std::size_t own = count_below(std::span(indices_).subspan(at, most), first + kMostSpan);
     const std::uint64_t span = indices_[at + own - 1] - first;
     positions_.resize(own - 1);
-    for (std::size_t i = 0; i + 1 < own; ++i) positions_[i] = static_cast<std::uint32_t>(indices_[at + 1 + i] - first - 1);
+    for (std::size_t i = 0; i + 1 < own; ++i)
+      positions_[i] = static_cast<std::uint32_t>(indices_[at + 1 + i] - first - 1);
     list_.prepare(kernels_.lists, positions_, span);
     const std::size_t to = coded_.size();
     coded_.resize(to + kListHeadBytes + static_cast<std::size_t>((list_.bits() + 7) / 8));
@@ -60,17 +63,20 @@ void PartCoder::write_lists() {
   coded_.resize(coded_.size() + kernels::kBitSlackBytes);
 }
 
-std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std::byte> part, const PartShape& shape) {
+std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std::byte> part,
+                                      const PartShape& shape) {
   if (part.size() < kLeastPartBytes) return std::nullopt;
   const std::optional<PartView> view = PartView::read(kernels_, part, shape.run, shape.value_bytes);
   if (!view) return std::nullopt;
   list_indices(*view, shape.run);
-  if (!are_listable(kernels_, indices_, shape.run)) return std::nullopt;  // sums of untrusted parts may have them in any order
+  if (!are_listable(kernels_, indices_, shape.run))
+    return std::nullopt;  // sums of untrusted parts may have them in any order
   write_lists();
   const std::size_t lists_bytes = coded_.size() - kPartHeadBytes;
-  const bool is_scaled =
-      shape.is_scaled && shape.value_bytes == sizeof(float) && append_scaled(view->values(), view->entries(), coded_);
-  const std::size_t rest = is_scaled ? 0 : view->entries() * shape.value_bytes, bytes = coded_.size() + rest;
+  const bool is_scaled = shape.is_scaled && shape.value_bytes == sizeof(float) &&
+                         append_scaled(view->values(), view->entries(), coded_);
+  const std::size_t rest = is_scaled ? 0 : view->entries() * shape.value_bytes,
+                    bytes = coded_.size() + rest;
   if (bytes >= part.size()) return std::nullopt;
   store_le<std::uint64_t>(coded_.data(), kCodedPart | bytes);
   store_le<std::uint64_t>(coded_.data() + 8, view->entries());
@@ -83,7 +89,8 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
 }
 
 // lists: with the zeros behind them.
-bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entries, const BlockRun& run) {
+bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entries,
+                           const BlockRun& run) {
   const std::uint64_t run_elements = run.end_index() - run.first_index();
   indices_.clear();
   indices_.reserve(entries);
@@ -94,31 +101,40 @@ bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entri
     const std::uint64_t span = load_le<std::uint32_t>(lists.data() + 8);
     const std::size_t listed = load_le<std::uint16_t>(lists.data() + 12);
     if (listed >= kMostListed || listed + 1 > entries - indices_.size()) return false;
-    if (first < next || first >= run_elements || span >= run_elements - first || span >= kMostSpan || span < listed) return false;
+    if (first < next || first >= run_elements || span >= run_elements - first ||
+        span >= kMostSpan || span < listed)
+      return false;
     lists = lists.subspan(kListHeadBytes);
-    codec::BitCursor bits{lists.data(), 0, 8 * std::uint64_t{lists.size() - kernels::kBitSlackBytes}};
+    codec::BitCursor bits{lists.data(), 0,
+                          8 * std::uint64_t{lists.size() - kernels::kBitSlackBytes}};
     positions_.resize(listed + kernels::kPositionSlack);
     if (!reader_.read_planes(kernels_.lists, bits, span, listed)) return false;
     if (!reader_.read_unary(kernels_.lists, bits, positions_.data())) return false;
     indices_.push_back(run.first_index() + first);
-    for (std::size_t i = 0; i < listed; ++i) indices_.push_back(run.first_index() + first + 1 + positions_[i]);
+    for (std::size_t i = 0; i < listed; ++i)
+      indices_.push_back(run.first_index() + first + 1 + positions_[i]);
     next = first + span + 1;
     lists = lists.subspan(static_cast<std::size_t>((bits.at + 7) / 8));
   }
   return lists.size() == kernels::kBitSlackBytes;
 }
 
-std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const std::byte> message, const PartShape& shape,
-                                        std::uint64_t most_bytes) {
-  if (message.size() < kPartHeadBytes || load_le<std::uint64_t>(message.data()) != (kCodedPart | message.size()))
+std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const std::byte> message,
+                                        const PartShape& shape, std::uint64_t most_bytes) {
+  if (message.size() < kPartHeadBytes ||
+      load_le<std::uint64_t>(message.data()) != (kCodedPart | message.size()))
     return std::nullopt;
-  const auto entries = load_le<std::uint64_t>(message.data() + 8), lists_bytes = load_le<std::uint64_t>(message.data() + 16);
+  const auto entries = load_le<std::uint64_t>(message.data() + 8),
+             lists_bytes = load_le<std::uint64_t>(message.data() + 16);
   const auto form = load_le<std::uint64_t>(message.data() + 24);
   const std::span<const std::byte> behind = message.subspan(kPartHeadBytes);
-  if (lists_bytes > behind.size() || entries > 8 * lists_bytes) return std::nullopt;  // each takes a bit at least
+  if (lists_bytes > behind.size() || entries > 8 * lists_bytes)
+    return std::nullopt;  // each takes a bit at least
   if (shape.value_bytes > 0 && entries > most_bytes / shape.value_bytes) return std::nullopt;
   const std::span<const std::byte> values = behind.subspan(lists_bytes);
-  if (form != kAsTheyAre && (form != kScaled || shape.value_bytes != sizeof(float) || entries > values.size())) return std::nullopt;
+  if (form != kAsTheyAre &&
+      (form != kScaled || shape.value_bytes != sizeof(float) || entries > values.size()))
+    return std::nullopt;
   if (form == kAsTheyAre && values.size() != entries * shape.value_bytes) return std::nullopt;
   if (!read_lists(behind.first(lists_bytes), entries, shape.run)) return std::nullopt;
   const std::byte* plain = values.data();

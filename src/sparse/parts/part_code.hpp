@@ -1,22 +1,24 @@
 #pragma once
-// Parts as they travel over links that take longer than coding does. Places: split-Rice lists of gaps (src/codec/split_rice.hpp).
-// Values: as they are, or, of float32 that were rounded to scaled 8 bits (selection/scaled_values.hpp), as these. Nothing is lost: what
-// comes out is a part of the same entries. All numbers are little endian.
+// Parts as they travel over links that take longer than coding does. Places: split-Rice lists of
+// gaps (src/codec/split_rice.hpp). Values: as they are, or, of float32 that were rounded to scaled
+// 8 bits (selection/scaled_values.hpp), as these. Nothing is lost: what comes out is a part of the
+// same entries. All numbers are little endian.
 //
-//   head     u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the values (0: as they are, 1:
-//   scaled) lists    each: u64 first index (from the run's first), u32 last - first, u16 entries - 1; then planes and marks of the
-//   positions
-//            index - first - 1 of all but the first, and zeros up to a byte. Behind the last one 16 bytes of zeros
-//   values   as they are; or pieces, each: u16 values - 1, u16 exponent; of exponent 0 the values follow as they are, of others an
-//            i8 each: m of m * 2^(exponent - 150)
+//   head    u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the
+//           values (0: as they are, 1: scaled)
+//   lists   each: u64 first index (from the run's first), u32 last - first, u16 entries - 1; then
+//           planes and marks of the positions index - first - 1 of all but the first, and zeros up
+//           to a byte. Behind the last one 16 bytes of zeros
+//   values  as they are; or pieces, each: u16 values - 1, u16 exponent; of exponent 0 the values
+//           follow as they are, of others an i8 each: m of m * 2^(exponent - 150)
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "src/sparse/parts/entry_part.hpp"
 #include "src/codec/split_rice.hpp"
+#include "src/sparse/parts/entry_part.hpp"
 
 namespace sparcl::sparse {
 
@@ -34,11 +36,13 @@ class PartCoder {
   explicit PartCoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
 
   // The message of a part; nothing where it would not be shorter.
-  std::optional<Buffer> code(BufferSource& buffers, std::span<const std::byte> part, const PartShape& shape);
+  std::optional<Buffer> code(BufferSource& buffers, std::span<const std::byte> part,
+                             const PartShape& shape);
 
-  // The inverse, of untrusted bytes: nothing where they are no coded part of the run, or one of more than most_bytes.
-  std::optional<Buffer> expand(BufferSource& buffers, std::span<const std::byte> message, const PartShape& shape,
-                               std::uint64_t most_bytes);
+  // The inverse, of untrusted bytes: nothing where they are no coded part of the run, or one of
+  // more than most_bytes.
+  std::optional<Buffer> expand(BufferSource& buffers, std::span<const std::byte> message,
+                               const PartShape& shape, std::uint64_t most_bytes);
 
  private:
   void list_indices(PartView part, const BlockRun& run);

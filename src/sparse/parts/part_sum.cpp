@@ -12,13 +12,14 @@ constexpr std::size_t kMostBlockEntries = 65536;
 
 std::byte* aligned(std::byte* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
-  return at + (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
+  return at + (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) %
+                  kernels::kAccumulatorAlignment;
 }
 
 }  // namespace
 
-PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
-                 PartValues out, std::uint32_t divisor)
+PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind,
+                 std::size_t lists, PartValues in, PartValues out, std::uint32_t divisor)
     : buffers_(buffers),
       kernels_(kernels),
       reduce_(kernels.reduce_of(kind.datatype)),
@@ -26,22 +27,26 @@ PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const
       in_bytes_(part_value_bytes(kernels, kind.datatype, in)),
       out_bytes_(part_value_bytes(kernels, kind.datatype, out)),
       divisor_(divisor),
-      widens_(in == PartValues::kElements && !kernels.sparse_sum_of(kind.datatype, kind.reduction.op).takes_values),
+      widens_(in == PartValues::kElements &&
+              !kernels.sparse_sum_of(kind.datatype, kind.reduction.op).takes_values),
       block_sum_(kernels, kind.datatype, kind.reduction.op, kind.determinism, lists),
       entries_(lists),
       accumulators_(lists) {
   // Fresh from the system its pages would cost more than a small call.
-  sums_ = buffers.take((kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes + kernels::kAccumulatorAlignment);
+  sums_ = buffers.take((kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes +
+                       kernels::kAccumulatorAlignment);
   sums_begin_ = aligned(sums_.data());
 }
 
-std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run) {
+std::optional<Buffer> PartSum::sum(std::span<const std::span<const std::byte>> parts,
+                                   const BlockRun& run) {
   if (!view(parts, run)) return std::nullopt;
   return sum_piece(run, run);
 }
 
-std::optional<std::vector<Buffer>> PartSum::sum_pieces(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
-                                                       std::span<const BlockRun> pieces) {
+std::optional<std::vector<Buffer>> PartSum::sum_pieces(
+    std::span<const std::span<const std::byte>> parts, const BlockRun& run,
+    std::span<const BlockRun> pieces) {
   if (!view(parts, run)) return std::nullopt;
   std::vector<Buffer> sums;
   for (const BlockRun& piece : pieces) sums.push_back(sum_piece(run, piece));
@@ -64,14 +69,16 @@ Buffer PartSum::sum_piece(const BlockRun& run, const BlockRun& piece) {
   const std::uint64_t begin = piece.first - run.first, end = begin + piece.blocks;
   std::size_t entries = 0, blocks = 0;
   for (PartView rest : views_) {
-    for (; !rest.at_end() && rest.block() < end; rest.next(), ++blocks) entries += rest.block_entries();
+    for (; !rest.at_end() && rest.block() < end; rest.next(), ++blocks)
+      entries += rest.block_entries();
   }
   PartWriter writer(buffers_, kernels_, piece, out_bytes_, entries, blocks);
   for (;;) {
     const std::uint64_t block = next_block();
     if (block >= end) return writer.finish();
     take_block(block);
-    const auto [size, is_marked] = block_sum_.sum(entries_, run, block, writer.places(), sums_begin_);
+    const auto [size, is_marked] =
+        block_sum_.sum(entries_, run, block, writer.places(), sums_begin_);
     if (out_ == PartValues::kAccumulators) {
       std::memcpy(writer.values(), sums_begin_, size * out_bytes_);
     } else {
@@ -97,8 +104,10 @@ void PartSum::take_block(std::uint64_t block) {
     const std::size_t count = view.block_entries();
     const std::byte* const values = widened(i, view.block_values(), count);
     const std::byte* const places = view.places();
-    entries_[i] = view.is_bitmap() ? kernels::EntryList{nullptr, values, count, places}
-                                   : kernels::EntryList{reinterpret_cast<const std::uint16_t*>(places), values, count};
+    entries_[i] =
+        view.is_bitmap()
+            ? kernels::EntryList{nullptr, values, count, places}
+            : kernels::EntryList{reinterpret_cast<const std::uint16_t*>(places), values, count};
     view.next();
   }
 }

@@ -6,13 +6,14 @@
 #include <span>
 #include <vector>
 
-#include "src/sparse/parts/rank_tree.hpp"
 #include "src/sparse/parts/block_sum.hpp"
 #include "src/sparse/parts/entry_part.hpp"
+#include "src/sparse/parts/rank_tree.hpp"
 
 namespace sparcl::sparse {
 
-// What a part's values are: the caller's elements, or what they are widened to, so that sums of sums are rounded once.
+// What a part's values are: the caller's elements, or what they are widened to, so that sums of
+// sums are rounded once.
 enum class PartValues : std::uint8_t { kElements, kAccumulators };
 
 struct SumKind {
@@ -21,20 +22,24 @@ struct SumKind {
   Determinism determinism = Determinism::kCanonical;
 };
 
-inline std::size_t part_value_bytes(const kernels::KernelSet& kernels, DataType datatype, PartValues values) {
-  return values == PartValues::kElements ? element_bytes(datatype) : kernels.reduce_of(datatype).accumulator_bytes;
+inline std::size_t part_value_bytes(const kernels::KernelSet& kernels, DataType datatype,
+                                    PartValues values) {
+  return values == PartValues::kElements ? element_bytes(datatype)
+                                         : kernels.reduce_of(datatype).accumulator_bytes;
 }
 
 class PartSum {
  public:
-  // lists: parts that are summed at once. divisor: of a mean, for results that are elements; 1: none.
-  PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind, std::size_t lists, PartValues in,
-          PartValues out, std::uint32_t divisor);
+  // lists: parts that are summed at once. divisor: of a mean, for results that are elements; 1:
+  // none.
+  PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind,
+          std::size_t lists, PartValues in, PartValues out, std::uint32_t divisor);
 
   // parts: of one run, in the order of the ranks. Nothing where one is no part of the run.
   std::optional<Buffer> sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
   // The same in several parts: pieces follow each other and make up the run.
-  std::optional<std::vector<Buffer>> sum_pieces(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
+  std::optional<std::vector<Buffer>> sum_pieces(std::span<const std::span<const std::byte>> parts,
+                                                const BlockRun& run,
                                                 std::span<const BlockRun> pieces);
   std::size_t refused() const { return views_.size(); }  // the number of that one
 

@@ -9,7 +9,8 @@
 namespace sparcl::sparse {
 namespace {
 
-constexpr std::size_t kChunk = 1024;  // elements: the accumulators of all levels stay in the nearest cache
+constexpr std::size_t kChunk =
+    1024;  // elements: the accumulators of all levels stay in the nearest cache
 
 }  // namespace
 
@@ -19,10 +20,12 @@ RankTree::RankTree(const kernels::ReduceKernels& kernels, Reduction reduction, i
   storage_.resize(levels * level_bytes_ + kernels::kAccumulatorAlignment);
   const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
   scratch_ = storage_.data() +
-             (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
+             (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) %
+                 kernels::kAccumulatorAlignment;
 }
 
-void RankTree::reduce(std::span<const std::byte* const> by_rank, std::size_t value_bytes, std::uint64_t count, std::byte* result) {
+void RankTree::reduce(std::span<const std::byte* const> by_rank, std::size_t value_bytes,
+                      std::uint64_t count, std::byte* result) {
   const FloatEnvironment ieee;
   for (std::uint64_t i = 0; i < count; i += kChunk) {
     const auto own = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, count - i));
@@ -30,9 +33,10 @@ void RankTree::reduce(std::span<const std::byte* const> by_rank, std::size_t val
   }
 }
 
-// As a binary counter: equal neighbours on the stack are combined as soon as they meet, what is left from the last on.
-void RankTree::reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes, std::size_t count,
-                            std::byte* result) {
+// As a binary counter: equal neighbours on the stack are combined as soon as they meet, what is
+// left from the last on.
+void RankTree::reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes,
+                            std::size_t count, std::byte* result) {
   kernels::CombineKernel* const combine = kernels_.combine[static_cast<std::size_t>(reduction_.op)];
   std::array<std::size_t, 64> ranks_of;  // that a level holds
   std::size_t top = 0;
@@ -47,7 +51,8 @@ void RankTree::reduce_chunk(std::span<const std::byte* const> by_rank, std::size
     while (top > 1 && ranks_of[top - 2] == ranks_of[top - 1]) combine_top();
   }
   while (top > 1) combine_top();
-  if (reduction_.is_mean) kernels_.divide(accumulators(0), count, static_cast<std::uint32_t>(by_rank.size()));
+  if (reduction_.is_mean)
+    kernels_.divide(accumulators(0), count, static_cast<std::uint32_t>(by_rank.size()));
   kernels_.narrow(accumulators(0), count, result);
 }
 

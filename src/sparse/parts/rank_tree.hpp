@@ -1,7 +1,7 @@
 #pragma once
-// What all ranks hold of the same elements, combined in an order that depends on nothing but their number: T(a, b) = T(a, m) op
-// T(m, b) with m = a + the largest power of two below b - a. So sums are the same for every algorithm, transport and order of
-// arrival.
+// What all ranks hold of the same elements, combined in an order that depends on nothing but their
+// number: T(a, b) = T(a, m) op T(m, b) with m = a + the largest power of two below b - a. So sums
+// are the same for every algorithm, transport and order of arrival.
 
 #include <cstdint>
 #include <span>
@@ -20,12 +20,15 @@ class RankTree {
  public:
   RankTree(const kernels::ReduceKernels& kernels, Reduction reduction, int ranks);
 
-  // by_rank[r]: `count` values of rank r, all of the kernels' type. result: as many; it may be one of them.
-  void reduce(std::span<const std::byte* const> by_rank, std::size_t value_bytes, std::uint64_t count, std::byte* result);
+  // by_rank[r]: `count` values of rank r, all of the kernels' type. result: as many; it may be one
+  // of them.
+  void reduce(std::span<const std::byte* const> by_rank, std::size_t value_bytes,
+              std::uint64_t count, std::byte* result);
 
  private:
   std::byte* accumulators(std::size_t level) { return scratch_ + level * level_bytes_; }
-  void reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes, std::size_t count, std::byte* result);
+  void reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes,
+                    std::size_t count, std::byte* result);
 
   const kernels::ReduceKernels& kernels_;
   Reduction reduction_;

@@ -22,13 +22,16 @@ struct Digits {  // |value| = mantissa * 2^(exponent - kUnit)
   int exponent;
   bool fits;  // 8 bits and a scale hold it
 
-  explicit Digits(std::uint32_t bits) : mantissa(bits & 0x7fffff), exponent(static_cast<int>(bits >> kMantissaBits & 0xff)) {
+  explicit Digits(std::uint32_t bits)
+      : mantissa(bits & 0x7fffff), exponent(static_cast<int>(bits >> kMantissaBits & 0xff)) {
     const bool is_number = exponent != 255;
     if (exponent != 0) mantissa |= 1U << kMantissaBits;
     exponent = std::max(exponent, 1);
     fits = is_number && (mantissa == 0 ? bits == 0 : highest() - lowest() < kScaledBits);
   }
-  int lowest() const { return exponent + std::countr_zero(mantissa); }  // of its bits; of mantissas that are not 0
+  int lowest() const {
+    return exponent + std::countr_zero(mantissa);
+  }  // of its bits; of mantissas that are not 0
   int highest() const { return exponent + std::bit_width(mantissa) - 1; }
 };
 

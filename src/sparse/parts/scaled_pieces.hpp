@@ -1,6 +1,7 @@
 #pragma once
-// float32 as 8-bit integers with scales that are powers of two, without loss: for values that were rounded so
-// (selection/scaled_values.hpp), wherever their groups begin. The layout of the pieces: part_code.hpp.
+// float32 as 8-bit integers with scales that are powers of two, without loss: for values that were
+// rounded so (selection/scaled_values.hpp), wherever their groups begin. The layout of the pieces:
+// part_code.hpp.
 
 #include <cstddef>
 #include <span>
@@ -10,7 +11,8 @@ namespace sparcl::sparse {
 
 constexpr int kScaledBits = 7;  // of magnitudes
 
-// Appends `count` float32 (any alignment) as pieces. False where these take as many bytes as the values: then `out` is as before.
+// Appends `count` float32 (any alignment) as pieces. False where these take as many bytes as the
+// values: then `out` is as before.
 bool append_scaled(const std::byte* values, std::size_t count, std::vector<std::byte>& out);
 
 // Reads pieces from untrusted bytes, all of them: `count` float32. False where they are not that.

@@ -5,44 +5,50 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/sparse/parts/entry_part.hpp"
 #include "src/base/float_environment.hpp"
+#include "src/sparse/parts/entry_part.hpp"
 
 namespace sparcl::sparse {
 namespace {
 
 Status check_below(std::span<const std::uint64_t> indices, std::uint64_t count) {
-  const auto bad = std::find_if(indices.begin(), indices.end(), [count](std::uint64_t index) { return index >= count; });
+  const auto bad = std::find_if(indices.begin(), indices.end(),
+                                [count](std::uint64_t index) { return index >= count; });
   if (bad == indices.end()) return Status();
-  return Status(Code::kInvalidArgument,
-                fmt::format("indices[{}] = {}, but there are {} elements", bad - indices.begin(), *bad, count));
+  return Status(Code::kInvalidArgument, fmt::format("indices[{}] = {}, but there are {} elements",
+                                                    bad - indices.begin(), *bad, count));
 }
 
 // With room in front so that accumulators can be aligned.
 std::byte* align(std::byte* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
-  return at + (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) % kernels::kAccumulatorAlignment;
+  return at + (kernels::kAccumulatorAlignment - address % kernels::kAccumulatorAlignment) %
+                  kernels::kAccumulatorAlignment;
 }
 
 }  // namespace
 
 bool makes_accumulators(const SumKind& kind, const kernels::KernelSet& kernels) {
-  if (kernels.reduce_of(kind.datatype).accumulator_bytes != element_bytes(kind.datatype)) return true;
+  if (kernels.reduce_of(kind.datatype).accumulator_bytes != element_bytes(kind.datatype))
+    return true;
   return info(kind.datatype).is_float && kind.reduction.op == kernels::ReduceOp::kProd;
 }
 
-Status SortedEntries::take(std::span<const std::uint64_t> indices, const std::byte* values, std::uint64_t count,
-                           const SumKind& kind, const kernels::KernelSet& kernels) {
+Status SortedEntries::take(std::span<const std::uint64_t> indices, const std::byte* values,
+                           std::uint64_t count, const SumKind& kind,
+                           const kernels::KernelSet& kernels) {
   indices_ = indices;
   values_ = values;
   has_duplicates_ = false;
   if (indices.empty()) return Status();
-  if (!kernels.entries.ascend(indices.data(), indices.size())) return sort(indices, values, count, kind, kernels);
+  if (!kernels.entries.ascend(indices.data(), indices.size()))
+    return sort(indices, values, count, kind, kernels);
   return indices.back() < count ? Status() : check_below(indices, count);
 }
 
-Status SortedEntries::sort(std::span<const std::uint64_t> indices, const std::byte* values, std::uint64_t count,
-                           const SumKind& kind, const kernels::KernelSet& kernels) {
+Status SortedEntries::sort(std::span<const std::uint64_t> indices, const std::byte* values,
+                           std::uint64_t count, const SumKind& kind,
+                           const kernels::KernelSet& kernels) {
   SPARCL_RETURN_IF_ERROR(check_below(indices, count));
   struct Entry {
     std::uint64_t index, place;
@@ -69,7 +75,8 @@ void SortedEntries::combine_duplicates(const SumKind& kind, const kernels::Kerne
   const FloatEnvironment ieee;
   widen(kind.datatype, kernels);
   const kernels::ReduceKernels& reduce = kernels.reduce_of(kind.datatype);
-  kernels::CombineKernel* const combine = reduce.combine[static_cast<std::size_t>(kind.reduction.op)];
+  kernels::CombineKernel* const combine =
+      reduce.combine[static_cast<std::size_t>(kind.reduction.op)];
   const std::size_t width = reduce.accumulator_bytes;
   std::byte* const sums = own_values_.data() + (values_ - own_values_.data());
   std::size_t last = 0;
@@ -88,7 +95,8 @@ void SortedEntries::combine_duplicates(const SumKind& kind, const kernels::Kerne
 
 void SortedEntries::widen(DataType datatype, const kernels::KernelSet& kernels) {
   const kernels::ReduceKernels& reduce = kernels.reduce_of(datatype);
-  std::vector<std::byte> wide(indices_.size() * reduce.accumulator_bytes + kernels::kAccumulatorAlignment);
+  std::vector<std::byte> wide(indices_.size() * reduce.accumulator_bytes +
+                              kernels::kAccumulatorAlignment);
   std::byte* const begin = align(wide.data());
   const FloatEnvironment ieee;
   reduce.widen(values_, indices_.size(), begin);

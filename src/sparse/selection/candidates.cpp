@@ -29,10 +29,11 @@ Bits key_of(const std::byte* accumulator) {
   return key_of<kNumbers>(bits);
 }
 
-// The k-th largest key, 0 < k <= count, and how many of those that equal it are among the k. By counting keys in 4,096 ranges and
-// going on in the one that holds it: 2 or 3 rounds for float32.
+// The k-th largest key, 0 < k <= count, and how many of those that equal it are among the k. By
+// counting keys in 4,096 ranges and going on in the one that holds it: 2 or 3 rounds for float32.
 template <class Bits, Numbers kNumbers>
-Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k, std::uint64_t& ties) {
+Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k,
+             std::uint64_t& ties) {
   Bits low = std::numeric_limits<Bits>::max(), high = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const Bits key = key_of<Bits, kNumbers>(accumulators + i * sizeof(Bits));
@@ -50,19 +51,22 @@ Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k
     Bits range = (high - low) >> shift;
     for (; counts[range] < k; --range) k -= counts[range];
     low += range << shift;
-    high = low + std::min<Bits>(high - low, (Bits{1} << shift) - 1);  // low + that could be more than Bits holds
+    high = low + std::min<Bits>(high - low, (Bits{1} << shift) -
+                                                1);  // low + that could be more than Bits holds
   }
   ties = k;
   return low;
 }
 
 template <class Bits, Numbers kNumbers>
-std::uint64_t cut_to(std::uint64_t* indices, std::byte* accumulators, std::uint64_t count, std::uint64_t k) {
+std::uint64_t cut_to(std::uint64_t* indices, std::byte* accumulators, std::uint64_t count,
+                     std::uint64_t k) {
   std::uint64_t ties = 0;
   const Bits last = kth_key<Bits, kNumbers>(accumulators, count, std::min(k, count), ties);
   if (k >= count) return last;
   std::uint64_t kept = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {  // without branches: most are kept, but nobody knows which
+  for (std::uint64_t i = 0; i < count;
+       ++i) {  // without branches: most are kept, but nobody knows which
     Bits accumulator;
     std::memcpy(&accumulator, accumulators + i * sizeof(Bits), sizeof(Bits));
     const Bits key = key_of<kNumbers>(accumulator);
@@ -90,12 +94,14 @@ auto with_numbers(DataType type, const Visit& visit) {
 // visit.operator()<Bits, kNumbers>() for an accumulator's type.
 template <class Visit>
 auto with_accumulator(DataType type, const Visit& visit) {
-  return element_bytes(type) == 8 ? with_numbers<std::uint64_t>(type, visit) : with_numbers<std::uint32_t>(type, visit);
+  return element_bytes(type) == 8 ? with_numbers<std::uint64_t>(type, visit)
+                                  : with_numbers<std::uint32_t>(type, visit);
 }
 
 }  // namespace
 
-Candidates::Candidates(DataType accumulator) : type_(accumulator), bytes_(element_bytes(accumulator)) {}
+Candidates::Candidates(DataType accumulator)
+    : type_(accumulator), bytes_(element_bytes(accumulator)) {}
 
 void Candidates::reserve(std::uint64_t capacity) {
   if (capacity <= capacity_) return;
@@ -118,13 +124,15 @@ std::uint64_t Candidates::cut(std::uint64_t begin, std::uint64_t k) {
   size_ = begin + std::min(count, k);
   if (size_ == begin) return 0;
   return with_accumulator(type_, [&]<class Bits, Numbers kNumbers>() -> std::uint64_t {
-    return cut_to<Bits, kNumbers>(indices_.get() + begin, accumulators_.get() + begin * bytes_, count, k);
+    return cut_to<Bits, kNumbers>(indices_.get() + begin, accumulators_.get() + begin * bytes_,
+                                  count, k);
   });
 }
 
 std::uint64_t Candidates::key(const std::byte* accumulator) const {
-  return with_accumulator(type_,
-                          [&]<class Bits, Numbers kNumbers>() -> std::uint64_t { return key_of<Bits, kNumbers>(accumulator); });
+  return with_accumulator(type_, [&]<class Bits, Numbers kNumbers>() -> std::uint64_t {
+    return key_of<Bits, kNumbers>(accumulator);
+  });
 }
 
 }  // namespace sparcl::sparse

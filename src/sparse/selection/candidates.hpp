@@ -1,5 +1,6 @@
 #pragma once
-// Elements that may be among the k largest: their indices, ascending, and their accumulators (kernels/accumulate.hpp).
+// Elements that may be among the k largest: their indices, ascending, and their accumulators
+// (kernels/accumulate.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +29,8 @@ class Candidates {
   std::byte* tail() { return accumulators_.get() + size_ * bytes_; }
   void add(std::uint64_t first, const std::uint16_t* positions, std::size_t count);
 
-  // Of the entries from `begin` on it keeps the k with the largest magnitude keys, of equals the first ones. Returns the least key
-  // that is left, 0 where none is. In place: O(size), no memory.
+  // Of the entries from `begin` on it keeps the k with the largest magnitude keys, of equals the
+  // first ones. Returns the least key that is left, 0 where none is. In place: O(size), no memory.
   std::uint64_t cut(std::uint64_t begin, std::uint64_t k);
 
   // The magnitude key of an accumulator.

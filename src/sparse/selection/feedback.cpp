@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "src/sparse/selection/selection.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/sparse/selection/selection.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -23,7 +23,8 @@ double sum_of_squares(const std::byte* bytes, std::uint64_t count) {
   std::array<double, 8> sums{};
   for (std::uint64_t i = 0; i < count; i += sums.size()) {
     const std::uint64_t own = std::min<std::uint64_t>(sums.size(), count - i);
-    for (std::uint64_t j = 0; j < own; ++j) sums[j] += static_cast<double>(values[i + j]) * static_cast<double>(values[i + j]);
+    for (std::uint64_t j = 0; j < own; ++j)
+      sums[j] += static_cast<double>(values[i + j]) * static_cast<double>(values[i + j]);
   }
   double sum = 0;
   for (const double part : sums) sum += part;
@@ -51,19 +52,27 @@ double sum_of_squares(DataType type, const std::byte* bytes, std::uint64_t count
 
 Result<Feedback> Feedback::create(std::uint64_t count, DataType type) {
   if (!Selection::supports(type, kernels::reference_kernels())) {
-    return Status(Code::kUnsupported,
-                  fmt::format("error feedback of {}: there is none for integers of 8 and 16 bits and for bool", info(type).name));
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "error feedback of {}: there is none for integers of 8 and 16 bits and for bool",
+            info(type).name));
   }
-  if (count > kMaxCount) return Status(Code::kInvalidArgument, fmt::format("count is {}, the most is 2^44", count));
+  if (count > kMaxCount)
+    return Status(Code::kInvalidArgument, fmt::format("count is {}, the most is 2^44", count));
   Feedback made(count, type);
-  // Zeros of the kernel's: memory is taken when it is first written, by the thread that will use it.
-  made.bytes_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(made.residual_bytes(), 1), 1)));
+  // Zeros of the kernel's: memory is taken when it is first written, by the thread that will use
+  // it.
+  made.bytes_.reset(
+      static_cast<std::byte*>(std::calloc(std::max<std::size_t>(made.residual_bytes(), 1), 1)));
   if (made.bytes_ != nullptr) return made;
-  return Status(Code::kOutOfMemory, fmt::format("no memory for a residual of {} bytes: {} elements of {}", made.residual_bytes(),
-                                                count, info(made.residual_).name));
+  return Status(Code::kOutOfMemory,
+                fmt::format("no memory for a residual of {} bytes: {} elements of {}",
+                            made.residual_bytes(), count, info(made.residual_).name));
 }
 
-Feedback::Feedback(std::uint64_t count, DataType type) : count_(count), type_(type), residual_(kernels::accumulator_type(type)) {}
+Feedback::Feedback(std::uint64_t count, DataType type)
+    : count_(count), type_(type), residual_(kernels::accumulator_type(type)) {}
 
 void Feedback::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
@@ -77,11 +86,12 @@ Status Feedback::fetch() {
   if (is_on_host_ || count_ == 0) return Status();
   if (!last_use_.is_over()) {
     return Status(Code::kInvalidUsage,
-                  "a stream is not through with the last call that has this feedback: wait for the stream first "
+                  "a stream is not through with the last call that has this feedback: wait for the "
+                  "stream first "
                   "(sparclCommStreamSynchronize)");
   }
-  SPARCL_RETURN_IF_ERROR(
-      gpu::download(context_, bytes_.get(), on_device_->data(), residual_bytes()).with_prefix("the residual, from the device: "));
+  SPARCL_RETURN_IF_ERROR(gpu::download(context_, bytes_.get(), on_device_->data(), residual_bytes())
+                             .with_prefix("the residual, from the device: "));
   is_blank_ = false;
   is_on_host_ = !is_in_graph();  // a launch of the graph may change it at any time
   return Status();
@@ -90,7 +100,8 @@ Status Feedback::fetch() {
 Status Feedback::use_on_host() {
   if (is_in_graph()) {
     return Status(Code::kInvalidUsage,
-                  "a CUDA graph holds this feedback: its residual stays on the device, and only calls between GPUs take it");
+                  "a CUDA graph holds this feedback: its residual stays on the device, and only "
+                  "calls between GPUs take it");
   }
   SPARCL_RETURN_IF_ERROR(fetch());
   on_device_ = nullptr;
@@ -98,18 +109,22 @@ Status Feedback::use_on_host() {
   return Status();
 }
 
-Result<std::shared_ptr<const gpu::DeviceBuffer>> Feedback::use_on_device(void* context, void* stream, bool is_captured) {
+Result<std::shared_ptr<const gpu::DeviceBuffer>> Feedback::use_on_device(void* context,
+                                                                         void* stream,
+                                                                         bool is_captured) {
   if (count_ == 0) return std::shared_ptr<const gpu::DeviceBuffer>();
   if (is_on_device_ && context == context_) {
     // A graph is launched behind what its streams hold: that is the user's to see to.
     if (!is_captured && stream != stream_) SPARCL_RETURN_IF_ERROR(last_use_.order(stream));
   } else {
-    if (is_in_graph()) return Status(Code::kInvalidUsage, "a CUDA graph of another GPU holds this feedback");
+    if (is_in_graph())
+      return Status(Code::kInvalidUsage, "a CUDA graph of another GPU holds this feedback");
     SPARCL_RETURN_IF_ERROR(fetch());
     Result<gpu::DeviceBuffer> made = gpu::DeviceBuffer::allocate(context, residual_bytes());
     if (!made.ok()) return made.status().with_prefix("a residual: ");
-    const Status brought = is_blank_ ? gpu::clear_memory(context, made->data(), residual_bytes())
-                                     : gpu::upload(context, made->data(), bytes_.get(), residual_bytes());
+    const Status brought = is_blank_
+                               ? gpu::clear_memory(context, made->data(), residual_bytes())
+                               : gpu::upload(context, made->data(), bytes_.get(), residual_bytes());
     if (!brought.ok()) return brought.with_prefix("the residual, to the device: ");
     on_device_ = std::make_shared<const gpu::DeviceBuffer>(std::move(*made));
     context_ = context;
@@ -139,10 +154,14 @@ Status Feedback::reset() {
   return Status();
 }
 
-double Feedback::residual_l2() const { return std::sqrt(sum_of_squares(residual_, bytes_.get(), count_)); }
+double Feedback::residual_l2() const {
+  return std::sqrt(sum_of_squares(residual_, bytes_.get(), count_));
+}
 
 double Feedback::dropped_l2(double residual_norm) const {
-  return stats.calls == 0 ? 0 : std::sqrt(std::max(0.0, residual_norm * residual_norm - stats.returned_squares));
+  return stats.calls == 0
+             ? 0
+             : std::sqrt(std::max(0.0, residual_norm * residual_norm - stats.returned_squares));
 }
 
 double Feedback::threshold() const { return magnitude_of(type_, least); }

@@ -23,7 +23,8 @@ constexpr const char* kHashKey = "xxh3";
 
 // Of all that is loaded.
 std::string hash_of(DataType type, std::uint64_t least, std::span<const std::byte> residual) {
-  const std::string facts = fmt::format("{} {} {} {};", kFormat, info(type).name, residual.size(), least);
+  const std::string facts =
+      fmt::format("{} {} {} {};", kFormat, info(type).name, residual.size(), least);
   Xxh3 hash;
   hash.update(std::as_bytes(std::span(facts)));
   hash.update(residual);
@@ -58,23 +59,30 @@ struct Facts {
 Result<Facts> read_facts(const std::string& path, const model::Metadata& metadata) {
   const std::string* format = find(metadata, kFormatKey);
   if (format == nullptr) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: it is a safetensors file, but no feedback that sparclFeedbackSave wrote", path));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: it is a safetensors file, but no feedback that sparclFeedbackSave wrote",
+                    path));
   }
   if (*format != kFormat) {
     return Status(Code::kUnsupported,
-                  fmt::format("{}: feedback of format {}, this version reads {}", path, model::in_quotes(*format), kFormat));
+                  fmt::format("{}: feedback of format {}, this version reads {}", path,
+                              model::in_quotes(*format), kFormat));
   }
   for (const char* key : {kTypeKey, kLeastKey, kHashKey}) {
-    if (find(metadata, key) == nullptr) return corrupt(path, fmt::format("its metadata has no {}", key));
+    if (find(metadata, key) == nullptr)
+      return corrupt(path, fmt::format("its metadata has no {}", key));
   }
   const std::string &name = *find(metadata, kTypeKey), &digits = *find(metadata, kLeastKey);
   const DataTypeInfo* type = find_type(name);
-  if (type == nullptr) return corrupt(path, fmt::format("{} is no data type", model::in_quotes(name)));
+  if (type == nullptr)
+    return corrupt(path, fmt::format("{} is no data type", model::in_quotes(name)));
   Facts facts{type->type, 0, *find(metadata, kHashKey)};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), facts.least);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), facts.least);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    return corrupt(path, fmt::format("its {} {} is no number", kLeastKey, model::in_quotes(digits)));
+    return corrupt(path,
+                   fmt::format("its {} {} is no number", kLeastKey, model::in_quotes(digits)));
   }
   return facts;
 }
@@ -96,26 +104,29 @@ Result<Feedback> load_feedback(const std::string& path) {
   const Result<model::Checkpoint> file = model::Checkpoint::open(path);
   if (!file.ok()) return file.status();
   if (file->layout().is_folder)
-    return Status(Code::kInvalidArgument, fmt::format("{}: it is a folder, a feedback is one file", path));
-  const Result<Facts> facts = read_facts(path, file->metadata(0));
-  if (!facts.ok()) return facts.status();
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it is a folder, a feedback is one file", path));
+  SPARCL_ASSIGN_OR_RETURN(const Facts facts, read_facts(path, file->metadata(0)));
   const model::Schema& schema = file->schema();
   if (schema.size() != 1 || schema[0].name != kTensor || schema[0].shape.size() != 1) {
     return corrupt(path, fmt::format("a feedback is one tensor, {}, of one dimension", kTensor));
   }
   // The header's check has compared the shape with the file's size: no more is taken than there is.
-  Result<Feedback> feedback = Feedback::create(schema[0].shape[0], facts->type);
+  Result<Feedback> feedback = Feedback::create(schema[0].shape[0], facts.type);
   if (!feedback.ok()) return corrupt(path, feedback.status().message());
   if (schema[0].datatype != feedback->residual_type()) {
-    return corrupt(path, fmt::format("the residual of {} is {}, not {}", info(facts->type).name,
-                                     info(feedback->residual_type()).name, info(schema[0].datatype).name));
+    return corrupt(
+        path, fmt::format("the residual of {} is {}, not {}", info(facts.type).name,
+                          info(feedback->residual_type()).name, info(schema[0].datatype).name));
   }
   std::memcpy(feedback->residual(), file->bytes(0).data(), feedback->residual_bytes());
-  const std::string hash = hash_of(facts->type, facts->least, {feedback->residual(), feedback->residual_bytes()});
-  if (hash != facts->hash) {
-    return corrupt(path, fmt::format("its bytes are damaged: their hash is {}, not {}", hash, model::in_quotes(facts->hash)));
+  const std::string hash =
+      hash_of(facts.type, facts.least, {feedback->residual(), feedback->residual_bytes()});
+  if (hash != facts.hash) {
+    return corrupt(path, fmt::format("its bytes are damaged: their hash is {}, not {}", hash,
+                                     model::in_quotes(facts.hash)));
   }
-  feedback->least = facts->least;
+  feedback->least = facts.least;
   return feedback;
 }
 

@@ -7,14 +7,15 @@
 #include <numeric>
 #include <vector>
 
-#include "src/sparse/selection/scaled_values.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
+#include "src/sparse/selection/scaled_values.hpp"
 
 namespace sparcl::sparse {
 namespace {
 
-constexpr std::size_t kResidualChunk = 1024;  // elements: what is between stays in the nearest cache
+constexpr std::size_t kResidualChunk =
+    1024;  // elements: what is between stays in the nearest cache
 
 // Rounds or widens in chunks, as the kernels want accumulators aligned.
 struct alignas(kernels::kAccumulatorAlignment) Chunk {
@@ -23,8 +24,8 @@ struct alignas(kernels::kAccumulatorAlignment) Chunk {
 
 }  // namespace
 
-void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* accumulators, std::size_t count,
-                   std::byte* sent) {
+void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,
+                   const std::byte* accumulators, std::size_t count, std::byte* sent) {
   if (wire.is_scaled) return round_to_scaled(accumulators, count, sent);
   const FloatEnvironment ieee;
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
@@ -37,8 +38,8 @@ void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, cons
   }
 }
 
-void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count,
-                     std::byte* accumulators) {
+void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
+                     std::size_t count, std::byte* accumulators) {
   const FloatEnvironment ieee;
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
   const std::size_t in = element_bytes(wire.sent), out = element_bytes(wire.accumulator);
@@ -50,7 +51,8 @@ void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, co
   }
 }
 
-Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc) {
+Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
+                std::size_t count, std::byte* acc) {
   if (wire.is_exact()) {
     const Rest rest{0, mass_of(wire.accumulator, acc, count)};
     std::memset(acc, 0, count * element_bytes(wire.accumulator));
@@ -90,12 +92,15 @@ double leave_means_of(const std::byte* means, std::size_t count, std::byte* acc)
 
 }  // namespace
 
-double leave_means(DataType accumulator, const std::byte* means, std::size_t count, std::byte* acc) {
-  return accumulator == DataType::kFloat64 ? leave_means_of<double>(means, count, acc) : leave_means_of<float>(means, count, acc);
+double leave_means(DataType accumulator, const std::byte* means, std::size_t count,
+                   std::byte* acc) {
+  return accumulator == DataType::kFloat64 ? leave_means_of<double>(means, count, acc)
+                                           : leave_means_of<float>(means, count, acc);
 }
 
-void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,
-                         const std::byte* residual, std::byte* accumulators) {
+void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype,
+                         const Support& support, const std::byte* values, const std::byte* residual,
+                         std::byte* accumulators) {
   const DataType accumulator = kernels::accumulator_type(datatype);
   if (residual != nullptr) {
     support.gather(residual, element_bytes(accumulator), accumulators);
@@ -106,8 +111,8 @@ void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, c
   widen_from_wire(kernels, {accumulator, datatype}, elements.data(), support.size(), accumulators);
 }
 
-void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, std::byte* accumulators, std::size_t count,
-                         std::uint32_t divisor) {
+void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype,
+                         std::byte* accumulators, std::size_t count, std::uint32_t divisor) {
   const FloatEnvironment ieee;
   const kernels::ReduceKernels& reduce = kernels.reduce_of(datatype);
   const std::size_t width = reduce.accumulator_bytes;
@@ -121,11 +126,12 @@ void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, s
 }
 
 double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count) {
-  const auto add_up = [&](const auto& load) {  // side by side, so that additions do not wait for each other
-    std::array<double, 8> sums{};
-    for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += std::abs(load(i));
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
-  };
+  const auto add_up =
+      [&](const auto& load) {  // side by side, so that additions do not wait for each other
+        std::array<double, 8> sums{};
+        for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += std::abs(load(i));
+        return std::accumulate(sums.begin(), sums.end(), 0.0);
+      };
   if (accumulator == DataType::kFloat32) {
     return add_up([accumulators](std::size_t i) {
       float value;
@@ -133,7 +139,9 @@ double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t 
       return static_cast<double>(value);
     });
   }
-  return add_up([=](std::size_t i) { return load_number(accumulator, accumulators + i * element_bytes(accumulator)); });
+  return add_up([=](std::size_t i) {
+    return load_number(accumulator, accumulators + i * element_bytes(accumulator));
+  });
 }
 
 }  // namespace sparcl::sparse

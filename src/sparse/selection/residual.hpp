@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "src/sparse/selection/support.hpp"
 #include "src/base/data_type.hpp"
+#include "src/sparse/selection/support.hpp"
 
 namespace sparcl::sparse {
 
@@ -18,30 +18,34 @@ struct WireType {
 };
 
 // sent[i]: accumulators[i], rounded. Any alignment of `sent`.
-void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* accumulators, std::size_t count,
-                   std::byte* sent);
+void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,
+                   const std::byte* accumulators, std::size_t count, std::byte* sent);
 
 // What the receivers see of it, as accumulators.
-void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count,
-                     std::byte* accumulators);
+void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
+                     std::size_t count, std::byte* accumulators);
 
-// acc[i] -= what was sent of it, in place: +0 where that was all of it, infinities and NaN among them.
+// acc[i] -= what was sent of it, in place: +0 where that was all of it, infinities and NaN among
+// them.
 struct Rest {
   double squares = 0;    // of what stays, where that is a number
   double sent_mass = 0;  // the sum of |what was sent|
 };
-Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent, std::size_t count, std::byte* acc);
+Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
+                std::size_t count, std::byte* acc);
 
-// acc[i] -= means[i], in place, of accumulators of a float type; +0 where that is no number. Returns the sum of squares of what is
-// left.
+// acc[i] -= means[i], in place, of accumulators of a float type; +0 where that is no number.
+// Returns the sum of squares of what is left.
 double leave_means(DataType accumulator, const std::byte* means, std::size_t count, std::byte* acc);
 
-// acc of the support's elements: of the residual, where there is one, else of the caller's elements.
-void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype, const Support& support, const std::byte* values,
-                         const std::byte* residual, std::byte* accumulators);
+// acc of the support's elements: of the residual, where there is one, else of the caller's
+// elements.
+void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype,
+                         const Support& support, const std::byte* values, const std::byte* residual,
+                         std::byte* accumulators);
 
-void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype, std::byte* accumulators, std::size_t count,
-                         std::uint32_t divisor);
+void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype,
+                         std::byte* accumulators, std::size_t count, std::uint32_t divisor);
 
 // The sum of |what was sent|.
 double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count);

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "src/sparse/parts/scaled_pieces.hpp"
 #include "src/base/float_environment.hpp"
+#include "src/sparse/parts/scaled_pieces.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -14,10 +14,12 @@ namespace {
 constexpr int kLeastExponent = -149, kMostExponent = 121;  // of float32
 constexpr double kMost = (1 << kScaledBits) - 1;
 
-// The exponent with which the largest magnitude rounds to kMost at most, or is cut to it where the next would make it infinite.
+// The exponent with which the largest magnitude rounds to kMost at most, or is cut to it where the
+// next would make it infinite.
 int exponent_for(float largest) {
   const int exponent = std::max(kLeastExponent, std::ilogb(largest) - (kScaledBits - 1));
-  const bool is_too_large = std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost;
+  const bool is_too_large =
+      std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost;
   return is_too_large ? std::min(exponent + 1, kMostExponent) : exponent;
 }
 

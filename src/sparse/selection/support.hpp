@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "src/sparse/parts/entry_part.hpp"
 #include "kernels/kernel_set.hpp"
+#include "src/sparse/parts/entry_part.hpp"
 
 namespace sparcl::sparse {
 
@@ -29,13 +29,16 @@ class Support {
     append(index - position, &position, 1);
   }
 
-  // The elements of all parts, of one run with blocks of 2^16 elements. False where a part is none of the run, or has an element
-  // that an array of `count` has not.
-  [[nodiscard]] bool unite(std::span<const std::span<const std::byte>> parts, const BlockRun& run, std::uint64_t count);
+  // The elements of all parts, of one run with blocks of 2^16 elements. False where a part is none
+  // of the run, or has an element that an array of `count` has not.
+  [[nodiscard]] bool unite(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
+                           std::uint64_t count);
 
   std::size_t size() const { return positions_.size(); }
   std::span<const Block> blocks() const { return blocks_; }
-  const std::uint16_t* positions(const Block& block) const { return positions_.data() + block.first; }
+  const std::uint16_t* positions(const Block& block) const {
+    return positions_.data() + block.first;
+  }
 
   // values[i] = array[i-th element], of `width` bytes.
   void gather(const std::byte* array, std::size_t width, std::byte* values) const;
@@ -46,7 +49,8 @@ class Support {
 
  private:
   template <class AfterBlock>
-  void visit(const std::byte* array, std::size_t width, std::byte* values, const AfterBlock& after) const;
+  void visit(const std::byte* array, std::size_t width, std::byte* values,
+             const AfterBlock& after) const;
 
   const kernels::KernelSet* kernels_;
   std::vector<Block> blocks_;
@@ -54,7 +58,8 @@ class Support {
 };
 
 // An array that has values where a support is, and +0 elsewhere.
-void write_supported(const kernels::KernelSet& kernels, const Support& support, const std::byte* values, std::size_t width,
-                     std::uint64_t count, std::byte* array);
+void write_supported(const kernels::KernelSet& kernels, const Support& support,
+                     const std::byte* values, std::size_t width, std::uint64_t count,
+                     std::byte* array);
 
 }  // namespace sparcl::sparse

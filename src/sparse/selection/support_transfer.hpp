@@ -1,12 +1,13 @@
 #pragma once
-// Values of an array in device memory at the elements of a support, to the host and back: in chunks of bounded size, of which one
-// is filled or emptied here while the other is under way. What crosses is two bytes an element and its value.
+// Values of an array in device memory at the elements of a support, to the host and back: in chunks
+// of bounded size, of which one is filled or emptied here while the other is under way. What
+// crosses is two bytes an element and its value.
 
 #include <array>
 
-#include "src/sparse/selection/support.hpp"
 #include "kernels/device_kernel_set.hpp"
 #include "src/gpu/device_stream.hpp"
+#include "src/sparse/selection/support.hpp"
 
 namespace sparcl::sparse {
 
@@ -15,10 +16,11 @@ class SupportTransfer {
   // What it takes of each kind of memory, for supports of at most `entries` elements.
   static std::size_t memory_bytes(std::uint64_t entries);
 
-  SupportTransfer(const kernels::DeviceKernelSet& kernels, void* context, void* stream, std::uint64_t most_entries,
-                  std::byte* on_device, std::byte* pinned);
+  SupportTransfer(const kernels::DeviceKernelSet& kernels, void* context, void* stream,
+                  std::uint64_t most_entries, std::byte* on_device, std::byte* pinned);
 
-  // All in the stream's order, and over when they return. values[i] = array[i-th element], of `width` bytes.
+  // All in the stream's order, and over when they return. values[i] = array[i-th element], of
+  // `width` bytes.
   Status gather(const Support& support, const void* array, std::size_t width, std::byte* values);
   // The same, and zeros stay behind.
   Status take(const Support& support, void* array, std::size_t width, std::byte* values);
@@ -47,7 +49,8 @@ class SupportTransfer {
   static Layout layout_of(std::size_t parts, std::size_t entries);
   Status move(Kind kind, const Support& support, std::size_t width, std::byte* values, void* array);
   Chunk fill(const Half& half, const Support& support, std::size_t width, std::size_t& block) const;
-  Status enqueue(Kind kind, Half& half, const Chunk& chunk, std::size_t width, std::byte* values, void* array);
+  Status enqueue(Kind kind, Half& half, const Chunk& chunk, std::size_t width, std::byte* values,
+                 void* array);
   static Status drain(Half& half);
 
   const kernels::DeviceKernelSet& kernels_;

@@ -39,7 +39,8 @@ void corrupt(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
 }
 
 void truncate(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
-  if (outgoing.message.size() > 0) outgoing.message = outgoing.message.slice(0, random.below(outgoing.message.size()));
+  if (outgoing.message.size() > 0)
+    outgoing.message = outgoing.message.slice(0, random.below(outgoing.message.size()));
 }
 
 void slow(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) {
@@ -75,12 +76,13 @@ std::string FaultPlan::describe() const {
   std::string text = fmt::format("seed {}", seed);
   const char* separator = ": ";
   for (const FaultRule& rule : rules) {
-    const bool has_seconds =
-        rule.fault == Fault::kDelay || rule.fault == Fault::kReorder || rule.fault == Fault::kStop || rule.fault == Fault::kSlow;
+    const bool has_seconds = rule.fault == Fault::kDelay || rule.fault == Fault::kReorder ||
+                             rule.fault == Fault::kStop || rule.fault == Fault::kSlow;
     text += fmt::format("{}{}", separator, row_of(rule.fault).name);
     if (rule.probability > 0) text += fmt::format(" p={:.6g}", rule.probability);
     if (rule.at != kNoMessage) text += fmt::format(" at {}", rule.at);
-    if (row_of(rule.fault).of == FaultOf::kLink && rule.at == kNoMessage) text += fmt::format(" from {:.6g} s on", rule.seconds);
+    if (row_of(rule.fault).of == FaultOf::kLink && rule.at == kNoMessage)
+      text += fmt::format(" from {:.6g} s on", rule.seconds);
     if (has_seconds) text += fmt::format(" for {:.6g} s", rule.seconds);
     if (rule.rank >= 0) text += fmt::format(" on rank {}", rule.rank);
     if (rule.peer >= 0) text += fmt::format(" to rank {}", rule.peer);
@@ -90,7 +92,8 @@ std::string FaultPlan::describe() const {
   return text;
 }
 
-FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operations, std::span<const Fault> allowed) {
+FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operations,
+                            std::span<const Fault> allowed) {
   FaultPlan plan{seed, {}};
   if (allowed.empty()) return plan;
   SeededRandom random(mix64(seed));
@@ -100,7 +103,8 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
     rule.fault = allowed[random.below(allowed.size())];
     rule.seconds = 0.0001 * static_cast<double>(1 + random.below(1'000));
     const FaultOf of = row_of(rule.fault).of;
-    // A rank that dies or stops with every n-th operation leaves nothing to look at; what is slow is slow all the time.
+    // A rank that dies or stops with every n-th operation leaves nothing to look at; what is slow
+    // is slow all the time.
     if (rule.fault == Fault::kSlow) {
       rule.probability = 1;
     } else if (of != FaultOf::kMessage || random.chance(0.5)) {
@@ -111,7 +115,9 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
     if (of != FaultOf::kMessage || random.chance(0.5))
       rule.rank = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     if (of == FaultOf::kLink && ranks > 1) {
-      rule.peer = (rule.rank + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(ranks - 1)))) % ranks;
+      rule.peer =
+          (rule.rank + 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(ranks - 1)))) %
+          ranks;
     }
     plan.rules.push_back(rule);
   }

@@ -1,10 +1,10 @@
 #include "src/transport/fault/fault_transport.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "src/transport/posting.hpp"
 
@@ -14,7 +14,9 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::uint64_t hash_of(int peer, Channel channel, std::uint64_t index) {
-  const std::uint64_t line = (std::uint64_t{channel.call} << 32) | (std::uint64_t{channel.lane} << 24) | static_cast<std::uint32_t>(peer + 1);
+  const std::uint64_t line = (std::uint64_t{channel.call} << 32) |
+                             (std::uint64_t{channel.lane} << 24) |
+                             static_cast<std::uint32_t>(peer + 1);
   return mix64(mix64(line) ^ index);
 }
 
@@ -25,12 +27,16 @@ FaultTransport::FaultTransport(std::unique_ptr<Transport> inner, FaultPlan plan)
 
 // --- decisions ---
 
-bool FaultTransport::strikes(const FaultRule& rule, std::uint64_t index, SeededRandom& random) const {
-  const bool by_chance = random.chance(rule.probability);  // drawn in any case, so that one rule does not shift another's numbers
+bool FaultTransport::strikes(const FaultRule& rule, std::uint64_t index,
+                             SeededRandom& random) const {
+  const bool by_chance = random.chance(
+      rule.probability);  // drawn in any case, so that one rule does not shift another's numbers
   return (rule.rank < 0 || rule.rank == rank_) && (by_chance || rule.at == index);
 }
 
-void FaultTransport::record(Fault fault, int peer, Channel channel) { trace_.push_back({fault, operations_, peer, channel}); }
+void FaultTransport::record(Fault fault, int peer, Channel channel) {
+  trace_.push_back({fault, operations_, peer, channel});
+}
 
 // Kill and stop happen before the operation that they are counted by.
 void FaultTransport::count_operation(int peer, Channel channel) {
@@ -57,8 +63,10 @@ bool FaultTransport::apply_message_faults(int peer, Channel channel, Outgoing& o
     const FaultRule& rule = plan_.rules[i];
     const FaultRow& row = row_of(rule.fault);
     if (row.apply == nullptr) continue;
-    SeededRandom random(mix64(plan_.seed + i) ^ mix64(static_cast<std::uint64_t>(rank_)) ^ hash_of(peer, channel, on_line));
-    const bool is_meant = (rule.peer < 0 || rule.peer == peer) && (rule.lane < 0 || rule.lane == channel.lane);
+    SeededRandom random(mix64(plan_.seed + i) ^ mix64(static_cast<std::uint64_t>(rank_)) ^
+                        hash_of(peer, channel, on_line));
+    const bool is_meant =
+        (rule.peer < 0 || rule.peer == peer) && (rule.lane < 0 || rule.lane == channel.lane);
     if (!strikes(rule, messages_, random) || !is_meant) continue;
     row.apply(outgoing, rule, random);
     record(rule.fault, peer, channel);
@@ -73,7 +81,8 @@ const FaultRule* FaultTransport::cut_by(int peer) const {
   for (const FaultRule& rule : plan_.rules) {
     if (row_of(rule.fault).of != FaultOf::kLink || peer == rank_) continue;
     const bool is_this_way = is(rule.rank, rank_) && is(rule.peer, peer);
-    const bool is_other_way = rule.fault == Fault::kCut && is(rule.rank, peer) && is(rule.peer, rank_);
+    const bool is_other_way =
+        rule.fault == Fault::kCut && is(rule.rank, peer) && is(rule.peer, rank_);
     if (!is_this_way && !is_other_way) continue;
     const bool by_count = rule.at != std::numeric_limits<std::uint64_t>::max();
     if (by_count ? operations_ > rule.at : inner_->now() >= rule.seconds) return &rule;
@@ -84,8 +93,9 @@ const FaultRule* FaultTransport::cut_by(int peer) const {
 std::string FaultTransport::describe_trace() const {
   std::string text = fmt::format("rank {} under {}:", rank_, describe());
   for (const FaultEvent& event : trace_) {
-    text += fmt::format(" [operation {}: {}, rank {}, call {} lane {}]", event.operation, row_of(event.fault).name, event.peer,
-                        event.channel.call, event.channel.lane);
+    text +=
+        fmt::format(" [operation {}: {}, rank {}, call {} lane {}]", event.operation,
+                    row_of(event.fault).name, event.peer, event.channel.call, event.channel.lane);
   }
   return text;
 }
@@ -101,7 +111,9 @@ void FaultTransport::kill() {
 }
 
 Status FaultTransport::killed_error() const {
-  return Status(Code::kSystemError, fmt::format("rank {} was killed by its fault plan ({})", rank_, describe()), Scope::kComm);
+  return Status(Code::kSystemError,
+                fmt::format("rank {} was killed by its fault plan ({})", rank_, describe()),
+                Scope::kComm);
 }
 
 bool FaultTransport::is_stopped() {
@@ -128,7 +140,8 @@ double FaultTransport::next_wake(double own_deadline) const {
 
 // --- posting ---
 
-OperationRef FaultTransport::refused(Operation::Kind kind, int peer, Channel channel, Buffer buffer) const {
+OperationRef FaultTransport::refused(Operation::Kind kind, int peer, Channel channel,
+                                     Buffer buffer) const {
   const HeldRef operation = make_operation<HeldOperation>(kind, peer, channel, std::move(buffer));
   transport::refused(*operation, killed_error());
   return operation;
@@ -137,7 +150,8 @@ OperationRef FaultTransport::refused(Operation::Kind kind, int peer, Channel cha
 OperationRef FaultTransport::send(int peer, Channel channel, Buffer message) {
   count_operation(peer, channel);
   if (killed_) return refused(Operation::Kind::kSend, peer, channel, std::move(message));
-  if (peer < 0 || peer >= size()) return inner_->send(peer, channel, std::move(message));  // which refuses it
+  if (peer < 0 || peer >= size())
+    return inner_->send(peer, channel, std::move(message));  // which refuses it
   Outgoing outgoing{message};
   const bool touched = apply_message_faults(peer, channel, outgoing);
   const Line line{peer, channel};
@@ -147,12 +161,15 @@ OperationRef FaultTransport::send(int peer, Channel channel, Buffer message) {
     return operation;
   }
 
-  const HeldRef operation = make_operation<HeldOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
+  const HeldRef operation =
+      make_operation<HeldOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   const double release_at = inner_->now() + outgoing.held_seconds;
-  const std::uint64_t release_at_message = outgoing.held_sends > 0 ? messages_ + outgoing.held_sends : 0;
+  const std::uint64_t release_at_message =
+      outgoing.held_sends > 0 ? messages_ + outgoing.held_sends : 0;
   held_[line].push_back({std::move(outgoing), operation, release_at, release_at_message});
   release_due();
-  if (const auto over = find_finished(operation); over != finished_.end()) {  // over at once: then progress() does not report it
+  if (const auto over = find_finished(operation);
+      over != finished_.end()) {  // over at once: then progress() does not report it
     operation->status = std::move(over->status);
     operation->done = true;
     finished_.erase(over);
@@ -186,8 +203,11 @@ void FaultTransport::release_due() {
 void FaultTransport::post(Line line, const Held& held) {
   if (const FaultRule* cut = cut_by(line.first)) {
     record(cut->fault, line.first, line.second);
-    // As with a socket, where a small message is over once it is in the system's buffer, and a large one waits there for ever.
-    if (SeededRandom(mix64(plan_.seed) ^ hash_of(line.first, line.second, lost_on_cut_++)).chance(0.5)) finish(held.operation, {});
+    // As with a socket, where a small message is over once it is in the system's buffer, and a
+    // large one waits there for ever.
+    if (SeededRandom(mix64(plan_.seed) ^ hash_of(line.first, line.second, lost_on_cut_++))
+            .chance(0.5))
+      finish(held.operation, {});
     return;
   }
   if (held.outgoing.copies == 0) finish(held.operation, {});
@@ -206,8 +226,10 @@ void FaultTransport::finish(const HeldRef& held, Status status) {
   if (!held->done) finished_.push_back({held, std::move(status)});  // else it was cancelled
 }
 
-auto FaultTransport::find_finished(const OperationRef& operation) -> std::vector<Finished>::iterator {
-  return std::find_if(finished_.begin(), finished_.end(), [&](const Finished& each) { return each.operation == operation; });
+auto FaultTransport::find_finished(const OperationRef& operation)
+    -> std::vector<Finished>::iterator {
+  return std::find_if(finished_.begin(), finished_.end(),
+                      [&](const Finished& each) { return each.operation == operation; });
 }
 
 // A message that is held back leaves all the same: a cancelled send may still arrive.
@@ -218,7 +240,8 @@ void FaultTransport::cancel(const OperationRef& operation) {
   held->done = true;
   held->status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
   if (const auto over = find_finished(operation); over != finished_.end()) finished_.erase(over);
-  const auto posted = std::find_if(posted_.begin(), posted_.end(), [&](const auto& each) { return each.second.second == held; });
+  const auto posted = std::find_if(posted_.begin(), posted_.end(),
+                                   [&](const auto& each) { return each.second.second == held; });
   if (posted == posted_.end()) return;
   const OperationRef inner = posted->second.first;
   posted_.erase(posted);
@@ -254,7 +277,8 @@ Status FaultTransport::progress(std::vector<OperationRef>& completed) {
 void FaultTransport::idle(std::uint64_t turns, double until_seconds) {
   if (killed_) return;
   inner_->idle(turns, next_wake(until_seconds));
-  // A stopped rank leaves the inner body's news untouched, so that its idle() comes back at once: do not burn the core meanwhile.
+  // A stopped rank leaves the inner body's news untouched, so that its idle() comes back at once:
+  // do not burn the core meanwhile.
   if (is_stopped()) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 
@@ -271,7 +295,9 @@ void FaultTransport::pass_signal(int peer, const Signal& signal) {
   if (cut_by(peer) == nullptr) inner_->signal(peer, signal);
 }
 
-bool FaultTransport::poll_signal(Signal& signal) { return !killed_ && !is_stopped() && inner_->poll_signal(signal); }
+bool FaultTransport::poll_signal(Signal& signal) {
+  return !killed_ && !is_stopped() && inner_->poll_signal(signal);
+}
 
 void FaultTransport::close(Channel channel) {
   if (killed_) return;

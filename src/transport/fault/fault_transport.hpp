@@ -1,5 +1,6 @@
 #pragma once
-// Wraps one rank's transport and lets go wrong what a plan says. Faults of messages are those that this rank sends.
+// Wraps one rank's transport and lets go wrong what a plan says. Faults of messages are those that
+// this rank sends.
 
 #include <deque>
 #include <functional>
@@ -29,7 +30,8 @@ class FaultTransport final : public Transport {
  public:
   FaultTransport(std::unique_ptr<Transport> inner, FaultPlan plan);
 
-  // Called once when the plan kills this rank: the place to tell the inner world, which decides whether the peers see a death or silence.
+  // Called once when the plan kills this rank: the place to tell the inner world, which decides
+  // whether the peers see a death or silence.
   void on_kill(std::function<void()> hook) { on_kill_ = std::move(hook); }
 
   std::string describe() const { return plan_.describe(); }
@@ -37,9 +39,11 @@ class FaultTransport final : public Transport {
   std::string describe_trace() const;
   bool is_killed() const { return killed_; }
 
-  // Messages are held back, which leave in progress() only: a driver goes on with this rank until there are none.
+  // Messages are held back, which leave in progress() only: a driver goes on with this rank until
+  // there are none.
   bool holds_back() const { return !killed_ && !held_.empty(); }
-  // When this rank has to go on at the latest, whose program has a deadline of its own; infinity for never. For schedulers with virtual time.
+  // When this rank has to go on at the latest, whose program has a deadline of its own; infinity
+  // for never. For schedulers with virtual time.
   double next_wake(double own_deadline) const;
 
   int rank() const override { return rank_; }
@@ -108,7 +112,8 @@ class FaultTransport final : public Transport {
   std::vector<std::pair<int, Signal>> held_signals_;  // of a stopped rank
 
   std::map<Line, std::deque<Held>> held_;
-  std::unordered_map<const Operation*, std::pair<OperationRef, HeldRef>> posted_;  // by inner operation; without one: swallowed
+  std::unordered_map<const Operation*, std::pair<OperationRef, HeldRef>>
+      posted_;                      // by inner operation; without one: swallowed
   std::vector<Finished> finished_;  // not yet reported
   std::vector<OperationRef> inner_completed_;
 };

@@ -51,14 +51,16 @@ struct MailboxHash {
   }
 };
 
-// Never has both: a letter that finds a receive posted is handed over at once. Lists, as an empty one allocates nothing.
+// Never has both: a letter that finds a receive posted is handed over at once. Lists, as an empty
+// one allocates nothing.
 struct Mailbox {
   std::list<Letter> arrived;
   std::list<LocalOperation> posted;
   bool empty() const { return arrived.empty() && posted.empty(); }
 };
 
-// The newest closed channels; older ones are forgotten, which costs no more than the memory of a late letter.
+// The newest closed channels; older ones are forgotten, which costs no more than the memory of a
+// late letter.
 class ClosedChannels {
  public:
   void add(transport::Channel channel);
@@ -77,17 +79,20 @@ struct Endpoint {
   std::atomic<bool> news{false};  // inbox or signals have grown since the owner last looked
   std::atomic<bool> has_signals{false};
   std::atomic<bool> has_left{false};  // in good order
-  std::atomic<bool> has_lost{false};  // a death or a signal could not be noted, there was no memory: progress() reports an error
+  std::atomic<bool> has_lost{false};  // a death or a signal could not be noted, there was no
+                                      // memory: progress() reports an error
   bool sleeping = false;
   bool listed = false;  // deterministic: it is in the core's list of roused ranks
   bool made = false;    // its Transport exists or existed
   bool alive = true;
-  std::unordered_map<MailboxKey, Mailbox, MailboxHash> boxes;  // on demand, gone when empty: a world of n ranks stays O(n)
+  std::unordered_map<MailboxKey, Mailbox, MailboxHash>
+      boxes;  // on demand, gone when empty: a world of n ranks stays O(n)
   ClosedChannels closed;
   std::vector<Completion> inbox;
   std::deque<transport::Signal> signals;
-  std::unordered_set<int> dead_peers;                           // whose death this rank knows
-  std::unordered_map<int, std::vector<LocalOperation>> orphans;  // sends to a peer that is dead, before this rank knows it
+  std::unordered_set<int> dead_peers;  // whose death this rank knows
+  std::unordered_map<int, std::vector<LocalOperation>>
+      orphans;  // sends to a peer that is dead, before this rank knows it
 };
 
 }  // namespace sparcl::transport::loopback

@@ -1,5 +1,6 @@
 #include "src/transport/loopback/loopback_core.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,8 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <thread>
-
-#include <fmt/format.h>
 
 namespace sparcl::transport {
 
@@ -35,14 +34,17 @@ Buffer copy_of(const Buffer& source) {
 
 }  // namespace
 
-LoopbackCore::LoopbackCore(int ranks, const LoopbackOptions& options) : options_(options), random_(options.seed) {
+LoopbackCore::LoopbackCore(int ranks, const LoopbackOptions& options)
+    : options_(options), random_(options.seed) {
   endpoints_.reserve(static_cast<std::size_t>(ranks));
-  if (options.deterministic) roused_.reserve(static_cast<std::size_t>(ranks));  // each is listed once
+  if (options.deterministic)
+    roused_.reserve(static_cast<std::size_t>(ranks));  // each is listed once
   for (int rank = 0; rank < ranks; ++rank) endpoints_.push_back(std::make_unique<Endpoint>());
   capabilities_.single_node = true;
   capabilities_.survives_peer_death = true;
   capabilities_.knows_peer_death = options.announce_death;
-  oversubscribed_ = static_cast<unsigned>(ranks) > std::max(1u, std::thread::hardware_concurrency());
+  oversubscribed_ =
+      static_cast<unsigned>(ranks) > std::max(1u, std::thread::hardware_concurrency());
 }
 
 std::string LoopbackCore::describe(int rank) const {
@@ -52,7 +54,8 @@ std::string LoopbackCore::describe(int rank) const {
 
 Status LoopbackCore::dead_peer_error(int peer) const {
   const char* how = endpoint(peer).has_left ? "has left the communicator" : "was killed or ended";
-  return Status(Code::kRemoteError, fmt::format("rank {} ({}) {}", peer, describe(peer), how), Scope::kPeer);
+  return Status(Code::kRemoteError, fmt::format("rank {} ({}) {}", peer, describe(peer), how),
+                Scope::kPeer);
 }
 
 bool LoopbackCore::knows_dead(int rank, int peer) {
@@ -95,9 +98,12 @@ void LoopbackCore::tell_or_end(int rank, Tell&& tell) noexcept {
 
 void LoopbackCore::dispatch(Parcel parcel) {
   switch (parcel.kind) {
-    case ParcelKind::kLetter: return deliver(std::move(parcel.letter));
-    case ParcelKind::kSignal: return deliver(parcel.letter.to, parcel.signal);
-    case ParcelKind::kDeath: return deliver_death(parcel.letter.to, parcel.letter.from);
+    case ParcelKind::kLetter:
+      return deliver(std::move(parcel.letter));
+    case ParcelKind::kSignal:
+      return deliver(parcel.letter.to, parcel.signal);
+    case ParcelKind::kDeath:
+      return deliver_death(parcel.letter.to, parcel.letter.from);
   }
 }
 
@@ -139,9 +145,11 @@ Completion LoopbackCore::hand_over(const Letter& letter, const LocalOperation& r
   const std::size_t bytes = letter.bytes.size();
   if (bytes > receive->buffer.size()) {
     return {receive, bytes,
-            Status(Code::kCorrupt, fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited",
-                                               bytes, letter.from, describe(letter.from), letter.channel.call, letter.channel.lane,
-                                               receive->buffer.size()))};
+            Status(Code::kCorrupt,
+                   fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is "
+                               "larger than the {} bytes awaited",
+                               bytes, letter.from, describe(letter.from), letter.channel.call,
+                               letter.channel.lane, receive->buffer.size()))};
   }
   if (bytes > 0) std::memcpy(receive->buffer.data(), letter.bytes.data(), bytes);
   return {receive, bytes, {}};
@@ -159,7 +167,8 @@ void LoopbackCore::finish_send(const Letter& letter, Status status) {
   if (letter.sender) complete(letter.from, {letter.sender, letter.bytes.size(), std::move(status)});
 }
 
-// A message to a dead rank: its send fails once the sender knows of the death, and never ends where deaths are silent.
+// A message to a dead rank: its send fails once the sender knows of the death, and never ends where
+// deaths are silent.
 void LoopbackCore::lose(const Letter& letter) {
   if (!letter.sender) return;
   Endpoint& from = endpoint(letter.from);
@@ -266,7 +275,8 @@ void LoopbackCore::drop_unfetched(int holder, int dead) {
   Endpoint& own = endpoint(holder);
   const std::lock_guard lock(own.mutex);
   for (auto box = own.boxes.begin(); box != own.boxes.end();) {
-    if (box->first.from == dead) box->second.arrived.remove_if([](const Letter& letter) { return letter.sender != nullptr; });
+    if (box->first.from == dead)
+      box->second.arrived.remove_if([](const Letter& letter) { return letter.sender != nullptr; });
     box = box->second.empty() ? own.boxes.erase(box) : std::next(box);
   }
 }
@@ -276,7 +286,9 @@ void LoopbackCore::deliver_death(int to_rank, int dead) {
   const std::lock_guard lock(to.mutex);
   if (!to.alive) return;
   to.dead_peers.insert(dead);
-  const auto fail = [&](const LocalOperation& operation) { to.inbox.push_back({operation, 0, dead_peer_error(dead)}); };
+  const auto fail = [&](const LocalOperation& operation) {
+    to.inbox.push_back({operation, 0, dead_peer_error(dead)});
+  };
   for (auto box = to.boxes.begin(); box != to.boxes.end();) {
     if (box->first.from == dead) {
       for (const LocalOperation& receive : box->second.posted) fail(receive);

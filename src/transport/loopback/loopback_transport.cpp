@@ -1,11 +1,11 @@
 #include "src/transport/loopback/loopback_transport.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "src/base/caught_error.hpp"
 #include "src/transport/posting.hpp"
@@ -38,7 +38,8 @@ Status LoopbackTransport::health() const {
   if (killed_) return Status(Code::kSystemError, "this rank was killed", Scope::kComm);
   if (!core_->endpoint(rank_).has_lost.load(std::memory_order_acquire)) return {};
   return status_or_no_memory(Code::kSystemError,
-                             "out of memory: another rank has ended, or has left in error, and there was no memory to say why",
+                             "out of memory: another rank has ended, or has left in error, and "
+                             "there was no memory to say why",
                              Scope::kComm);
 }
 
@@ -47,7 +48,8 @@ bool LoopbackTransport::refuse(Operation& operation) const {
 }
 
 OperationRef LoopbackTransport::send(int peer, Channel channel, Buffer message) {
-  LocalOperation operation = make_operation<LoopbackOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
+  LocalOperation operation =
+      make_operation<LoopbackOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
   if (core_->knows_dead(rank_, peer)) {
     refused(*operation, core_->dead_peer_error(peer));
@@ -65,12 +67,14 @@ OperationRef LoopbackTransport::send(int peer, Channel channel, Buffer message) 
 }
 
 OperationRef LoopbackTransport::receive(int peer, Channel channel, Buffer space) {
-  LocalOperation operation = make_operation<LoopbackOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
+  LocalOperation operation =
+      make_operation<LoopbackOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (!refuse(*operation)) core_->post_receive(rank_, operation);
   return operation;
 }
 
-// A send that is cancelled may still arrive: taking it back would shift the messages behind it to other receives.
+// A send that is cancelled may still arrive: taking it back would shift the messages behind it to
+// other receives.
 void LoopbackTransport::cancel(const OperationRef& operation) {
   if (operation == nullptr || operation->done) return;
   const auto own = std::static_pointer_cast<LoopbackOperation>(operation);
@@ -88,7 +92,9 @@ Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
     scratch_.swap(own.inbox);
     killed_ = !own.alive;
   }
-  if (!scratch_.empty()) completed.reserve(completed.size() + scratch_.size());  // all or none: what was taken out would be lost
+  if (!scratch_.empty())
+    completed.reserve(completed.size() +
+                      scratch_.size());  // all or none: what was taken out would be lost
   for (Completion& completion : scratch_) {
     LoopbackOperation& operation = *completion.operation;
     if (operation.cancelled) continue;
@@ -107,7 +113,8 @@ void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {
     if (until_seconds < 1e18) core_->advance_to(until_seconds);
     return;
   }
-  // Heuristic: with a core for each rank some 20 us of spinning are worth it; without, the others need the core.
+  // Heuristic: with a core for each rank some 20 us of spinning are worth it; without, the others
+  // need the core.
   const std::uint64_t spins = core_->oversubscribed() ? 0 : 500;
   if (turns < spins) return relax();
   if (turns < spins + 4) return std::this_thread::yield();
@@ -121,7 +128,8 @@ void LoopbackTransport::sleep(Endpoint& own, double until_seconds) {
   if (!(nap > 0)) return;
   std::unique_lock lock(own.mutex);
   own.sleeping = true;
-  own.roused.wait_for(lock, std::chrono::duration<double>(nap), [&] { return own.news.load(std::memory_order_relaxed); });
+  own.roused.wait_for(lock, std::chrono::duration<double>(nap),
+                      [&] { return own.news.load(std::memory_order_relaxed); });
   own.sleeping = false;
 }
 

@@ -10,7 +10,8 @@ namespace sparcl::transport {
 
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(std::shared_ptr<LoopbackCore> core, int rank) : core_(std::move(core)), rank_(rank) {}
+  LoopbackTransport(std::shared_ptr<LoopbackCore> core, int rank)
+      : core_(std::move(core)), rank_(rank) {}
   ~LoopbackTransport() override;
 
   int rank() const override { return rank_; }

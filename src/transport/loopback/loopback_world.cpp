@@ -7,7 +7,8 @@
 
 namespace sparcl::transport {
 
-LoopbackWorld::LoopbackWorld(int ranks, const LoopbackOptions& options) : core_(std::make_shared<LoopbackCore>(ranks, options)) {}
+LoopbackWorld::LoopbackWorld(int ranks, const LoopbackOptions& options)
+    : core_(std::make_shared<LoopbackCore>(ranks, options)) {}
 
 int LoopbackWorld::size() const { return core_->size(); }
 

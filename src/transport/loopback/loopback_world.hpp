@@ -1,8 +1,10 @@
 #pragma once
 // Ranks inside one process. Two ways to run them:
 //  - threads: each rank's Transport is used by a thread of its own; time is the steady clock;
-//  - deterministic: all ranks on one thread; a message stays in flight until deliver_one() picks it, in any order that the contract
-//    allows; time is virtual and moves by advance_to() only. Everything follows from the seeds, so a failure is replayed.
+//  - deterministic: all ranks on one thread; a message stays in flight until deliver_one() picks
+//  it, in any order that the contract
+//    allows; time is virtual and moves by advance_to() only. Everything follows from the seeds, so
+//    a failure is replayed.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +20,10 @@ class LoopbackCore;
 
 struct LoopbackOptions {
   bool deterministic = false;
-  std::uint64_t seed = 1;        // deterministic: of the world's own choices
-  bool announce_death = true;    // false: a dead rank is only silent, so that deadlines must find it
-  std::size_t eager_bytes = 8192;  // up to this size a send is copied and done at once (heuristic: below, a copy is cheaper than waiting)
+  std::uint64_t seed = 1;      // deterministic: of the world's own choices
+  bool announce_death = true;  // false: a dead rank is only silent, so that deadlines must find it
+  std::size_t eager_bytes = 8192;  // up to this size a send is copied and done at once (heuristic:
+                                   // below, a copy is cheaper than waiting)
 };
 
 class LoopbackWorld {
@@ -29,17 +32,19 @@ class LoopbackWorld {
 
   int size() const;
 
-  // Each rank's body may be made once. Destroying it means an orderly leave: what it sent still arrives, then it is dead to the others.
-  // Bodies may outlive the world.
+  // Each rank's body may be made once. Destroying it means an orderly leave: what it sent still
+  // arrives, then it is dead to the others. Bodies may outlive the world.
   std::unique_ptr<Transport> make_transport(int rank);
 
-  // Abrupt death: messages of the rank that are under way may be lost. Its own body answers with errors from now on.
+  // Abrupt death: messages of the rank that are under way may be lost. Its own body answers with
+  // errors from now on.
   void kill(int rank);
   bool is_alive(int rank) const;
 
   // --- deterministic worlds only ---
 
-  // Delivers one message, signal or news of a death, picked by `random` among all that may come next. False: nothing is in flight.
+  // Delivers one message, signal or news of a death, picked by `random` among all that may come
+  // next. False: nothing is in flight.
   bool deliver_one(SeededRandom& random);
   std::size_t in_flight_count() const;
 

@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kNoDeadline = std::numeric_limits<double>::infinity();
 
-double deadline_of(const SimRank& rank) { return rank.next_deadline ? rank.next_deadline() : kNoDeadline; }
+double deadline_of(const SimRank& rank) {
+  return rank.next_deadline ? rank.next_deadline() : kNoDeadline;
+}
 
 }  // namespace
 
@@ -32,8 +34,11 @@ SimOutcome SimScheduler::run(std::uint64_t max_steps) {
       stirred = false;
       continue;
     }
-    if (std::all_of(ranks_.begin(), ranks_.end(), [](const SimRank& rank) { return rank.finished(); })) break;
-    // A step may depend on more than messages and timers (another rank's memory, say): ask everyone before time moves.
+    if (std::all_of(ranks_.begin(), ranks_.end(),
+                    [](const SimRank& rank) { return rank.finished(); }))
+      break;
+    // A step may depend on more than messages and timers (another rank's memory, say): ask everyone
+    // before time moves.
     if (!stirred) {
       stirred = true;
       wake_all();
@@ -55,7 +60,9 @@ bool SimScheduler::move_something(SimOutcome& outcome, std::uint64_t max_steps) 
     if (!can_deliver && awake_.empty()) return false;
     bool deliver = can_deliver;
     if (can_deliver && !awake_.empty()) {
-      const double share = policy_ == Policy::kLazyNetwork ? 0.02 : policy_ == Policy::kEagerNetwork ? 0.9 : 0.4;
+      const double share = policy_ == Policy::kLazyNetwork    ? 0.02
+                           : policy_ == Policy::kEagerNetwork ? 0.9
+                                                              : 0.4;
       deliver = random_.chance(share);
     }
     if (deliver) {
@@ -78,7 +85,8 @@ bool SimScheduler::step_someone(SimOutcome& outcome) {
     ++outcome.steps;
     world_.advance_to(world_.now() + step_seconds_);
   }
-  // A rank whose deadline has passed stays awake until it has noticed: engines read their clock only now and then.
+  // A rank whose deadline has passed stays awake until it has noticed: engines read their clock
+  // only now and then.
   if (!moved && !(deadline_of(rank) <= world_.now() && !rank.finished())) {
     awake_[at] = awake_.back();
     awake_.pop_back();
@@ -131,8 +139,8 @@ std::string SimScheduler::describe_stuck() const {
     if (const double deadline = deadline_of(ranks_[index]); deadline != kNoDeadline)
       stuck += fmt::format(" (deadline {} s)", deadline);
   }
-  return fmt::format("at {} s, with {} messages in flight, these ranks have not finished: {}", world_.now(),
-                     world_.in_flight_count(), stuck);
+  return fmt::format("at {} s, with {} messages in flight, these ranks have not finished: {}",
+                     world_.now(), world_.in_flight_count(), stuck);
 }
 
 }  // namespace sparcl::transport

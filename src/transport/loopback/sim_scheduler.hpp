@@ -1,6 +1,7 @@
 #pragma once
-// Runs all ranks of a deterministic world on one thread. One seed picks again and again who goes on, or what is delivered next; when
-// nobody can move, time jumps to the next timer. The same seed gives the same run.
+// Runs all ranks of a deterministic world on one thread. One seed picks again and again who goes
+// on, or what is delivered next; when nobody can move, time jumps to the next timer. The same seed
+// gives the same run.
 
 #include <cstdint>
 #include <functional>
@@ -11,9 +12,11 @@
 
 namespace sparcl::transport {
 
-// One rank's program, cut into steps. For the collectives: engine.step(), engine.next_deadline(), task.done().
+// One rank's program, cut into steps. For the collectives: engine.step(), engine.next_deadline(),
+// task.done().
 struct SimRank {
-  std::function<bool()> step;             // goes on a little; false: nothing to do until something arrives or a timer is over
+  std::function<bool()>
+      step;  // goes on a little; false: nothing to do until something arrives or a timer is over
   std::function<double()> next_deadline;  // on the world's clock; infinity for none. May be empty
   std::function<bool()> finished;         // the rank is not stepped any more
 };
@@ -23,8 +26,8 @@ struct SimOutcome {
   End end = End::kFinished;
   std::uint64_t steps = 0;
   std::uint64_t deliveries = 0;
-  double seconds = 0;        // virtual
-  std::string report;        // empty where all finished; else who is stuck
+  double seconds = 0;  // virtual
+  std::string report;  // empty where all finished; else who is stuck
   bool ok() const { return end == End::kFinished; }
 };
 
@@ -57,7 +60,8 @@ class SimScheduler {
   Policy policy_;
   double step_seconds_ = 1e-6;
   std::vector<SimRank> ranks_;
-  std::vector<std::size_t> awake_;   // ranks whose last step did something, or that something has happened to since
+  std::vector<std::size_t>
+      awake_;  // ranks whose last step did something, or that something has happened to since
   std::vector<bool> is_awake_;
   std::vector<int> roused_;
 };

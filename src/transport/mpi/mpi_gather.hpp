@@ -1,5 +1,6 @@
 #pragma once
-// The few bytes that all ranks tell each other before there is a transport, over MPI. Collective over comm.
+// The few bytes that all ranks tell each other before there is a transport, over MPI. Collective
+// over comm.
 
 #include <mpi.h>
 

@@ -20,7 +20,8 @@ bool runs_under_smpi() {
 // Whether the ranks of this node outnumber the cores that they may use together.
 bool node_is_crowded(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
-  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS) return true;
+  if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
+    return true;
   int ranks = 1;
   MPI_Comm_size(node, &ranks);
   cpu_set_t own, all;
@@ -34,10 +35,12 @@ bool node_is_crowded(MPI_Comm comm) {
 
 }  // namespace
 
-MpiIdler::MpiIdler(MPI_Comm comm) : simulated_(runs_under_smpi()), crowded_(!simulated_ && node_is_crowded(comm)) {}
+MpiIdler::MpiIdler(MPI_Comm comm)
+    : simulated_(runs_under_smpi()), crowded_(!simulated_ && node_is_crowded(comm)) {}
 
-// All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after about 20 us of yielding in a crowd,
-// and otherwise only when the wait is so long (some 10 ms) that the nap is lost in it.
+// All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after
+// about 20 us of yielding in a crowd, and otherwise only when the wait is so long (some 10 ms) that
+// the nap is lost in it.
 void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;
@@ -46,7 +49,9 @@ void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
     sched_yield();
     return;
   }
-  const double longest = crowded_ ? 5e-6 * static_cast<double>(std::min<std::uint64_t>(turns - spins - yields + 1, 16)) : 20e-6;
+  const double longest =
+      crowded_ ? 5e-6 * static_cast<double>(std::min<std::uint64_t>(turns - spins - yields + 1, 16))
+               : 20e-6;
   nap(std::min(longest, seconds_left));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// How a rank waits: spinning where it has a core for itself, else leaving the core to the ranks that work.
+// How a rank waits: spinning where it has a core for itself, else leaving the core to the ranks
+// that work.
 
 #include <mpi.h>
 

@@ -9,7 +9,8 @@ namespace sparcl::transport {
 
 static_assert(std::is_trivially_copyable_v<Signal>);
 
-MpiSignals::MpiSignals(MPI_Comm comm, bool keeps_receive) : comm_(comm), keeps_receive_(keeps_receive) {
+MpiSignals::MpiSignals(MPI_Comm comm, bool keeps_receive)
+    : comm_(comm), keeps_receive_(keeps_receive) {
   if (keeps_receive_) post();
 }
 
@@ -31,7 +32,8 @@ void MpiSignals::send(int peer, const Signal& signal) {
   none_ever_ = false;
   forget_sent();
   Sent sent{MPI_REQUEST_NULL, std::make_unique<Signal>(signal)};
-  if (MPI_Isend(sent.signal.get(), sizeof(Signal), MPI_BYTE, peer, kTag, comm_, &sent.request) != MPI_SUCCESS)
+  if (MPI_Isend(sent.signal.get(), sizeof(Signal), MPI_BYTE, peer, kTag, comm_, &sent.request) !=
+      MPI_SUCCESS)
     return;  // best effort
   sent_.push_back(std::move(sent));
 }
@@ -63,7 +65,9 @@ void MpiSignals::probe() {
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     if (bytes != static_cast<int>(sizeof signal)) return;  // by nobody of ours
     // Small, and it is there: this receive does not wait.
-    if (MPI_Recv(&signal, sizeof signal, MPI_BYTE, status.MPI_SOURCE, kTag, comm_, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    if (MPI_Recv(&signal, sizeof signal, MPI_BYTE, status.MPI_SOURCE, kTag, comm_,
+                 MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return;
     signal.from = status.MPI_SOURCE;
     add(signal);
   }

@@ -1,6 +1,7 @@
 #pragma once
-// Signals on a tag of their own. They are looked for by probing, so that no receive is left to take back at the end; in simulation,
-// where a rank blocks while it waits, by a receive that is always posted.
+// Signals on a tag of their own. They are looked for by probing, so that no receive is left to take
+// back at the end; in simulation, where a rank blocks while it waits, by a receive that is always
+// posted.
 
 #include <mpi.h>
 

@@ -9,7 +9,8 @@ constexpr bool kHasSessions = true;
 constexpr bool kHasSessions = false;
 #endif
 
-// In SimGrid's simulation each rank is a thread of one process, and MPI_Is_thread_main is true of one of them.
+// In SimGrid's simulation each rank is a thread of one process, and MPI_Is_thread_main is true of
+// one of them.
 #ifdef SMPI_H
 constexpr bool kRanksAreThreads = true;
 #else
@@ -32,10 +33,14 @@ bool mpi_is_finalized() noexcept {
 
 Status check_mpi_is_there(MPI_Comm comm) {
   if (mpi_is_finalized())
-    return Status(Code::kInvalidUsage, "MPI_Finalize has been called: make communicators between MPI_Init and MPI_Finalize");
+    return Status(
+        Code::kInvalidUsage,
+        "MPI_Finalize has been called: make communicators between MPI_Init and MPI_Finalize");
   if (comm == MPI_COMM_NULL)
-    return Status(Code::kInvalidArgument, "mpi is MPI_COMM_NULL: expected a communicator that this process belongs to");
-  if (mpi_is_initialized() || (kHasSessions && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF)) return {};
+    return Status(Code::kInvalidArgument,
+                  "mpi is MPI_COMM_NULL: expected a communicator that this process belongs to");
+  if (mpi_is_initialized() || (kHasSessions && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF))
+    return {};
   return Status(Code::kInvalidUsage, "MPI is not initialised: call MPI_Init first");
 }
 
@@ -53,10 +58,11 @@ bool MpiThreads::includes_this() const noexcept {
 
 Status MpiThreads::check_this() const {
   if (includes_this()) return {};
-  return Status(
-      Code::kInvalidUsage,
-      "this thread may not call MPI, which was initialised by MPI_Init, or with a level below MPI_THREAD_SERIALIZED: call "
-      "from the thread that initialised MPI, or ask MPI_Init_thread for MPI_THREAD_SERIALIZED or more");
+  return Status(Code::kInvalidUsage,
+                "this thread may not call MPI, which was initialised by MPI_Init, or with a level "
+                "below MPI_THREAD_SERIALIZED: call "
+                "from the thread that initialised MPI, or ask MPI_Init_thread for "
+                "MPI_THREAD_SERIALIZED or more");
 }
 
 }  // namespace sparcl::transport

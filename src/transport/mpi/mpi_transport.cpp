@@ -14,17 +14,17 @@
 #include "src/base/caught_error.hpp"
 #include "src/base/log.hpp"
 #include "src/net/broken_pipe.hpp"
+#include "src/net/socket.hpp"
 #include "src/transport/mpi/mpi_error.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/returned_errors.hpp"
 #include "src/transport/posting.hpp"
-#include "src/net/socket.hpp"
 
 namespace sparcl::transport {
 namespace {
 
-// How often progress() looks for signals and for what closed channels left behind. Heuristic: a look costs about as much as ten
-// turns.
+// How often progress() looks for signals and for what closed channels left behind. Heuristic: a
+// look costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
 constexpr std::size_t kScratchKept = 64;
@@ -44,8 +44,9 @@ Result<Peers> exchange_names(MPI_Comm comm, int size) {
   if (::gethostname(own.host.data(), own.host.size() - 1) != 0) own.host[0] = '?';
   own.pid = ::getpid();
   std::vector<ProcessName> all(static_cast<std::size_t>(size));
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm),
-                                    "MPI_Allgather of process names"));
+  SPARCL_RETURN_IF_ERROR(
+      mpi_status(MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, comm),
+                 "MPI_Allgather of process names"));
   Peers peers;
   for (ProcessName& each : all) {
     each.host.back() = '\0';
@@ -57,9 +58,11 @@ Result<Peers> exchange_names(MPI_Comm comm, int size) {
 
 Result<MPI_Comm> duplicate(MPI_Comm comm) {
   MPI_Comm copy = MPI_COMM_NULL;
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_dup(comm, &copy),
-                                    "a communicator needs two of MPI's: destroy those that are no longer needed; MPI_Comm_dup"));
-  SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+  SPARCL_RETURN_IF_ERROR(mpi_status(
+      MPI_Comm_dup(comm, &copy),
+      "a communicator needs two of MPI's: destroy those that are no longer needed; MPI_Comm_dup"));
+  SPARCL_RETURN_IF_ERROR(
+      mpi_status(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return copy;
 }
 
@@ -77,7 +80,9 @@ int find_largest_tag(MPI_Comm comm) {
   constexpr int kPromisedByMpi = 32767;
   int* value = nullptr;
   int found = 0;
-  if (MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&value), &found) != MPI_SUCCESS || !found) return kPromisedByMpi;
+  if (MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&value), &found) != MPI_SUCCESS ||
+      !found)
+    return kPromisedByMpi;
   return std::max(*value, kPromisedByMpi);
 }
 
@@ -86,11 +91,13 @@ Status agree(MPI_Comm comm, const Status& mine, const char* what) {
   int rank = 0, failed = INT_MAX;
   MPI_Comm_rank(comm, &rank);
   const int own = mine.ok() ? INT_MAX : rank;
-  const Status told = mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  const Status told =
+      mpi_status(MPI_Allreduce(&own, &failed, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
   SPARCL_RETURN_IF_ERROR(mine);
   SPARCL_RETURN_IF_ERROR(told);
   if (failed == INT_MAX) return {};
-  return Status(Code::kRemoteError, fmt::format("rank {}: {}, as its own error says", failed, what));
+  return Status(Code::kRemoteError,
+                fmt::format("rank {}: {}, as its own error says", failed, what));
 }
 
 // One on each rank, or none on any.
@@ -104,37 +111,42 @@ Result<MPI_Comm> duplicate_on_all(MPI_Comm comm) {
 
 }  // namespace
 
-Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm, const MpiOptions& options) {
+Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm,
+                                                           const MpiOptions& options) {
   SPARCL_RETURN_IF_ERROR(check_mpi_is_there(comm));
   const ReturnedErrors guard(comm);
   int is_inter = 0;
   SPARCL_RETURN_IF_ERROR(mpi_status(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter"));
   if (is_inter)
-    return Status(Code::kInvalidArgument, "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
-  if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX || options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}", options.eager_bytes,
-                              options.piece_bytes, INT_MAX));
+                  "the MPI communicator joins two groups: merge it (MPI_Intercomm_merge) first");
+  if (options.piece_bytes < 1 || options.piece_bytes > INT_MAX ||
+      options.eager_bytes > INT_MAX - HeadFormat::kTrailerBytes) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("messages cannot be cut after {} bytes into pieces of {}: MPI counts up to {}",
+                    options.eager_bytes, options.piece_bytes, INT_MAX));
   }
-  Result<MPI_Comm> data = duplicate_on_all(comm);
-  if (!data.ok()) return data.status();
+  SPARCL_ASSIGN_OR_RETURN(MPI_Comm data, duplicate_on_all(comm));
   Result<MPI_Comm> side = duplicate_on_all(comm);
   if (!side.ok()) {
-    MPI_Comm_free(&*data);
+    MPI_Comm_free(&data);
     return side.status();
   }
   int size = 0;
-  MPI_Comm_size(*data, &size);
-  Result<Peers> peers = exchange_names(*data, size);
-  if (!peers.ok()) return peers.status();
-  std::unique_ptr<MpiTransport> made(new MpiTransport(*data, *side, MpiIdler(*data), find_largest_tag(*data), options));
-  made->peers_ = std::move(peers->names);
-  made->capabilities_.single_node = peers->on_one_host && !made->idler_.is_simulated();
-  if (options.heartbeat && !made->idler_.is_simulated()) SPARCL_RETURN_IF_ERROR(made->start_heartbeat(*options.heartbeat));
+  MPI_Comm_size(data, &size);
+  SPARCL_ASSIGN_OR_RETURN(Peers peers, exchange_names(data, size));
+  std::unique_ptr<MpiTransport> made(
+      new MpiTransport(data, *side, MpiIdler(data), find_largest_tag(data), options));
+  made->peers_ = std::move(peers.names);
+  made->capabilities_.single_node = peers.on_one_host && !made->idler_.is_simulated();
+  if (options.heartbeat && !made->idler_.is_simulated())
+    SPARCL_RETURN_IF_ERROR(made->start_heartbeat(*options.heartbeat));
   return made;
 }
 
-MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag, const MpiOptions& options)
+MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag,
+                           const MpiOptions& options)
     : data_(data),
       side_(side),
       idler_(idler),
@@ -172,19 +184,22 @@ MpiTransport::~MpiTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   if (mpi_is_finalized()) return;
   const net::BrokenPipeGuard guard;
-  // Sends of small messages and cancelled receives end within a few turns; the others are kept for good, with their communicators.
+  // Sends of small messages and cancelled receives end within a few turns; the others are kept for
+  // good, with their communicators.
   requests_.cancel_heads();
   try {
-    for (std::size_t turn = 0, turns = 100 * requests_.windows(); turn < turns && requests_.size() > 0; ++turn) {
+    for (std::size_t turn = 0, turns = 100 * requests_.windows();
+         turn < turns && requests_.size() > 0; ++turn) {
       if (!requests_.test(finished_).ok()) break;
       finished_.clear();
     }
   } catch (const std::bad_alloc&) {  // they are kept, too
   }
-  // After an error messages may still be on their way. Open MPI keeps those of a communicator that is gone for the next one with
-  // the same number, so these numbers must not be used again.
+  // After an error messages may still be on their way. Open MPI keeps those of a communicator that
+  // is gone for the next one with the same number, so these numbers must not be used again.
   if (requests_.size() > 0 || !signals_.none_ever() || has_cancelled_ || !health_.ok()) {
-    log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_, requests_.size());
+    log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_,
+              requests_.size());
     return;
   }
   MPI_Comm_free(&data_);
@@ -192,7 +207,8 @@ MpiTransport::~MpiTransport() {
 }
 
 std::string MpiTransport::describe_peer(int peer) const {
-  return peer >= 0 && peer < size() ? peers_[static_cast<std::size_t>(peer)] : fmt::format("no rank {}", peer);
+  return peer >= 0 && peer < size() ? peers_[static_cast<std::size_t>(peer)]
+                                    : fmt::format("no rank {}", peer);
 }
 
 // MPI_Finalize ends the transport: nothing of MPI may be called after it.
@@ -201,10 +217,14 @@ bool MpiTransport::is_over() {
   return !health_.ok();
 }
 
-const char* MpiTransport::why_over() const noexcept { return mpi_is_finalized() ? kMpiIsFinalized : nullptr; }
+const char* MpiTransport::why_over() const noexcept {
+  return mpi_is_finalized() ? kMpiIsFinalized : nullptr;
+}
 
 // Simulated time is MPI's. Else the clock is there after MPI_Finalize, too.
-double MpiTransport::now() { return idler_.is_simulated() ? MPI_Wtime() : net::monotonic_seconds(); }
+double MpiTransport::now() {
+  return idler_.is_simulated() ? MPI_Wtime() : net::monotonic_seconds();
+}
 
 bool MpiTransport::refuse(Operation& operation) {
   (void)is_over();
@@ -214,11 +234,13 @@ bool MpiTransport::refuse(Operation& operation) {
 // --- posting ---
 
 OperationRef MpiTransport::send(int peer, Channel channel, Buffer message) {
-  const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
+  const MpiOperationRef operation =
+      make_operation<MpiOperation>(Operation::Kind::kSend, peer, channel, std::move(message));
   if (refuse(*operation)) return operation;
   const net::BrokenPipeGuard guard;
   if (format_.fits_eagerly(operation->buffer.size())) {
-    post_send(operation, operation->buffer.data(), operation->buffer.size(), data_, tags_.of(channel));
+    post_send(operation, operation->buffer.data(), operation->buffer.size(), data_,
+              tags_.of(channel));
   } else {
     send_large(operation);
   }
@@ -230,8 +252,11 @@ void MpiTransport::send_large(const MpiOperationRef& operation) {
   last_body_tag_ = last_body_tag_ < largest_tag_ ? last_body_tag_ + 1 : MpiSignals::kTag + 1;
   const int body_tag = last_body_tag_;
   operation->head = take_scratch();
-  format_.write(operation->head.data(), message.data(), {message.size(), static_cast<std::uint64_t>(body_tag)});
-  if (!post_send(operation, operation->head.data(), operation->head.size(), data_, tags_.of(operation->channel))) return;
+  format_.write(operation->head.data(), message.data(),
+                {message.size(), static_cast<std::uint64_t>(body_tag)});
+  if (!post_send(operation, operation->head.data(), operation->head.size(), data_,
+                 tags_.of(operation->channel)))
+    return;
   for (std::size_t first = format_.eager_bytes(); first < message.size(); first += piece_bytes_) {
     const std::size_t bytes = std::min(piece_bytes_, message.size() - first);
     if (!post_send(operation, message.data() + first, bytes, side_, body_tag)) return;
@@ -239,7 +264,8 @@ void MpiTransport::send_large(const MpiOperationRef& operation) {
 }
 
 OperationRef MpiTransport::receive(int peer, Channel channel, Buffer space) {
-  const MpiOperationRef operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
+  const MpiOperationRef operation =
+      make_operation<MpiOperation>(Operation::Kind::kReceive, peer, channel, std::move(space));
   const net::BrokenPipeGuard guard;
   if (!refuse(*operation)) receive_head(operation, tags_.of(channel));
   return operation;
@@ -252,9 +278,12 @@ void MpiTransport::receive_head(const MpiOperationRef& operation, int tag) {
 }
 
 void MpiTransport::receive_body(const MpiOperationRef& operation, const HeadFormat::Body& body) {
-  for (std::uint64_t first = format_.eager_bytes(); first < body.total_bytes; first += piece_bytes_) {
+  for (std::uint64_t first = format_.eager_bytes(); first < body.total_bytes;
+       first += piece_bytes_) {
     const std::size_t bytes = std::min<std::uint64_t>(piece_bytes_, body.total_bytes - first);
-    if (!post_receive(operation, operation->buffer.data() + first, bytes, side_, static_cast<int>(body.tag), Role::kBody)) return;
+    if (!post_receive(operation, operation->buffer.data() + first, bytes, side_,
+                      static_cast<int>(body.tag), Role::kBody))
+      return;
   }
 }
 
@@ -265,7 +294,8 @@ void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
   operation->body_tag = static_cast<int>(body.tag);
   operation->left_bytes = body.total_bytes - format_.eager_bytes();
   try {
-    operation->buffer = Buffer::allocate(std::min<std::uint64_t>(operation->left_bytes, piece_bytes_));
+    operation->buffer =
+        Buffer::allocate(std::min<std::uint64_t>(operation->left_bytes, piece_bytes_));
   } catch (const std::bad_alloc&) {
     return;  // the sender has to wait for its own deadline
   }
@@ -275,23 +305,28 @@ void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
 void MpiTransport::discard_next(const MpiOperationRef& operation) {
   const std::size_t bytes = std::min<std::uint64_t>(operation->left_bytes, piece_bytes_);
   operation->left_bytes -= bytes;
-  if (bytes > 0) post_receive(operation, operation->buffer.data(), bytes, side_, operation->body_tag, Role::kDiscard);
+  if (bytes > 0)
+    post_receive(operation, operation->buffer.data(), bytes, side_, operation->body_tag,
+                 Role::kDiscard);
 }
 
-bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes, MPI_Comm comm, int tag) {
+bool MpiTransport::post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes,
+                             MPI_Comm comm, int tag) {
   requests_.make_place();
   MPI_Request request = MPI_REQUEST_NULL;
-  const int error = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
+  const int error =
+      MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
   if (error != MPI_SUCCESS) return fail(error, "MPI_Isend", *operation);
   requests_.add(request, operation, Role::kSend);
   return true;
 }
 
-bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag,
-                                Role role) {
+bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes,
+                                MPI_Comm comm, int tag, Role role) {
   requests_.make_place();
   MPI_Request request = MPI_REQUEST_NULL;
-  const int error = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
+  const int error =
+      MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, operation->peer, tag, comm, &request);
   if (error != MPI_SUCCESS) return fail(error, "MPI_Irecv", *operation);
   requests_.add(request, operation, role);
   return true;
@@ -299,7 +334,9 @@ bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, st
 
 // MPI did not take a request: what it holds besides is unknown, so that the transport ends here.
 bool MpiTransport::fail(int error, const char* call, Operation& operation) {
-  health_ = mpi_status(error, call).with_prefix(fmt::format("rank {} ({}): ", operation.peer, describe_peer(operation.peer)));
+  health_ = mpi_status(error, call)
+                .with_prefix(
+                    fmt::format("rank {} ({}): ", operation.peer, describe_peer(operation.peer)));
   if (!operation.done) operation.status = health_;
   operation.done = true;
   return false;
@@ -322,7 +359,8 @@ Buffer MpiTransport::take_scratch() {
 }
 
 void MpiTransport::give_scratch(MpiOperation& operation) {
-  if (operation.head.size() > 0 && scratch_.size() < kScratchKept) scratch_.push_back(std::move(operation.head));
+  if (operation.head.size() > 0 && scratch_.size() < kScratchKept)
+    scratch_.push_back(std::move(operation.head));
   operation.head = Buffer();
 }
 
@@ -342,8 +380,9 @@ Status MpiTransport::progress(std::vector<OperationRef>& completed) {
 void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
   if (finished.error != MPI_SUCCESS) {
-    const std::string what =
-        fmt::format("{} rank {}", operation->kind == Operation::Kind::kSend ? "send to" : "receive from", operation->peer);
+    const std::string what = fmt::format(
+        "{} rank {}", operation->kind == Operation::Kind::kSend ? "send to" : "receive from",
+        operation->peer);
     return finish(operation, completed, mpi_status(finished.error, what));
   }
   switch (finished.role) {
@@ -360,17 +399,20 @@ void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& c
   finish(operation, completed);
 }
 
-// An operation that is done already was cancelled, or is one of drain()'s: what comes for it is taken all the same.
+// An operation that is done already was cancelled, or is one of drain()'s: what comes for it is
+// taken all the same.
 void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
   const Buffer head = operation->head.size() > 0 ? operation->head : operation->buffer;
   const bool in_place = operation->head.size() == 0;
   if (finished.withdrawn) return give_scratch(*operation);
   const bool whole = format_.fits_eagerly(finished.bytes);
-  const std::optional<HeadFormat::Body> body = whole ? std::nullopt : format_.read(head.data(), largest_tag_);
+  const std::optional<HeadFormat::Body> body =
+      whole ? std::nullopt : format_.read(head.data(), largest_tag_);
   if (!whole && (finished.bytes != format_.largest_head() || !body)) {
     return finish(operation, completed,
-                  Status(Code::kCorrupt, fmt::format("rank {} sent a head that makes no sense", operation->peer)));
+                  Status(Code::kCorrupt,
+                         fmt::format("rank {} sent a head that makes no sense", operation->peer)));
   }
   operation->bytes = whole ? finished.bytes : body->total_bytes;
   const bool fits = operation->bytes <= operation->buffer.size();
@@ -383,7 +425,8 @@ void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRe
   receive_body(operation, *body);
 }
 
-void MpiTransport::finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status) {
+void MpiTransport::finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed,
+                          Status status) {
   if (operation->done) return;  // cancelled, or failed before
   operation->done = true;
   operation->status = std::move(status);
@@ -391,17 +434,19 @@ void MpiTransport::finish(const MpiOperationRef& operation, std::vector<Operatio
 }
 
 Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) const {
-  return Status(Code::kCorrupt,
-                fmt::format("a message of {} bytes from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited", bytes,
-                            operation.peer, describe_peer(operation.peer), operation.channel.call, operation.channel.lane,
-                            operation.buffer.size()));
+  return Status(Code::kCorrupt, fmt::format("a message of {} bytes from rank {} ({}) on call {} "
+                                            "lane {} is larger than the {} bytes awaited",
+                                            bytes, operation.peer, describe_peer(operation.peer),
+                                            operation.channel.call, operation.channel.lane,
+                                            operation.buffer.size()));
 }
 
 // --- waiting, signals, leftovers ---
 
 void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   const std::size_t windows = std::max<std::size_t>(requests_.windows(), 1);
-  const std::uint64_t rounds = (turns + windows - 1) / windows;  // in each of which all requests were asked for
+  const std::uint64_t rounds =
+      (turns + windows - 1) / windows;  // in each of which all requests were asked for
   if (idler_.is_simulated()) return wait_in_simulation(rounds, until_seconds - now());
   if (turns % 16 == 0) look_around();
   const double time = now();
@@ -410,8 +455,9 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   idler_.idle(rounds, until_seconds - time);
 }
 
-// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is far this blocks until something
-// arrives; a message that never comes then ends in the simulator's own deadlock report.
+// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is
+// far this blocks until something arrives; a message that never comes then ends in the simulator's
+// own deadlock report.
 void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) {
   constexpr double kFarSeconds = 30, kShortestNap = 1e-6, kLongestNap = 1e-4;
   if (is_over() || !signals_.empty()) return;
@@ -420,28 +466,31 @@ void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) 
     idler_.nap(std::min(nap, seconds_left));
     return look_around();
   }
-  if (Status status = requests_.wait(finished_, signals_.posted()); !status.ok()) health_ = std::move(status);
+  if (Status status = requests_.wait(finished_, signals_.posted()); !status.ok())
+    health_ = std::move(status);
   if (signals_.posted() == MPI_REQUEST_NULL) signals_.probe();
 }
 
 void MpiTransport::watch_waited_for() {
   if (heartbeat_ == nullptr) return;
-  requests_.each_waiting([this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
+  requests_.each_waiting(
+      [this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
 }
 
 // MPI has no way to go on without a rank: the transport ends here.
 void MpiTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
   if (!health_.ok()) return;
-  // Who left because of an earlier death has said so, which may have come before this rank's own news.
+  // Who left because of an earlier death has said so, which may have come before this rank's own
+  // news.
   signals_.probe();
   const net::Heartbeat::Obituary first = heartbeat_->obituaries().front();
   health_ = first.status;
   culprit_ = first.rank;
 }
 
-// After a death, too: who waits for another rank than the dead one learns from those that waited for it. Such a message is small,
-// and goes out at once where the two have talked before.
+// After a death, too: who waits for another rank than the dead one learns from those that waited
+// for it. Such a message is small, and goes out at once where the two have talked before.
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size() || (is_over() && culprit_ < 0) || mpi_is_finalized()) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
@@ -468,12 +517,15 @@ void MpiTransport::look_around() {
   drain(channel);
 }
 
-// A message that its call did not receive keeps its sender waiting, and would meet a later call that has the same tag.
+// A message that its call did not receive keeps its sender waiting, and would meet a later call
+// that has the same tag.
 void MpiTransport::drain(Channel channel) {
   const int tag = tags_.of(channel);
   MPI_Status status;
-  for (int found = 0; MPI_Iprobe(MPI_ANY_SOURCE, tag, data_, &found, &status) == MPI_SUCCESS && found && health_.ok();) {
-    const auto operation = make_operation<MpiOperation>(Operation::Kind::kReceive, status.MPI_SOURCE, channel, {});
+  for (int found = 0; MPI_Iprobe(MPI_ANY_SOURCE, tag, data_, &found, &status) == MPI_SUCCESS &&
+                      found && health_.ok();) {
+    const auto operation =
+        make_operation<MpiOperation>(Operation::Kind::kReceive, status.MPI_SOURCE, channel, {});
     operation->done = true;
     receive_head(operation, tag);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The MPI body. MPI_THREAD_SINGLE suffices: no thread of ours calls MPI; nothing is used that SMPI lacks. How messages travel:
-// head_format.hpp.
+// The MPI body. MPI_THREAD_SINGLE suffices: no thread of ours calls MPI; nothing is used that SMPI
+// lacks. How messages travel: head_format.hpp.
 
 #include <mpi.h>
 
@@ -32,7 +32,8 @@ struct MpiOptions {
 class MpiTransport final : public Transport {
  public:
   // Collective over comm, which is duplicated and stays the caller's.
-  static Result<std::unique_ptr<MpiTransport>> create(MPI_Comm comm, const MpiOptions& options = {});
+  static Result<std::unique_ptr<MpiTransport>> create(MPI_Comm comm,
+                                                      const MpiOptions& options = {});
 
   // Not collective, and does not wait: what MPI still holds stays allocated.
   ~MpiTransport() override;
@@ -65,7 +66,8 @@ class MpiTransport final : public Transport {
   using Finished = RequestTable::Finished;
   using Role = RequestTable::Role;
 
-  MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag, const MpiOptions& options);
+  MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int largest_tag,
+               const MpiOptions& options);
 
   bool is_over();
   bool refuse(Operation& operation);
@@ -74,13 +76,16 @@ class MpiTransport final : public Transport {
   void receive_body(const MpiOperationRef& operation, const HeadFormat::Body& body);
   void discard_body(int peer, const HeadFormat::Body& body);
   void discard_next(const MpiOperationRef& operation);
-  bool post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes, MPI_Comm comm, int tag);
-  bool post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm, int tag, Role role);
+  bool post_send(const MpiOperationRef& operation, const void* data, std::size_t bytes,
+                 MPI_Comm comm, int tag);
+  bool post_receive(const MpiOperationRef& operation, void* data, std::size_t bytes, MPI_Comm comm,
+                    int tag, Role role);
   bool fail(int error, const char* call, Operation& operation);
 
   void handle(const Finished& finished, std::vector<OperationRef>& completed);
   void handle_head(const Finished& finished, std::vector<OperationRef>& completed);
-  void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed, Status status = {});
+  void finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed,
+              Status status = {});
   Status start_heartbeat(const net::HeartbeatOptions& options);
   void watch_waited_for();
   void look_for_deaths();
@@ -117,7 +122,8 @@ class MpiTransport final : public Transport {
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
   std::uint32_t turns_since_look_ = 0;
   net::WatchClock watch_clock_;
-  std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
+  std::deque<Channel>
+      closed_;  // the newest ones, looked at in turn for messages that nobody received
 };
 
 }  // namespace sparcl::transport

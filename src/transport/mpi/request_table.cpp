@@ -32,11 +32,13 @@ Status RequestTable::test(std::vector<Finished>& finished) {
   make_room(asked);
   finished.reserve(finished.size() + asked);  // what MPI has given once it does not give again
   int count = 0;
-  const int error = MPI_Testsome(static_cast<int>(asked), requests_.data() + first, &count, indices_.data(), statuses_.data());
+  const int error = MPI_Testsome(static_cast<int>(asked), requests_.data() + first, &count,
+                                 indices_.data(), statuses_.data());
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
   if (count == MPI_UNDEFINED) count = 0;
-  // What has finished is replaced from the back: so many of these places will hold requests that were not asked for. By one place
-  // at least: a window in which all finishes each time must not keep the others waiting.
+  // What has finished is replaced from the back: so many of these places will hold requests that
+  // were not asked for. By one place at least: a window in which all finishes each time must not
+  // keep the others waiting.
   next_ = first + std::max<std::size_t>(asked - static_cast<std::size_t>(count), 1);
   if (count > 0) collect(first, count, error, finished);
   return {};
@@ -48,7 +50,8 @@ Status RequestTable::wait(std::vector<Finished>& finished, MPI_Request& other) {
   make_room(requests_.size());
   finished.reserve(finished.size() + requests_.size());
   int count = 0;
-  const int error = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count, indices_.data(), statuses_.data());
+  const int error = MPI_Waitsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                 indices_.data(), statuses_.data());
   other = requests_.back();
   requests_.pop_back();
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Waitsome");
@@ -70,10 +73,12 @@ void RequestTable::make_room(std::size_t requests) {
   statuses_.resize(2 * requests);
 }
 
-void RequestTable::collect(std::size_t first, int count, int error, std::vector<Finished>& finished) {
+void RequestTable::collect(std::size_t first, int count, int error,
+                           std::vector<Finished>& finished) {
   for (int i = 0; i < count; ++i) {
     const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
-    Entry& entry = entries_[first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
+    Entry& entry =
+        entries_[first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
     Finished& out = finished.emplace_back();
     out.role = entry.role;
     out.operation = std::move(entry.operation);
@@ -89,7 +94,8 @@ void RequestTable::collect(std::size_t first, int count, int error, std::vector<
   }
   // From the back, as the last entry fills each gap.
   std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
-  for (int i = 0; i < count; ++i) remove(first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < count; ++i)
+    remove(first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
 }
 
 void RequestTable::remove(std::size_t at) {
@@ -101,7 +107,8 @@ void RequestTable::remove(std::size_t at) {
   entries_.pop_back();
 }
 
-// Sends are left alone: few MPI libraries can take one back. So are bodies: their sender waits for them.
+// Sends are left alone: few MPI libraries can take one back. So are bodies: their sender waits for
+// them.
 void RequestTable::cancel_head(const MpiOperation& operation) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].operation.get() == &operation) cancel_at(i);

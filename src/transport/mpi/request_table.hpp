@@ -23,23 +23,23 @@ class RequestTable {
 
   ~RequestTable();
 
-  // Takes the memory for one request more. First this, then MPI's call, then add(): a request that is not in the table would write to
-  // memory that is gone.
+  // Takes the memory for one request more. First this, then MPI's call, then add(): a request that
+  // is not in the table would write to memory that is gone.
   void make_place();
   void add(MPI_Request request, MpiOperationRef operation, Role role) noexcept;
   std::size_t size() const { return requests_.size(); }
 
-  // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI moves all of them on whichever it is
-  // asked for, and a question costs time in proportion: with a request a peer and many peers, asking for all would be most of the
-  // work.
+  // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI moves
+  // all of them on whichever it is asked for, and a question costs time in proportion: with a
+  // request a peer and many peers, asking for all would be most of the work.
   Status test(std::vector<Finished>& finished);
   static constexpr std::size_t kWindow = 64;  // heuristic
 
   // After so many calls of test() each request has been asked for.
   std::size_t windows() const { return (requests_.size() + kWindow - 1) / kWindow; }
 
-  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For simulators, where polling costs simulated
-  // time.
+  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For
+  // simulators, where polling costs simulated time.
   Status wait(std::vector<Finished>& finished, MPI_Request& other);
 
   // Visits the operations that somebody waits for.

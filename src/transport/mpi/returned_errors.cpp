@@ -17,7 +17,8 @@ struct BorrowedHandlers {
   std::mutex mutex;
   std::vector<Borrowed> all;
   auto find(MPI_Comm comm) {
-    return std::find_if(all.begin(), all.end(), [&](const Borrowed& each) { return each.comm == comm; });
+    return std::find_if(all.begin(), all.end(),
+                        [&](const Borrowed& each) { return each.comm == comm; });
   }
 };
 
@@ -28,7 +29,8 @@ BorrowedHandlers& borrowed_handlers() {
 
 // Predefined ones are nobody's to free.
 void let_go(MPI_Errhandler handler) {
-  if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN) MPI_Errhandler_free(&handler);
+  if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN)
+    MPI_Errhandler_free(&handler);
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ ReturnedErrors::ReturnedErrors(MPI_Comm comm) : comm_(comm) {
   }
   Borrowed made{comm, MPI_ERRHANDLER_NULL, 1};
   handlers.all.reserve(handlers.all.size() + 1);
-  if (MPI_Comm_get_errhandler(comm, &made.handler) != MPI_SUCCESS) made.handler = MPI_ERRHANDLER_NULL;
+  if (MPI_Comm_get_errhandler(comm, &made.handler) != MPI_SUCCESS)
+    made.handler = MPI_ERRHANDLER_NULL;
   if (made.handler != MPI_ERRHANDLER_NULL) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   handlers.all.push_back(made);
 }

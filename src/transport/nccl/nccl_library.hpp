@@ -1,6 +1,7 @@
 #pragma once
-// NCCL's functions, from a library that is loaded when first asked for: sparcl links none. Numbers and signatures are those of
-// nccl.h (checked against it in tests/nccl where it is installed).
+// NCCL's functions, from a library that is loaded when first asked for: sparcl links none. Numbers
+// and signatures are those of nccl.h (checked against it in tests/fakes/nccl where it is
+// installed).
 
 #include <array>
 #include <cstddef>
@@ -14,7 +15,8 @@ struct NcclId {
   char internal[128];
 };
 
-struct NcclConfig {  // the part of ncclConfig_t that version 2.14 has: NCCL takes what `version` says, and fills in the rest
+struct NcclConfig {  // the part of ncclConfig_t that version 2.14 has: NCCL takes what `version`
+                     // says, and fills in the rest
   std::size_t size;
   unsigned magic;
   unsigned version;
@@ -38,11 +40,16 @@ struct NcclLibrary {
   Result_t (*finalize)(Comm comm) = nullptr;
   Result_t (*destroy)(Comm comm) = nullptr;
   Result_t (*abort)(Comm comm) = nullptr;
-  Result_t (*all_reduce)(const void* send, void* receive, std::size_t count, int type, int op, Comm comm, void* stream) = nullptr;
-  Result_t (*broadcast)(const void* send, void* receive, std::size_t count, int type, int root, Comm comm, void* stream) = nullptr;
-  Result_t (*all_gather)(const void* send, void* receive, std::size_t count, int type, Comm comm, void* stream) = nullptr;
-  Result_t (*send)(const void* send, std::size_t count, int type, int peer, Comm comm, void* stream) = nullptr;
-  Result_t (*receive)(void* receive, std::size_t count, int type, int peer, Comm comm, void* stream) = nullptr;
+  Result_t (*all_reduce)(const void* send, void* receive, std::size_t count, int type, int op,
+                         Comm comm, void* stream) = nullptr;
+  Result_t (*broadcast)(const void* send, void* receive, std::size_t count, int type, int root,
+                        Comm comm, void* stream) = nullptr;
+  Result_t (*all_gather)(const void* send, void* receive, std::size_t count, int type, Comm comm,
+                         void* stream) = nullptr;
+  Result_t (*send)(const void* send, std::size_t count, int type, int peer, Comm comm,
+                   void* stream) = nullptr;
+  Result_t (*receive)(void* receive, std::size_t count, int type, int peer, Comm comm,
+                      void* stream) = nullptr;
   Result_t (*group_start)() = nullptr;
   Result_t (*group_end)() = nullptr;
   const char* (*error_string)(Result_t result) = nullptr;

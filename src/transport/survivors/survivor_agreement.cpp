@@ -22,7 +22,10 @@ std::size_t message_bytes(std::size_t ranks) { return kHeadBytes + (ranks + 7) /
 }  // namespace
 
 SurvivorAgreement::SurvivorAgreement(Transport& transport, Channel channel)
-    : transport_(transport), channel_(channel), rank_(transport.rank()), peers_(static_cast<std::size_t>(transport.size())) {
+    : transport_(transport),
+      channel_(channel),
+      rank_(transport.rank()),
+      peers_(static_cast<std::size_t>(transport.size())) {
   for (int rank = 0; rank < transport_.size(); ++rank) {
     if (rank != rank_) listen(rank);
   }
@@ -39,17 +42,20 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
   WaitWarning warning;
   for (; !ended(); ++turns) {
     if (transport_.now() >= deadline) {
-      return Status(
-          Code::kTimeout,
-          fmt::format("{} did not take part within {:g} s: what lives and does not come must be ended before, or meanwhile",
-                      awaited(), timeout_s));
+      return Status(Code::kTimeout,
+                    fmt::format("{} did not take part within {:g} s: what lives and does not come "
+                                "must be ended before, or meanwhile",
+                                awaited(), timeout_s));
     }
     // Early enough for those who began before this rank, and give up before it.
     if (transport_.now() >= deadline - timeout_s / 2) tell_whom_it_awaits();
     step();
-    if (const double lasted = transport_.now() - (deadline - timeout_s); !ended() && warning.is_due(lasted)) {
-      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for {}: it has not called it, or is stopped; the wait ends after {:g} s",
-               rank_, lasted, awaited(), timeout_s);
+    if (const double lasted = transport_.now() - (deadline - timeout_s);
+        !ended() && warning.is_due(lasted)) {
+      log_warn(
+          "rank {} has waited {:.3g} s in sparclCommShrink for {}: it has not called it, or is "
+          "stopped; the wait ends after {:g} s",
+          rank_, lasted, awaited(), timeout_s);
     }
     transport_.idle(turns, std::min(deadline, deadline - timeout_s + warning.next_s()));
   }
@@ -59,7 +65,8 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
     transport_.idle(turns, flushed);
   }
   if (!verdict_->dead[static_cast<std::size_t>(rank_)]) return *verdict_;
-  return Status(Code::kRemoteError, "the other ranks have given this one up: they go on without it");
+  return Status(Code::kRemoteError,
+                "the other ranks have given this one up: they go on without it");
 }
 
 void SurvivorAgreement::begin(bool yes) {
@@ -98,7 +105,8 @@ void SurvivorAgreement::hear(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   while (!peer.is_dead && peer.receive->done) {
     std::optional<Message> message;
-    if (peer.receive->status.ok()) message = parse(peer.receive->buffer.bytes().first(peer.receive->bytes));
+    if (peer.receive->status.ok())
+      message = parse(peer.receive->buffer.bytes().first(peer.receive->bytes));
     if (!message) {
       bury(rank);
       break;
@@ -126,13 +134,14 @@ void SurvivorAgreement::take(Peer& peer, Message message) {
   }
 }
 
-// A decision of a ballot below the promised one may have been overruled by the coordinator to whom this rank promised: it counts
-// only if that one says so itself.
+// A decision of a ballot below the promised one may have been overruled by the coordinator to whom
+// this rank promised: it counts only if that one says so itself.
 void SurvivorAgreement::follow() {
   const int leader = coordinator();
   if (promised_ != leader) {
     promised_ = leader;
-    send(leader, {.round = round_, .kind = Message::Kind::kView, .ballot = leader, .content = own_view()});
+    send(leader,
+         {.round = round_, .kind = Message::Kind::kView, .ballot = leader, .content = own_view()});
     SPARCL_FAILPOINT("shrink.voted");
   }
   for (int rank = 0; rank < transport_.size(); ++rank) {
@@ -142,9 +151,10 @@ void SurvivorAgreement::follow() {
   }
 }
 
-// Whoever is taken for dead is left out, and the word of those who are left out counts no more: first the one that most take for
-// dead; of several the one that takes most others for dead, then the highest rank. So who was stopped, or cut off, and is back does
-// not take with it all those whom it had given up meanwhile.
+// Whoever is taken for dead is left out, and the word of those who are left out counts no more:
+// first the one that most take for dead; of several the one that takes most others for dead, then
+// the highest rank. So who was stopped, or cut off, and is back does not take with it all those
+// whom it had given up meanwhile.
 void SurvivorAgreement::leave_out_the_accused(Verdict& verdict) const {
   const auto accuses = [&](std::size_t a, std::size_t b) {
     return !verdict.dead[a] && !verdict.dead[b] && peers_[a].view && peers_[a].view->dead[b];
@@ -175,13 +185,15 @@ void SurvivorAgreement::lead() {
   for (int rank = 0; rank < transport_.size(); ++rank) {
     const Peer& peer = peers_[static_cast<std::size_t>(rank)];
     if (rank == rank_) continue;
-    if (peer.decision && (newest == nullptr || peer.decision->ballot > newest->ballot)) newest = &*peer.decision;
+    if (peer.decision && (newest == nullptr || peer.decision->ballot > newest->ballot))
+      newest = &*peer.decision;
     if (peer.is_dead) continue;
     if (!peer.view && !peer.decision) return;
   }
   leave_out_the_accused(verdict);
   for (std::size_t i = 0; i < peers_.size(); ++i) {
-    if (!verdict.dead[i] && peers_[i].view) verdict.all_said_yes = verdict.all_said_yes && peers_[i].view->all_said_yes;
+    if (!verdict.dead[i] && peers_[i].view)
+      verdict.all_said_yes = verdict.all_said_yes && peers_[i].view->all_said_yes;
   }
   promised_ = rank_;
   decide(newest != nullptr ? Verdict(newest->content) : verdict, rank_);
@@ -191,8 +203,13 @@ void SurvivorAgreement::decide(const Verdict& verdict, std::int32_t ballot) {
   verdict_ = verdict;
   SPARCL_FAILPOINT("shrink.decided");
   for (int rank = 0; rank < transport_.size(); ++rank) {
-    if (rank != rank_) send(rank, {.round = round_, .kind = Message::Kind::kDecision, .ballot = ballot, .content = verdict});
-    if (verdict.dead[static_cast<std::size_t>(rank)]) bury(rank);  // who lives has been told that it is out
+    if (rank != rank_)
+      send(rank, {.round = round_,
+                  .kind = Message::Kind::kDecision,
+                  .ballot = ballot,
+                  .content = verdict});
+    if (verdict.dead[static_cast<std::size_t>(rank)])
+      bury(rank);  // who lives has been told that it is out
   }
   SPARCL_FAILPOINT("shrink.told");
 }
@@ -231,21 +248,28 @@ std::vector<bool> SurvivorAgreement::not_heard() const {
   return ranks;
 }
 
-// Once: whoever waits for this rank only because it waits itself names the right one when the time is over.
+// Once: whoever waits for this rank only because it waits itself names the right one when the time
+// is over.
 void SurvivorAgreement::tell_whom_it_awaits() {
   if (has_told_awaited_ || coordinator() != rank_) return;
   has_told_awaited_ = true;
   const std::vector<bool> awaited = not_heard();
   for (int rank = 0; rank < transport_.size(); ++rank) {
     if (rank == rank_ || awaited[static_cast<std::size_t>(rank)]) continue;
-    send(rank, {.round = round_, .kind = Message::Kind::kAwaited, .ballot = rank_, .content = {awaited, yes_}});
+    send(rank, {.round = round_,
+                .kind = Message::Kind::kAwaited,
+                .ballot = rank_,
+                .content = {awaited, yes_}});
   }
 }
 
 std::string SurvivorAgreement::awaited() const {
-  const auto name = [&](int rank) { return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank)); };
+  const auto name = [&](int rank) {
+    return fmt::format("rank {} ({})", rank, transport_.describe_peer(rank));
+  };
   const int leader = coordinator();
-  const std::vector<bool> awaited = leader == rank_ ? not_heard() : peers_[static_cast<std::size_t>(leader)].awaited;
+  const std::vector<bool> awaited =
+      leader == rank_ ? not_heard() : peers_[static_cast<std::size_t>(leader)].awaited;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < awaited.size(); ++i) {
     if (awaited[i] && static_cast<int>(i) != rank_) names.push_back(name(static_cast<int>(i)));
@@ -270,7 +294,8 @@ Buffer SurvivorAgreement::serialise(const Message& message) const {
   return bytes;
 }
 
-std::optional<SurvivorAgreement::Message> SurvivorAgreement::parse(std::span<const std::byte> bytes) const {
+std::optional<SurvivorAgreement::Message> SurvivorAgreement::parse(
+    std::span<const std::byte> bytes) const {
   if (bytes.size() != message_bytes(peers_.size())) return std::nullopt;
   Message message;
   message.round = load_le<std::uint32_t>(bytes.data());

@@ -1,10 +1,12 @@
 #pragma once
-// What the ranks of a transport that still live agree on, although more of them may die meanwhile: one set of the dead, and whether
-// all that live said yes. All that live on come to the same end; one that dies may have come to another, which died with it.
+// What the ranks of a transport that still live agree on, although more of them may die meanwhile:
+// one set of the dead, and whether all that live said yes. All that live on come to the same end;
+// one that dies may have come to another, which died with it.
 //
-// A consensus with a rotating coordinator (Chandra and Toueg, J. ACM 43(2), 1996), and a detector of deaths that is believed: the
-// coordinator is the lowest rank that lives as far as one knows, its rank is the ballot, and it waits for everybody that lives. Who
-// has come to an end tells all the others before it goes.
+// A consensus with a rotating coordinator (Chandra and Toueg, J. ACM 43(2), 1996), and a detector
+// of deaths that is believed: the coordinator is the lowest rank that lives as far as one knows,
+// its rank is the ballot, and it waits for everybody that lives. Who has come to an end tells all
+// the others before it goes.
 
 #include <cstdint>
 #include <deque>
@@ -26,14 +28,15 @@ struct Verdict {
 
 class SurvivorAgreement {
  public:
-  // Nobody else uses the channel. The transport must know of deaths: of a dead rank only the failure of a receive tells.
+  // Nobody else uses the channel. The transport must know of deaths: of a dead rank only the
+  // failure of a receive tells.
   SurvivorAgreement(Transport& transport, Channel channel);
   ~SurvivorAgreement();
   SurvivorAgreement(const SurvivorAgreement&) = delete;
   SurvivorAgreement& operator=(const SurvivorAgreement&) = delete;
 
-  // Collective over the living: their n-th calls belong together. Timeout names whom this rank waits for, or whom the coordinator
-  // does; RemoteError: the others have given this rank up.
+  // Collective over the living: their n-th calls belong together. Timeout names whom this rank
+  // waits for, or whom the coordinator does; RemoteError: the others have given this rank up.
   Result<Verdict> agree(bool yes, double timeout_s);
 
   // The same in turns that do not block: begin(), then step() until ended().

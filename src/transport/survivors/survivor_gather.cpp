@@ -18,13 +18,14 @@ Status wait_for(Transport& transport, const OperationRef& operation, double dead
   const double begin = transport.now();
   for (std::uint64_t turns = 0; !operation->done; ++turns) {
     if (const double lasted = transport.now() - begin; warning.is_due(lasted)) {
-      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for the address of rank {} ({})", transport.rank(), lasted,
-               operation->peer, transport.describe_peer(operation->peer));
+      log_warn("rank {} has waited {:.3g} s in sparclCommShrink for the address of rank {} ({})",
+               transport.rank(), lasted, operation->peer, transport.describe_peer(operation->peer));
     }
     if (transport.now() >= deadline) {
       transport.cancel(operation);
-      return Status(Code::kTimeout, fmt::format("rank {} ({}) did not tell how it is reached", operation->peer,
-                                                transport.describe_peer(operation->peer)));
+      return Status(Code::kTimeout,
+                    fmt::format("rank {} ({}) did not tell how it is reached", operation->peer,
+                                transport.describe_peer(operation->peer)));
     }
     SPARCL_RETURN_IF_ERROR(transport.progress(completed));
     completed.clear();
@@ -35,13 +36,16 @@ Status wait_for(Transport& transport, const OperationRef& operation, double dead
 
 }  // namespace
 
-Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel, std::span<const int> ranks,
+Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel,
+                                           std::span<const int> ranks,
                                            std::span<const std::byte> own, double timeout_s) {
   const double deadline = transport.now() + timeout_s;
   const std::size_t count = ranks.size();
   const auto found = std::find(ranks.begin(), ranks.end(), transport.rank());
-  if (found == ranks.end()) return Status(Code::kInternalError, "this rank is none of the survivors");
-  if (own.size() > kMostBytes) return Status(Code::kInternalError, "what a survivor tells is too large");
+  if (found == ranks.end())
+    return Status(Code::kInternalError, "this rank is none of the survivors");
+  if (own.size() > kMostBytes)
+    return Status(Code::kInternalError, "what a survivor tells is too large");
   const auto self = static_cast<std::size_t>(found - ranks.begin());
   std::vector<Bytes> all(count);
   all[self].assign(own.begin(), own.end());
@@ -50,11 +54,14 @@ Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel
     const std::size_t from = (self + count - step) % count;
     Buffer message = Buffer::allocate(own.size());
     std::copy(own.begin(), own.end(), message.data());
-    const OperationRef sent = transport.send(ranks[(self + step) % count], channel, std::move(message));
-    const OperationRef received = transport.receive(ranks[from], channel, Buffer::allocate(kMostBytes));
+    const OperationRef sent =
+        transport.send(ranks[(self + step) % count], channel, std::move(message));
+    const OperationRef received =
+        transport.receive(ranks[from], channel, Buffer::allocate(kMostBytes));
     const Status came = wait_for(transport, received, deadline);
     const Status went = wait_for(transport, sent, deadline);
-    if (came.ok()) all[from].assign(received->buffer.data(), received->buffer.data() + received->bytes);
+    if (came.ok())
+      all[from].assign(received->buffer.data(), received->buffer.data() + received->bytes);
     if (trouble.ok()) trouble = came.ok() ? went : came;
   }
   if (!trouble.ok()) return trouble;

@@ -30,7 +30,8 @@ UcxTransport::~UcxTransport() {
       const UcxOperationRef each = *at++;  // it may end here, and leave the list
       if (each->mailbox != mailbox_.get()) continue;
       each->done = true;
-      if (each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker().handle(), each->request);
+      if (each->kind == Operation::Kind::kReceive)
+        ucp_request_cancel(worker().handle(), each->request);
     }
   }
   SPARCL_FAILPOINT("destroy.begin");
@@ -42,7 +43,9 @@ UcxTransport::~UcxTransport() {
     if (heartbeat_ != nullptr && heartbeat_.use_count() > 1) heartbeat_->retire();
   });
   heartbeat_.reset();
-  try_stage([&] { worker().drop_messages(ucx_tag({}, mailbox_->first_id()), ucx_tag_mask(mailbox_->id_count())); });
+  try_stage([&] {
+    worker().drop_messages(ucx_tag({}, mailbox_->first_id()), ucx_tag_mask(mailbox_->id_count()));
+  });
   try_stage([&] { let_sends_end(held, deadline); });
   for (const Peer& peer : peers_) {
     if (peer.endpoint != nullptr) --peer.endpoint->users;
@@ -50,8 +53,8 @@ UcxTransport::~UcxTransport() {
   worker().close_until(deadline);
 }
 
-// A socket that is closed while bytes lie in it unread takes with it what its peer has not read yet. So peers that talked to each
-// other wait for each other, for a while.
+// A socket that is closed while bytes lie in it unread takes with it what its peer has not read
+// yet. So peers that talked to each other wait for each other, for a while.
 void UcxTransport::say_farewell(Lock& held, double deadline) {
   std::vector<bool> told(peers_.size());
   for (;;) {
@@ -76,7 +79,8 @@ void UcxTransport::say_farewell(Lock& held, double deadline) {
 // Their buffers are then free. What a peer takes later, or never, is left with the worker.
 void UcxTransport::let_sends_end(Lock& held, double deadline) {
   const auto is_waited_for = [&](const UcxOperationRef& each) {
-    return each->mailbox == mailbox_.get() && peers_[static_cast<std::size_t>(each->peer)].lost.ok();
+    return each->mailbox == mailbox_.get() &&
+           peers_[static_cast<std::size_t>(each->peer)].lost.ok();
   };
   const UcxOperations& open = worker().open_operations();
   while (std::any_of(open.begin(), open.end(), is_waited_for) && now() < deadline) {

@@ -1,4 +1,5 @@
-// The endpoints of a process's worker: how they begin, and how they end without what UCX 1.13 aborts at.
+// The endpoints of a process's worker: how they begin, and how they end without what UCX 1.13
+// aborts at.
 
 #include <algorithm>
 #include <exception>
@@ -9,24 +10,28 @@
 
 namespace sparcl::transport {
 
-ucs_status_t UcxWorker::connect(const std::vector<std::byte>& address, bool is_handled, UcxEndpoint*& endpoint) {
+ucs_status_t UcxWorker::connect(const std::vector<std::byte>& address, bool is_handled,
+                                UcxEndpoint*& endpoint) {
   std::unique_ptr<UcxEndpoint>& found = endpoints_[address];
   if (found == nullptr) {
     auto made = std::make_unique<UcxEndpoint>();
     made->worker = this;
     made->is_handled = is_handled;
     ucp_ep_params_t params = {};
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     params.err_mode = is_handled ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
     params.err_handler = {on_lost, made.get()};
-    if (const ucs_status_t created = ucp_ep_create(worker_, &params, &made->handle); created != UCS_OK) {
+    if (const ucs_status_t created = ucp_ep_create(worker_, &params, &made->handle);
+        created != UCS_OK) {
       endpoints_.erase(address);
       return created;
     }
     found = std::move(made);
   }
-  if (found->lost != UCS_OK || found->has_ended) return found->lost != UCS_OK ? found->lost : UCS_ERR_NOT_CONNECTED;
+  if (found->lost != UCS_OK || found->has_ended)
+    return found->lost != UCS_OK ? found->lost : UCS_ERR_NOT_CONNECTED;
   endpoint = found.get();
   return UCS_OK;
 }
@@ -43,15 +48,19 @@ void UcxWorker::on_lost(void* endpoint, ucp_ep_h, ucs_status_t status) {
 
 // False: it must stay open.
 bool UcxWorker::try_close(UcxEndpoint& endpoint) {
-  // UCX 1.13 aborts when it closes an endpoint that its peer has closed under a send ("proto_reqs").
+  // UCX 1.13 aborts when it closes an endpoint that its peer has closed under a send
+  // ("proto_reqs").
   if (endpoint.is_handled && endpoint.sends > 0) return false;
-  // One that is silent, and that UCX has not given up: what it was sent may fill its socket. Once of some 400 times, with a cable
-  // that was cut, the end of such a worker in UCX 1.13 did not end itself.
+  // One that is silent, and that UCX has not given up: what it was sent may fill its socket. Once
+  // of some 400 times, with a cable that was cut, the end of such a worker in UCX 1.13 did not end
+  // itself.
   if (endpoint.is_handled && endpoint.is_lost && endpoint.lost == UCS_OK) return false;
   closing_.reserve(closing_.size() + 1);  // what UCX is closing must be waited for
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = endpoint.is_handled && (endpoint.is_lost || endpoint.lost != UCS_OK) ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  param.flags = endpoint.is_handled && (endpoint.is_lost || endpoint.lost != UCS_OK)
+                    ? UCP_EP_CLOSE_FLAG_FORCE
+                    : 0;
   const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint.handle, &param);
   if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
   return true;
@@ -69,7 +78,8 @@ void UcxWorker::tidy() {
   look_at_closing();
   for (auto at = endpoints_.begin(); at != endpoints_.end();) {
     UcxEndpoint& each = *at->second;
-    const bool is_of_no_use = each.users == 0 && each.sends == 0 && (each.has_ended || each.lost != UCS_OK);
+    const bool is_of_no_use =
+        each.users == 0 && each.sends == 0 && (each.has_ended || each.lost != UCS_OK);
     at = is_of_no_use && try_close(each) ? endpoints_.erase(at) : std::next(at);
   }
   if (ended_ids_.empty()) return;
@@ -84,7 +94,9 @@ bool UcxWorker::close_all() {
   const double deadline = std::max(close_until_, net::monotonic_seconds() + kMinSeconds);
   try {
     for (const auto& [address, endpoint] : endpoints_) {
-      if (endpoint->lost == UCS_OK && !endpoint->is_lost && !endpoint->has_ended && address != address_) send_last_word(*endpoint);
+      if (endpoint->lost == UCS_OK && !endpoint->is_lost && !endpoint->has_ended &&
+          address != address_)
+        send_last_word(*endpoint);
     }
     drop_messages(0, 0);
   } catch (const std::exception&) {  // no memory: peers keep their endpoints until they end

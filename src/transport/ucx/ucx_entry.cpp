@@ -16,12 +16,13 @@
 namespace sparcl::transport {
 namespace {
 
-Result<std::unique_ptr<Transport>> make_connected(int rank, int ranks, const OutOfBandGather& gather, const UcxOptions& options,
-                                                  double timeout_s) {
-  Result<std::unique_ptr<UcxTransport>> made = UcxTransport::create(rank, ranks, gather, options);
-  if (!made.ok()) return made.status();
-  SPARCL_RETURN_IF_ERROR((*made)->connect(timeout_s));
-  return std::unique_ptr<Transport>(std::move(*made));
+Result<std::unique_ptr<Transport>> make_connected(int rank, int ranks,
+                                                  const OutOfBandGather& gather,
+                                                  const UcxOptions& options, double timeout_s) {
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> made,
+                          UcxTransport::create(rank, ranks, gather, options));
+  SPARCL_RETURN_IF_ERROR((made)->connect(timeout_s));
+  return std::unique_ptr<Transport>(std::move(made));
 }
 
 Status try_out_ucx() { return UcxWorker::open().status(); }
@@ -32,8 +33,9 @@ std::string version_of_ucx() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-ucs_log_func_rc_t print_on_stderr(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*,
-                                  const char* format, va_list arguments) {
+ucs_log_func_rc_t print_on_stderr(const char*, unsigned, const char*, ucs_log_level_t level,
+                                  const ucs_log_component_config_t*, const char* format,
+                                  va_list arguments) {
   std::array<char, 1024> text{};
   (void)std::vsnprintf(text.data(), text.size(), format, arguments);
   (void)std::fprintf(stderr, "UCX %s: %s\n", ucs_log_level_names[level], text.data());
@@ -50,7 +52,9 @@ void log_ucx_to_stderr() { ucs_log_push_handler(print_on_stderr); }
 SPARCL_PLUGIN_EXPORT const char* sparclUcxPluginBuild() { return sparcl::build_id(); }
 
 SPARCL_PLUGIN_EXPORT const sparcl::transport::UcxPlugin* sparclUcxPluginTable() {
-  static constexpr sparcl::transport::UcxPlugin table{sparcl::transport::make_connected, sparcl::transport::UcxWorker::is_open_in_process, sparcl::transport::try_out_ucx,
-                                           sparcl::transport::version_of_ucx, sparcl::transport::log_ucx_to_stderr};
+  static constexpr sparcl::transport::UcxPlugin table{
+      sparcl::transport::make_connected, sparcl::transport::UcxWorker::is_open_in_process,
+      sparcl::transport::try_out_ucx, sparcl::transport::version_of_ucx,
+      sparcl::transport::log_ucx_to_stderr};
   return &table;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Which lanes UCX chose for an endpoint, as it tells them only in prose (ucp_ep_query has them from UCX 1.15 on).
+// Which lanes UCX chose for an endpoint, as it tells them only in prose (ucp_ep_query has them from
+// UCX 1.15 on).
 
 #include <ucp/api/ucp.h>
 

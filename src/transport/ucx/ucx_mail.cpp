@@ -29,8 +29,10 @@ Status UcxWorker::add(UcxMailbox& mailbox) {
   mailbox.id_count_ = std::bit_ceil(mailbox.ranks_);
   while (mailbox.id_count_ > kUcxIds || !find_ids(mailbox)) {
     if (mailbox.id_count_ > kUcxIds || ended_ids_.empty()) {
-      return Status(Code::kUnsupported,
-                    fmt::format("the ucx transport takes up to {} ranks in all communicators of a process", kUcxIds));
+      return Status(
+          Code::kUnsupported,
+          fmt::format("the ucx transport takes up to {} ranks in all communicators of a process",
+                      kUcxIds));
     }
     ids_.erase(ended_ids_.front());
     ended_ids_.pop_front();
@@ -46,7 +48,8 @@ bool UcxWorker::find_ids(UcxMailbox& mailbox) {
     while (next_id_ + count <= kUcxIds) {
       next_id_ = (next_id_ + count - 1) / count * count;
       auto after = ids_.lower_bound(next_id_ + count);  // the first that begins behind
-      if (after == ids_.begin() || std::prev(after)->first + std::prev(after)->second.count <= next_id_) {
+      if (after == ids_.begin() ||
+          std::prev(after)->first + std::prev(after)->second.count <= next_id_) {
         if (next_id_ + count > kUcxIds) break;
         mailbox.first_id_ = std::exchange(next_id_, next_id_ + count);
         return true;
@@ -83,7 +86,8 @@ UcxMailbox* UcxWorker::mailbox_of(std::uint32_t id) const {
 // --- operations ---
 
 bool UcxWorker::has_open(const UcxMailbox& mailbox) const {
-  return std::any_of(open_.begin(), open_.end(), [&](const UcxOperationRef& each) { return each->mailbox == &mailbox; });
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const UcxOperationRef& each) { return each->mailbox == &mailbox; });
 }
 
 // UCX has let go of it.
@@ -93,7 +97,8 @@ void UcxWorker::ended(UcxOperation& operation, ucs_status_t status) {
   operation.outcome = status;
   if (operation.endpoint != nullptr) {
     --operation.endpoint->sends;
-    if (status != UCS_OK && operation.endpoint->trouble_at == 0) operation.endpoint->trouble_at = net::monotonic_seconds();
+    if (status != UCS_OK && operation.endpoint->trouble_at == 0)
+      operation.endpoint->trouble_at = net::monotonic_seconds();
   }
   if (operation.mailbox != nullptr) {
     operation.mailbox->take_end(*operation.place);
@@ -109,7 +114,8 @@ void UcxWorker::on_sent(void* request, ucs_status_t status, void* operation) {
   ucp_request_free(request);
 }
 
-void UcxWorker::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation) {
+void UcxWorker::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                            void* operation) {
   auto& own = *static_cast<UcxOperation*>(operation);
   if (status == UCS_OK) own.received_bytes = info->length;
   own.worker->ended(own, status);
@@ -119,7 +125,8 @@ void UcxWorker::on_received(void* request, ucs_status_t status, const ucp_tag_re
 void UcxWorker::drop_messages(ucp_tag_t tag, ucp_tag_t mask) {
   ucp_tag_recv_info_t info = {};
   while (const ucp_tag_message_h message = ucp_tag_probe_nb(worker_, tag, mask, 1, &info)) {
-    const UcxOperationRef operation = make_operation<UcxOperation>(Operation::Kind::kReceive, -1, {}, {});
+    const UcxOperationRef operation =
+        make_operation<UcxOperation>(Operation::Kind::kReceive, -1, {}, {});
     operation->worker = this;
     operation->done = true;
     ucp_request_param_t param = {};
@@ -138,12 +145,14 @@ UcxOperationRef UcxWorker::send_active(UcxEndpoint& endpoint, std::uint32_t to, 
   Buffer bytes = Buffer::allocate(sizeof header + content.size());
   std::memcpy(bytes.data(), &header, sizeof header);
   if (!content.empty()) std::memcpy(bytes.data() + sizeof header, content.data(), content.size());
-  const UcxOperationRef operation = make_operation<UcxOperation>(Operation::Kind::kSend, -1, {}, std::move(bytes));
+  const UcxOperationRef operation =
+      make_operation<UcxOperation>(Operation::Kind::kSend, -1, {}, std::move(bytes));
   operation->worker = this;
   operation->endpoint = &endpoint;
   operation->done = true;  // nobody waits for it
   ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.cb.send = on_sent;
   param.user_data = operation.get();
@@ -154,22 +163,29 @@ UcxOperationRef UcxWorker::send_active(UcxEndpoint& endpoint, std::uint32_t to, 
   return operation;
 }
 
-UcxOperationRef UcxWorker::send_word(UcxEndpoint& endpoint, std::uint32_t to, UcxWord::Kind kind, const Signal* signal) {
-  const auto content = signal != nullptr ? std::as_bytes(std::span(signal, 1)) : std::span<const std::byte>();
+UcxOperationRef UcxWorker::send_word(UcxEndpoint& endpoint, std::uint32_t to, UcxWord::Kind kind,
+                                     const Signal* signal) {
+  const auto content =
+      signal != nullptr ? std::as_bytes(std::span(signal, 1)) : std::span<const std::byte>();
   return send_active(endpoint, to, static_cast<std::int32_t>(kind), content);
 }
 
-void UcxWorker::send_last_word(UcxEndpoint& endpoint) { send_active(endpoint, kToWorker, 0, address_); }
+void UcxWorker::send_last_word(UcxEndpoint& endpoint) {
+  send_active(endpoint, kToWorker, 0, address_);
+}
 
-ucs_status_t UcxWorker::on_word(void* worker, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
-                                const ucp_am_recv_param_t* param) {
+ucs_status_t UcxWorker::on_word(void* worker, const void* header, std::size_t header_bytes,
+                                void* data, std::size_t bytes, const ucp_am_recv_param_t* param) {
   auto& own = *static_cast<UcxWorker*>(worker);
   ActiveHeader read;
-  if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  if (header_bytes != sizeof read || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
+    return UCS_OK;
   std::memcpy(&read, header, sizeof read);
   if (read.to == kToWorker) {
-    const std::span address(static_cast<const std::byte*>(data), bytes);  // no copy: there may be no memory, and UCX is C
-    const auto ended = std::ranges::find_if(own.endpoints_, [&](const auto& each) { return std::ranges::equal(each.first, address); });
+    const std::span address(static_cast<const std::byte*>(data),
+                            bytes);  // no copy: there may be no memory, and UCX is C
+    const auto ended = std::ranges::find_if(
+        own.endpoints_, [&](const auto& each) { return std::ranges::equal(each.first, address); });
     if (ended != own.endpoints_.end()) ended->second->has_ended = true;
     return UCS_OK;
   }
@@ -180,7 +196,8 @@ ucs_status_t UcxWorker::on_word(void* worker, const void* header, std::size_t he
   const bool has_signal = kind == UcxWord::Kind::kSignal;
   if (has_signal && bytes != sizeof signal) return UCS_OK;
   if (has_signal) std::memcpy(&signal, data, sizeof signal);
-  mailbox->take_word(static_cast<int>(read.to - mailbox->first_id_), kind, has_signal ? &signal : nullptr);
+  mailbox->take_word(static_cast<int>(read.to - mailbox->first_id_), kind,
+                     has_signal ? &signal : nullptr);
   return UCS_OK;
 }
 

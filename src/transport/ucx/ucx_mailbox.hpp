@@ -1,6 +1,7 @@
 #pragma once
-// What UCX's callbacks leave for a communicator. They run on any thread that moves the process's worker on, and touch nothing else
-// of the communicator: its own thread takes the news when it comes. All under the worker's lock.
+// What UCX's callbacks leave for a communicator. They run on any thread that moves the process's
+// worker on, and touch nothing else of the communicator: its own thread takes the news when it
+// comes. All under the worker's lock.
 
 #include <ucp/api/ucp.h>
 
@@ -22,12 +23,14 @@ struct UcxOperation;
 using UcxOperationRef = std::shared_ptr<UcxOperation>;
 using UcxOperations = std::list<UcxOperationRef>;
 
-// A message's tag: its channel, and the id that the sender has in the receiver's communicator. Each process numbers its own.
+// A message's tag: its channel, and the id that the sender has in the receiver's communicator. Each
+// process numbers its own.
 constexpr unsigned kUcxIdBits = 24;
 constexpr std::uint32_t kUcxIds = std::uint32_t{1} << kUcxIdBits;
 constexpr ucp_tag_t kUcxWholeTag = ~ucp_tag_t{0};
 constexpr ucp_tag_t ucx_tag(Channel channel, std::uint32_t id) {
-  return (ucp_tag_t{channel.call} << (kUcxIdBits + 8)) | (ucp_tag_t{channel.lane} << kUcxIdBits) | id;
+  return (ucp_tag_t{channel.call} << (kUcxIdBits + 8)) | (ucp_tag_t{channel.lane} << kUcxIdBits) |
+         id;
 }
 // Of all messages for `ids` ids, and with `with_channel` of one channel.
 constexpr ucp_tag_t ucx_tag_mask(std::uint32_t ids, bool with_channel = false) {
@@ -70,7 +73,8 @@ class UcxMailbox {
   std::uint32_t first_id() const { return first_id_; }
   std::uint32_t id_count() const { return id_count_; }
 
-  void take_word(int from, UcxWord::Kind kind, const Signal* signal) noexcept;  // too many are dropped
+  void take_word(int from, UcxWord::Kind kind,
+                 const Signal* signal) noexcept;  // too many are dropped
   void take_end(const UcxOperationRef& operation);
   void take_loss();
 
@@ -81,7 +85,7 @@ class UcxMailbox {
   std::deque<UcxWord> words;
   std::atomic<bool> has_lost_words = false;  // there was no memory for one
   UcxOperations ended;
-  std::uint64_t losses = 0;            // grows when UCX has lost an endpoint
+  std::uint64_t losses = 0;                 // grows when UCX has lost an endpoint
   const net::WakeEvent* sleeper = nullptr;  // of its thread, while that sleeps
 
  private:

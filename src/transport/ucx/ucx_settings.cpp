@@ -18,8 +18,8 @@
 namespace sparcl::transport {
 namespace {
 
-// The most that a process may ask of the kernel for what a TCP socket has received; 0 if that is not known, or where a buffer that
-// Linux lets grow may become far larger: asking stops its growth.
+// The most that a process may ask of the kernel for what a TCP socket has received; 0 if that is
+// not known, or where a buffer that Linux lets grow may become far larger: asking stops its growth.
 std::size_t largest_receive_buffer() {
   constexpr std::size_t kFarLarger = 8;  // heuristic
   std::size_t asked = 0, least = 0, first = 0, grown = 0;
@@ -28,11 +28,13 @@ std::size_t largest_receive_buffer() {
   return grown / kFarLarger > asked ? 0 : asked;
 }
 
-// Over TCP, peers whose death is to be told are sent large messages through segments, which are copied once more than what UCX 1.13
-// puts to others (bench/transport/run):
-// - Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer, these 0.65 to 1. Neither larger ones nor
+// Over TCP, peers whose death is to be told are sent large messages through segments, which are
+// copied once more than what UCX 1.13 puts to others (bench/transport/run):
+// - Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer, these 0.65
+// to 1. Neither larger ones nor
 //   messages in pieces gave more.
-// - Where the receiver is the slower one, a receive buffer that Linux lets grow overflows under bbr: 0.6 of the bandwidth to 8 MiB.
+// - Where the receiver is the slower one, a receive buffer that Linux lets grow overflows under
+// bbr: 0.6 of the bandwidth to 8 MiB.
 //   The one given here does not grow, so it is asked for only where it is large from the start.
 void prefer_bandwidth_over_tcp(ucp_config_t* config) {
   constexpr std::size_t kLargeBuffer = 4 << 20, kLargestBuffer = 16 << 20;
@@ -40,32 +42,36 @@ void prefer_bandwidth_over_tcp(ucp_config_t* config) {
   if (!ucx_may_use({"all", "tcp"}) || std::getenv("UCX_NET_DEVICES") != nullptr) return;
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
-  const std::string prefix = std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // which names it knows them by
+  const std::string prefix =
+      std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // which names it knows them by
   const auto modify = [&](const char* name, const std::string& value) {
     (void)ucp_config_modify(config, (prefix + name).c_str(), value.c_str());
   };
   // One size must not be smaller than the other.
-  if (std::getenv("UCX_TCP_TX_SEG_SIZE") == nullptr && std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr) {
+  if (std::getenv("UCX_TCP_TX_SEG_SIZE") == nullptr &&
+      std::getenv("UCX_TCP_RX_SEG_SIZE") == nullptr) {
     modify("TX_SEG_SIZE", "256k");
     modify("RX_SEG_SIZE", "256k");
   }
   const std::size_t buffer = std::min(largest_receive_buffer(), kLargestBuffer);
-  if (std::getenv("UCX_TCP_RCVBUF") == nullptr && buffer >= kLargeBuffer) modify("RCVBUF", std::to_string(buffer));
+  if (std::getenv("UCX_TCP_RCVBUF") == nullptr && buffer >= kLargeBuffer)
+    modify("RCVBUF", std::to_string(buffer));
 }
 
-// SPARCL_INTERFACE holds for the ranks' data, too: their TCP sockets, and the RDMA devices of these interfaces.
+// SPARCL_INTERFACE holds for the ranks' data, too: their TCP sockets, and the RDMA devices of these
+// interfaces.
 Status choose_net_devices(ucp_config_t* config) {
   if (std::getenv("UCX_NET_DEVICES") != nullptr) return {};
-  const Result<std::vector<std::string>> names = net::chosen_interfaces();
-  if (!names.ok()) return names.status();
-  if (names->empty()) return {};
-  std::vector<std::string> devices = *names;
-  for (const std::string& name : *names) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, net::chosen_interfaces());
+  if (names.empty()) return {};
+  std::vector<std::string> devices = names;
+  for (const std::string& name : names) {
     for (std::string& device : net::rdma_devices_of(name)) devices.push_back(std::move(device));
   }
   const std::string list = fmt::format("{}", fmt::join(devices, ","));
   log_debug("UCX's network devices, by SPARCL_INTERFACE: {}", list);
-  return ucx_status(ucp_config_modify(config, "NET_DEVICES", list.c_str()), "UCX_NET_DEVICES=" + list);
+  return ucx_status(ucp_config_modify(config, "NET_DEVICES", list.c_str()),
+                    "UCX_NET_DEVICES=" + list);
 }
 
 }  // namespace

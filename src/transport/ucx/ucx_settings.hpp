@@ -1,5 +1,6 @@
 #pragma once
-// Settings of UCX that the user has left open, as sparcl wants them. The environment is not changed.
+// Settings of UCX that the user has left open, as sparcl wants them. The environment is not
+// changed.
 
 #include <ucp/api/ucp.h>
 
@@ -7,7 +8,8 @@
 
 namespace sparcl::transport {
 
-// Network devices by SPARCL_INTERFACE; larger segments over TCP. InvalidArgument: no interface has a name in SPARCL_INTERFACE.
+// Network devices by SPARCL_INTERFACE; larger segments over TCP. InvalidArgument: no interface has
+// a name in SPARCL_INTERFACE.
 Status adapt_ucx_settings(ucp_config_t* config);
 
 }  // namespace sparcl::transport

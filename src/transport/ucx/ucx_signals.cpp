@@ -13,11 +13,13 @@ namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kMaxSignals = 1024;
-// A peer may be gone because another one cannot begin, which that one is telling everybody: its word names the right rank. It
-// takes milliseconds. Heuristic
+// A peer may be gone because another one cannot begin, which that one is telling everybody: its
+// word names the right rank. It takes milliseconds. Heuristic
 constexpr double kExplanationSeconds = 0.25;
-constexpr double kLastWordsSeconds = 2;  // for peers that connect just then: milliseconds. Heuristic
-constexpr int kMostConnected = 64;       // ranks that connect before the first call; heuristic: a connection costs a millisecond
+constexpr double kLastWordsSeconds =
+    2;  // for peers that connect just then: milliseconds. Heuristic
+constexpr int kMostConnected =
+    64;  // ranks that connect before the first call; heuristic: a connection costs a millisecond
 
 }  // namespace
 
@@ -30,12 +32,16 @@ void UcxTransport::signal(int peer, const Signal& signal) {
   send_word(to, UcxWord::Kind::kSignal, &signal);
 }
 
-// Who has lost a peer cannot tell it so, and it may go on: whoever hears of it does. Not where that would need a connection, which
-// UCX 1.13 may abort at where the peer is dead.
+// Who has lost a peer cannot tell it so, and it may go on: whoever hears of it does. Not where that
+// would need a connection, which UCX 1.13 may abort at where the peer is dead.
 void UcxTransport::pass_on(const Signal& signal) {
-  if (signal.culprit < 0 || signal.culprit >= size() || signal.culprit == rank_ || signal.culprit == signal.from) return;
+  if (signal.culprit < 0 || signal.culprit >= size() || signal.culprit == rank_ ||
+      signal.culprit == signal.from)
+    return;
   Peer& culprit = peers_[static_cast<std::size_t>(signal.culprit)];
-  if (culprit.was_told || culprit.said_farewell || !culprit.lost.ok() || culprit.endpoint == nullptr) return;
+  if (culprit.was_told || culprit.said_farewell || !culprit.lost.ok() ||
+      culprit.endpoint == nullptr)
+    return;
   culprit.was_told = true;
   const Lock held = worker().lock();
   send_word(culprit, UcxWord::Kind::kSignal, &signal);
@@ -102,7 +108,8 @@ void UcxTransport::finish_hellos() {
     (void)progress(completed);
     bool waits = !has_sent_all_words();
     for (const Peer& peer : peers_) {
-      if (peer.rank == rank_ || peer.said_hello || !peer.lost.ok() || size() > kMostConnected) continue;
+      if (peer.rank == rank_ || peer.said_hello || !peer.lost.ok() || size() > kMostConnected)
+        continue;
       waits = true;
       if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);
     }
@@ -124,15 +131,17 @@ Status UcxTransport::say_hello_to_all(double timeout_s) {
   for (;;) {
     SPARCL_RETURN_IF_ERROR(progress(completed));
     // Of one that has begun it is about its first call, and stays for ours.
-    const auto said = std::find_if(signals_.begin(), signals_.end(),
-                                   [&](const Signal& each) { return !peers_[static_cast<std::size_t>(each.from)].said_hello; });
+    const auto said = std::find_if(signals_.begin(), signals_.end(), [&](const Signal& each) {
+      return !peers_[static_cast<std::size_t>(each.from)].said_hello;
+    });
     if (said != signals_.end()) {
-      return Status(Code::kRemoteError,
-                    fmt::format("rank {} ({}) could not begin: {}", said->from, describe_peer(said->from), said->text.data()));
+      return Status(Code::kRemoteError, fmt::format("rank {} ({}) could not begin: {}", said->from,
+                                                    describe_peer(said->from), said->text.data()));
     }
     const bool has_sent = has_sent_all_words();
-    const auto silent =
-        std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.rank != rank_ && !peer.said_hello; });
+    const auto silent = std::find_if(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+      return peer.rank != rank_ && !peer.said_hello;
+    });
     if (silent == peers_.end() && has_sent) return {};
     const Peer* lost = nullptr;
     for (const Peer& peer : peers_) {
@@ -144,8 +153,8 @@ Status UcxTransport::say_hello_to_all(double timeout_s) {
     if (lost != nullptr && now() >= give_up_at) return why_lost(*lost);
     if (now() >= deadline) {
       const int rank = silent != peers_.end() ? silent->rank : sent_words_.front()->peer;
-      return Status(Code::kTimeout,
-                    fmt::format("rank {} ({}) is not connected after {:g} s", rank, describe_peer(rank), timeout_s));
+      return Status(Code::kTimeout, fmt::format("rank {} ({}) is not connected after {:g} s", rank,
+                                                describe_peer(rank), timeout_s));
     }
     sleep(0.01);
   }

@@ -34,22 +34,28 @@ ucs_memory_type_t memory_type(const Buffer& buffer) {
 }
 
 // UCX tells which lanes an endpoint has only once it has chosen them.
-bool may_share_memory() { return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"}); }
+bool may_share_memory() {
+  return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"});
+}
 
 // In one order, as UCX cares for none.
 std::string own_lanes() {
   const char* text = std::getenv("UCX_TLS");
   std::istringstream all(text != nullptr ? text : "all");  // UCX opens nothing with an empty one
   std::set<std::string> lanes;
-  for (std::string each; std::getline(all, each, ',');) lanes.insert(each.starts_with('^') ? each.substr(1) : each);
+  for (std::string each; std::getline(all, each, ',');)
+    lanes.insert(each.starts_with('^') ? each.substr(1) : each);
   return fmt::format("{}{}", text != nullptr && *text == '^' ? "^" : "", fmt::join(lanes, ","));
 }
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
-Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks, const OutOfBandGather& gather,
+Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks,
+                                                           const OutOfBandGather& gather,
                                                            const UcxOptions& options) {
   Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::of_process();
   // A rank that failed takes part all the same, so that nobody waits for it.
@@ -76,35 +82,51 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks, 
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();
   if (all->size() != static_cast<std::size_t>(ranks)) {
-    return Status(Code::kInternalError, fmt::format("{} ranks were to meet, and {} did", ranks, all->size()));
+    return Status(Code::kInternalError,
+                  fmt::format("{} ranks were to meet, and {} did", ranks, all->size()));
   }
   std::vector<PeerCard> cards;
   for (std::size_t i = 0; i < all->size(); ++i) {
-    if ((*all)[i].empty()) return Status(Code::kRemoteError, fmt::format("rank {} could not take part: its own error says why", i));
+    if ((*all)[i].empty())
+      return Status(Code::kRemoteError,
+                    fmt::format("rank {} could not take part: its own error says why", i));
     Result<PeerCard> card = PeerCard::parse((*all)[i]);
     if (!card.ok()) return card.status().with_prefix(fmt::format("rank {}: ", i));
-    if (!card->refusal.ok()) return card->refusal.with_prefix(fmt::format("rank {} ({}) cannot take part: ", i, describe(*card)));
-    if (card->first_id > kUcxIds - all->size()) return Status(Code::kMismatch, fmt::format("rank {} has no ids for all ranks", i));
+    if (!card->refusal.ok())
+      return card->refusal.with_prefix(
+          fmt::format("rank {} ({}) cannot take part: ", i, describe(*card)));
+    if (card->first_id > kUcxIds - all->size())
+      return Status(Code::kMismatch, fmt::format("rank {} has no ids for all ranks", i));
     cards.push_back(std::move(*card));
-    // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint configuration is not supported").
+    // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint
+    // configuration is not supported").
     if (cards[0].lanes != cards[i].lanes) {
-      return Status(Code::kMismatch, fmt::format("UCX_TLS is {} on rank 0 and {} on rank {}: set it alike on all ranks",
-                                                 cards[0].lanes, cards[i].lanes, i));
+      return Status(
+          Code::kMismatch,
+          fmt::format("UCX_TLS is {} on rank 0 and {} on rank {}: set it alike on all ranks",
+                      cards[0].lanes, cards[i].lanes, i));
     }
     if (cards[0].liveness.empty() != cards[i].liveness.empty()) {
-      return Status(Code::kMismatch,
-                    fmt::format("rank {} has heartbeats and rank {} has none: set SPARCL_HEARTBEAT (config.heartbeat) "
-                                "alike on all ranks",
-                                cards[0].liveness.empty() ? i : 0, cards[0].liveness.empty() ? 0 : i));
+      return Status(Code::kMismatch, fmt::format("rank {} has heartbeats and rank {} has none: set "
+                                                 "SPARCL_HEARTBEAT (config.heartbeat) "
+                                                 "alike on all ranks",
+                                                 cards[0].liveness.empty() ? i : 0,
+                                                 cards[0].liveness.empty() ? 0 : i));
     }
   }
-  std::unique_ptr<UcxTransport> made(new UcxTransport(std::move(mailbox), rank, std::move(cards), options));
+  std::unique_ptr<UcxTransport> made(
+      new UcxTransport(std::move(mailbox), rank, std::move(cards), options));
   SPARCL_RETURN_IF_ERROR(made->begin(std::move(heartbeat)));
   return made;
 }
 
-UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards, const UcxOptions& options)
-    : mailbox_(std::move(mailbox)), rank_(rank), options_(options), may_share_memory_(may_share_memory()), peers_(cards.size()) {
+UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank,
+                           std::vector<PeerCard> cards, const UcxOptions& options)
+    : mailbox_(std::move(mailbox)),
+      rank_(rank),
+      options_(options),
+      may_share_memory_(may_share_memory()),
+      peers_(cards.size()) {
   const Neighbourhood found = look_around(cards, rank);
   crowded_ = found.crowded;
   capabilities_.pinned_memory = true;
@@ -116,14 +138,16 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::v
   }
 }
 
-// The others count on this rank by now: one that cannot begin tells them, so that they do not wait for its first word.
+// The others count on this rank by now: one that cannot begin tells them, so that they do not wait
+// for its first word.
 Status UcxTransport::begin(std::unique_ptr<net::Heartbeat> heartbeat) {
   Status status;
   try {
     SPARCL_FAILPOINT("init.beginning");
     status = start_heartbeat(std::move(heartbeat));
   } catch (const std::exception& error) {
-    status = Status(Code::kSystemError, fmt::format("heartbeats could not be started: {}", error.what()));
+    status = Status(Code::kSystemError,
+                    fmt::format("heartbeats could not be started: {}", error.what()));
   }
   if (status.ok()) return status;
   Signal last;
@@ -147,34 +171,41 @@ Status UcxTransport::start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat) 
     each->leave();
     delete each;
   });
-  capabilities_.knows_peer_death = capabilities_.survives_peer_death = capabilities_.has_successors = true;
+  capabilities_.knows_peer_death = capabilities_.survives_peer_death =
+      capabilities_.has_successors = true;
   return {};
 }
 
 std::string UcxTransport::describe_peer(int peer) const {
-  return peer >= 0 && peer < size() ? describe(peers_[static_cast<std::size_t>(peer)].card) : fmt::format("no rank {}", peer);
+  return peer >= 0 && peer < size() ? describe(peers_[static_cast<std::size_t>(peer)].card)
+                                    : fmt::format("no rank {}", peer);
 }
 
 double UcxTransport::now() { return seconds_now(); }
 
-// Error handling by UCX leaves shared memory out; where that is used other means tell of a death. Without shared memory it is a
-// must: UCX aborts this process when a message of a peer comes that it has lost ("ep->worker == worker").
+// Error handling by UCX leaves shared memory out; where that is used other means tell of a death.
+// Without shared memory it is a must: UCX aborts this process when a message of a peer comes that
+// it has lost ("ep->worker == worker").
 bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
-  return !may_share_memory_ || peer.card.memory != peers_[static_cast<std::size_t>(rank_)].card.memory;
+  return !may_share_memory_ ||
+         peer.card.memory != peers_[static_cast<std::size_t>(rank_)].card.memory;
 }
 
 Result<UcxEndpoint*> UcxTransport::endpoint(Peer& peer) {
   if (peer.endpoint != nullptr) return peer.endpoint;
-  // UCX 1.13 aborts this process where a connection is refused at once, as to a dead peer on this machine.
+  // UCX 1.13 aborts this process where a connection is refused at once, as to a dead peer on this
+  // machine.
   if (heartbeat_ != nullptr) {
     if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) return *dead;
   }
   UcxEndpoint* found = nullptr;
   const ucs_status_t created = worker().connect(peer.card.address, is_handled_by_ucx(peer), found);
   const char* const cure =
-      created == UCS_ERR_UNREACHABLE ? " (SPARCL_INTERFACE, UCX_NET_DEVICES and UCX_TLS choose the devices that UCX uses)" : "";
-  SPARCL_RETURN_IF_ERROR(
-      ucx_status(created, fmt::format("rank {} ({}): connecting to it{}", peer.rank, describe(peer.card), cure)));
+      created == UCS_ERR_UNREACHABLE
+          ? " (SPARCL_INTERFACE, UCX_NET_DEVICES and UCX_TLS choose the devices that UCX uses)"
+          : "";
+  SPARCL_RETURN_IF_ERROR(ucx_status(created, fmt::format("rank {} ({}): connecting to it{}",
+                                                         peer.rank, describe(peer.card), cure)));
   ++found->users;
   peer.endpoint = found;
   if (log_enabled(LogLevel::kDebug)) log_lanes(peer);
@@ -189,14 +220,16 @@ void UcxTransport::log_lanes(const Peer& peer) {
   lanes_logged_.push_back(std::move(lanes));
 }
 
-Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, int ranks, const OutOfBandGather& gather) {
-  Result<std::unique_ptr<UcxTransport>> made = create(rank, ranks, gather, options_);
-  if (!made.ok()) return made.status();
-  (*made)->past_heartbeats_ = past_heartbeats_;
-  const bool leaves_living_out = std::any_of(
-      peers_.begin(), peers_.end(), [&](const Peer& peer) { return peer.is_left_out && end_of(peer.rank) != PeerEnd::kSure; });
-  if (leaves_living_out) (*made)->past_heartbeats_.push_back(heartbeat_);
-  return std::unique_ptr<Transport>(std::move(*made));
+Result<std::unique_ptr<Transport>> UcxTransport::make_successor(int rank, int ranks,
+                                                                const OutOfBandGather& gather) {
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> made,
+                          create(rank, ranks, gather, options_));
+  (made)->past_heartbeats_ = past_heartbeats_;
+  const bool leaves_living_out = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
+    return peer.is_left_out && end_of(peer.rank) != PeerEnd::kSure;
+  });
+  if (leaves_living_out) (made)->past_heartbeats_.push_back(heartbeat_);
+  return std::unique_ptr<Transport>(std::move(made));
 }
 
 UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel channel, Buffer buffer) {
@@ -223,34 +256,40 @@ OperationRef UcxTransport::send(int peer, Channel channel, Buffer message) {
   if (refused(*operation, way.status())) return operation;
   operation->endpoint = *way;
   ucp_request_param_t param = {};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = UcxWorker::on_sent;
   param.user_data = operation.get();
   param.memory_type = memory_type(operation->buffer);
   const ucp_tag_t tag = ucx_tag(channel, to.card.first_id + static_cast<std::uint32_t>(rank_));
-  post(operation,
-       [&] { return ucp_tag_send_nbx((*way)->handle, operation->buffer.data(), operation->buffer.size(), tag, &param); });
+  post(operation, [&] {
+    return ucp_tag_send_nbx((*way)->handle, operation->buffer.data(), operation->buffer.size(), tag,
+                            &param);
+  });
   return operation;
 }
 
 OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
-  const UcxOperationRef operation = make(Operation::Kind::kReceive, peer, channel, std::move(space));
+  const UcxOperationRef operation =
+      make(Operation::Kind::kReceive, peer, channel, std::move(space));
   if (refused(*operation, check_posted(*operation, *this))) return operation;
   const Lock held = worker().lock();
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   from.talked = true;
-  // An endpoint that only the other side has made is destroyed when a read from a dead peer's memory fails, and UCX 1.13 aborts
-  // this process at the next message of that peer ("ep->worker == worker").
+  // An endpoint that only the other side has made is destroyed when a read from a dead peer's
+  // memory fails, and UCX 1.13 aborts this process at the next message of that peer ("ep->worker ==
+  // worker").
   if (from.lost.ok()) (void)endpoint(from);
   ucp_request_param_t param = {};
-  param.op_attr_mask =
-      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.cb.recv = UcxWorker::on_received;
   param.user_data = operation.get();
   param.memory_type = memory_type(operation->buffer);
   const ucp_tag_t tag = ucx_tag(channel, mailbox_->first_id() + static_cast<std::uint32_t>(peer));
   post(operation, [&] {
-    return ucp_tag_recv_nbx(worker().handle(), operation->buffer.data(), operation->buffer.size(), tag, kUcxWholeTag, &param);
+    return ucp_tag_recv_nbx(worker().handle(), operation->buffer.data(), operation->buffer.size(),
+                            tag, kUcxWholeTag, &param);
   });
   // What a lost peer sent before may lie here; more will not come.
   if (!operation->done && !from.lost.ok()) {
@@ -295,14 +334,18 @@ bool UcxTransport::finish(UcxOperation& operation, Status status) {
   return true;
 }
 
-// UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who was the first; its word takes a
-// moment, for which is waited once.
+// UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who
+// was the first; its word takes a moment, for which is waited once.
 void UcxTransport::find_first_lost(const Peer& lost) {
   constexpr double kWordSeconds = 0.3;
   if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.said_farewell) return;
-  const double since = lost.endpoint != nullptr && lost.endpoint->trouble_at > 0 ? lost.endpoint->trouble_at : now();
-  const double until = std::exchange(has_awaited_word_, true) ? 0 : since + kWordSeconds;  // all communicators wait at once
-  while (heartbeat_->deaths() == 0 && now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const double since =
+      lost.endpoint != nullptr && lost.endpoint->trouble_at > 0 ? lost.endpoint->trouble_at : now();
+  const double until = std::exchange(has_awaited_word_, true)
+                           ? 0
+                           : since + kWordSeconds;  // all communicators wait at once
+  while (heartbeat_->deaths() == 0 && now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   for (net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
     if (peer.said_farewell) continue;
@@ -317,13 +360,18 @@ Status UcxTransport::describe_end(const UcxOperation& operation) const {
   const ucs_status_t status = operation.outcome;
   const bool is_send = operation.kind == Operation::Kind::kSend;
   if (status == UCS_ERR_MESSAGE_TRUNCATED) {
-    return Status(Code::kCorrupt, fmt::format("a message from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited",
-                                              operation.peer, describe_peer(operation.peer), operation.channel.call,
-                                              operation.channel.lane, operation.buffer.size()));
+    return Status(
+        Code::kCorrupt,
+        fmt::format(
+            "a message from rank {} ({}) on call {} lane {} is larger than the {} bytes awaited",
+            operation.peer, describe_peer(operation.peer), operation.channel.call,
+            operation.channel.lane, operation.buffer.size()));
   }
-  return Status(status == UCS_ERR_NO_MEMORY ? Code::kOutOfMemory : Code::kRemoteError,
-                fmt::format("rank {} ({}): {} failed (UCX: {})", operation.peer, describe_peer(operation.peer),
-                            is_send ? "the send to it" : "the receive from it", ucs_status_string(status)));
+  return Status(
+      status == UCS_ERR_NO_MEMORY ? Code::kOutOfMemory : Code::kRemoteError,
+      fmt::format("rank {} ({}): {} failed (UCX: {})", operation.peer,
+                  describe_peer(operation.peer), is_send ? "the send to it" : "the receive from it",
+                  ucs_status_string(status)));
 }
 
 // --- moving on ---
@@ -334,18 +382,22 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   const bool has_deaths = heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_;
   if (!held.owns_lock() && (has_deaths || mailbox_->has_news())) held = worker().lock();
   if (held.owns_lock()) move_on();
-  completed.insert(completed.end(), std::make_move_iterator(completed_.begin()), std::make_move_iterator(completed_.end()));
+  completed.insert(completed.end(), std::make_move_iterator(completed_.begin()),
+                   std::make_move_iterator(completed_.end()));
   completed_.clear();
   if (!mailbox_->has_lost_words.load(std::memory_order_relaxed)) return {};
-  return status_or_no_memory(Code::kSystemError,
-                             "out of memory: another rank has left in error, and there was no memory to say why", Scope::kComm);
+  return status_or_no_memory(
+      Code::kSystemError,
+      "out of memory: another rank has left in error, and there was no memory to say why",
+      Scope::kComm);
 }
 
 void UcxTransport::move_on() {
   constexpr int kMaxTurns = 64;  // then the caller wants to see what is done
   // Before UCX's news: the heartbeat knows in which order peers ended.
   if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
-  for (int turn = 0; turn < kMaxTurns && worker().progress() != 0 && mailbox_->ended.empty(); ++turn) {
+  for (int turn = 0; turn < kMaxTurns && worker().progress() != 0 && mailbox_->ended.empty();
+       ++turn) {
   }
   if (mailbox_->has_news() || !newly_lost_.empty()) take_news();
   if (++turns_since_look_ >= kTurnsPerLook) drop_leftovers();
@@ -358,8 +410,10 @@ void UcxTransport::take_news() {
     if (settle(ended.front())) completed_.push_back(std::move(ended.front()));
   }
   while (!newly_lost_.empty()) {
-    for (const int peer : std::vector<int>(newly_lost_)) find_first_lost(peers_[static_cast<std::size_t>(peer)]);
-    for (const int peer : std::exchange(newly_lost_, {})) lose(peers_[static_cast<std::size_t>(peer)]);
+    for (const int peer : std::vector<int>(newly_lost_))
+      find_first_lost(peers_[static_cast<std::size_t>(peer)]);
+    for (const int peer : std::exchange(newly_lost_, {}))
+      lose(peers_[static_cast<std::size_t>(peer)]);
   }
 }
 
@@ -367,9 +421,11 @@ void UcxTransport::take_losses() {
   if (std::exchange(losses_seen_, mailbox_->losses) == mailbox_->losses) return;
   for (Peer& peer : peers_) {
     if (!peer.lost.ok() || peer.endpoint == nullptr || peer.endpoint->lost == UCS_OK) continue;
-    const char* how = peer.said_farewell ? "has left the communicator" : "was killed or ended, or its link is cut";
-    peer.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) {} (UCX: {})", peer.rank, describe(peer.card), how,
-                                                       ucs_status_string(peer.endpoint->lost)));
+    const char* how = peer.said_farewell ? "has left the communicator"
+                                         : "was killed or ended, or its link is cut";
+    peer.lost = Status(Code::kRemoteError,
+                       fmt::format("rank {} ({}) {} (UCX: {})", peer.rank, describe(peer.card), how,
+                                   ucs_status_string(peer.endpoint->lost)));
     newly_lost_.push_back(peer.rank);
   }
 }
@@ -404,11 +460,14 @@ void UcxTransport::lose(Peer& peer) {
   if (!peer.said_farewell) worker().retire();
   if (peer.endpoint != nullptr) peer.endpoint->is_lost = true;
   std::vector<UcxOperationRef> its;
-  std::copy_if(worker().open_operations().begin(), worker().open_operations().end(), std::back_inserter(its),
-               [&](const UcxOperationRef& each) { return each->mailbox == mailbox_.get() && each->peer == peer.rank; });
+  std::copy_if(worker().open_operations().begin(), worker().open_operations().end(),
+               std::back_inserter(its), [&](const UcxOperationRef& each) {
+                 return each->mailbox == mailbox_.get() && each->peer == peer.rank;
+               });
   for (const UcxOperationRef& each : its) {
     if (finish(*each, why_lost(peer))) completed_.push_back(each);
-    if (each->request != nullptr && each->kind == Operation::Kind::kReceive) ucp_request_cancel(worker().handle(), each->request);
+    if (each->request != nullptr && each->kind == Operation::Kind::kReceive)
+      ucp_request_cancel(worker().handle(), each->request);
   }
 }
 
@@ -419,11 +478,13 @@ void UcxTransport::go_on_without(int peer) {
   if (heartbeat_ != nullptr) heartbeat_->go_on_without(peer);
   if (!out.lost.ok()) return;
   const Lock held = worker().lock();
-  out.lost = Status(Code::kRemoteError, fmt::format("rank {} ({}) was given up by others", peer, describe(out.card)));
+  out.lost = Status(Code::kRemoteError,
+                    fmt::format("rank {} ({}) was given up by others", peer, describe(out.card)));
   lose(out);
 }
 
-// A farewell is of a rank that goes on nowhere, or with this one: it says none to whom it leaves out.
+// A farewell is of a rank that goes on nowhere, or with this one: it says none to whom it leaves
+// out.
 Transport::PeerEnd UcxTransport::end_of(int peer) {
   if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
   if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;
@@ -434,11 +495,13 @@ Transport::PeerEnd UcxTransport::end_of(int peer) {
   return PeerEnd::kUnknown;
 }
 
-// As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures are heuristics.
+// As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures
+// are heuristics.
 void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
   constexpr double kLongestYield = 0.1;  // seconds; 30,000 turns over TCP, where nobody else runs
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
-  // Few where others want the core: since Linux 6.18 each costs its thread a slice of what is due to it (40 a wait: no faster).
+  // Few where others want the core: since Linux 6.18 each costs its thread a slice of what is due
+  // to it (40 a wait: no faster).
   const std::uint64_t yields = crowded_ ? 4 : 30'000;
   if (turns > 1 && turns < spins) return;
   const double time = now();
@@ -462,7 +525,9 @@ void UcxTransport::leave_waiting() {
   watch_waited_for();
 }
 
-void UcxTransport::sleep(Lock& held, double seconds) { worker().sleep(held, *mailbox_, seconds, heartbeat_.get(), deaths_seen_); }
+void UcxTransport::sleep(Lock& held, double seconds) {
+  worker().sleep(held, *mailbox_, seconds, heartbeat_.get(), deaths_seen_);
+}
 
 void UcxTransport::sleep(double seconds) {
   Lock held = worker().lock();
@@ -481,7 +546,8 @@ void UcxTransport::drop_leftovers() {
   const Channel channel = closed_.front();
   closed_.pop_front();
   closed_.push_back(channel);
-  worker().drop_messages(ucx_tag(channel, mailbox_->first_id()), ucx_tag_mask(mailbox_->id_count(), true));
+  worker().drop_messages(ucx_tag(channel, mailbox_->first_id()),
+                         ucx_tag_mask(mailbox_->id_count(), true));
 }
 
 }  // namespace sparcl::transport

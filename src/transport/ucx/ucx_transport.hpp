@@ -1,9 +1,10 @@
 #pragma once
-// The UCX body: RDMA, shared memory, TCP, whatever UCX finds. A channel between two ranks is a tag; each message is one of UCX's,
-// however large. Signals are active messages.
+// The UCX body: RDMA, shared memory, TCP, whatever UCX finds. A channel between two ranks is a tag;
+// each message is one of UCX's, however large. Signals are active messages.
 //
-// UCX reports a peer's death on lanes that can (TCP, RDMA), never on shared memory; and what waits for a dead peer's message it
-// leaves waiting. So operations are listed here, and end with an error once a peer is known to be gone.
+// UCX reports a peer's death on lanes that can (TCP, RDMA), never on shared memory; and what waits
+// for a dead peer's message it leaves waiting. So operations are listed here, and end with an error
+// once a peer is known to be gone.
 
 #include <ucp/api/ucp.h>
 
@@ -25,7 +26,8 @@ namespace sparcl::transport {
 class UcxTransport final : public Transport {
  public:
   // Collective: all `ranks` ranks meet in `gather`, each with its PeerCard.
-  static Result<std::unique_ptr<UcxTransport>> create(int rank, int ranks, const OutOfBandGather& gather,
+  static Result<std::unique_ptr<UcxTransport>> create(int rank, int ranks,
+                                                      const OutOfBandGather& gather,
                                                       const UcxOptions& options = {});
 
   // Waits for the peers for options.farewell_s at most.
@@ -53,9 +55,10 @@ class UcxTransport final : public Transport {
   void close(Channel channel) override;
   PeerEnd end_of(int peer) override;
   void go_on_without(int peer) override;
-  Result<std::unique_ptr<Transport>> make_successor(int rank, int ranks, const OutOfBandGather& gather) override;
-  // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections are made while all ranks are
-  // known to live, unless they are too many.
+  Result<std::unique_ptr<Transport>> make_successor(int rank, int ranks,
+                                                    const OutOfBandGather& gather) override;
+  // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections
+  // are made while all ranks are known to live, unless they are too many.
   Status connect(double timeout_s) override;
 
  private:
@@ -72,12 +75,14 @@ class UcxTransport final : public Transport {
   };
 
   using Lock = UcxWorker::Lock;
-  UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards, const UcxOptions& options);
+  UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank, std::vector<PeerCard> cards,
+               const UcxOptions& options);
   UcxWorker& worker() const { return mailbox_->worker(); }
   Status begin(std::unique_ptr<net::Heartbeat> heartbeat);
   Status say_hello_to_all(double timeout_s);
-  // Before a rank leaves that could not begin: until its words are out and the others have connected to it, for a while. UCX 1.13
-  // aborts a process whose peer goes while it connects to it over TCP ("wireup_ep->pending_count == 0").
+  // Before a rank leaves that could not begin: until its words are out and the others have
+  // connected to it, for a while. UCX 1.13 aborts a process whose peer goes while it connects to it
+  // over TCP ("wireup_ep->pending_count == 0").
   void finish_hellos();
   Status start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat);
   bool is_handled_by_ucx(const Peer& peer) const;
@@ -117,7 +122,8 @@ class UcxTransport final : public Transport {
   bool crowded_ = false;
   bool may_share_memory_;
   std::shared_ptr<net::Heartbeat> heartbeat_;
-  std::vector<std::shared_ptr<net::Heartbeat>> past_heartbeats_;  // which tell the living that were left out
+  std::vector<std::shared_ptr<net::Heartbeat>>
+      past_heartbeats_;  // which tell the living that were left out
   std::uint32_t deaths_seen_ = 0;
   std::uint64_t losses_seen_ = 0;
   bool has_awaited_word_ = false;
@@ -127,7 +133,8 @@ class UcxTransport final : public Transport {
   std::vector<int> newly_lost_;
   std::deque<Signal> signals_;
   std::vector<UcxOperationRef> sent_words_;
-  std::deque<Channel> closed_;  // the newest ones, looked at in turn for messages that nobody received
+  std::deque<Channel>
+      closed_;  // the newest ones, looked at in turn for messages that nobody received
   std::uint32_t turns_since_look_ = 0;
   double idle_since_ = 0;
   net::WatchClock watch_clock_;

@@ -27,15 +27,16 @@
 namespace sparcl::transport {
 namespace {
 
-// Several ranks start at once, and each sees the same free memory. Where that is scarce they open their workers one after another:
-// each holds a lock of the folder from its look at the free memory until UCX has taken its part. Nobody waits for a process that
-// stands still.
+// Several ranks start at once, and each sees the same free memory. Where that is scarce they open
+// their workers one after another: each holds a lock of the folder from its look at the free memory
+// until UCX has taken its part. Nobody waits for a process that stands still.
 class ScarceMemoryTurn {
  public:
   ScarceMemoryTurn() {
     constexpr int kTries = 400;  // 2 s in all; a worker takes 10 ms
     folder_ = ::open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    for (int i = 0; i < kTries && folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0; ++i) ::usleep(5000);
+    for (int i = 0; i < kTries && folder_ >= 0 && ::flock(folder_, LOCK_EX | LOCK_NB) != 0; ++i)
+      ::usleep(5000);
   }
   ~ScarceMemoryTurn() {
     if (folder_ >= 0) ::close(folder_);
@@ -50,7 +51,8 @@ class ScarceMemoryTurn {
 bool is_shared_memory_scarce() {
   constexpr std::uint64_t kManyWorkers = 256;  // heuristic: ranks of one machine
   struct statvfs found {};
-  return ::statvfs("/dev/shm", &found) == 0 && std::uint64_t{found.f_bavail} * found.f_frsize < kManyWorkers * kUcxSharedBytes;
+  return ::statvfs("/dev/shm", &found) == 0 &&
+         std::uint64_t{found.f_bavail} * found.f_frsize < kManyWorkers * kUcxSharedBytes;
 }
 
 // What a worker depends on: UCX reads its part when a context is made.
@@ -58,7 +60,8 @@ std::string own_settings() {
   std::string all;
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
     const std::string_view variable(*each);
-    if (variable.starts_with("UCX_") || variable.starts_with("SPARCL_INTERFACE=")) all.append(variable).push_back('\n');
+    if (variable.starts_with("UCX_") || variable.starts_with("SPARCL_INTERFACE="))
+      all.append(variable).push_back('\n');
   }
   return all;
 }
@@ -67,7 +70,9 @@ std::string own_settings() {
 Status explain(const Status& failed) {
   if (failed.ok()) return failed;
   const Status needs = status_of(check_ucx_needs(1));
-  return needs.ok() ? failed : Status(failed.code(), fmt::format("{} ({})", needs.message(), failed.message()));
+  return needs.ok()
+             ? failed
+             : Status(failed.code(), fmt::format("{} ({})", needs.message(), failed.message()));
 }
 
 }  // namespace
@@ -75,7 +80,9 @@ Status explain(const Status& failed) {
 void UcxLock::wait() {
   constexpr int kYields = 1000;  // then its holder is in no hurry
   waiting_.fetch_add(1, std::memory_order_relaxed);
-  for (int turns = 0; is_held_.load(std::memory_order_relaxed) || is_held_.exchange(true, std::memory_order_acquire); ++turns) {
+  for (int turns = 0; is_held_.load(std::memory_order_relaxed) ||
+                      is_held_.exchange(true, std::memory_order_acquire);
+       ++turns) {
     if (turns < kYields) {
       sched_yield();
     } else {
@@ -95,7 +102,8 @@ Result<std::shared_ptr<UcxWorker>> UcxWorker::open() {
 }
 
 Result<std::shared_ptr<UcxWorker>> UcxWorker::of_process() {
-  if (const std::shared_ptr<UcxWorker> found = now_shared_by_process<UcxWorker>(); found != nullptr && !found->takes_more()) {
+  if (const std::shared_ptr<UcxWorker> found = now_shared_by_process<UcxWorker>();
+      found != nullptr && !found->takes_more()) {
     unshare_by_process(found);
   }
   return shared_by_process<UcxWorker>(open);
@@ -111,7 +119,8 @@ bool UcxWorker::takes_more() const { return !is_retired_ && settings_ == own_set
 Status UcxWorker::init() {
   settings_ = own_settings();
   ucp_config_t* config = nullptr;
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_config_read(nullptr, nullptr, &config), "reading UCX's settings (UCX_...)"));
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(ucp_config_read(nullptr, nullptr, &config), "reading UCX's settings (UCX_...)"));
   if (Status bad = adapt_ucx_settings(config); !bad.ok()) {
     ucp_config_release(config);
     return bad;
@@ -124,25 +133,31 @@ Status UcxWorker::init() {
   ucp_config_release(config);
   const char* const lanes = std::getenv("UCX_TLS");
   SPARCL_RETURN_IF_ERROR(ucx_status(
-      initialised, fmt::format("ucp_init ({}; UCX_TLS and UCX_NET_DEVICES say what it may use; `ucx_info -d` what there is)",
-                               lanes != nullptr ? fmt::format("UCX_TLS={}", lanes) : "UCX_TLS is not set")));
+      initialised,
+      fmt::format("ucp_init ({}; UCX_TLS and UCX_NET_DEVICES say what it may use; `ucx_info -d` "
+                  "what there is)",
+                  lanes != nullptr ? fmt::format("UCX_TLS={}", lanes) : "UCX_TLS is not set")));
 
   ucp_worker_params_t worker_params = {};
   worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create"));
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(ucp_worker_create(context_, &worker_params, &worker_), "ucp_worker_create"));
   SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_get_efd(worker_, &event_fd_), "ucp_worker_get_efd"));
 
   ucp_am_handler_param_t handler = {};
-  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                       UCP_AM_HANDLER_PARAM_FIELD_ARG;
   handler.id = kUcxWordId;
   handler.cb = on_word;
   handler.arg = this;
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler"));
+  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_set_am_recv_handler(worker_, &handler),
+                                    "ucp_worker_set_am_recv_handler"));
 
   ucp_address_t* address = nullptr;
   std::size_t bytes = 0;
-  SPARCL_RETURN_IF_ERROR(ucx_status(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address"));
+  SPARCL_RETURN_IF_ERROR(
+      ucx_status(ucp_worker_get_address(worker_, &address, &bytes), "ucp_worker_get_address"));
   const auto* first = reinterpret_cast<const std::byte*>(address);
   address_.assign(first, first + bytes);
   ucp_worker_release_address(worker_, address);
@@ -160,13 +175,16 @@ UcxWorker::~UcxWorker() {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-// With the last communicator. Where UCX may still write to memory of ours, or would not end, the worker stays for good.
+// With the last communicator. Where UCX may still write to memory of ours, or would not end, the
+// worker stays for good.
 void UcxWorker::end(UcxWorker* worker) noexcept {
   static std::atomic<UcxWorker*> kept{nullptr};  // reachable, also while the process ends
   bool is_closed = worker->worker_ == nullptr;
   try {
     is_closed = is_closed || worker->close_all();
-    if (!is_closed) log_debug("{} operations are left with UCX; their memory stays allocated", worker->open_.size());
+    if (!is_closed)
+      log_debug("{} operations are left with UCX; their memory stays allocated",
+                worker->open_.size());
   } catch (const std::exception&) {  // no memory
   }
   if (is_closed) {
@@ -176,10 +194,13 @@ void UcxWorker::end(UcxWorker* worker) noexcept {
   }
 }
 
-// It moves the worker on itself when something has come: where many threads wait for the lock, none gets it that only looks.
-void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat, std::uint32_t deaths_seen) {
+// It moves the worker on itself when something has come: where many threads wait for the lock, none
+// gets it that only looks.
+void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat,
+                      std::uint32_t deaths_seen) {
   if (!(seconds > 0)) return;
-  if (ucp_worker_arm(worker_) != UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
+  if (ucp_worker_arm(worker_) !=
+      UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
     progress();
     for (const UcxMailbox* each : sleeping_) each->sleeper->wake();
     return;

@@ -1,8 +1,9 @@
 #pragma once
-// A UCX context with one worker, and the endpoints to other processes' workers. The communicators of a process share one, as it
-// costs 5 MB and 10 descriptors (decision 0028).
+// A UCX context with one worker, and the endpoints to other processes' workers. The communicators
+// of a process share one, as it costs 5 MB and 10 descriptors (decision 0028).
 //
-// A thread that moves the worker on serves the communicators of other threads as well: their news lies in their mailboxes.
+// A thread that moves the worker on serves the communicators of other threads as well: their news
+// lies in their mailboxes.
 
 #include <ucp/api/ucp.h>
 
@@ -37,8 +38,9 @@ struct UcxEndpoint {
   std::size_t sends = 0;       // that UCX has
 };
 
-// Held for less than a microsecond at a time, except when a peer is lost. It is taken at each message, so it costs one atomic
-// operation. Threads that post go before those that only look whether something has come.
+// Held for less than a microsecond at a time, except when a peer is lost. It is taken at each
+// message, so it costs one atomic operation. Threads that post go before those that only look
+// whether something has come.
 class UcxLock {
  public:
   void lock() {
@@ -46,7 +48,8 @@ class UcxLock {
     wait();
   }
   bool try_lock() {
-    return waiting_.load(std::memory_order_relaxed) == 0 && !is_held_.load(std::memory_order_relaxed) &&
+    return waiting_.load(std::memory_order_relaxed) == 0 &&
+           !is_held_.load(std::memory_order_relaxed) &&
            !is_held_.exchange(true, std::memory_order_acquire);
   }
   void unlock() { is_held_.store(false, std::memory_order_release); }
@@ -64,8 +67,8 @@ class UcxWorker {
 
   // A new one.
   static Result<std::shared_ptr<UcxWorker>> open();
-  // The one of this process for its present settings. One that has lost a peer takes no new communicators, so two workers never
-  // connect a second time.
+  // The one of this process for its present settings. One that has lost a peer takes no new
+  // communicators, so two workers never connect a second time.
   static Result<std::shared_ptr<UcxWorker>> of_process();
   static bool is_open_in_process();  // of_process() makes none
   UcxWorker(const UcxWorker&) = delete;
@@ -83,26 +86,31 @@ class UcxWorker {
 
   unsigned progress() { return ucp_worker_progress(worker_); }
 
-  // Sleeps until there may be news for `mailbox`, a death that `heartbeat` (or nullptr) finds after the first `deaths_seen`, or the
-  // time is up. Not under the lock meanwhile.
-  void sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat, std::uint32_t deaths_seen);
+  // Sleeps until there may be news for `mailbox`, a death that `heartbeat` (or nullptr) finds after
+  // the first `deaths_seen`, or the time is up. Not under the lock meanwhile.
+  void sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat,
+             std::uint32_t deaths_seen);
 
   // Makes one where there is none. It stays until this worker or the peer's ends.
-  ucs_status_t connect(const std::vector<std::byte>& address, bool is_handled, UcxEndpoint*& endpoint);
+  ucs_status_t connect(const std::vector<std::byte>& address, bool is_handled,
+                       UcxEndpoint*& endpoint);
   void retire() { is_retired_ = true; }
 
   // `start` calls UCX, with on_sent or on_received. True: it was over at once, as `outcome` says.
   template <class Start>
   bool post(const UcxOperationRef& operation, const Start& start);
   static void on_sent(void* request, ucs_status_t status, void* operation);
-  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* operation);
+  static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                          void* operation);
   const UcxOperations& open_operations() const { return open_; }
   bool has_open(const UcxMailbox& mailbox) const;
 
   // An active message, best effort. `to` is the own id in the receiver's communicator.
-  UcxOperationRef send_word(UcxEndpoint& endpoint, std::uint32_t to, UcxWord::Kind kind, const Signal* signal = nullptr);
+  UcxOperationRef send_word(UcxEndpoint& endpoint, std::uint32_t to, UcxWord::Kind kind,
+                            const Signal* signal = nullptr);
 
-  // A message that its call did not receive keeps its sender waiting: it is taken, and ends as too large for no space at all.
+  // A message that its call did not receive keeps its sender waiting: it is taken, and ends as too
+  // large for no space at all.
   void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
   // Now and then: messages for communicators that have ended, endpoints that nobody needs.
   void tidy();
@@ -121,7 +129,8 @@ class UcxWorker {
   bool close_all();
   bool try_close(UcxEndpoint& endpoint);
   void send_last_word(UcxEndpoint& endpoint);
-  UcxOperationRef send_active(UcxEndpoint& endpoint, std::uint32_t to, std::int32_t kind, std::span<const std::byte> content);
+  UcxOperationRef send_active(UcxEndpoint& endpoint, std::uint32_t to, std::int32_t kind,
+                              std::span<const std::byte> content);
   void look_at_closing();
   Status add(UcxMailbox& mailbox);
   bool find_ids(UcxMailbox& mailbox);
@@ -129,8 +138,8 @@ class UcxWorker {
   UcxMailbox* mailbox_of(std::uint32_t id) const;
   void ended(UcxOperation& operation, ucs_status_t status);
   static void on_lost(void* endpoint, ucp_ep_h handle, ucs_status_t status);
-  static ucs_status_t on_word(void* worker, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
-                              const ucp_am_recv_param_t* param);
+  static ucs_status_t on_word(void* worker, const void* header, std::size_t header_bytes,
+                              void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
 
   UcxLock lock_;
   std::string settings_;  // that it was opened with
@@ -141,8 +150,9 @@ class UcxWorker {
   std::vector<std::byte> address_;
   std::atomic<bool> is_retired_ = false;
 
-  std::map<std::vector<std::byte>, std::unique_ptr<UcxEndpoint>> endpoints_;  // by the peer's address
-  std::vector<void*> closing_;                                                // UCX's requests for the ends of endpoints
+  std::map<std::vector<std::byte>, std::unique_ptr<UcxEndpoint>>
+      endpoints_;               // by the peer's address
+  std::vector<void*> closing_;  // UCX's requests for the ends of endpoints
   UcxOperations open_;
   struct Ids {
     std::uint32_t count = 0;
@@ -158,7 +168,8 @@ class UcxWorker {
   UcxWorker* kept_before_ = nullptr;  // of those that are kept for good
 };
 
-// UCX is done with it at once, or calls back: perhaps before `start` returns, so that the operation is listed before.
+// UCX is done with it at once, or calls back: perhaps before `start` returns, so that the operation
+// is listed before.
 template <class Start>
 bool UcxWorker::post(const UcxOperationRef& operation, const Start& start) {
   operation->place = open_.insert(open_.end(), operation);

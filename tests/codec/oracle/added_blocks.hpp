@@ -15,6 +15,7 @@ struct Codes {
 Codes read_codes_head(ByteCursor& in, const Block& block);
 
 // The value that a code makes of an old one; refuses one that there is not.
-std::uint64_t add_code(std::uint64_t old, const Step& code, const Codes& codes, const ElementKind& kind);
+std::uint64_t add_code(std::uint64_t old, const Step& code, const Codes& codes,
+                       const ElementKind& kind);
 
 }  // namespace sparcl::oracle

@@ -1,5 +1,6 @@
 #pragma once
-// Goes through an update's blocks in order: what they change, and the sums that the stream's checks are made of.
+// Goes through an update's blocks in order: what they change, and the sums that the stream's checks
+// are made of.
 
 #include "tests/codec/oracle/blocks.hpp"
 #include "tests/codec/oracle/class_blocks.hpp"
@@ -7,7 +8,8 @@
 
 namespace sparcl::oracle {
 
-// Over the blocks since the last chunk end, fresh ones left out: of the elements that they list, what is held and what comes out.
+// Over the blocks since the last chunk end, fresh ones left out: of the elements that they list,
+// what is held and what comes out.
 struct ChunkSums {
   Hash held;
   Hash result;
@@ -28,8 +30,10 @@ class BlockWalk {
   std::uint64_t block_count() const { return block_count_; }
   std::uint64_t element_count() const { return element_count_; }
   const std::vector<Bytes>& held() const { return held_; }
-  const std::vector<Bytes>& result() const { return result_; }                  // with all blocks written
-  const std::vector<Bytes>& held_and_fresh() const { return held_and_fresh_; }  // with the fresh ones alone
+  const std::vector<Bytes>& result() const { return result_; }  // with all blocks written
+  const std::vector<Bytes>& held_and_fresh() const {
+    return held_and_fresh_;
+  }  // with the fresh ones alone
   Hash state_hash(const std::vector<Bytes>& arrays) const;
 
  private:

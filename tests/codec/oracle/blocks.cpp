@@ -14,7 +14,9 @@
 namespace sparcl::oracle {
 namespace {
 
-std::uint64_t mask_of(unsigned bits) { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
+std::uint64_t mask_of(unsigned bits) {
+  return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+}
 
 // The order of floats by value, as an order of unsigned numbers; and back.
 std::uint64_t ord(std::uint64_t value, const ElementKind& kind) {
@@ -32,12 +34,14 @@ std::uint64_t unord(std::uint64_t value, const ElementKind& kind) {
 }
 
 Changes read_whole(std::span<const std::byte> content, const Block& block, bool fresh) {
-  refuse_if(content.size() != block.elements * block.kind.bytes, "a whole block has another length");
+  refuse_if(content.size() != block.elements * block.kind.bytes,
+            "a whole block has another length");
   Changes changes;
   changes.fresh = fresh;
   changes.positions = all_positions(block);
   ByteCursor in(content);
-  for (std::uint64_t i = 0; i < block.elements; ++i) changes.values.push_back(in.number(block.kind.bytes));
+  for (std::uint64_t i = 0; i < block.elements; ++i)
+    changes.values.push_back(in.number(block.kind.bytes));
   return changes;
 }
 
@@ -68,7 +72,8 @@ struct SteppedChanges {
 };
 
 // What follows the count of changes; steps of numbers of `bits`.
-SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t count, Places places, unsigned step_bits) {
+SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t count,
+                               Places places, unsigned step_bits) {
   PositionLevels positions(in, block.elements, count, places);
   const std::uint64_t parameters = in.number(1);
   refuse_if(parameters >= 0x80, "bit 7 of the parameters of steps is set");
@@ -99,12 +104,14 @@ SteppedChanges read_step_lists(ByteCursor& in, const Block& block, std::uint64_t
   return {positions.positions(), std::move(steps)};
 }
 
-Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old, Places places) {
+Changes read_steps(std::span<const std::byte> content, const Block& block, const Values& old,
+                   Places places) {
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
   SteppedChanges stepped = read_step_lists(in, block, count, places, 8 * block.kind.bytes);
   Changes changes;
-  for (std::size_t i = 0; i < count; ++i) changes.values.push_back(add(old[stepped.positions[i]], stepped.steps[i], block.kind));
+  for (std::size_t i = 0; i < count; ++i)
+    changes.values.push_back(add(old[stepped.positions[i]], stepped.steps[i], block.kind));
   changes.positions = std::move(stepped.positions);
   return changes;
 }
@@ -113,10 +120,12 @@ Changes read_added(std::span<const std::byte> content, const Block& block, const
   ByteCursor in(content);
   const std::uint64_t count = read_change_count(in, block);
   const Codes codes = read_codes_head(in, block);
-  SteppedChanges stepped = read_step_lists(in, block, count, codes.two_levels ? Places::kTwoLevels : Places::kOneList, 8);
+  SteppedChanges stepped = read_step_lists(
+      in, block, count, codes.two_levels ? Places::kTwoLevels : Places::kOneList, 8);
   Changes changes;
   for (std::size_t i = 0; i < count; ++i)
-    changes.values.push_back(add_code(old[stepped.positions[i]], stepped.steps[i], codes, block.kind));
+    changes.values.push_back(
+        add_code(old[stepped.positions[i]], stepped.steps[i], codes, block.kind));
   changes.positions = std::move(stepped.positions);
   return changes;
 }
@@ -127,10 +136,12 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
   const std::uint64_t verbatim_bytes = in.varint();
   const Changes known = read_verbatim(in.take(verbatim_bytes), block, Places::kOneList);
   const Changes stepped = read_steps(in.take(in.left()), block, old, Places::kOneList);
-  refuse_if(known.positions.size() + stepped.positions.size() != count, "the parts of a mixed block have another count");
+  refuse_if(known.positions.size() + stepped.positions.size() != count,
+            "the parts of a mixed block have another count");
   std::map<std::uint64_t, std::uint64_t> merged;
   for (const Changes* part : {&known, &stepped}) {
-    for (std::size_t i = 0; i < part->positions.size(); ++i) merged[part->positions[i]] = part->values[i];
+    for (std::size_t i = 0; i < part->positions.size(); ++i)
+      merged[part->positions[i]] = part->values[i];
   }
   refuse_if(merged.size() != count, "a position is in both parts of a mixed block");
   Changes changes;
@@ -141,7 +152,8 @@ Changes read_mixed(std::span<const std::byte> content, const Block& block, const
   return changes;
 }
 
-Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old) {
+Changes read_listed(unsigned mode, std::span<const std::byte> content, const Block& block,
+                    const Values& old) {
   if (mode == kVerbatim) return read_verbatim(content, block, Places::kOneList);
   if (mode == kTwoLevelVerbatim) return read_verbatim(content, block, Places::kTwoLevels);
   if (mode == kFlat) return read_steps(content, block, old, Places::kOneList);
@@ -156,7 +168,8 @@ Changes read_listed(unsigned mode, std::span<const std::byte> content, const Blo
 
 void check_size(const Step& step, unsigned bits) {
   const std::uint64_t half = std::uint64_t{1} << (bits - 1);
-  refuse_if(step.size > half || (step.size == half && !step.negative), "a step leaves the range of its type");
+  refuse_if(step.size > half || (step.size == half && !step.negative),
+            "a step leaves the range of its type");
 }
 
 std::uint64_t add(std::uint64_t old, const Step& step, const ElementKind& kind) {
@@ -235,7 +248,9 @@ void store(std::vector<Bytes>& arrays, const Block& block, const Values& values)
   auto at = bytes.begin();
   for (const Piece& piece : block.pieces) {
     const auto size = static_cast<std::ptrdiff_t>(piece.count * block.kind.bytes);
-    std::copy(at, at + size, arrays[piece.array].begin() + static_cast<std::ptrdiff_t>(piece.first * block.kind.bytes));
+    std::copy(
+        at, at + size,
+        arrays[piece.array].begin() + static_cast<std::ptrdiff_t>(piece.first * block.kind.bytes));
     at += size;
   }
 }
@@ -243,14 +258,17 @@ void store(std::vector<Bytes>& arrays, const Block& block, const Values& values)
 Bytes as_bytes(const Values& values, const ElementKind& kind) {
   Bytes bytes;
   for (const std::uint64_t value : values) {
-    for (unsigned i = 0; i < kind.bytes; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
+    for (unsigned i = 0; i < kind.bytes; ++i)
+      bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
   }
   return bytes;
 }
 
-Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream) {
+Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block,
+                   const Values& old, Kind stream) {
   if (mode == kDense || mode == kFresh) return read_whole(content, block, mode == kFresh);
-  if (mode == kPacked || mode == kPackedFresh) return read_packed(content, block, mode == kPackedFresh);
+  if (mode == kPacked || mode == kPackedFresh)
+    return read_packed(content, block, mode == kPackedFresh);
   if (stream == Kind::kUpdate) {
     // The old check at its end only tells early writers where they may go on: it refuses nothing.
     refuse_if(content.size() < 2, "a block is cut off before its old check");

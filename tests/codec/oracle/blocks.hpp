@@ -43,7 +43,8 @@ Values load(const std::vector<Bytes>& arrays, const Block& block);
 void store(std::vector<Bytes>& arrays, const Block& block, const Values& values);
 Bytes as_bytes(const Values& values, const ElementKind& kind);
 
-// What a block's content says: that its elements at `positions` have new values. Of a whole block (dense, fresh) these are all.
+// What a block's content says: that its elements at `positions` have new values. Of a whole block
+// (dense, fresh) these are all.
 struct Changes {
   std::vector<std::uint64_t> positions;
   Values values;
@@ -63,6 +64,7 @@ void check_size(const Step& step, unsigned bits);
 std::uint64_t add(std::uint64_t old, const Step& step, const ElementKind& kind);
 
 // `old`: the values that the steps of a flat block are added to. content: behind the gap.
-Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block, const Values& old, Kind stream);
+Changes read_block(unsigned mode, std::span<const std::byte> content, const Block& block,
+                   const Values& old, Kind stream);
 
 }  // namespace sparcl::oracle

@@ -32,7 +32,9 @@ std::uint64_t read_count(BitCursor& bits, std::uint64_t expected, unsigned e, st
   return count;
 }
 
-unsigned half_width(std::uint64_t expected) { return static_cast<unsigned>(std::bit_width(expected)) / 2; }
+unsigned half_width(std::uint64_t expected) {
+  return static_cast<unsigned>(std::bit_width(expected)) / 2;
+}
 
 struct Counts {
   std::uint64_t changes = 0;
@@ -40,20 +42,24 @@ struct Counts {
   unsigned l = 0;
 };
 
-std::vector<Counts> read_counts(BitCursor& bits, const ClassTable& table, std::uint64_t elements, std::uint64_t changes) {
+std::vector<Counts> read_counts(BitCursor& bits, const ClassTable& table, std::uint64_t elements,
+                                std::uint64_t changes) {
   std::vector<Counts> counts(table.size());
   std::uint64_t left = changes;
   for (std::size_t c = 0; c < table.size(); ++c) {
     const ExponentClass& of = table[c];
     Counts& own = counts[c];
     const std::uint64_t expected = of.changes * elements / kRoom;
-    own.changes = c + 1 == table.size() ? left : read_count(bits, expected, half_width(expected), left);
+    own.changes =
+        c + 1 == table.size() ? left : read_count(bits, expected, half_width(expected), left);
     left -= own.changes;
     if (own.changes == 0) continue;
     own.exceptions = own.changes;
-    const std::uint64_t exceptions = of.exceptions * own.changes / std::max<std::uint64_t>(of.changes, 1);
+    const std::uint64_t exceptions =
+        of.exceptions * own.changes / std::max<std::uint64_t>(of.changes, 1);
     if (!of.all) own.exceptions = read_count(bits, exceptions, half_width(exceptions), own.changes);
-    own.l = static_cast<unsigned>(read_count(bits, remainder_bits(of.elements * elements / kRoom, own.changes), 0, 15));
+    own.l = static_cast<unsigned>(
+        read_count(bits, remainder_bits(of.elements * elements / kRoom, own.changes), 0, 15));
   }
   return counts;
 }
@@ -71,8 +77,8 @@ struct ClassChanges {
   std::vector<Step> steps;
 };
 
-std::vector<ClassChanges> read_class_changes(BitCursor& bits, const ClassTable& table, std::uint64_t elements,
-                                             std::uint64_t changes) {
+std::vector<ClassChanges> read_class_changes(BitCursor& bits, const ClassTable& table,
+                                             std::uint64_t elements, std::uint64_t changes) {
   const std::vector<Counts> counts = read_counts(bits, table, elements, changes);
   std::vector<ClassChanges> classes(table.size());
   std::vector<PositionList> ranks, exceptions;
@@ -91,7 +97,8 @@ std::vector<ClassChanges> read_class_changes(BitCursor& bits, const ClassTable& 
   for (PositionList& list : exceptions) list.read_unary(bits);
 
   std::vector<unsigned> exponents;
-  for (std::size_t c = 0; c < table.size(); ++c) exponents.insert(exponents.end(), counts[c].exceptions, table[c].e);
+  for (std::size_t c = 0; c < table.size(); ++c)
+    exponents.insert(exponents.end(), counts[c].exceptions, table[c].e);
   const Values sizes = read_magnitudes(bits, exponents);
   bits.end();
   std::size_t next = 0;
@@ -124,14 +131,15 @@ ClassTable read_class_table(std::span<const std::byte> content) {
     const std::uint64_t exceptions = rough(in.number(1));
     const std::uint64_t elements = rough(in.number(1));
     refuse_if(exceptions > changes, "a class expects more exceptions than changes");
-    table.push_back({lowest, static_cast<unsigned>(parameters & 7), (parameters & 8) != 0, changes, exceptions, elements});
+    table.push_back({lowest, static_cast<unsigned>(parameters & 7), (parameters & 8) != 0, changes,
+                     exceptions, elements});
   }
   refuse_if(in.left() > 0, "a class table has bytes left over");
   return table;
 }
 
-SuperChanges read_superblock(std::span<const std::byte> content, const ClassTable& table, const std::vector<Block>& blocks,
-                             const std::vector<Values>& olds) {
+SuperChanges read_superblock(std::span<const std::byte> content, const ClassTable& table,
+                             const std::vector<Block>& blocks, const std::vector<Values>& olds) {
   refuse_if(content.size() < 2, "a block is cut off before its old check");
   std::uint64_t elements = 0;
   for (const Block& block : blocks) elements += block.elements;

@@ -26,7 +26,7 @@ struct SuperChanges {
 };
 
 // `olds`: what is held of each of the blocks. content: behind the gap.
-SuperChanges read_superblock(std::span<const std::byte> content, const ClassTable& table, const std::vector<Block>& blocks,
-                             const std::vector<Values>& olds);
+SuperChanges read_superblock(std::span<const std::byte> content, const ClassTable& table,
+                             const std::vector<Block>& blocks, const std::vector<Values>& olds);
 
 }  // namespace sparcl::oracle

@@ -60,7 +60,8 @@ Stream read_stream(ByteCursor& in, std::uint64_t symbols) {
 }
 
 // tables[i]: that of symbol i. False if the stream does not end as it began.
-bool take_symbols(Stream stream, const std::vector<const Table*>& tables, std::vector<std::uint64_t>& symbols) {
+bool take_symbols(Stream stream, const std::vector<const Table*>& tables,
+                  std::vector<std::uint64_t>& symbols) {
   std::size_t used = 0;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     std::uint64_t& x = stream.states[i % 32];
@@ -76,7 +77,8 @@ bool take_symbols(Stream stream, const std::vector<const Table*>& tables, std::v
     x = (x << 16) + stream.words[used++];
   }
   return used == stream.words.size() &&
-         std::all_of(stream.states.begin(), stream.states.end(), [](std::uint64_t x) { return x == kLeastState; });
+         std::all_of(stream.states.begin(), stream.states.end(),
+                     [](std::uint64_t x) { return x == kLeastState; });
 }
 
 std::uint64_t key_of(std::uint64_t old, const ElementKind& kind) {
@@ -89,8 +91,8 @@ std::uint64_t key_of(std::uint64_t old, const ElementKind& kind) {
 }
 
 // Of element after element: is it changed, and how. False if that is not possible.
-bool read_code_steps(BitCursor& bits, const std::vector<std::uint64_t>& tokens, std::uint64_t count, const Block& block,
-                     const Values& old, Changes& changes) {
+bool read_code_steps(BitCursor& bits, const std::vector<std::uint64_t>& tokens, std::uint64_t count,
+                     const Block& block, const Values& old, Changes& changes) {
   std::vector<bool> negative;
   for (std::uint64_t i = 0; i < count; ++i) negative.push_back(bits.bit());
   for (std::uint64_t i = 0; i < block.elements; ++i) {
@@ -98,7 +100,8 @@ bool read_code_steps(BitCursor& bits, const std::vector<std::uint64_t>& tokens, 
     if (t == 0) continue;
     if (changes.positions.size() == count) return false;
     Step step{negative[changes.positions.size()], t};
-    if (t >= 4) step.size = ((2 + t % 2) << (t / 2 - 1)) + bits.number(static_cast<unsigned>(t / 2 - 1));
+    if (t >= 4)
+      step.size = ((2 + t % 2) << (t / 2 - 1)) + bits.number(static_cast<unsigned>(t / 2 - 1));
     check_size(step, 8 * block.kind.bytes);
     changes.positions.push_back(i);
     changes.values.push_back(add(old[i], step, block.kind));
@@ -164,8 +167,8 @@ Changes read_coded(std::span<const std::byte> content, const Block& block, const
   std::vector<const Table*> chosen;
   for (const std::uint64_t value : old) {
     const std::uint64_t key = key_of(value, block.kind);
-    chosen.push_back(&tables[static_cast<std::size_t>(
-        std::count_if(bounds.begin(), bounds.end(), [&](std::uint64_t bound) { return bound <= key; }))]);
+    chosen.push_back(&tables[static_cast<std::size_t>(std::count_if(
+        bounds.begin(), bounds.end(), [&](std::uint64_t bound) { return bound <= key; }))]);
   }
   Changes changes;
   changes.needs_base = true;

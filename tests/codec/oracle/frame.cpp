@@ -19,13 +19,15 @@ void read_prefix(ByteCursor& in, Kind kind) {
 }
 
 bool has_mode(Kind kind, unsigned mode) {
-  if (kind == Kind::kSparse) return mode == kDense || mode == kVerbatim || mode == kTwoLevelVerbatim;
+  if (kind == Kind::kSparse)
+    return mode == kDense || mode == kVerbatim || mode == kTwoLevelVerbatim;
   return mode <= kAdded || (mode >= kFlatGroup && mode <= kBlockSparse);
 }
 
 bool is_known(const Section& section, Kind kind) {
   if (section.is_block()) return has_mode(kind, section.mode());
-  if (section.tag == kUpdateHeader || section.tag == kAttachment || section.tag == kClassTable) return kind == Kind::kUpdate;
+  if (section.tag == kUpdateHeader || section.tag == kAttachment || section.tag == kClassTable)
+    return kind == Kind::kUpdate;
   if (section.tag == kSparseHeader) return kind == Kind::kSparse;
   return section.tag == kChunkEnd || section.tag == kEnd;
 }
@@ -35,15 +37,21 @@ void check_order(const std::vector<Section>& before, const Section& section, Kin
   refuse_if(before.empty() != (section.tag == header), "the header is not first, or there are two");
   if (before.empty()) return;
   const Section& last = before.back();
-  if (section.tag == kAttachment) refuse_if(last.tag != header, "an attachment does not follow the header");
-  const auto is_of_chunk = [](const Section& each) { return each.is_block() || each.tag == kChunkEnd; };
-  const auto block = std::find_if(before.rbegin(), before.rend(), is_of_chunk);  // or the end of the chunk before
+  if (section.tag == kAttachment)
+    refuse_if(last.tag != header, "an attachment does not follow the header");
+  const auto is_of_chunk = [](const Section& each) {
+    return each.is_block() || each.tag == kChunkEnd;
+  };
+  const auto block =
+      std::find_if(before.rbegin(), before.rend(), is_of_chunk);  // or the end of the chunk before
   const bool has_blocks = block != before.rend() && block->is_block();
   if (section.tag == kChunkEnd) refuse_if(!has_blocks, "a chunk end follows no block");
   if (section.tag == kEnd) refuse_if(has_blocks, "no chunk end before the end");
 }
 
-bool ends_in_crc(unsigned tag) { return tag == kUpdateHeader || tag == kSparseHeader || tag == kChunkEnd || tag == kEnd; }
+bool ends_in_crc(unsigned tag) {
+  return tag == kUpdateHeader || tag == kSparseHeader || tag == kChunkEnd || tag == kEnd;
+}
 
 // Of what ends in a crc.
 std::uint64_t fixed_bytes(unsigned tag, Kind kind, std::uint64_t flags) {
@@ -70,7 +78,8 @@ std::vector<Section> read_frame(std::span<const std::byte> stream, Kind kind) {
     section.content = in.take(length);
     refuse_if(in.at() - chunk_begin > kMaxChunkBytes, "a chunk is too long");
     if (!is_known(section, kind)) {
-      refuse_if(sections.empty() || (section.tag & kMaySkip) == 0, "an unknown section that must not be skipped");
+      refuse_if(sections.empty() || (section.tag & kMaySkip) == 0,
+                "an unknown section that must not be skipped");
       continue;
     }
     check_order(sections, section, kind);
@@ -78,7 +87,8 @@ std::vector<Section> read_frame(std::span<const std::byte> stream, Kind kind) {
       sections.push_back(section);
       continue;
     }
-    refuse_if(length != fixed_bytes(section.tag, kind, flags), "a section of fixed size has another");
+    refuse_if(length != fixed_bytes(section.tag, kind, flags),
+              "a section of fixed size has another");
     crc = crc32c(stream.subspan(summed, in.at() - 4 - summed), crc);
     summed = in.at();
     refuse_if(ByteCursor(section.content.last(4)).number(4) != crc, "a crc differs");

@@ -1,5 +1,6 @@
 #pragma once
-// The stream as a list of sections: everything that can be refused of it without knowing what the sections mean.
+// The stream as a list of sections: everything that can be refused of it without knowing what the
+// sections mean.
 
 #include "tests/codec/oracle/cursor.hpp"
 
@@ -36,12 +37,15 @@ struct Section {
   unsigned tag;
   std::span<const std::byte> content;  // without the crc, where the section has one
 
-  bool is_block() const { return (tag >= kBlock && tag < 0x20) || (tag >= kBlockAfterGap && tag < 0x40); }
+  bool is_block() const {
+    return (tag >= kBlock && tag < 0x20) || (tag >= kBlockAfterGap && tag < 0x40);
+  }
   bool has_gap() const { return tag >= kBlockAfterGap; }
   unsigned mode() const { return tag & 0x0f; }
 };
 
-// All sections that this version knows, in order: the header, perhaps an attachment, blocks and chunk ends, the end.
+// All sections that this version knows, in order: the header, perhaps an attachment, blocks and
+// chunk ends, the end.
 std::vector<Section> read_frame(std::span<const std::byte> stream, Kind kind);
 
 }  // namespace sparcl::oracle

@@ -29,7 +29,8 @@ std::uint64_t key(std::uint64_t n) {
 // What word `word` of a block counts for in H_j.
 std::uint64_t word_key(std::uint64_t block, std::uint64_t word, unsigned j) {
   const std::uint64_t stripe = word / 1024;
-  return key(1 + 2 * (word % 1024) + j) * (key(2049 + 2 * stripe + j) | 1) * (key(2305 + 2 * block + j) | 1);
+  return key(1 + 2 * (word % 1024) + j) * (key(2049 + 2 * stripe + j) | 1) *
+         (key(2305 + 2 * block + j) | 1);
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ std::uint64_t word_key(std::uint64_t block, std::uint64_t word, unsigned j) {
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
   static const std::array<std::uint32_t, 256> table = crc_table();
   crc = ~crc;
-  for (const std::byte byte : bytes) crc = crc >> 8 ^ table[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
+  for (const std::byte byte : bytes)
+    crc = crc >> 8 ^ table[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
   return ~crc;
 }
 
@@ -45,8 +47,8 @@ std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-Hash element_sums(std::uint64_t index, unsigned element_bytes, std::span<const std::uint64_t> positions,
-                  std::span<const std::uint64_t> values) {
+Hash element_sums(std::uint64_t index, unsigned element_bytes,
+                  std::span<const std::uint64_t> positions, std::span<const std::uint64_t> values) {
   Hash sums;
   for (std::size_t i = 0; i < positions.size(); ++i) {
     const std::uint64_t first_byte = positions[i] * element_bytes;

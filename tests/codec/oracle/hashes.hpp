@@ -13,8 +13,8 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc);
 std::uint64_t h64(std::span<const std::byte> bytes, std::uint64_t seed);
 
 // H_0 (low) and H_1 (high) of elements: `values` at `positions` of block `index`, all else 0.
-Hash element_sums(std::uint64_t index, unsigned element_bytes, std::span<const std::uint64_t> positions,
-                  std::span<const std::uint64_t> values);
+Hash element_sums(std::uint64_t index, unsigned element_bytes,
+                  std::span<const std::uint64_t> positions, std::span<const std::uint64_t> values);
 
 Hash operator+(Hash a, Hash b);  // word by word
 std::uint64_t high(Hash sums);

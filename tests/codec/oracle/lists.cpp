@@ -11,7 +11,9 @@ struct Divisor {
 
 // 1, 2, 3, 4, 6, 8, 12, ... 65,536: the first that is large enough for so many positions.
 Divisor divisor_of(std::uint64_t span, std::uint64_t count) {
-  const auto suffices = [&](std::uint64_t m, std::uint64_t c) { return 1000 * m * count >= c * (2 * span - count); };
+  const auto suffices = [&](std::uint64_t m, std::uint64_t c) {
+    return 1000 * m * count >= c * (2 * span - count);
+  };
   if (count == 0 || suffices(1, 236)) return {0, false};
   for (unsigned l = 1; l < 16; ++l) {
     if (suffices(std::uint64_t{1} << l, 280)) return {l, false};
@@ -57,7 +59,8 @@ std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, std::uint64_t count,
   return read_magnitudes(bits, std::vector<unsigned>(count, e));
 }
 
-std::vector<std::uint64_t> read_magnitudes(BitCursor& bits, const std::vector<unsigned>& exponents) {
+std::vector<std::uint64_t> read_magnitudes(BitCursor& bits,
+                                           const std::vector<unsigned>& exponents) {
   std::vector<unsigned> lengths;
   for (const unsigned e : exponents) {
     const std::uint64_t zeros = bits.unary();

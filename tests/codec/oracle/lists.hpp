@@ -7,11 +7,13 @@
 
 namespace sparcl::oracle {
 
-// "Split Rice": `count` ascending positions below `span`. Its two parts may lie apart from each other.
+// "Split Rice": `count` ascending positions below `span`. Its two parts may lie apart from each
+// other.
 class PositionList {
  public:
   PositionList(std::uint64_t span, std::uint64_t count);
-  PositionList(std::uint64_t span, std::uint64_t count, unsigned low_bits) : span_(span), count_(count), low_bits_(low_bits) {}
+  PositionList(std::uint64_t span, std::uint64_t count, unsigned low_bits)
+      : span_(span), count_(count), low_bits_(low_bits) {}
 
   void read_planes(BitCursor& bits);
   void read_unary(BitCursor& bits);

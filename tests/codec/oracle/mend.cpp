@@ -35,14 +35,16 @@ UpdateHeader mend_header(Bytes& content, const Receiver& receiver) {
 
 }  // namespace
 
-void mend_update(const std::vector<MendableSection>& sections, const Receiver& receiver, const std::vector<Bytes>& held) {
+void mend_update(const std::vector<MendableSection>& sections, const Receiver& receiver,
+                 const std::vector<Bytes>& held) {
   UpdateHeader header;
   BlockWalk walk(receiver, held);
   try {
     for (const MendableSection& section : sections) {
       Bytes& content = *section.content;
       if (section.tag == kUpdateHeader) header = mend_header(content, receiver);
-      if (as_section(section).is_block() || section.tag == kClassTable) walk.read(as_section(section));
+      if (as_section(section).is_block() || section.tag == kClassTable)
+        walk.read(as_section(section));
       if (section.tag == kChunkEnd) {
         const ChunkSums sums = walk.end_chunk();
         content.clear();

@@ -1,6 +1,7 @@
 #pragma once
-// A second decoder, written from docs/wire-format.md alone and sharing no code with src/codec: the oracle that the real one is
-// held against. It takes whole streams, does one thing after the other, and is slow.
+// A second decoder, written from docs/wire-format.md alone and sharing no code with src/codec: the
+// oracle that the real one is held against. It takes whole streams, does one thing after the other,
+// and is slow.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,8 @@ struct UpdateOutcome {
   std::vector<Bytes> arrays;  // the new state, where the update is accepted
 };
 
-UpdateOutcome decode_update(std::span<const std::byte> stream, const Receiver& receiver, const std::vector<Bytes>& held);
+UpdateOutcome decode_update(std::span<const std::byte> stream, const Receiver& receiver,
+                            const std::vector<Bytes>& held);
 
 struct SparseOutcome {
   Finding finding = Finding::kAccepted;

@@ -17,7 +17,8 @@ std::vector<std::uint64_t> gaps_of(const std::vector<std::uint64_t>& positions) 
 
 }  // namespace
 
-PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, Places places)
+PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count,
+                               Places places)
     : elements_(elements), count_(count), places_(places) {
   if (places == Places::kOneList) return;
   if (places == Places::kSubBlocks) {
@@ -35,7 +36,8 @@ PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint
   least_long_ = std::uint64_t{1} << j;
   long_count_ = in.varint();
   refuse_if(long_count_ > count, "more long gaps than changes");
-  refuse_if(long_count_ * least_long_ > elements - count, "more long gaps than elements that do not change");
+  refuse_if(long_count_ * least_long_ > elements - count,
+            "more long gaps than elements that do not change");
 }
 
 void PositionLevels::read_planes(BitCursor& bits) {
@@ -62,7 +64,8 @@ void PositionLevels::read_sub_blocks(BitCursor& bits) {
   list.read_planes(bits);
   list.read_unary(bits);
   for (const std::uint64_t sub : list.positions()) {
-    for (std::uint64_t i = sub * sub_elements_; i < std::min(elements_, (sub + 1) * sub_elements_); ++i)
+    for (std::uint64_t i = sub * sub_elements_; i < std::min(elements_, (sub + 1) * sub_elements_);
+         ++i)
       listed_elements_.push_back(i);
   }
   const std::uint64_t span = listed_elements_.size();

@@ -1,5 +1,6 @@
 #pragma once
-// Where a block's changes are: one list of positions, two levels (long gaps apart from short ones), or sub-blocks.
+// Where a block's changes are: one list of positions, two levels (long gaps apart from short ones),
+// or sub-blocks.
 
 #include <optional>
 #include <vector>
@@ -12,7 +13,8 @@ enum class Places { kOneList, kTwoLevels, kSubBlocks };
 
 class PositionLevels {
  public:
-  // Reads what says how the gaps are told apart, where there are two levels; how large sub-blocks are, and how many are listed.
+  // Reads what says how the gaps are told apart, where there are two levels; how large sub-blocks
+  // are, and how many are listed.
   PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint64_t count, Places places);
 
   void read_planes(BitCursor& bits);
@@ -28,7 +30,8 @@ class PositionLevels {
   std::uint64_t long_count_ = 0;  // s
   std::optional<PositionList> which_are_long_;
   std::optional<PositionList> long_gaps_;
-  std::optional<PositionList> short_gaps_;  // or all positions, on one level; or the inner list of sub-blocks
+  std::optional<PositionList>
+      short_gaps_;  // or all positions, on one level; or the inner list of sub-blocks
 
   void read_sub_blocks(BitCursor& bits);
   bool lists_unchanged() const { return 2 * count_ > listed_elements_.size(); }

@@ -1,6 +1,6 @@
 #pragma once
-// How the oracle's parts say that a stream is refused: by throwing, so that the code that reads stays straight. decode_update and
-// decode_sparse catch it.
+// How the oracle's parts say that a stream is refused: by throwing, so that the code that reads
+// stays straight. decode_update and decode_sparse catch it.
 
 #include <string>
 

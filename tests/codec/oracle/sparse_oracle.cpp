@@ -19,7 +19,8 @@ void check_chunk_end(const Section& section, const Hash& sums) {
 void check_end(const Section& section, const SparseWalk& walk) {
   ByteCursor in(section.content);
   const std::uint64_t nnz = walk.indices().size();
-  const bool same = in.number(8) == walk.block_count() && in.number(8) == nnz && in.number(8) == nnz;
+  const bool same =
+      in.number(8) == walk.block_count() && in.number(8) == nnz && in.number(8) == nnz;
   refuse_if(!same, "totals differ");
 }
 

@@ -23,7 +23,8 @@ void SparseWalk::read(const Section& section) {
   const Bytes values = as_bytes(changes.values, kind_);
   sums_ = sums_ + element_sums(block.index, kind_.bytes, changes.positions, changes.values);
   values_.insert(values_.end(), values.begin(), values.end());
-  for (const std::uint64_t position : changes.positions) indices_.push_back(block.index * kBlockElements + position);
+  for (const std::uint64_t position : changes.positions)
+    indices_.push_back(block.index * kBlockElements + position);
   ++block_count_;
 }
 

@@ -42,7 +42,8 @@ void set_layout(UpdateHeader& header, const std::vector<ArraySpec>& arrays) {
   header.arrays = arrays.size();
   for (const ArraySpec& array : arrays) {
     records.push_back(static_cast<std::byte>(array.data_type));
-    for (unsigned i = 0; i < 8; ++i) records.push_back(static_cast<std::byte>(array.elements >> (8 * i)));
+    for (unsigned i = 0; i < 8; ++i)
+      records.push_back(static_cast<std::byte>(array.elements >> (8 * i)));
     header.elements += array.elements;
   }
   header.layout = h64(records, 0);

@@ -18,11 +18,13 @@ void check_header(const UpdateHeader& header, const Receiver& receiver) {
   UpdateHeader expected;
   set_layout(expected, receiver.arrays);
   refuse_if(header.schema != receiver.schema, "another schema", Finding::kMismatch);
-  const bool same = header.layout == expected.layout && header.elements == expected.elements && header.arrays == expected.arrays;
+  const bool same = header.layout == expected.layout && header.elements == expected.elements &&
+                    header.arrays == expected.arrays;
   refuse_if(!same, "another layout", Finding::kMismatch);
   const bool lacks_hash = receiver.check == Check::kFull && !header.has(kHasTargetHash);
   const bool lacks_digests = receiver.check == Check::kTouched && header.has(kNoDigests);
-  refuse_if(lacks_hash || lacks_digests, "the update does not carry what this check needs", Finding::kUnsupported);
+  refuse_if(lacks_hash || lacks_digests, "the update does not carry what this check needs",
+            Finding::kUnsupported);
 }
 
 Chunk read_chunk_end(const Section& section, const ChunkSums& sums) {
@@ -32,12 +34,14 @@ Chunk read_chunk_end(const Section& section, const ChunkSums& sums) {
 }
 
 struct Digests {
-  bool all_old = true;     // what is held is the base
-  bool all_new = true;     // what is held is the target
-  bool undecided = false;  // the digests of a chunk with classes say no more than that this is not its base
+  bool all_old = true;  // what is held is the base
+  bool all_new = true;  // what is held is the target
+  bool undecided =
+      false;  // the digests of a chunk with classes say no more than that this is not its base
 };
 
-Digests check_digests(const std::vector<Chunk>& chunks, const UpdateHeader& header, bool they_decide) {
+Digests check_digests(const std::vector<Chunk>& chunks, const UpdateHeader& header,
+                      bool they_decide) {
   Digests digests;
   for (const Chunk& chunk : chunks) {
     if (header.has(kNoDigests)) {
@@ -51,20 +55,23 @@ Digests check_digests(const std::vector<Chunk>& chunks, const UpdateHeader& head
     digests.undecided = digests.undecided || undecided;
     const bool follows = !is_old || chunk.result == chunk.sent_new;
     refuse_if(!follows, "the blocks of a chunk do not lead to its new values");
-    refuse_if(they_decide && !digests.all_old && !digests.all_new, "what is held is neither base nor target", Finding::kWrongBase);
+    refuse_if(they_decide && !digests.all_old && !digests.all_new,
+              "what is held is neither base nor target", Finding::kWrongBase);
   }
   return digests;
 }
 
 // True if what is held is the target already.
-bool check_state_hashes(const BlockWalk& walk, const UpdateHeader& header, const UpdateEnd& end, const Digests& digests) {
+bool check_state_hashes(const BlockWalk& walk, const UpdateHeader& header, const UpdateEnd& end,
+                        const Digests& digests) {
   const bool has_base = header.has(kHasBaseHash);
   const Hash held = walk.state_hash(walk.held());
   if (held == end.target && !(has_base && end.base == end.target)) return true;
   const bool is_base = has_base ? held == end.base : digests.all_old;
   refuse_if(!is_base, "what is held is neither base nor target", Finding::kWrongBase);
   const bool follows = walk.state_hash(walk.result()) == end.target;
-  refuse_if(!follows, "the update does not lead to its target", has_base ? Finding::kCorrupt : Finding::kWrongBase);
+  refuse_if(!follows, "the update does not lead to its target",
+            has_base ? Finding::kCorrupt : Finding::kWrongBase);
   return false;
 }
 
@@ -76,7 +83,8 @@ bool check_touched(const BlockWalk& walk, const UpdateEnd& end, const Digests& d
   return true;
 }
 
-std::vector<Bytes> run(std::span<const std::byte> stream, const Receiver& receiver, const std::vector<Bytes>& held) {
+std::vector<Bytes> run(std::span<const std::byte> stream, const Receiver& receiver,
+                       const std::vector<Bytes>& held) {
   const std::vector<Section> sections = read_frame(stream, Kind::kUpdate);
   const UpdateHeader header = read_header(sections.front());
   check_header(header, receiver);
@@ -88,24 +96,29 @@ std::vector<Bytes> run(std::span<const std::byte> stream, const Receiver& receiv
     if (section.tag == kChunkEnd) chunks.push_back(read_chunk_end(section, walk.end_chunk()));
   }
   const UpdateEnd end = read_end(sections.back(), header);
-  refuse_if(end.blocks != walk.block_count() || end.elements != walk.element_count(), "totals differ");
+  refuse_if(end.blocks != walk.block_count() || end.elements != walk.element_count(),
+            "totals differ");
   refuse_if(!walk.tables_are_used(), "a class table that no block uses");
-  refuse_if(walk.has_classes() && !header.has(kHasTargetHash), "classes without the target's state hash");
+  refuse_if(walk.has_classes() && !header.has(kHasTargetHash),
+            "classes without the target's state hash");
   refuse_if(end.changed > end.elements, "more changes than elements");
 
   if (receiver.check == Check::kOff) {
-    for (const Chunk& chunk : chunks) refuse_if(!chunk.fits, "a change finds no element", Finding::kWrongBase);
+    for (const Chunk& chunk : chunks)
+      refuse_if(!chunk.fits, "a change finds no element", Finding::kWrongBase);
     return walk.result();
   }
   const bool full = receiver.check == Check::kFull;
   const Digests digests = check_digests(chunks, header, !full);
-  const bool target_is_held = full ? check_state_hashes(walk, header, end, digests) : check_touched(walk, end, digests);
+  const bool target_is_held =
+      full ? check_state_hashes(walk, header, end, digests) : check_touched(walk, end, digests);
   return target_is_held ? walk.held_and_fresh() : walk.result();
 }
 
 }  // namespace
 
-UpdateOutcome decode_update(std::span<const std::byte> stream, const Receiver& receiver, const std::vector<Bytes>& held) {
+UpdateOutcome decode_update(std::span<const std::byte> stream, const Receiver& receiver,
+                            const std::vector<Bytes>& held) {
   UpdateOutcome outcome;
   try {
     outcome.arrays = run(stream, receiver, held);

@@ -1,11 +1,13 @@
 #pragma once
-// Kernels of sparse collectives on Kokkos views, written once for every execution space: what has changed, what is large, gather,
-// scatter, error feedback. All work is enqueued on the execution space's instance, and nothing waits for it: counts stay in its
-// memory. Nothing is allocated but by TopK's constructor. Views have one dimension and no strides. Results are those of sparcl's
+// Kernels of sparse collectives on Kokkos views, written once for every execution space: what has
+// changed, what is large, gather, scatter, error feedback. All work is enqueued on the execution
+// space's instance, and nothing waits for it: counts stay in its memory. Nothing is allocated but
+// by TopK's constructor. Views have one dimension and no strides. Results are those of sparcl's
 // other kernels bit for bit, in every execution space: no sum of floats depends on an order.
 //
-// Floats of 16 bits: sparcl::float16 and sparcl::bfloat16 of sparcl.hpp, and Kokkos' half_t and bhalf_t where they have 16 bits (on
-// hosts they are float). What is done with them is done in float, and rounded to nearest, ties to even.
+// Floats of 16 bits: sparcl::float16 and sparcl::bfloat16 of sparcl.hpp, and Kokkos' half_t and
+// bhalf_t where they have 16 bits (on hosts they are float). What is done with them is done in
+// float, and rounded to nearest, ties to even.
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
@@ -25,7 +27,8 @@ namespace detail {
 template <std::size_t kBytes>
 using UnsignedOf = std::conditional_t<
     kBytes == 1, std::uint8_t,
-    std::conditional_t<kBytes == 2, std::uint16_t, std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+    std::conditional_t<kBytes == 2, std::uint16_t,
+                       std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
 template <class T>
 KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> bits_of(const T& value) {
@@ -62,20 +65,24 @@ inline constexpr Half half_of<Kokkos::Experimental::bhalf_t> = Half::kBfloat16;
 
 // Constants, as device code calls no constexpr function of the host's.
 template <class T>
-inline constexpr bool is_float = std::is_same_v<T, float> || std::is_same_v<T, double> || half_of<T> != Half::kNone;
+inline constexpr bool is_float =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || half_of<T> != Half::kNone;
 template <class T>
 inline constexpr bool has_magnitude = is_float<T> || (std::is_integral_v<T> && sizeof(T) <= 8);
 // Of one type, or of float and a float of 16 bits.
 template <class Residual, class Value>
-inline constexpr bool can_accumulate = (std::is_same_v<Residual, float> && half_of<Value> != Half::kNone) ||
-                                       (std::is_same_v<Residual, Value> && has_magnitude<Value> && !std::is_same_v<Value, bool>);
+inline constexpr bool can_accumulate = (std::is_same_v<Residual, float> &&
+                                        half_of<Value> != Half::kNone) ||
+                                       (std::is_same_v<Residual, Value> && has_magnitude<Value> &&
+                                        !std::is_same_v<Value, bool>);
 template <class Bits>
 inline constexpr Bits all_but_sign = std::numeric_limits<Bits>::max() >> 1;
 template <class T>
-inline constexpr UnsignedOf<sizeof(T)> infinity = static_cast<UnsignedOf<sizeof(T)>>(sizeof(T) == 8   ? 0x7ff0000000000000
-                                                                                     : sizeof(T) == 4 ? 0x7f800000
-                                                                                     : half_of<T> == Half::kFloat16 ? 0x7c00
-                                                                                                                    : 0x7f80);
+inline constexpr UnsignedOf<sizeof(T)> infinity =
+    static_cast<UnsignedOf<sizeof(T)>>(sizeof(T) == 8                 ? 0x7ff0000000000000
+                                       : sizeof(T) == 4               ? 0x7f800000
+                                       : half_of<T> == Half::kFloat16 ? 0x7c00
+                                                                      : 0x7f80);
 
 // A float of 16 bits as float.
 template <class T>
@@ -84,7 +91,8 @@ KOKKOS_INLINE_FUNCTION float widened(const T& value) {
   if constexpr (half_of<T> == Half::kBfloat16) {
     return value_of<float>(bits << 16);
   } else {
-    const std::uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    const std::uint32_t sign = (bits & 0x8000) << 16, exponent = bits >> 10 & 0x1f,
+                        fraction = bits & 0x3ff;
     std::uint32_t magnitude = (exponent + 127 - 15) << 23 | fraction << 13;
     if (exponent == 0) magnitude = bits_of(static_cast<float>(fraction) * 0x1p-24F);
     if (exponent == 0x1f) magnitude = 0x7f800000 | fraction << 13;
@@ -95,7 +103,8 @@ KOKKOS_INLINE_FUNCTION float widened(const T& value) {
 // And back: to nearest, ties to even; what is too large is infinite, NaN the quiet one.
 template <class T>
 KOKKOS_INLINE_FUNCTION T rounded(float value) {
-  const std::uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  const std::uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000,
+                      magnitude = bits & 0x7fffffff;
   const bool is_nan = magnitude > 0x7f800000;
   std::uint32_t result = 0;
   if constexpr (half_of<T> == Half::kBfloat16) {
@@ -104,7 +113,8 @@ KOKKOS_INLINE_FUNCTION T rounded(float value) {
     result = 0x7e00;
   } else if (magnitude >= 0x477ff000) {  // 65520: halfway to the number that there is not any more
     result = sign | 0x7c00;
-  } else if (magnitude < 0x38800000) {  // 2^-14: below it are multiples of 2^-24, as are floats from 0.5 on
+  } else if (magnitude <
+             0x38800000) {  // 2^-14: below it are multiples of 2^-24, as are floats from 0.5 on
     result = sign | (bits_of(value_of<float>(magnitude) + 0.5F) - bits_of(0.5F));
   } else {
     result = sign | (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
@@ -120,7 +130,8 @@ KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> magnitude_key(const T& value) {
     const auto key = static_cast<Bits>(bits_of(value) & all_but_sign<Bits>);
     return key > infinity<T> ? static_cast<Bits>(infinity<T> + 1) : key;
   } else if constexpr (std::is_signed_v<T>) {
-    return value < 0 ? static_cast<Bits>(Bits{0} - static_cast<Bits>(value)) : static_cast<Bits>(value);
+    return value < 0 ? static_cast<Bits>(Bits{0} - static_cast<Bits>(value))
+                     : static_cast<Bits>(value);
   } else {
     return value;
   }
@@ -135,10 +146,12 @@ KOKKOS_INLINE_FUNCTION T sum_of(const T& a, const Value& b) {
     return sum_of(a, widened(b));
   } else if constexpr (is_float<T>) {
     const T sum = a + b;
-    if (sum != sum) return value_of<T>(UnsignedOf<sizeof(T)>{sizeof(T) == 4 ? 0x7fc00000U : 0x7ff8000000000000U});
+    if (sum != sum)
+      return value_of<T>(UnsignedOf<sizeof(T)>{sizeof(T) == 4 ? 0x7fc00000U : 0x7ff8000000000000U});
     return sum == T{0} ? T{0} : sum;
   } else {
-    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
+                          static_cast<std::make_unsigned_t<T>>(b));
   }
 }
 
@@ -152,7 +165,8 @@ Range<Space> range(const Space& space, std::uint64_t count) {
 template <class View>
 constexpr bool is_plain() {
   using Layout = typename View::array_layout;
-  return View::rank == 1 && (std::is_same_v<Layout, Kokkos::LayoutLeft> || std::is_same_v<Layout, Kokkos::LayoutRight>);
+  return View::rank == 1 && (std::is_same_v<Layout, Kokkos::LayoutLeft> ||
+                             std::is_same_v<Layout, Kokkos::LayoutRight>);
 }
 
 // The elements that a predicate takes, in order.
@@ -172,7 +186,8 @@ struct Compact {
 };
 
 template <class Space, class Predicate, class Indices, class Count>
-void compact(const Space& space, std::uint64_t elements, const Predicate& takes, const Indices& indices, const Count& count) {
+void compact(const Space& space, std::uint64_t elements, const Predicate& takes,
+             const Indices& indices, const Count& count) {
   Kokkos::deep_copy(space, count, std::uint64_t{0});
   if (elements == 0) return;
   Kokkos::parallel_scan("sparcl::compact", range(space, elements),
@@ -183,14 +198,18 @@ template <class Base, class Target>
 struct Differs {
   Base base;
   Target target;
-  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const { return bits_of(base(i)) != bits_of(target(i)); }
+  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
+    return bits_of(base(i)) != bits_of(target(i));
+  }
 };
 
 template <class Array, class Key>
 struct IsAtLeast {
   Array array;
   Key least;
-  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const { return magnitude_key(array(i)) >= least; }
+  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
+    return magnitude_key(array(i)) >= least;
+  }
 };
 
 template <class Array, class Indices, class Count, class Values>
@@ -229,7 +248,9 @@ template <class Values, class Residual>
 struct Accumulate {
   Values values;
   Residual residual;
-  KOKKOS_FUNCTION void operator()(std::uint64_t i) const { residual(i) = sum_of(residual(i), values(i)); }
+  KOKKOS_FUNCTION void operator()(std::uint64_t i) const {
+    residual(i) = sum_of(residual(i), values(i));
+  }
 };
 
 // What TopK runs, and what it keeps on the device meanwhile.
@@ -293,7 +314,9 @@ template <class Space, class Array>
 struct IsTie {
   Array array;
   StateView<Space> state;
-  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const { return state().key != 0 && magnitude_key(array(i)) == state().key; }
+  KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
+    return state().key != 0 && magnitude_key(array(i)) == state().key;
+  }
 };
 
 // Where the indices of ties would go: only the last one that is taken is kept.
@@ -317,7 +340,8 @@ struct IsTaken {
   StateView<Space> state;
   KOKKOS_FUNCTION bool operator()(std::uint64_t i) const {
     const std::uint64_t key = magnitude_key(array(i)), least = state().key;
-    return least != 0 && state().rest != 0 && (key > least || (key == least && i <= state().last_tie));
+    return least != 0 && state().rest != 0 &&
+           (key > least || (key == least && i <= state().last_tie));
   }
 };
 
@@ -338,73 +362,96 @@ std::uint64_t wait_for(const Space& space, const Count<Space>& count) {
   return value;
 }
 
-// The elements that differ, bit for bit (-0 differs from +0, a NaN equals itself): their indices, ascending. base, target: as many
-// elements, of 1, 2, 4 or 8 bytes. indices: room for as many as may differ; what has no room is counted, and left out.
+// The elements that differ, bit for bit (-0 differs from +0, a NaN equals itself): their indices,
+// ascending. base, target: as many elements, of 1, 2, 4 or 8 bytes. indices: room for as many as
+// may differ; what has no room is counted, and left out.
 template <class Space, class Base, class Target, class Indices>
-void find_changed(const Space& space, const Base& base, const Target& target, const Indices& indices, const Count<Space>& count) {
-  static_assert(detail::is_plain<Base>() && detail::is_plain<Target>() && detail::is_plain<Indices>());
-  detail::compact(space, target.extent(0), detail::Differs<Base, Target>{base, target}, indices, count);
+void find_changed(const Space& space, const Base& base, const Target& target,
+                  const Indices& indices, const Count<Space>& count) {
+  static_assert(detail::is_plain<Base>() && detail::is_plain<Target>() &&
+                detail::is_plain<Indices>());
+  detail::compact(space, target.extent(0), detail::Differs<Base, Target>{base, target}, indices,
+                  count);
 }
 
-// Those of |x| >= |least|, NaN among them; least: not 0. Of float, double, floats of 16 bits, and integers.
+// Those of |x| >= |least|, NaN among them; least: not 0. Of float, double, floats of 16 bits, and
+// integers.
 template <class Space, class Array, class Indices>
-void find_at_least(const Space& space, const Array& array, const typename Array::non_const_value_type& least,
-                   const Indices& indices, const Count<Space>& count) {
+void find_at_least(const Space& space, const Array& array,
+                   const typename Array::non_const_value_type& least, const Indices& indices,
+                   const Count<Space>& count) {
   static_assert(detail::is_plain<Array>() && detail::is_plain<Indices>());
-  static_assert(detail::has_magnitude<typename Array::non_const_value_type>,
-                "find_at_least takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
+  static_assert(
+      detail::has_magnitude<typename Array::non_const_value_type>,
+      "find_at_least takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
   const auto key = detail::magnitude_key(least);
-  detail::compact(space, array.extent(0), detail::IsAtLeast<Array, decltype(key)>{array, key}, indices, count);
+  detail::compact(space, array.extent(0), detail::IsAtLeast<Array, decltype(key)>{array, key},
+                  indices, count);
 }
 
 // values(i) = array(indices(i)), i < count.
 template <class Space, class Array, class Indices, class Values>
-void gather(const Space& space, const Array& array, const Indices& indices, const Count<Space>& count, const Values& values) {
-  Kokkos::parallel_for("sparcl::gather", detail::range(space, indices.extent(0)),
-                       detail::Gather<Array, Indices, Count<Space>, Values>{array, indices, count, values});
+void gather(const Space& space, const Array& array, const Indices& indices,
+            const Count<Space>& count, const Values& values) {
+  Kokkos::parallel_for(
+      "sparcl::gather", detail::range(space, indices.extent(0)),
+      detail::Gather<Array, Indices, Count<Space>, Values>{array, indices, count, values});
 }
 
-// array(indices(i)) = values(i), i < count: an update is applied so. Indices differ from each other.
+// array(indices(i)) = values(i), i < count: an update is applied so. Indices differ from each
+// other.
 template <class Space, class Values, class Indices, class Array>
-void scatter(const Space& space, const Values& values, const Indices& indices, const Count<Space>& count, const Array& array) {
-  Kokkos::parallel_for("sparcl::scatter", detail::range(space, indices.extent(0)),
-                       detail::Scatter<Values, Indices, Count<Space>, Array>{values, indices, count, array});
+void scatter(const Space& space, const Values& values, const Indices& indices,
+             const Count<Space>& count, const Array& array) {
+  Kokkos::parallel_for(
+      "sparcl::scatter", detail::range(space, indices.extent(0)),
+      detail::Scatter<Values, Indices, Count<Space>, Array>{values, indices, count, array});
 }
 
-// Error feedback: residual += values, of one type: float, double, floats of 16 bits (each sum is rounded), or integers, which wrap
-// around; or values of 16 bits and a residual of float, which keeps what a residual of 16 bits would round off.
+// Error feedback: residual += values, of one type: float, double, floats of 16 bits (each sum is
+// rounded), or integers, which wrap around; or values of 16 bits and a residual of float, which
+// keeps what a residual of 16 bits would round off.
 template <class Space, class Values, class Residual>
 void accumulate(const Space& space, const Values& values, const Residual& residual) {
-  static_assert(detail::can_accumulate<typename Residual::value_type, typename Values::non_const_value_type>,
-                "accumulate takes values and a residual of float, double, floats of 16 bits (of sparcl or Kokkos), or integers, of "
-                "one type; or values of 16 bits and a residual of float");
+  static_assert(
+      detail::can_accumulate<typename Residual::value_type, typename Values::non_const_value_type>,
+      "accumulate takes values and a residual of float, double, floats of 16 bits (of sparcl or "
+      "Kokkos), or integers, of "
+      "one type; or values of 16 bits and a residual of float");
   Kokkos::parallel_for("sparcl::accumulate", detail::range(space, values.extent(0)),
                        detail::Accumulate<Values, Residual>{values, residual});
 }
 
 // And what was sent leaves it: residual(indices(i)) = 0, i < count.
 template <class Space, class Indices, class Residual>
-void clear_sent(const Space& space, const Indices& indices, const Count<Space>& count, const Residual& residual) {
+void clear_sent(const Space& space, const Indices& indices, const Count<Space>& count,
+                const Residual& residual) {
   Kokkos::parallel_for("sparcl::clear_sent", detail::range(space, indices.extent(0)),
                        detail::Clear<Indices, Count<Space>, Residual>{indices, count, residual});
 }
 
-// The exact k largest elements by magnitude: those that are not 0, NaN > infinity > finite, ties to the lower index. By counting
-// the keys' digits from the highest on (radix select): a pass over the array for each byte of an element, and two more. Elements:
-// float, double, floats of 16 bits, and integers.
+// The exact k largest elements by magnitude: those that are not 0, NaN > infinity > finite, ties to
+// the lower index. By counting the keys' digits from the highest on (radix select): a pass over the
+// array for each byte of an element, and two more. Elements: float, double, floats of 16 bits, and
+// integers.
 template <class Space>
 class TopK {
  public:
   explicit TopK(const Space& space)
-      : space_(space), digits_("sparcl::digits", detail::top_k::kDigits), state_("sparcl::top_k"), taken_("sparcl::taken") {}
+      : space_(space),
+        digits_("sparcl::digits", detail::top_k::kDigits),
+        state_("sparcl::top_k"),
+        taken_("sparcl::taken") {}
 
   // indices: room for k; ascending. count: min(k, elements that are not 0).
   template <class Array, class Indices>
-  void find(const Array& array, std::uint64_t k, const Indices& indices, const Count<Space>& count) {
+  void find(const Array& array, std::uint64_t k, const Indices& indices,
+            const Count<Space>& count) {
     using Element = typename Array::non_const_value_type;
     static_assert(detail::is_plain<Array>() && detail::is_plain<Indices>());
-    static_assert(detail::has_magnitude<Element>,
-                  "TopK takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
+    static_assert(
+        detail::has_magnitude<Element>,
+        "TopK takes float, double, floats of 16 bits (of sparcl or Kokkos), and integers");
     using namespace detail::top_k;
     const std::uint64_t elements = array.extent(0);
     Kokkos::parallel_for("sparcl::begin", detail::range(space_, 1), Begin<Space>{state_, k});
@@ -413,10 +460,12 @@ class TopK {
       Kokkos::deep_copy(space_, digits_, std::uint64_t{0});
       Kokkos::parallel_for("sparcl::count_digits", detail::range(space_, elements),
                            CountDigits<Space, Array>{array, state_, digits_, shift});
-      Kokkos::parallel_for("sparcl::choose_digit", detail::range(space_, 1), ChooseDigit<Space>{digits_, state_, shift});
+      Kokkos::parallel_for("sparcl::choose_digit", detail::range(space_, 1),
+                           ChooseDigit<Space>{digits_, state_, shift});
     }
     // Of those like the least one so many are taken: up to which index?
-    detail::compact(space_, elements, IsTie<Space, Array>{array, state_}, LastTie<Space>{state_}, taken_);
+    detail::compact(space_, elements, IsTie<Space, Array>{array, state_}, LastTie<Space>{state_},
+                    taken_);
     detail::compact(space_, elements, IsTaken<Space, Array>{array, state_}, indices, count);
   }
 
