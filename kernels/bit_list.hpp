@@ -24,10 +24,10 @@ struct GapDivisor {
   bool operator==(const GapDivisor&) const = default;
 };
 
-constexpr unsigned kMostGapShift = 16;  // of remainders of 16 bits; blocks by themselves need 15
+constexpr unsigned kMaxGapShift = 16;  // of remainders of 16 bits; blocks by themselves need 15
 
 // The least shift with which `number` is at least `least`, both at least 1.
-constexpr unsigned least_gap_shift(std::uint64_t number, std::uint64_t least) {
+constexpr unsigned min_gap_shift(std::uint64_t number, std::uint64_t least) {
   unsigned shift = 0;
   while (number << shift < least) ++shift;
   return shift;
@@ -43,11 +43,11 @@ constexpr GapDivisor gap_divisor(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t twice_rest = 2 * span - count;
   if (1000 * count >= 236 * twice_rest) return {};
   const unsigned shift =
-      least_gap_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
+      min_gap_shift(1000 * count, 280 * twice_rest);  // at least 1: 236 would not do
   const bool thirds_are_enough =
       shift > 1 && 1000 * count * (std::uint64_t{3} << (shift - 2)) >= 300 * twice_rest;
-  if (thirds_are_enough && shift <= kMostGapShift) return {shift - 2, true};
-  return {shift < kMostGapShift ? shift : kMostGapShift, false};
+  if (thirds_are_enough && shift <= kMaxGapShift) return {shift - 2, true};
+  return {shift < kMaxGapShift ? shift : kMaxGapShift, false};
 }
 
 // remainders[i] and marks[i] of a list; room for count + kPositionSlack entries each.

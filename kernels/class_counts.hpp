@@ -58,14 +58,14 @@ struct ClassCounts {
 };
 using SuperCounts = std::array<ClassCounts, kMaxClasses>;
 
-constexpr unsigned kMostRankShift = 15;
+constexpr unsigned kMaxRankShift = 15;
 
 // The shift of Golomb's rule for `count` ranks below `span` (0.481 = 31 / 64), at most what the
 // format has room for.
 constexpr unsigned rank_shift(std::uint64_t span, std::uint64_t count) {
   if (count == 0 || 64 * count >= 31 * span) return 0;
-  const unsigned shift = least_gap_shift(64 * count, 31 * span);
-  return shift < kMostRankShift ? shift : kMostRankShift;
+  const unsigned shift = min_gap_shift(64 * count, 31 * span);
+  return shift < kMaxRankShift ? shift : kMaxRankShift;
 }
 
 // A count against what is expected of it: how far it is off, as a number that is small where it is
@@ -143,7 +143,7 @@ constexpr bool read_class_numbers(const ClassTable& table, std::uint32_t element
     own.exceptions = own.changes;
     if (!row.all && !read_count(expected_exceptions(row, own.changes), own.changes, own.exceptions))
       return false;
-    if (!read_count(expected_shift(row, elements, own.changes), kMostRankShift, own.shift))
+    if (!read_count(expected_shift(row, elements, own.changes), kMaxRankShift, own.shift))
       return false;
   }
   return left == 0;

@@ -99,9 +99,9 @@ using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit
 
 // Numbers in the code of step magnitudes (docs/wire-format.md: Steps), whose unary parts are known:
 // `marks` are the places of their ones, from mark_base on; their suffixes are one after the other
-// at `bit`. False if one has more than kMostSizeZeros zeros: then `sizes` (room for count +
+// at `bit`. False if one has more than kMaxSizeZeros zeros: then `sizes` (room for count +
 // kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
-constexpr unsigned kMostSizeZeros = 15;
+constexpr unsigned kMaxSizeZeros = 15;
 using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
                              std::size_t count, std::uint32_t mark_base, unsigned exponent,
                              std::uint32_t* sizes);

@@ -71,8 +71,8 @@ struct DeviceContents {
 // At most the bytes that encoding `changes` changes of `blocks` blocks writes. A mode is taken
 // where it beats verbatim, of which a change has its value, and of the list of positions at most 16
 // bits in planes and, by the choice of its divisor, 4 in unary.
-constexpr std::uint64_t most_coded_bytes(std::uint64_t changes, std::uint64_t blocks,
-                                         std::size_t element_bytes) {
+constexpr std::uint64_t max_coded_bytes(std::uint64_t changes, std::uint64_t blocks,
+                                        std::size_t element_bytes) {
   constexpr std::uint64_t
       kListBytes = 3,
       kHeadBytes = 2 * kContentAlignment;  // a varint, the mode's own check, and what aligns it

@@ -22,10 +22,10 @@ using ClassWorkspaceBytes = std::size_t(std::uint64_t count, std::uint64_t capac
 struct ClassSampleChunk {
   const void* base;
   const void* target;
-  std::uint32_t count;  // at most kMostSampleChunk
+  std::uint32_t count;  // at most kMaxSampleChunk
   std::uint32_t sample;
 };
-constexpr std::uint32_t kMostSampleChunk = 2048;
+constexpr std::uint32_t kMaxSampleChunk = 2048;
 
 // What a sample says of each key: elements; changes by floor(log2(|d| - 1)), of those that are not
 // of one step, and by floor(log2(|d|)).

@@ -19,7 +19,7 @@ struct DeviceRows {
   std::uint32_t ranks;
   std::uint64_t count;
 };
-constexpr std::uint32_t kMostCombinedRows = 1024;
+constexpr std::uint32_t kMaxCombinedRows = 1024;
 
 // result[i] = the rows' elements i, combined in the ranks' tree (rank_tree.hpp), and divided by the
 // ranks where that is a mean: each step as kernels/reduce.hpp has it, for all its types, bit for

@@ -27,7 +27,7 @@ constexpr std::uint64_t about_gamma_bits(const std::uint32_t* widths, unsigned t
   }
   return bits;
 }
-constexpr unsigned kMostGammaExponent = 62;
+constexpr unsigned kMaxGammaExponent = 62;
 
 // lengths[i] = L + e = floor(log2(m_i + 2^e)), at most 63. Returns the bits of all codes.
 using GammaLengthsKernel = std::uint64_t(const std::uint64_t* values, std::size_t count,

@@ -15,8 +15,8 @@ constexpr unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t least = 64 * count;
   const std::uint64_t most = 31 * span;
   if (count == 0 || least >= most) return 0;
-  const unsigned shift = least_gap_shift(least, most);
-  return shift < kMostGapShift ? shift : kMostGapShift;
+  const unsigned shift = min_gap_shift(least, most);
+  return shift < kMaxGapShift ? shift : kMaxGapShift;
 }
 
 // The bits of a list without those that the sum of its gaps decides: planes, the ones, and of
@@ -39,7 +39,7 @@ constexpr std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count)
   return about_list_bits(span, count, gap_divisor(span, count));
 }
 
-constexpr unsigned kMostLongShift = 15;  // a gap is long from 2^0 .. 2^15 elements on
+constexpr unsigned kMaxLongShift = 15;  // a gap is long from 2^0 .. 2^15 elements on
 
 // Short gaps' own parameter: that of a list which ends with its last position.
 constexpr unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum) {
@@ -98,10 +98,10 @@ constexpr std::uint64_t clustered_bits(std::uint64_t elements, std::uint64_t cou
 // And by all gaps, to be written, beside a list of flat_bits. 0: they cannot pay.
 constexpr std::uint64_t enough_two_level_bits(std::uint64_t flat_bits) {
   constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
-  constexpr std::uint64_t kLeastGain =
+  constexpr std::uint64_t kMinGain =
       128;  // what gains less than this part of the list is not worth writing
   if (flat_bits < 4 * kHeadBits) return 0;
-  return flat_bits - (flat_bits / kLeastGain > kHeadBits ? flat_bits / kLeastGain : kHeadBits);
+  return flat_bits - (flat_bits / kMinGain > kHeadBits ? flat_bits / kMinGain : kHeadBits);
 }
 
 }  // namespace sparcl::kernels

@@ -44,15 +44,15 @@ class Bench {
   }
 
   void peer(const Input& input, const PeerCodec& peer) {
-    if (input.bytes() > peer.most_bytes) {
-      report_.note(fmt::format("{}: skipped above {} MiB", peer.name, peer.most_bytes >> 20));
+    if (input.bytes() > peer.max_bytes) {
+      report_.note(fmt::format("{}: skipped above {} MiB", peer.name, peer.max_bytes >> 20));
       return;
     }
     room_for(input);
     double (*const clock)() = peer.clock != nullptr ? peer.clock : thread_seconds;
     Samples encode, apply;
     std::size_t bytes = 0;
-    for (int round = 0; round < std::min(options_.rounds, peer.most_rounds); ++round) {
+    for (int round = 0; round < std::min(options_.rounds, peer.max_rounds); ++round) {
       Stopwatch watch(clock);
       const Bytes encoded = peer.encode(input, *options_.kernels.front());
       encode.push_back(watch.lap());

@@ -21,7 +21,7 @@ extern char** environ;
 namespace sparcl::bench {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{32} << 20;
 
 // As `zstd --patch-from` sets it up: the base as a prefix, a window over both, long-distance
 // matching.
@@ -114,7 +114,7 @@ Bytes encode_xdelta(const Input& input) {
   const Folder folder;
   write_file(folder.file("base"), input.base.data(), input.bytes());
   write_file(folder.file("target"), input.target.data(), input.bytes());
-  run_program({"xdelta3", "-e", "-f", "-B", std::to_string(kMostBytes), "-s", folder.file("base"),
+  run_program({"xdelta3", "-e", "-f", "-B", std::to_string(kMaxBytes), "-s", folder.file("base"),
                folder.file("target"), folder.file("patch")});
   return read_file(folder.file("patch"));
 }
@@ -123,7 +123,7 @@ void apply_xdelta(const Input& input, const Bytes& bytes, std::byte* held) {
   const Folder folder;
   write_file(folder.file("base"), held, input.bytes());
   write_file(folder.file("patch"), bytes.data(), bytes.size());
-  run_program({"xdelta3", "-d", "-f", "-B", std::to_string(kMostBytes), "-s", folder.file("base"),
+  run_program({"xdelta3", "-d", "-f", "-B", std::to_string(kMaxBytes), "-s", folder.file("base"),
                folder.file("patch"), folder.file("target")});
   const Bytes target = read_file(folder.file("target"));
   std::memcpy(held, target.data(), std::min(target.size(), input.bytes()));
@@ -136,7 +136,7 @@ std::vector<PeerCodec> patch_peers(std::string& why_none) {
   peers.push_back(
       {"zstd --patch-from, -3",
        [](const Input& input, const kernels::KernelSet&) { return encode_zstd_patch(input); },
-       apply_zstd_patch, kMostBytes, 1});
+       apply_zstd_patch, kMaxBytes, 1});
   if (!run_program({"xdelta3", "-V"})) {
     why_none = "xdelta3: skipped, the program is not installed (Debian: apt-get install xdelta3)";
     return peers;
@@ -144,7 +144,7 @@ std::vector<PeerCodec> patch_peers(std::string& why_none) {
   peers.push_back(
       {"xdelta3, the program",
        [](const Input& input, const kernels::KernelSet&) { return encode_xdelta(input); },
-       apply_xdelta, kMostBytes, 1, children_seconds});
+       apply_xdelta, kMaxBytes, 1, children_seconds});
   return peers;
 }
 

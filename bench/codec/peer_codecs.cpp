@@ -215,7 +215,7 @@ PeerCodec whole_xor(const char* name, int level) {
       name,
       [level](const Input& input, const kernels::KernelSet&) { return encode_xor(input, level); },
       [](const Input&, const Bytes& bytes, std::byte* held) { apply_xor(bytes, held); }};
-  peer.most_rounds = 3;
+  peer.max_rounds = 3;
   return peer;
 }
 
@@ -226,7 +226,7 @@ PeerCodec dense(const char* name, int level) {
       [level](const Input&, const Bytes& bytes, std::byte* held) {
         apply_dense(bytes, level, held);
       }};
-  if (level > 0) peer.most_rounds = 3;
+  if (level > 0) peer.max_rounds = 3;
   return peer;
 }
 

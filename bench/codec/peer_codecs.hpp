@@ -19,9 +19,9 @@ struct PeerCodec {
   std::string name;
   std::function<Bytes(const Input&, const kernels::KernelSet&)> encode;
   std::function<void(const Input&, const Bytes&, std::byte* held)>
-      apply;                                     // in place; held is the base
-  std::uint64_t most_bytes = ~std::uint64_t{0};  // of an array: larger ones take too long
-  int most_rounds = 1000;
+      apply;                                    // in place; held is the base
+  std::uint64_t max_bytes = ~std::uint64_t{0};  // of an array: larger ones take too long
+  int max_rounds = 1000;
   double (*clock)() = nullptr;  // nullptr: time of this thread
 };
 

@@ -103,9 +103,7 @@ void measure_model() {
   add_row("all of these", all, [=] {
     return fmt::format(
         "{:.0f} MB coded, {:.1f} % of the weights; where each of 8 GPUs holds an eighth, {:.3f} ms "
-        "each and {:.0f} MB to be sent "
-        "(by "
-        "the numbers, no network in it)",
+        "each and {:.0f} MB to be sent (by the numbers, no network in it)",
         1e-6 * static_cast<double>(coded),
         50.0 * static_cast<double>(coded) / static_cast<double>(count), all / 8,
         1e-6 * static_cast<double>(coded) / 8);

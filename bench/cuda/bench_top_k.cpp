@@ -50,7 +50,7 @@ double measure_own(const Gradients& gradients, double floor) {
   large.values = call.values;
   large.residual = call.residual;
   large.count = count;
-  large.least = least_key(DataType::kFloat32, 3.6);  // 1 % of two normal numbers' sums
+  large.least = min_key(DataType::kFloat32, 3.6);  // 1 % of two normal numbers' sums
   large.clear_sent = true;
   large.capacity = k;
   large.indices = call.indices;

@@ -18,7 +18,7 @@ struct PartMemory {
   test::DeviceArray<kernels::cuda::DeviceChangeHashes> hashes{blocks};
   test::DeviceArray<kernels::BlockContent> places{blocks + 1};
   test::DeviceArray<kernels::BlockError> errors{blocks};
-  test::DeviceArray<std::byte> bytes{kernels::cuda::most_content_bytes(count, 2)};
+  test::DeviceArray<std::byte> bytes{kernels::cuda::max_content_bytes(count, 2)};
 
   kernels::DeviceChanges changes() const {
     return {positions.data(), old_values.data(), new_values.data(), starts.data()};

@@ -32,14 +32,14 @@ FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
 
 // What NCCL asks of the host, a launch each fragment, is worth it from here on. Heuristic, not
 // measured on GPUs.
-constexpr std::uint64_t kLeastForNccl = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMinForNccl = std::uint64_t{16} << 20;
 
 // The same on all ranks: the arrays may lie where they like.
 bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
   if (comm.device == nullptr || !call.is_blocking || comm.engine->transport().size() == 1)
     return false;
   if (comm.broadcast_algorithm != "auto") return comm.broadcast_algorithm == kNcclFanoutName;
-  return call.dense_bytes == 0 || call.dense_bytes >= kLeastForNccl;
+  return call.dense_bytes == 0 || call.dense_bytes >= kMinForNccl;
 }
 
 // Over messages, in the cheapest of the fan-outs.

@@ -10,7 +10,14 @@
 namespace sparcl::collectives::broadcast {
 namespace {
 
-std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_BROADCAST"; }
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const FanoutRow& row : fanout_table()) all.emplace_back(row.name);
+  all.emplace_back(kNcclFanoutName);
+  return all;
+}
+
+const comm::AlgorithmChoice& choice(std::uint8_t) { return kFanoutAlgorithms; }
 
 std::string_view algorithm(std::uint8_t row) {
   if (row == kNcclFanout) return kNcclFanoutName;
@@ -18,7 +25,7 @@ std::string_view algorithm(std::uint8_t row) {
 }
 
 std::string first_part(const CallPair& calls) {
-  const auto where = first_difference(sketch_in(calls.least_sketch), sketch_in(calls.most_sketch));
+  const auto where = first_difference(sketch_in(calls.min_sketch), sketch_in(calls.max_sketch));
   if (!where) return {};
   const auto& own = *static_cast<const PartList*>(calls.own);
   return fmt::format("tensors (names, types, shapes or order), first in {}", own.describe(*where));
@@ -26,11 +33,18 @@ std::string first_part(const CallPair& calls) {
 
 }  // namespace
 
+const comm::AlgorithmChoice kFanoutAlgorithms{
+    "ALGO_BROADCAST",
+    "fan-out of the sparse broadcast; auto takes the one with the least predicted time, and nccl "
+    "in blocking calls on large or unknown sizes after sparclCommUseNccl; nccl takes it in all of "
+    "these, and is as auto in others",
+    names};
+
 const CollectiveDescriptor kBroadcastDelta{
-    CallKind::kBroadcastDelta, "sparclBroadcastDelta", true, setting, algorithm, first_part};
+    CallKind::kBroadcastDelta, "sparclBroadcastDelta", true, choice, algorithm, first_part};
 const CollectiveDescriptor kBroadcastUpdate{
-    CallKind::kBroadcastUpdate, "sparclBroadcastUpdate", true, setting, algorithm, first_part};
+    CallKind::kBroadcastUpdate, "sparclBroadcastUpdate", true, choice, algorithm, first_part};
 const CollectiveDescriptor kBroadcastSparse{CallKind::kBroadcastSparse, "sparclBroadcastSparse",
-                                            true, setting, algorithm};
+                                            true, choice, algorithm};
 
 }  // namespace sparcl::collectives::broadcast

@@ -11,7 +11,7 @@
 namespace sparcl::collectives::broadcast {
 namespace {
 
-constexpr std::size_t kLeastFragment = std::size_t{256} << 10;  // heuristic, not measured on a GPU
+constexpr std::size_t kMinFragment = std::size_t{256} << 10;  // heuristic, not measured on a GPU
 
 struct Head {
   std::uint64_t mark;
@@ -19,11 +19,11 @@ struct Head {
 };
 constexpr std::uint64_t kFirstMark =
     0x7370617263'000000;  // of the first fragment; the others count on from it
-constexpr std::size_t kMostRoom = std::size_t{4} << 20;
-static_assert(sizeof(Head) + kMostRoom <= comm::FragmentMemory::kSlotBytes);
+constexpr std::size_t kMaxRoom = std::size_t{4} << 20;
+static_assert(sizeof(Head) + kMaxRoom <= comm::FragmentMemory::kSlotBytes);
 
 std::size_t room_of(std::uint64_t fragment) {
-  return fragment < 8 ? std::min(kLeastFragment << fragment, kMostRoom) : kMostRoom;
+  return fragment < 8 ? std::min(kMinFragment << fragment, kMaxRoom) : kMaxRoom;
 }
 
 }  // namespace
@@ -61,11 +61,11 @@ Task GpuStream::wait(const gpu::DeviceEvent& event, const char* purpose) {
     calls_.exchange_health(engine_);
     if (!engine_.health().ok()) co_return engine_.health();
     if (transport.now() > deadline) {
-      co_return end_comm(
-          Status(Code::kTimeout, fmt::format("NCCL has not come through with {} in {:g} s: a GPU "
-                                             "does not come to it, or the network between "
-                                             "them is gone; a longer wait is SPARCL_TIMEOUT_S",
-                                             purpose, engine_.timeout_s())));
+      co_return end_comm(Status(
+          Code::kTimeout,
+          fmt::format("NCCL has not come through with {} in {:g} s: a GPU does not come to it, or "
+                      "the network between them is gone; a longer wait is SPARCL_TIMEOUT_S",
+                      purpose, engine_.timeout_s())));
     }
     co_await engine_.yield(true);
   }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kEntriesPerStep = 32768;   // about 100 us of coding. Heuristic
 constexpr std::size_t kIndicesPerCheck = 262'144;  // the same
 constexpr std::uint64_t kSparseBlocksPerStep = 16;
-constexpr std::uint64_t kMostEntries =
+constexpr std::uint64_t kMaxEntries =
     static_cast<std::uint64_t>(PTRDIFF_MAX) / sizeof(std::uint64_t);  // of an array of indices
 
 class SparseSource final : public StreamSource {
@@ -23,7 +23,7 @@ class SparseSource final : public StreamSource {
   // Indices and their number are checked here and not before the call: where the ranks' roots
   // differ, that is what all are told.
   Status produce(codec::ByteSink& sink) override {
-    if (indices_.size() > kMostEntries) {
+    if (indices_.size() > kMaxEntries) {
       return Status(
           Code::kInvalidArgument,
           fmt::format("*nnz is {}: no array in memory has so many indices", indices_.size()));

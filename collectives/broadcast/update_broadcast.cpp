@@ -125,29 +125,28 @@ Status check_target(const UpdateCall& call, const CommContext& comm,
             rank, call.version, call.root, decoder.target_version()));
   }
   if (decoder.target_version() < call.updated_to) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("version {} of the root, rank {}, does not come after version {}, "
-                              "which the state of rank {} holds: give "
-                              "a larger one (to go back, make another state of the tensors)",
-                              decoder.target_version(), call.root, call.updated_to, rank));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "version {} of the root, rank {}, does not come after version {}, which the state of "
+            "rank {} holds: give a larger one (to go back, make another state of the tensors)",
+            decoder.target_version(), call.root, call.updated_to, rank));
   }
   if (decoder.writes_all()) return Status();
   // An older one may have been brought up to date by the program, as in double buffering.
   if (call.held_version > decoder.base_version() && call.held_version != decoder.target_version()) {
-    return Status(Code::kWrongBase,
-                  fmt::format("rank {} holds version {}, the update of the root, rank {}, is from "
-                              "version {}: another communicator, "
-                              "whose first update sends all, brings them together",
-                              rank, call.held_version, call.root, decoder.base_version()));
+    return Status(
+        Code::kWrongBase,
+        fmt::format("rank {} holds version {}, the update of the root, rank {}, is from version "
+                    "{}: another communicator, whose first update sends all, brings them together",
+                    rank, call.held_version, call.root, decoder.base_version()));
   }
   if (!call.holds_no_version) return Status();
-  return Status(
-      Code::kWrongBase,
-      fmt::format(
-          "rank {} holds no version, as an update failed while it was written to its tensors in "
-          "device memory: it "
-          "takes one that sends all, as the first of another communicator does, and no other",
-          rank));
+  return Status(Code::kWrongBase,
+                fmt::format("rank {} holds no version, as an update failed while it was written to "
+                            "its tensors in device memory: it takes one that sends all, as the "
+                            "first of another communicator does, and no other",
+                            rank));
 }
 
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,

@@ -10,7 +10,18 @@ constexpr std::array kDenseTable{
     DenseRow{"owner", owner_seconds, reduce_by_owner},
 };
 
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const DenseRow& row : kDenseTable) all.emplace_back(row.name);
+  return all;
+}
+
 }  // namespace
+
+const comm::AlgorithmChoice kDenseAlgorithms{"ALGO_ALLREDUCE",
+                                             "how ranks sum the values of a masked all-reduce; "
+                                             "auto takes the way with the least predicted time",
+                                             names};
 
 std::span<const DenseRow> dense_table() { return kDenseTable; }
 

@@ -35,6 +35,7 @@ struct DenseRow {
 };
 
 std::span<const DenseRow> dense_table();
+extern const comm::AlgorithmChoice kDenseAlgorithms;
 
 struct DensePlan {
   const DenseRow* row;

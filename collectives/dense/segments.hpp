@@ -60,7 +60,7 @@ class SegmentMessages {
     if (sent_.size() < sweep_at_) return;
     std::erase_if(
         sent_, [](const transport::OperationRef& each) { return each->done && each->status.ok(); });
-    sweep_at_ = std::max(kLeastSwept, 2 * sent_.size());
+    sweep_at_ = std::max(kMinSwept, 2 * sent_.size());
   }
 
   // For what is sent.
@@ -95,7 +95,7 @@ class SegmentMessages {
 
  private:
   // What was sent keeps its memory until a sweep.
-  static constexpr std::size_t kLeastSwept = 16;
+  static constexpr std::size_t kMinSwept = 16;
 
   // A segment of which only the place has come.
   bool fetch(transport::Operation& received) const {
@@ -115,7 +115,7 @@ class SegmentMessages {
   std::size_t bytes_;
   Traffic& traffic_;
   std::vector<transport::OperationRef> sent_;
-  std::size_t sweep_at_ = kLeastSwept;
+  std::size_t sweep_at_ = kMinSwept;
 };
 
 }  // namespace sparcl::collectives::dense

@@ -15,13 +15,13 @@ namespace {
 // Bytes of all ranks' values. Heuristic: an exchange less saves some 20 us, in which links of 50
 // GB/s carry so much. Two ranks gather no more than they would exchange otherwise: there it is what
 // each combines for itself. Not measured.
-constexpr std::uint64_t kMostGathered = std::uint64_t{1} << 20,
-                        kMostGatheredByTwo = std::uint64_t{32} << 20;
+constexpr std::uint64_t kMaxGathered = std::uint64_t{1} << 20,
+                        kMaxGatheredByTwo = std::uint64_t{32} << 20;
 constexpr std::uint8_t kDirect = 1;  // in dense_table(), from 1
 
 }  // namespace
 
-bool takes_canonical(int ranks) { return ranks <= static_cast<int>(kernels::kMostCombinedRows); }
+bool takes_canonical(int ranks) { return ranks <= static_cast<int>(kernels::kMaxCombinedRows); }
 
 Status CanonicalSum::prepare() {
   const gpu::DeviceScope inside(calls_.context());
@@ -32,7 +32,7 @@ Status CanonicalSum::prepare() {
   const std::size_t width = element_bytes(call_.datatype);
   const std::uint64_t count = mask_->places.count;
   bytes_ = count * width;
-  const std::uint64_t most = ranks_ > 2 ? kMostGathered : kMostGatheredByTwo;
+  const std::uint64_t most = ranks_ > 2 ? kMaxGathered : kMaxGatheredByTwo;
   gathers_all_ = ranks_ == 1 || (forced_ == 0 ? bytes_ <= most / ranks_ : forced_ == kDirect);
   if (gathers_all_)
     row_bytes_ = mask_->is_full ? bytes_ : device::padded(bytes_);  // an array is sent as it is

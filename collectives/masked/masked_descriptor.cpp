@@ -13,7 +13,7 @@ bool is_between_gpus(const CallFingerprint& call) {
   return call.algorithm == comm::kDeviceAlgorithm || is_canonical_between_gpus(call);
 }
 
-std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_ALLREDUCE"; }
+const comm::AlgorithmChoice& choice(std::uint8_t) { return dense::kDenseAlgorithms; }
 
 std::string_view algorithm(std::uint8_t row) {
   const bool is_canonical = row >= comm::kCanonicalOnDevice && row != comm::kDeviceAlgorithm;
@@ -22,8 +22,8 @@ std::string_view algorithm(std::uint8_t row) {
 }
 
 CallDifference masks(const CallPair& calls) {
-  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.least_sketch),
-                           most = sparse::mask_sketch_in(calls.most_sketch);
+  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.min_sketch),
+                           most = sparse::mask_sketch_in(calls.max_sketch);
   const std::string in = what_differs(least, most);
   return {in.empty() ? "masks" : fmt::format("masks ({})", in),
           fmt::format(", mask: {}", describe(least)), fmt::format(", mask: {}", describe(most))};
@@ -44,7 +44,7 @@ static_assert(sizeof(sparse::MaskSketch) <= comm::kSketchBytes);
 const CollectiveDescriptor kAllReduceMasked{CallKind::kAllReduceMasked,
                                             "sparclAllReduceMasked",
                                             false,
-                                            setting,
+                                            choice,
                                             algorithm,
                                             nullptr,
                                             masks,

@@ -24,15 +24,15 @@ struct BlockGroups {
 };
 
 inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& whole,
-                                std::uint64_t most_entries, int ranks) {
+                                std::uint64_t max_entries, int ranks) {
   // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while
   // others travel (bench/hosts/all_reduce: 10 ms of 60).
   constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
-  constexpr std::uint64_t kMostGroups = 256;
+  constexpr std::uint64_t kMaxGroups = 256;
   const auto p = static_cast<std::uint64_t>(ranks);
   const std::uint64_t entries = link.is_slow() ? kSlowPartEntries : kPartEntries;
   const std::uint64_t wanted =
-      std::clamp<std::uint64_t>(most_entries / (p * entries), 1, kMostGroups);
+      std::clamp<std::uint64_t>(max_entries / (p * entries), 1, kMaxGroups);
   const std::uint64_t per_rank =
       std::max<std::uint64_t>(1, (whole.blocks + p * wanted - 1) / (p * wanted));
   return {whole, (whole.blocks + p * per_rank - 1) / (p * per_rank), per_rank};
@@ -41,7 +41,7 @@ inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& wh
 // For the prediction, in blocks of 2^16.
 inline double group_count(const LinkCost& link, const SumShape& shape) {
   const sparse::BlockRun whole{0, (shape.count >> 16) + 1};
-  return static_cast<double>(block_groups(link, whole, shape.most_entries, shape.ranks).count);
+  return static_cast<double>(block_groups(link, whole, shape.max_entries, shape.ranks).count);
 }
 
 // Of groups that follow each other without a pause: over slow links, where ranks wait, all work but

@@ -90,10 +90,10 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
     const Partners partners = partners_of(rank, split);
     const auto theirs = static_cast<std::uint64_t>(
         rank < split.middle ? split.end - split.middle : split.middle - split.begin);
-    const std::uint64_t most_entries =
-        call.most_entries > UINT64_MAX / theirs ? UINT64_MAX : call.most_entries * theirs;
-    const std::uint64_t most_bytes = most_part_bytes(run, most_entries, width);
-    PartMessages::Arrival arrival = messages.receive(partners.from, kPartLane, shape, most_bytes);
+    const std::uint64_t max_entries =
+        call.max_entries > UINT64_MAX / theirs ? UINT64_MAX : call.max_entries * theirs;
+    const std::uint64_t max_bytes = max_part_bytes(run, max_entries, width);
+    PartMessages::Arrival arrival = messages.receive(partners.from, kPartLane, shape, max_bytes);
     for (const int to : partners.to) messages.send(to, kPartLane, held, shape);
     Task waiting = messages.wait(arrival, "entries to be summed");
     const Status alive = co_await waiting;

@@ -5,7 +5,7 @@
 namespace sparcl::collectives::sparse_sum {
 
 double gather_seconds(const LinkCost& link, const SumShape& shape) {
-  const double p = shape.ranks, k = static_cast<double>(shape.most_entries);
+  const double p = shape.ranks, k = static_cast<double>(shape.max_entries);
   return link.round_s + (p - 1) * link.alpha_s +
          k * shape.entry_bytes() * shape.byte_to_all_s(link) +
          p * k * (shape.tree_depth() * link.entry_s + shape.coding_s()) +
@@ -14,7 +14,7 @@ double gather_seconds(const LinkCost& link, const SumShape& shape) {
 
 // All parts, and the sum.
 double gather_scratch_bytes(const LinkCost&, const SumShape& shape) {
-  return (shape.ranks * static_cast<double>(shape.most_entries) + shape.union_of(shape.ranks)) *
+  return (shape.ranks * static_cast<double>(shape.max_entries) + shape.union_of(shape.ranks)) *
          shape.entry_bytes();
 }
 
@@ -22,14 +22,14 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
   const sparse::BlockRun run = whole_run(comm, call);
-  const std::uint64_t most_bytes = most_part_bytes(run, call.most_entries, value_bytes);
+  const std::uint64_t max_bytes = max_part_bytes(run, call.max_entries, value_bytes);
   const sparse::PartShape shape{run, value_bytes, call.values_are_scaled};
   PartMessages messages(comm, call.number, traffic);
 
   std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {
     const int peer = (rank + ranks - step) % ranks;
-    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, shape, most_bytes);
+    arrivals[static_cast<std::size_t>(peer)] = messages.receive(peer, kPartLane, shape, max_bytes);
   }
   arrivals[static_cast<std::size_t>(rank)].part =
       pack_part(comm, run, call.indices, call.values, value_bytes, traffic);

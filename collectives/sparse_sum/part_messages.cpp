@@ -46,10 +46,10 @@ void PartMessages::note_sent(transport::OperationRef operation) {
 
 PartMessages::Arrival PartMessages::receive(int peer, std::uint8_t lane,
                                             const sparse::PartShape& shape,
-                                            std::uint64_t most_bytes) {
-  const auto front = static_cast<std::size_t>(std::min(most_bytes, kFrontBytes));
+                                            std::uint64_t max_bytes) {
+  const auto front = static_cast<std::size_t>(std::min(max_bytes, kFrontBytes));
   return {
-      peer, lane, shape, most_bytes, engine_.receive(peer, {number_, lane}, buffers_.take(front)),
+      peer, lane, shape, max_bytes, engine_.receive(peer, {number_, lane}, buffers_.take(front)),
       {}};
 }
 
@@ -60,7 +60,7 @@ Task PartMessages::wait(Arrival& arrival, const char* purpose) {
   if (comm::is_place(front.buffer.bytes().first(front.bytes))) {
     std::optional<Buffer> part =
         comm::borrowed(window_, arrival.peer, front.buffer.bytes().first(front.bytes));
-    if (!part || part->size() < sparse::kPartHeadBytes || part->size() > arrival.most_bytes)
+    if (!part || part->size() < sparse::kPartHeadBytes || part->size() > arrival.max_bytes)
       co_return refuse(arrival.peer);
     traffic_.bytes_received += part->size();
     arrival.part = std::move(*part);
@@ -69,7 +69,7 @@ Task PartMessages::wait(Arrival& arrival, const char* purpose) {
   const std::uint64_t bytes = front.bytes >= sparse::kPartHeadBytes
                                   ? sparse::part_bytes(front.buffer.data()) & ~sparse::kCodedPart
                                   : 0;
-  if (bytes < sparse::kPartHeadBytes || bytes > arrival.most_bytes ||
+  if (bytes < sparse::kPartHeadBytes || bytes > arrival.max_bytes ||
       front.bytes != std::min(bytes, kFrontBytes))
     co_return refuse(arrival.peer);
   traffic_.bytes_received += bytes;
@@ -95,7 +95,7 @@ Status PartMessages::take_message(Arrival& arrival, const Buffer& message) {
     return Status();
   }
   std::optional<Buffer> part =
-      coder_.expand(buffers_, message.bytes(), arrival.shape, arrival.most_bytes);
+      coder_.expand(buffers_, message.bytes(), arrival.shape, arrival.max_bytes);
   if (!part) return refuse(arrival.peer);
   arrival.part = std::move(*part);
   return Status();

@@ -32,12 +32,12 @@ class PartMessages {
     int peer = -1;
     std::uint8_t lane = 0;
     sparse::PartShape shape;
-    std::uint64_t most_bytes = 0;  // of the part
+    std::uint64_t max_bytes = 0;  // of the part
     transport::OperationRef front;
     Buffer part;  // once it has arrived
   };
   Arrival receive(int peer, std::uint8_t lane, const sparse::PartShape& shape,
-                  std::uint64_t most_bytes);
+                  std::uint64_t max_bytes);
 
   // Until `arrival` has its part. Those of one peer and lane in the order in which they were
   // posted. Poisons the comm where what came is no part, or a larger one. purpose: for error texts.

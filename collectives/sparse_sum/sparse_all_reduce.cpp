@@ -47,18 +47,17 @@ class OutputArrays final : public SparseResult {
   bool is_whole() const { return is_whole_; }
 
   Status finish(const Extents& extents, const transport::Transport& transport) {
-    if (kept_entries_ > extents.least_capacity) {
+    if (kept_entries_ > extents.min_capacity) {
       call_.out_nnz = kept_entries_;
-      const int least = extents.least_capacity_rank;
+      const int least = extents.min_capacity_rank;
       const std::string own = least == transport.rank()
                                   ? "this one"
                                   : fmt::format("this one for {}", call_.out_capacity);
       return Status(Code::kTruncated,
                     fmt::format("{}the sum has {} entries, and rank {} ({}) has room for {} only "
-                                "({}): nothing was written; call "
-                                "again with so much room",
+                                "({}): nothing was written; call again with so much room",
                                 kCallName, kept_entries_, least, transport.describe_peer(least),
-                                extents.least_capacity, own));
+                                extents.min_capacity, own));
     }
     for (const Kept& each : kept_) write(each.view, each.run);
     return Status();
@@ -107,8 +106,8 @@ class OutputArrays final : public SparseResult {
 };
 
 bool union_fits(const Extents& extents, std::uint64_t count, int ranks) {
-  if (count <= extents.least_capacity) return true;
-  return extents.most_entries <= extents.least_capacity / static_cast<std::uint64_t>(ranks);
+  if (count <= extents.min_capacity) return true;
+  return extents.max_entries <= extents.min_capacity / static_cast<std::uint64_t>(ranks);
 }
 
 CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t forced_row) {
@@ -141,7 +140,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
 
   Extents extents;
   if (call.refusal.ok())
-    extents = {entries.indices().size(), call.out_capacity, comm.most_scratch_mib,
+    extents = {entries.indices().size(), call.out_capacity, comm.max_scratch_mib,
                entries.has_duplicates(), comm.learned_union->share};
 
   Status verdict;
@@ -172,7 +171,7 @@ Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllR
   sum.values = entries.values();
   sum.count = call.count;
   sum.kind = call.kind;
-  sum.most_entries = extents.most_entries;
+  sum.max_entries = extents.max_entries;
   sum.number = number;
   sum.result = &output;
   const SparseSumPlan plan =

@@ -6,7 +6,7 @@
 namespace sparcl::collectives::sparse_sum {
 namespace {
 
-std::string_view setting(std::uint8_t) { return "SPARCL_ALGO_ALLREDUCE_SPARSE"; }
+const comm::AlgorithmChoice& choice(std::uint8_t) { return kSparseSumAlgorithms; }
 
 CallDifference options(const CallPair& calls) {
   const auto text = [](const CallFingerprint& call) {
@@ -20,7 +20,7 @@ CallDifference options(const CallPair& calls) {
 const CollectiveDescriptor kAllReduceSparse{CallKind::kAllReduceSparse,
                                             "sparclAllReduceSparse",
                                             false,
-                                            setting,
+                                            choice,
                                             forced_row_name,
                                             nullptr,
                                             options};

@@ -24,7 +24,19 @@ bool is_possible(const SparseSumRow& row, const SumShape& shape, Determinism det
   return row.is_possible == nullptr || row.is_possible(shape, determinism);
 }
 
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const SparseSumRow& row : kSumTable) all.emplace_back(row.name);
+  return all;
+}
+
 }  // namespace
+
+const comm::AlgorithmChoice kSparseSumAlgorithms{
+    "ALGO_ALLREDUCE_SPARSE",
+    "how ranks sum sparse vectors; auto takes the way with the least predicted time, and so does "
+    "two_level where ranks are not in nodes of several each",
+    names};
 
 std::span<const SparseSumRow> sparse_sum_table() { return kSumTable; }
 
@@ -52,7 +64,7 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
     const double seconds = row.seconds(link, shape), scratch = row.scratch_bytes(link, shape);
     if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape))
       smallest = {&row, seconds};
-    if (scratch > static_cast<double>(shape.most_scratch_bytes)) continue;
+    if (scratch > static_cast<double>(shape.max_scratch_bytes)) continue;
     // Where two are alike but for rounding, which differs between machines, all ranks take the
     // first.
     if (best.row == nullptr || seconds < best.seconds * (1 - 1e-9)) best = {&row, seconds};
@@ -78,11 +90,11 @@ SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& 
   SumShape shape;
   shape.ranks = comm.engine->transport().size();
   shape.count = count;
-  shape.most_entries = extents.most_entries;
+  shape.max_entries = extents.max_entries;
   shape.value_bytes = value_bytes;
   shape.accumulator_bytes = accumulator_bytes;
   shape.union_share = static_cast<double>(extents.union_share) / kWholeUnion;
-  shape.most_scratch_bytes = std::uint64_t{extents.least_scratch_mib} << 20;
+  shape.max_scratch_bytes = std::uint64_t{extents.min_scratch_mib} << 20;
   shape.is_coded = comm.codes_entries(are_scaled);
   shape.set_nodes(comm.node_map);
   return shape;

@@ -33,8 +33,8 @@ struct SparseSumCall {
       false;  // float32 that scaled 8 bits hold: they travel as these over slow links
   std::uint64_t count = 0;
   sparse::SumKind kind;
-  std::uint64_t most_entries = 0;  // that a rank has
-  std::uint32_t number = 0;        // of the call, for its channels
+  std::uint64_t max_entries = 0;  // that a rank has
+  std::uint32_t number = 0;       // of the call, for its channels
   SparseResult* result = nullptr;
 };
 
@@ -59,6 +59,7 @@ struct SparseSumPlan {
 };
 
 std::span<const SparseSumRow> sparse_sum_table();
+extern const comm::AlgorithmChoice kSparseSumAlgorithms;
 
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);

@@ -24,7 +24,7 @@ class SplitExchange {
         whole_(whole_run(comm, call)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         out_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.out)),
-        groups_(block_groups(comm.link(), whole_, call.most_entries, ranks_)),
+        groups_(block_groups(comm.link(), whole_, call.max_entries, ranks_)),
         sum_(comm.outgoing(), *comm.kernels, call.kind, static_cast<std::size_t>(ranks_), call.in,
              call.out, call.kind.reduction.is_mean ? static_cast<std::uint32_t>(ranks_) : 1),
         own_parts_(comm, call, traffic) {}
@@ -39,9 +39,9 @@ class SplitExchange {
     for (int step = 1; step < ranks_; ++step) {
       const int peer = (rank_ + ranks_ - step) % ranks_;
       slot.contributions[static_cast<std::size_t>(peer)] =
-          messages_.receive(peer, kPartLane, contribution_shape(rank_, g), most_contribution(g));
+          messages_.receive(peer, kPartLane, contribution_shape(rank_, g), max_contribution(g));
       slot.sums[static_cast<std::size_t>(peer)] =
-          messages_.receive(peer, kSumLane, sum_shape(peer, g), most_sum(peer, g));
+          messages_.receive(peer, kSumLane, sum_shape(peer, g), max_sum(peer, g));
     }
     for (int owner = 0; owner < ranks_; ++owner) {
       const Buffer part = own_parts_.take(run_of(owner, g));
@@ -113,14 +113,14 @@ class SplitExchange {
   sparse::PartShape sum_shape(int owner, std::uint64_t g) const {
     return {run_of(owner, g), out_bytes_, false};
   }
-  std::uint64_t most_contribution(std::uint64_t g) const {
-    return most_part_bytes(run_of(rank_, g), call_.most_entries, in_bytes_);
+  std::uint64_t max_contribution(std::uint64_t g) const {
+    return max_part_bytes(run_of(rank_, g), call_.max_entries, in_bytes_);
   }
-  std::uint64_t most_sum(int owner, std::uint64_t g) const {
+  std::uint64_t max_sum(int owner, std::uint64_t g) const {
     const auto ranks = static_cast<std::uint64_t>(ranks_);
     const std::uint64_t entries =
-        call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
-    return most_part_bytes(run_of(owner, g), entries, out_bytes_);
+        call_.max_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.max_entries * ranks;
+    return max_part_bytes(run_of(owner, g), entries, out_bytes_);
   }
 
   const CommContext& comm_;
@@ -140,8 +140,7 @@ class SplitExchange {
 }  // namespace
 
 double split_seconds(const LinkCost& link, const SumShape& shape) {
-  const double p = shape.ranks, k = static_cast<double>(shape.most_entries),
-               all = shape.union_of(p);
+  const double p = shape.ranks, k = static_cast<double>(shape.max_entries), all = shape.union_of(p);
   const double groups = group_count(link, shape);
   const double travel = 2 * (p - 1) * groups * link.alpha_s +
                         (k + all) / p * shape.entry_bytes() * shape.byte_to_all_s(link);
@@ -152,7 +151,7 @@ double split_seconds(const LinkCost& link, const SumShape& shape) {
 
 // Of three groups: what is sent, what comes, sums.
 double split_scratch_bytes(const LinkCost& link, const SumShape& shape) {
-  const double k = static_cast<double>(shape.most_entries), all = shape.union_of(shape.ranks);
+  const double k = static_cast<double>(shape.max_entries), all = shape.union_of(shape.ranks);
   return std::min(3.0, group_count(link, shape)) / group_count(link, shape) * (2 * k + 2 * all) *
          shape.entry_bytes();
 }

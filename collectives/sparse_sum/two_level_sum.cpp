@@ -26,8 +26,8 @@ constexpr std::uint64_t kStages = 5;  // of a group, each one turn later: entrie
 // more stages (2 hosts of 2 and 4 ranks, links of 100 Mbit/s, four pairs of runs on crowded
 // cores: 1.2 to 4.8 times as fast as with its groups).
 BlockGroups node_groups(const LinkCost& link, const sparse::BlockRun& whole,
-                        std::uint64_t most_entries, int ranks, std::uint64_t node_ranks) {
-  return block_groups(link, whole, most_entries / node_ranks, ranks);
+                        std::uint64_t max_entries, int ranks, std::uint64_t node_ranks) {
+  return block_groups(link, whole, max_entries / node_ranks, ranks);
 }
 
 class TwoLevelExchange {
@@ -41,7 +41,7 @@ class TwoLevelExchange {
         rank_(comm.engine->transport().rank()),
         nodes_(comm.node_map.nodes.size()),
         node_ranks_(comm.node_map.nodes.front().size()),
-        groups_(node_groups(comm.link(), whole_run(comm, call), call.most_entries,
+        groups_(node_groups(comm.link(), whole_run(comm, call), call.max_entries,
                             comm.engine->transport().size(), node_ranks_)),
         in_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         node_bytes_(
@@ -74,17 +74,17 @@ class TwoLevelExchange {
     const sparse::PartShape entries{share(own_, g), in_bytes_, call_.values_are_scaled};
     for (std::size_t i = 0; i < node_ranks_; ++i) {
       if (i == own_) continue;
-      const std::uint64_t most_bytes = most_part_bytes(entries.run, call_.most_entries, in_bytes_);
-      slot.entries[i] = messages_.receive(rank_at(node_, i), kPartLane, entries, most_bytes);
+      const std::uint64_t max_bytes = max_part_bytes(entries.run, call_.max_entries, in_bytes_);
+      slot.entries[i] = messages_.receive(rank_at(node_, i), kPartLane, entries, max_bytes);
       for (std::size_t j = 0; j < nodes_; ++j)
         slot.sums[i][j] = receive_sum(rank_at(node_, i), piece(i, j, g));
     }
     const sparse::PartShape own_piece{piece(own_, node_, g), node_bytes_, false};
     for (std::size_t j = 0; j < nodes_; ++j) {
       if (j == node_) continue;
-      const std::uint64_t most_bytes =
-          most_part_bytes(own_piece.run, most_of(node_ranks_), node_bytes_);
-      slot.node_sums[j] = messages_.receive(rank_at(j, own_), kPartLane, own_piece, most_bytes);
+      const std::uint64_t max_bytes =
+          max_part_bytes(own_piece.run, max_of(node_ranks_), node_bytes_);
+      slot.node_sums[j] = messages_.receive(rank_at(j, own_), kPartLane, own_piece, max_bytes);
       slot.sums[own_][j] = receive_sum(rank_at(j, own_), piece(own_, j, g));
     }
     for (std::size_t i = 0; i < node_ranks_; ++i) {
@@ -194,13 +194,13 @@ class TwoLevelExchange {
   sparse::BlockRun piece(std::size_t i, std::size_t j, std::uint64_t g) const {
     return groups_.run((g * node_ranks_ + i) * nodes_ + j, 1);
   }
-  std::uint64_t most_of(std::uint64_t ranks) const {
-    return call_.most_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.most_entries * ranks;
+  std::uint64_t max_of(std::uint64_t ranks) const {
+    return call_.max_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.max_entries * ranks;
   }
   PartMessages::Arrival receive_sum(int peer, const sparse::BlockRun& run) {
     const sparse::PartShape shape{run, out_bytes_, false};
     return messages_.receive(peer, kSumLane, shape,
-                             most_part_bytes(run, most_of(nodes_ * node_ranks_), out_bytes_));
+                             max_part_bytes(run, max_of(nodes_ * node_ranks_), out_bytes_));
   }
 
   Task wait(std::vector<PartMessages::Arrival>& arrivals, const char* purpose) {
@@ -223,7 +223,7 @@ class TwoLevelExchange {
 
   // What came by the network is copied once for all who read it in this node.
   Buffer within_window(const Buffer& part) const {
-    if (comm_.window == nullptr || part.size() < comm::kLeastLentBytes) return part;
+    if (comm_.window == nullptr || part.size() < comm::kMinLentBytes) return part;
     const Buffer copy = comm_.outgoing().take(part.size());
     std::memcpy(copy.data(), part.data(), part.size());
     return copy;
@@ -245,7 +245,7 @@ class TwoLevelExchange {
 
 double node_group_count(const LinkCost& link, const SumShape& shape) {
   SumShape of_nodes = shape;
-  of_nodes.most_entries /= static_cast<std::uint64_t>(shape.ranks_per_node);
+  of_nodes.max_entries /= static_cast<std::uint64_t>(shape.ranks_per_node);
   return group_count(link, of_nodes);
 }
 
@@ -260,7 +260,7 @@ bool two_level_is_possible(const SumShape& shape, Determinism determinism) {
 
 double two_level_seconds(const LinkCost& link, const SumShape& shape) {
   const double m = shape.ranks_per_node, nodes = shape.ranks / m,
-               k = static_cast<double>(shape.most_entries);
+               k = static_cast<double>(shape.max_entries);
   const double node_union = shape.union_of(m), all = shape.union_of(shape.ranks);
   const double between =
       (nodes - 1) / nodes * (node_union * shape.node_sum_bytes() + all * shape.entry_bytes()) / m;
@@ -277,7 +277,7 @@ double two_level_seconds(const LinkCost& link, const SumShape& shape) {
 // Of five groups: what is sent, what comes, sums, and what is passed on.
 double two_level_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double groups = node_group_count(link, shape), stages = static_cast<double>(kStages);
-  const double m = shape.ranks_per_node, k = static_cast<double>(shape.most_entries),
+  const double m = shape.ranks_per_node, k = static_cast<double>(shape.max_entries),
                all = shape.union_of(shape.ranks);
   return std::min(stages, groups) / groups *
          ((2 * k + all + all / m) * shape.entry_bytes() +

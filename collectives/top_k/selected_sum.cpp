@@ -156,7 +156,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   sum.count = call.count;
   sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
   sum.values_are_scaled = plan.wire.is_scaled;
-  sum.most_entries = call.k;
+  sum.max_entries = call.k;
   sum.number = number;
   sum.result = &collected;
   const SumShape shape =

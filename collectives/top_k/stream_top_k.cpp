@@ -10,7 +10,7 @@ namespace {
 
 // Gathering all ranks' values of the union moves P times as many as reducing them. Heuristic: up to
 // twice the array, as a dense all-reduce moves.
-constexpr std::uint64_t kMostGathered = 2;
+constexpr std::uint64_t kMaxGathered = 2;
 
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
   return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -25,7 +25,7 @@ bool takes_gpus(const TopKCall& call, int ranks) {
   if (call.mode == TopKMode::kGlobal) return call.datatype != DataType::kUint64;
   if (call.mode == TopKMode::kSelected || union_is_reduced(call)) return true;
   const auto all = static_cast<std::uint64_t>(ranks);
-  return product(std::min(call.count, product(call.k, all)), all) <= kMostGathered * call.count;
+  return product(std::min(call.count, product(call.k, all)), all) <= kMaxGathered * call.count;
 }
 
 StreamTopK::StreamTopK(DeviceCalls& calls, const TopKCall& call, const sparse::WireType& wire,
@@ -36,7 +36,7 @@ StreamTopK::StreamTopK(DeviceCalls& calls, const TopKCall& call, const sparse::W
       wire_(wire),
       ranks_(static_cast<std::uint64_t>(ranks)),
       most_(call.k * ranks_),
-      most_union_(std::min(call.count, most_)) {
+      max_union_(std::min(call.count, most_)) {
   lay_out();
 }
 
@@ -58,13 +58,13 @@ void StreamTopK::lay_out() {
     if (!is_union) list.values = place(most_ * width());
   }
   if (is_union || !wire_.is_exact())
-    accumulators_ = place((is_union ? most_union_ : call_.k) * width());
+    accumulators_ = place((is_union ? max_union_ : call_.k) * width());
   if (is_union) {
-    sent_ = wire_.is_exact() ? accumulators_ : place(most_union_ * width());
-    rows_ = place(most_union_ * width() * (union_is_reduced(call_) ? 1 : ranks_));
+    sent_ = wire_.is_exact() ? accumulators_ : place(max_union_ * width());
+    rows_ = place(max_union_ * width() * (union_is_reduced(call_) ? 1 : ranks_));
   }
   if (wire_.is_scaled) {
-    const std::uint64_t groups = kernels::scaled_groups(is_union ? most_union_ : call_.k);
+    const std::uint64_t groups = kernels::scaled_groups(is_union ? max_union_ : call_.k);
     const std::uint64_t values = groups * kernels::kDeviceScaledGroup;
     scaled_ = {place(values), place(groups * sizeof(std::uint16_t)), place(values * sizeof(float)),
                place(sizeof(std::uint64_t)), groups};
@@ -176,23 +176,22 @@ Status StreamTopK::merge(std::uint64_t first, std::uint64_t end, unsigned depth,
 
 // Every rank's values at the union.
 Status StreamTopK::sum_at_union(List& sum) {
-  sum.capacity = most_union_;
+  sum.capacity = max_union_;
   sum.values = accumulators_;
   const void* const array = residual_ != nullptr ? residual_ : call_.send;
   SPARCL_RETURN_IF_ERROR(kernels_.entries.gather(array, residual_ != nullptr, call_.datatype,
-                                                 entries(sum, true), most_union_, call_.stream));
-  if (!wire_.is_exact())
-    SPARCL_RETURN_IF_ERROR(round(accumulators_, sum.count, most_union_, sent_));
-  if (most_union_ == 0) return Status();
+                                                 entries(sum, true), max_union_, call_.stream));
+  if (!wire_.is_exact()) SPARCL_RETURN_IF_ERROR(round(accumulators_, sum.count, max_union_, sent_));
+  if (max_union_ == 0) return Status();
   if (union_is_reduced(call_)) {
-    SPARCL_RETURN_IF_ERROR(calls_.engine().all_reduce(at(sent_), at(rows_), most_union_,
+    SPARCL_RETURN_IF_ERROR(calls_.engine().all_reduce(at(sent_), at(rows_), max_union_,
                                                       wire_.accumulator, transport::EngineOp::kSum,
                                                       call_.stream));
   } else {
     SPARCL_RETURN_IF_ERROR(
-        calls_.engine().all_gather(at(sent_), at(rows_), most_union_ * width(), call_.stream));
+        calls_.engine().all_gather(at(sent_), at(rows_), max_union_ * width(), call_.stream));
     SPARCL_RETURN_IF_ERROR(kernels_.sums.sum_rows(at(rows_), static_cast<std::uint32_t>(ranks_),
-                                                  most_union_, wire_.accumulator, call_.stream));
+                                                  max_union_, wire_.accumulator, call_.stream));
   }
   return Status();
 }

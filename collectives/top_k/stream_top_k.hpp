@@ -55,7 +55,7 @@ class StreamTopK {
   const kernels::DeviceKernelSet& kernels_;
   const TopKCall& call_;
   sparse::WireType wire_;
-  std::uint64_t ranks_, most_, most_union_;  // entries of all ranks
+  std::uint64_t ranks_, most_, max_union_;  // entries of all ranks
   std::byte* memory_ = nullptr;
   std::byte* residual_ = nullptr;
   std::size_t end_ = 0;

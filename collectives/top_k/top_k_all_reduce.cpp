@@ -95,7 +95,7 @@ Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKC
   }
   Extents extents;
   if (refusal.ok())
-    extents = {call.k, UINT64_MAX, comm.most_scratch_mib, 0, comm.learned_top_k->share};
+    extents = {call.k, UINT64_MAX, comm.max_scratch_mib, 0, comm.learned_top_k->share};
   Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(comm, call), refusal,
                          verdict, {}, 0, &extents);
   Status alive = co_await agreement;

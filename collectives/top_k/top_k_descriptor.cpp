@@ -9,8 +9,9 @@
 namespace sparcl::collectives::top_k {
 namespace {
 
-std::string_view setting(std::uint8_t algorithm) {
-  return (algorithm & kDenseChoice) != 0 ? "SPARCL_ALGO_ALLREDUCE" : "SPARCL_ALGO_ALLREDUCE_SPARSE";
+const comm::AlgorithmChoice& choice(std::uint8_t algorithm) {
+  return (algorithm & kDenseChoice) != 0 ? dense::kDenseAlgorithms
+                                         : sparse_sum::kSparseSumAlgorithms;
 }
 
 std::string_view algorithm(std::uint8_t row) {
@@ -40,7 +41,7 @@ CallDifference options(const CallPair& calls) {
 }  // namespace
 
 const CollectiveDescriptor kAllReduceTopK{
-    CallKind::kAllReduceTopK, "sparclAllReduceTopK", false, setting, algorithm, nullptr, options,
+    CallKind::kAllReduceTopK, "sparclAllReduceTopK", false, choice, algorithm, nullptr, options,
     comm::location_of_arrays};
 
 }  // namespace sparcl::collectives::top_k

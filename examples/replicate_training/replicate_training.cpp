@@ -65,8 +65,7 @@ int main(int argc, char** argv) {
   JobOptions options;
   CLI::App app(
       "Rank 0 trains a small language model; after every step all ranks hold its exact bf16 "
-      "weights, having received only what "
-      "changed.");
+      "weights, having received only what changed.");
   add_options(app, options);
   try {
     app.parse(argc, argv);

@@ -15,7 +15,7 @@
 namespace training {
 namespace {
 
-constexpr std::size_t kMostTokens = 64 * 1024;
+constexpr std::size_t kMaxTokens = 64 * 1024;
 static_assert(std::is_trivially_copyable_v<RolloutMessage::Head>);
 
 }  // namespace
@@ -45,7 +45,7 @@ bool RolloutChannel::send(const RolloutMessage& message) const {
 }
 
 std::optional<RolloutMessage> RolloutChannel::receive() {
-  std::vector<char> bytes(sizeof(RolloutMessage::Head) + kMostTokens);
+  std::vector<char> bytes(sizeof(RolloutMessage::Head) + kMaxTokens);
   const ssize_t count = ::recv(descriptor_, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (count <= 0) {

@@ -16,7 +16,7 @@
 namespace training {
 namespace {
 
-constexpr std::size_t kLeastRollouts = 2;  // what one worker alone gives for a version
+constexpr std::size_t kMinRollouts = 2;  // what one worker alone gives for a version
 constexpr double kPatience_s = 30;
 
 class WeightSyncJob {
@@ -71,7 +71,7 @@ class WeightSyncJob {
   void train(int step) {
     std::vector<std::vector<Token>> texts;
     SyncStep done{step, fleet_.running(), 0, {}, 0, 0, 0, 0};
-    std::vector<Rollout> rollouts = fleet_.collect(kLeastRollouts, kPatience_s);
+    std::vector<Rollout> rollouts = fleet_.collect(kMinRollouts, kPatience_s);
     if (rollouts.empty())
       throw std::runtime_error(fmt::format("no rollout has come within {:g} s", kPatience_s));
     for (Rollout& rollout : rollouts) {

@@ -25,13 +25,13 @@ Comparison::Comparison(sparcl::Comm& comm, const ComparisonOptions& options)
   count_ = ParameterLayout(options_.training.shape).count();
   if (comm.rank() != 0) return;
   const TrainingSettings& settings = options_.training;
-  report_.emplace(fmt::format("train_topk: {} ranks, {} parameters in float32 ({} layers of width "
-                              "{}), {} steps of {} sequences a rank, "
-                              "rate {}, {} characters of text, seed {}",
-                              comm.size(), count_, settings.shape.layers, settings.shape.width,
-                              settings.steps, settings.batch, settings.rate,
-                              text_.training().size() + text_.held_out().size(), settings.seed),
-                  comm.size(), count_);
+  report_.emplace(
+      fmt::format("train_topk: {} ranks, {} parameters in float32 ({} layers of width {}), {} "
+                  "steps of {} sequences a rank, rate {}, {} characters of text, seed {}",
+                  comm.size(), count_, settings.shape.layers, settings.shape.width, settings.steps,
+                  settings.batch, settings.rate, text_.training().size() + text_.held_out().size(),
+                  settings.seed),
+      comm.size(), count_);
 }
 
 void Comparison::run() {

@@ -271,18 +271,18 @@ HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t
 
 void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) {
   constexpr std::size_t kMore = 8 * sizeof(std::uint64_t);  // marks that take as many bits at least
-  constexpr unsigned kMostBits = SteadyBitWriter::kMostBits;
+  constexpr unsigned kMaxBits = SteadyBitWriter::kMaxBits;
   unsigned next = 0;  // the first bit that is not written
   std::size_t i = 0;
   const auto put_one = [&](auto& writer) HWY_ATTR {
-    for (; marks[i] - next >= kMostBits; next += kMostBits) writer.put(0, kMostBits);
+    for (; marks[i] - next >= kMaxBits; next += kMaxBits) writer.put(0, kMaxBits);
     writer.put(std::uint64_t{1} << (marks[i] - next), marks[i] - next + 1);
     next = marks[i++] + 1u;
   };
   SteadyBitWriter steady(out, count > kMarksAtOnce + kMore);
   while (i + kMarksAtOnce + kMore < count) {
     const unsigned end = marks[i + kMarksAtOnce - 1] + 1u;
-    if (end - next <= kMostBits) [[likely]] {
+    if (end - next <= kMaxBits) [[likely]] {
       steady.put(bits_of_marks(marks + i, static_cast<std::uint16_t>(next)), end - next);
       next = end;
       i += kMarksAtOnce;
@@ -293,7 +293,7 @@ void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) 
   BitWriter writer = steady.stop();  // in registers
   for (; i + kMarksAtOnce <= count;) {
     const unsigned end = marks[i + kMarksAtOnce - 1] + 1u;
-    if (end - next > kMostBits) break;
+    if (end - next > kMaxBits) break;
     writer.put(bits_of_marks(marks + i, static_cast<std::uint16_t>(next)), end - next);
     next = end;
     i += kMarksAtOnce;

@@ -149,13 +149,13 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first,
 // for the last time.
 class SteadyBitWriter {
  public:
-  static constexpr unsigned kMostBits = 56;
+  static constexpr unsigned kMaxBits = 56;
 
   HWY_INLINE SteadyBitWriter(const BitWriter& from, bool used) : out_(from) {
     if (used) advance(out_.pending_bits);
   }
 
-  // count <= kMostBits; the bits of `bits` above count must be zero.
+  // count <= kMaxBits; the bits of `bits` above count must be zero.
   HWY_INLINE void put(std::uint64_t bits, unsigned count) {
     out_.pending |= bits << out_.pending_bits;
     advance(out_.pending_bits + count);

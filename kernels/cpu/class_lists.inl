@@ -251,7 +251,7 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
     const __m512i zeros =
         _mm512_sub_epi32(_mm512_sub_epi32(ones, _mm512_alignr_epi32(ones, ones_before, 15)), one);
     ones_before = ones;
-    is_valid = _mm512_cmpgt_epu32_mask(zeros, _mm512_set1_epi32(kMostSizeZeros)) == 0;
+    is_valid = _mm512_cmpgt_epu32_mask(zeros, _mm512_set1_epi32(kMaxSizeZeros)) == 0;
     if (!is_valid) break;
     const __m512i lengths = _mm512_add_epi32(zeros, exponents);
     const __m512i ends = prefix_sums(lengths);
@@ -269,7 +269,7 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
   for (std::uint32_t next = i == 0 ? mark_base : marks[i - 1] + 1; is_valid && i < count; ++i) {
     const std::uint32_t zeros = marks[i] - next;
     next = marks[i] + 1;
-    is_valid = zeros <= kMostSizeZeros;
+    is_valid = zeros <= kMaxSizeZeros;
     const unsigned length = (zeros & 31) + exponent;
     sizes[i] = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length) +
                                           (std::uint64_t{1} << length)) -

@@ -93,7 +93,7 @@ HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts
     const std::uint64_t counts = counts_of(i);
     const std::uint64_t ends = counts * kEachByte;
     const auto total = static_cast<unsigned>(ends >> 56);
-    if ((counts & kLongCounts) != 0 || total > SteadyBitWriter::kMostBits || left < total + 64)
+    if ((counts & kLongCounts) != 0 || total > SteadyBitWriter::kMaxBits || left < total + 64)
       break;
     steady.put(join(i, ends - counts), total);
     left -= total;

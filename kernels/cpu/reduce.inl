@@ -53,7 +53,7 @@ void narrow_float8(const std::byte* accumulators, std::size_t count, std::byte* 
   constexpr unsigned kShift = 23 - kMantissaBits;
   constexpr std::uint32_t kBias = (1U << (kExponentBits - 1)) - 1;
   constexpr std::uint32_t kRebias = (127 - kBias) << 23;
-  constexpr std::uint32_t kLeastNormal = (127 - kBias + 1) << 23;
+  constexpr std::uint32_t kMinNormal = (127 - kBias + 1) << 23;
   constexpr std::uint32_t kUnits = (127 - kBias + 1 - kMantissaBits + 23) << 23;
   constexpr std::uint32_t kInfinity = ((1U << kExponentBits) - 1) << kMantissaBits;
   constexpr std::uint32_t kTooLarge =
@@ -69,7 +69,7 @@ void narrow_float8(const std::byte* accumulators, std::size_t count, std::byte* 
     const std::uint32_t small =
         std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kUnits)) -
         kUnits;
-    const std::uint32_t rounded = size < kLeastNormal ? small : normal;
+    const std::uint32_t rounded = size < kMinNormal ? small : normal;
     const std::uint32_t number =
         (rounded > kTooLarge ? kTooLarge : rounded) | ((bits >> 24) & 0x80);
     out[i] = static_cast<std::uint8_t>(size > 0x7f800000 ? kNan : number);

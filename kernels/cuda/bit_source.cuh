@@ -128,8 +128,8 @@ template <class Emit>
 __device__ inline bool read_positions(CompactionShared& shared, const RiceSource& list,
                                       BitSource& bits, std::uint32_t* marks, Emit emit) {
   if (list.count == 0) return true;
-  if (!find_marks(shared, bits, bits.left() < kMostPartBits ? bits.left() : kMostPartBits,
-                  list.count, marks))
+  if (!find_marks(shared, bits, bits.left() < kMaxPartBits ? bits.left() : kMaxPartBits, list.count,
+                  marks))
     return false;
   const unsigned lane = threadIdx.x % kWarp;
   const WarpShare share = share_of_warp(list.count);

@@ -8,9 +8,9 @@ namespace sparcl::kernels::cuda {
 
 // Bits that one part may have between two calls of need(): all planes, and unary parts, of a
 // block's list have no more.
-constexpr std::uint32_t kMostPartBits = 65'536;
+constexpr std::uint32_t kMaxPartBits = 65'536;
 constexpr unsigned kWindowWords =
-    kMostPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
+    kMaxPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
 
 __device__ inline unsigned floor_log2(std::uint64_t value) {
   return 63 - static_cast<unsigned>(__clzll(static_cast<long long>(value)));
@@ -34,7 +34,7 @@ struct BitSink {
     __syncthreads();
   }
 
-  // Room for so many bits more, at most kMostPartBits.
+  // Room for so many bits more, at most kMaxPartBits.
   __device__ void need(std::uint32_t bits) {
     if (at - 32 * first + bits > 32 * (kWindowWords - 6)) flush();
   }
@@ -52,7 +52,7 @@ struct BitSink {
     atomicOr(window + (place / 32 - first), 1U << (place % 32));
   }
 
-  // Bit i of the next `count` is of(i), from all threads; at most kMostPartBits.
+  // Bit i of the next `count` is of(i), from all threads; at most kMaxPartBits.
   template <class BitOf>
   __device__ void append_plane(std::uint32_t count, BitOf of) {
     need(count);
@@ -64,7 +64,7 @@ struct BitSink {
     at += count;
   }
 
-  // `planes` of these, at most 32, which have kMostPartBits together: bit i of plane j is bit j of
+  // `planes` of these, at most 32, which have kMaxPartBits together: bit i of plane j is bit j of
   // of(i), which is asked for once.
   template <class ValueOf>
   __device__ void append_planes(unsigned planes, std::uint32_t count, ValueOf of) {

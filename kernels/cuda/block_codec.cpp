@@ -23,7 +23,7 @@ struct Layout {
 
 }  // namespace
 
-std::uint64_t most_content_bytes(std::uint64_t count, std::size_t element_bytes) {
+std::uint64_t max_content_bytes(std::uint64_t count, std::size_t element_bytes) {
   return aligned_content(count *
                          element_bytes);  // all blocks but the last are aligned by themselves
 }

@@ -15,7 +15,7 @@ using kernels::DecodedBlocks;
 using kernels::DeviceContents;
 
 // At most the bytes of all contents of an array: those of the array, each block's aligned.
-std::uint64_t most_content_bytes(std::uint64_t count, std::size_t element_bytes);
+std::uint64_t max_content_bytes(std::uint64_t count, std::size_t element_bytes);
 
 std::size_t encode_workspace_bytes(std::uint64_t count, std::uint64_t capacity);
 

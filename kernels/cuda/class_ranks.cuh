@@ -33,7 +33,7 @@ __device__ inline SuperSpan super_span(const ClassEncodeWork& work, std::uint32_
 // None of its changes is lost, and they are not too many.
 __device__ inline bool may_be_in_classes(const SuperSpan& span, std::uint64_t capacity) {
   return span.end_change <= capacity && span.end_change > span.first_change &&
-         span.end_change - span.first_change <= kMostClassChanges;
+         span.end_change - span.first_change <= kMaxClassChanges;
 }
 
 __device__ inline std::uint32_t elements_in(std::uint64_t count, std::uint32_t block) {

@@ -7,7 +7,7 @@
 
 namespace sparcl::kernels::cuda {
 
-constexpr unsigned kMostHeadWords =
+constexpr unsigned kMaxHeadWords =
     3 * kMaxClasses * 2;  // numbers below 2^20 in codes of at most 41 bits
 
 struct ClassSinkShared {
@@ -24,7 +24,7 @@ struct ClassSinkShared {
   std::uint32_t first_size[kMaxClasses + 1];    // of those that have a size
   std::uint32_t without_classes;                // bytes
   std::uint32_t head_bits;
-  std::uint32_t head[kMostHeadWords];
+  std::uint32_t head[kMaxHeadWords];
   std::uint32_t window[kWindowWords];
 };
 
@@ -294,7 +294,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink,
   }
   sink.append_plane(count, [&](std::uint32_t i) { return lists.step(i).is_negative; });
   append_codes(
-      shared.scan, sink, count, kMostPartBits,
+      shared.scan, sink, count, kMaxPartBits,
       [&](std::uint32_t i) {
         return rank_parts(shared, lists, class_at(shared.first, i), i).quotient + 1;
       },
@@ -309,7 +309,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink,
                        });
   }
   append_codes(
-      shared.scan, sink, listed, kMostPartBits,
+      shared.scan, sink, listed, kMaxPartBits,
       [&](std::uint32_t i) {
         return listed_parts(shared, lists, class_at(shared.first_listed, i), i).quotient + 1;
       },
@@ -318,7 +318,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink,
                      listed_parts(shared, lists, class_at(shared.first_listed, i), i).quotient);
       });
   constexpr std::uint32_t kAtOnce =
-      kMostPartBits / 32;  // a size has at most 16 bits of the one, and 22 of the other
+      kMaxPartBits / 32;  // a size has at most 16 bits of the one, and 22 of the other
   append_codes(
       shared.scan, sink, sizes, kAtOnce,
       [&](std::uint32_t i) { return class_size(shared, lists, i).zeros() + 1; },

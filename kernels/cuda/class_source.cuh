@@ -193,7 +193,7 @@ __device__ inline BlockError read_class_sizes(ClassListShared& shared, BitSource
       const unsigned length = own_zeros + exponent;
       const std::uint32_t place = suffixes + (before - i) + before_class + (i - begin) * exponent;
       const std::uint32_t magnitude =
-          own_zeros > kMostSizeZeros
+          own_zeros > kMaxSizeZeros
               ? ~0U
               : static_cast<std::uint32_t>(lowest(bits.load32(place), length)) + (1U << length) -
                     (1U << exponent) + least;

@@ -29,7 +29,7 @@ struct ClassDecodeWork {
 // Superblocks with more changes stay what they are without classes: lists of so many, and parts of
 // them, fit the window that bits are written through (bit_window.cuh), and beyond 6 % classes gain
 // little.
-constexpr std::uint32_t kMostClassChanges = 16'384;
+constexpr std::uint32_t kMaxClassChanges = 16'384;
 
 struct ClassEncodeWork {
   DeviceChanges changes;

@@ -13,9 +13,9 @@ struct CombineWork {
 };
 
 // Rows whose elements are under way at once, and levels of the tree above such groups: for
-// kMostCombinedRows.
+// kMaxCombinedRows.
 constexpr unsigned kCombineRows = 4, kCombineLevels = 8;
-static_assert(kCombineRows << kCombineLevels == kMostCombinedRows);
+static_assert(kCombineRows << kCombineLevels == kMaxCombinedRows);
 
 // Columns of a thread. Its levels of the tree are in registers: 32 of them, whatever the type.
 // Heuristic.

@@ -9,13 +9,13 @@ namespace sparcl::kernels::cuda {
 
 Status combine_rows(const DeviceRows& rows, DataType type, ReduceOp op, bool is_mean, void* result,
                     void* stream) {
-  constexpr std::uint64_t kMostElements =
+  constexpr std::uint64_t kMaxElements =
       std::uint64_t{0x7fffffff} * combine_items(8) * kThreads;  // of a launch
-  if (rows.ranks == 0 || rows.ranks > kMostCombinedRows || rows.count > kMostElements) {
+  if (rows.ranks == 0 || rows.ranks > kMaxCombinedRows || rows.count > kMaxElements) {
     return Status(
         Code::kInvalidArgument,
         fmt::format("CUDA: {} rows of {} elements: 1 to {} rows of at most {} are combined",
-                    rows.ranks, rows.count, kMostCombinedRows, kMostElements));
+                    rows.ranks, rows.count, kMaxCombinedRows, kMaxElements));
   }
   if (rows.count == 0) return Status();
   const CombineWork work{rows, is_mean ? rows.ranks : 1, result};

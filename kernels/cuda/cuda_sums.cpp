@@ -12,14 +12,14 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-constexpr std::uint64_t kMostBlocks = 0x7fffffff,
-                        kMostEntries = kMostBlocks * kEntryTile;  // of a launch
+constexpr std::uint64_t kMaxBlocks = 0x7fffffff,
+                        kMaxEntries = kMaxBlocks * kEntryTile;  // of a launch
 
 Result<TopKType> check(const char* call, std::uint64_t count, DataType type) {
-  if (count > kMostEntries) {
+  if (count > kMaxEntries) {
     return Status(Code::kInvalidArgument,
                   fmt::format("CUDA: {} of {} elements: at most {} are taken at a time", call,
-                              count, kMostEntries));
+                              count, kMaxEntries));
   }
   return accumulated_type(call, type);
 }
@@ -33,7 +33,7 @@ std::size_t keys_bytes(std::uint64_t capacity) {
 Status check_lists(const DeviceLists& lists, std::uint64_t elements, void* stream) {
   const CheckWork work{lists, elements, std::max<std::uint64_t>(entry_tiles(lists.capacity), 1)};
   if (lists.lists == 0) return Status();
-  if (work.list_tiles > kMostBlocks / lists.lists) {
+  if (work.list_tiles > kMaxBlocks / lists.lists) {
     return Status(Code::kInvalidArgument,
                   fmt::format("CUDA: a check of {} lists of {} entries: so many fit no launch",
                               lists.lists, lists.capacity));

@@ -32,7 +32,7 @@ std::uint32_t* next_tile_of(const Workspace& workspace) {
 
 }  // namespace
 
-std::uint64_t least_key(DataType type, double threshold) {
+std::uint64_t min_key(DataType type, double threshold) {
   const DataType accumulator = accumulator_type(type);
   const double size = std::fabs(threshold);
   if (accumulator == DataType::kFloat64)

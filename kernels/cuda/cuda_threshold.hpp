@@ -23,7 +23,7 @@ struct TakeLarge {
 
 // The key of the least |acc| that is `threshold` >= 0 or more; NaN: of NaN alone. Of the types that
 // have accumulators.
-std::uint64_t least_key(DataType type, double threshold);
+std::uint64_t min_key(DataType type, double threshold);
 
 std::size_t take_large_workspace_bytes(std::uint64_t count);
 

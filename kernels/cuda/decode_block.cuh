@@ -11,7 +11,7 @@
 
 namespace sparcl::kernels::cuda {
 
-constexpr std::uint32_t kMostContentBytes = 1U << 28;
+constexpr std::uint32_t kMaxContentBytes = 1U << 28;
 
 struct DecodeShared {
   CompactionShared scan;
@@ -86,7 +86,7 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits,
   const std::uint64_t zeros = head.sizes == 0 ? 0 : block.marks[head.sizes - 1] - (head.sizes - 1);
   const std::uint64_t suffix_bits = zeros + std::uint64_t{head.sizes} * exponent;
   if (bits.left() < suffix_bits) return BlockError::kMagnitude;
-  constexpr std::uint64_t kMostSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
+  constexpr std::uint64_t kMaxSteps = std::uint64_t{1} << (8 * sizeof(Word) - 1);
   const auto refuse = [&](BlockError error) {
     atomicOr(&shared.errors, 1U << static_cast<std::uint32_t>(error));
   };
@@ -103,7 +103,7 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits,
     const std::uint64_t size = ((v - 1) << exponent) + lowest(suffix, exponent);
     const std::uint32_t change = head.all ? i : block.listed[i];
     const bool is_negative = bits.bit(signs + change);
-    if (size > kMostSteps - least - (is_negative ? 0 : 1)) {
+    if (size > kMaxSteps - least - (is_negative ? 0 : 1)) {
       refuse(BlockError::kStep);
       continue;
     }
@@ -166,7 +166,7 @@ __device__ inline bool is_here(const BlockContent& content, std::uint64_t conten
                         content.mode == kClassesBlock || has_steps(content.mode) ||
                         is_on_two_levels(content.mode);
   const std::uint32_t before = content.mode == kClassesBlock ? kClassTableBytes : 0;
-  return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMostContentBytes &&
+  return is_known && content.offset % kContentAlignment == 0 && content.bytes < kMaxContentBytes &&
          content.offset <= contents_bytes &&
          before + aligned_content(content.bytes) <= contents_bytes - content.offset;
 }

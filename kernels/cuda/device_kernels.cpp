@@ -20,8 +20,8 @@ namespace {
 
 Status check_mask(const char* call, const MaskPlaces& places, std::size_t element_bytes) {
   SPARCL_RETURN_IF_ERROR(check_sizes(call, 0, element_bytes, 0, {}));
-  constexpr std::uint64_t kMostBlocks = 0x7fffffff;
-  if (mask_blocks(places) <= kMostBlocks) return Status();
+  constexpr std::uint64_t kMaxBlocks = 0x7fffffff;
+  if (mask_blocks(places) <= kMaxBlocks) return Status();
   return Status(Code::kInvalidArgument,
                 fmt::format("CUDA: {} of {} elements: a mask of so many blocks fits no launch",
                             call, places.count));

@@ -45,7 +45,7 @@ __device__ inline void write_steps(EncodeShared& shared, BitSink& sink,
   if (!form.all) append_planes(shared.scan, sink, form.exceptions);
   append_unary(shared.scan, sink, list);
   if (!form.all) append_unary(shared.scan, sink, form.exceptions);
-  constexpr std::uint32_t kAtOnce = kMostPartBits / 64;
+  constexpr std::uint32_t kAtOnce = kMaxPartBits / 64;
   const auto zeros = [&](std::uint64_t size) { return floor_log2((size >> form.exponent) + 1); };
   const auto size_of = [&](std::uint32_t i) {
     return coded_size(changes.step(form.change(i)).magnitude, form.less());
@@ -71,9 +71,9 @@ __device__ inline void write_values(EncodeShared& shared, BitSink& sink,
                                     const BlockOfChanges<Word>& changes, const TwoLevelForm* two) {
   constexpr std::uint32_t kBits = 8 * sizeof(Word);
   append_counts(sink, changes.list.count, two);
-  for (std::uint32_t first = 0; first < changes.list.count; first += kMostPartBits / kBits) {
+  for (std::uint32_t first = 0; first < changes.list.count; first += kMaxPartBits / kBits) {
     const std::uint32_t left = changes.list.count - first,
-                        some = left < kMostPartBits / kBits ? left : kMostPartBits / kBits;
+                        some = left < kMaxPartBits / kBits ? left : kMaxPartBits / kBits;
     sink.need(some * kBits);
     for (std::uint32_t i = threadIdx.x; i < some; i += kThreads)
       sink.put(sink.at + i * kBits, changes.new_values[first + i], kBits);

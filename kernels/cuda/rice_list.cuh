@@ -57,7 +57,7 @@ __device__ inline void append_planes(CompactionShared& shared, BitSink& sink,
   if (!list.by.thirds) return;
   sink.append_plane(list.count, [&](std::uint32_t i) { return list.parts(i).trit != 0; });
   append_codes(
-      shared, sink, list.count, kMostPartBits,
+      shared, sink, list.count, kMaxPartBits,
       [&](std::uint32_t i) { return list.parts(i).trit != 0 ? 1U : 0U; },
       [&](std::uint32_t i, std::uint32_t place) {
         if (list.parts(i).trit == 2) sink.put_one(place);
@@ -66,7 +66,7 @@ __device__ inline void append_planes(CompactionShared& shared, BitSink& sink,
 
 __device__ inline void append_unary(CompactionShared& shared, BitSink& sink, const RiceGaps& list) {
   append_codes(
-      shared, sink, list.count, kMostPartBits,
+      shared, sink, list.count, kMaxPartBits,
       [&](std::uint32_t i) { return list.parts(i).quotient + 1; },
       [&](std::uint32_t i, std::uint32_t place) { sink.put_one(place + list.parts(i).quotient); });
 }

@@ -10,9 +10,9 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kScaledEach = 4;
 static_assert(kDeviceScaledGroup == kScaledEach * kWarp);
-constexpr int kLeastScale = -149, kMostScale = 121,
+constexpr int kMinScale = -149, kMaxScale = 121,
               kScaleBias = 150;  // exponents of float32's least unit, of what 127 times fits
-constexpr double kMostCode = 127;
+constexpr double kMaxCode = 127;
 
 struct alignas(16) Floats {
   float x[kScaledEach];
@@ -28,9 +28,9 @@ __device__ inline double power_of_two(int exponent) {
 __device__ inline int scale_for(float largest) {
   const auto size = static_cast<double>(largest);  // a normal number, also where it was none
   const int exponent = static_cast<int>(bits_as<std::uint64_t>(size) >> 52) - 1023 - 6;
-  const int scale = exponent < kLeastScale ? kLeastScale : exponent;
-  if (rint(size * power_of_two(-scale)) <= kMostCode) return scale;
-  return scale < kMostScale ? scale + 1 : kMostScale;
+  const int scale = exponent < kMinScale ? kMinScale : exponent;
+  if (rint(size * power_of_two(-scale)) <= kMaxCode) return scale;
+  return scale < kMaxScale ? scale + 1 : kMaxScale;
 }
 
 // The group that a warp takes, and where a lane's part of it is.
@@ -116,12 +116,12 @@ __device__ inline void encode_scaled_group(const ScaledWork& work) {
   if (largest >= 0x7f800000U) {
     if (!keep_exactly(work, place, values)) values = no_numbers();
   } else {
-    const int scale = largest == 0 ? kLeastScale : scale_for(bits_as<float>(largest));
+    const int scale = largest == 0 ? kMinScale : scale_for(bits_as<float>(largest));
     const double up = power_of_two(-scale), down = power_of_two(scale);
     std::uint32_t codes = 0;
     for (unsigned n = 0; n < kScaledEach; ++n) {
       double code = rint(static_cast<double>(values.x[n]) * up);
-      code = code > kMostCode ? kMostCode : code < -kMostCode ? -kMostCode : code;
+      code = code > kMaxCode ? kMaxCode : code < -kMaxCode ? -kMaxCode : code;
       codes |= (static_cast<std::uint32_t>(static_cast<int>(code)) & 0xffU) << (8 * n);
       values.x[n] = static_cast<float>(static_cast<int>(code) * down);
     }
@@ -146,7 +146,7 @@ __device__ inline void decode_scaled_group(const ScaledWork& work) {
     values = is_there ? load_floats(from, kScaledEach) : no_numbers();
   } else {
     const std::uint32_t codes = words[place.first / kScaledEach];
-    const bool is_scale = exponent <= kMostScale + kScaleBias;
+    const bool is_scale = exponent <= kMaxScale + kScaleBias;
     const double scale = power_of_two(is_scale ? static_cast<int>(exponent) - kScaleBias : 0);
     for (unsigned n = 0; n < kScaledEach; ++n)
       values.x[n] = static_cast<float>(static_cast<std::int8_t>(codes >> (8 * n) & 0xffU) * scale);

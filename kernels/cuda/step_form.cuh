@@ -65,7 +65,7 @@ __device__ inline ExponentChoice choose_exponent(EncodeShared& shared,
                                                  const std::uint32_t* widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < 64; ++b) top = widths[b] > 0 ? b : top;
-  const unsigned most = top + 1 < kMostGammaExponent ? top + 1 : kMostGammaExponent;
+  const unsigned most = top + 1 < kMaxGammaExponent ? top + 1 : kMaxGammaExponent;
   __syncthreads();  // the estimates of the call before have been read
   if (threadIdx.x <= most)
     shared.estimates[threadIdx.x] = about_gamma_bits(widths, top, threadIdx.x);

@@ -8,10 +8,10 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffffU;
-constexpr unsigned kMostSums = 5;  // that are made together
+constexpr unsigned kMaxSums = 5;  // that are made together
 
 struct BlockSumsShared {
-  std::uint64_t of_warps[kThreads / kWarp][kMostSums];
+  std::uint64_t of_warps[kThreads / kWarp][kMaxSums];
 };
 
 __device__ inline std::uint64_t sum_of_warp(std::uint64_t own) {
@@ -25,7 +25,7 @@ __device__ inline std::uint64_t sum_of_warp(std::uint64_t own) {
 template <unsigned kCount>
 __device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared,
                                               const std::uint64_t (&own)[kCount]) {
-  static_assert(kCount <= kMostSums);
+  static_assert(kCount <= kMaxSums);
   __syncthreads();  // those of the call before have been read
   SPARCL_UNROLL
   for (unsigned n = 0; n < kCount; ++n) {

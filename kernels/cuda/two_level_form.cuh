@@ -45,7 +45,7 @@ struct LongShift {
 // By all lanes of a warp, each of which works out one size from which gaps may be long: the one
 // with the fewest bits, of equals the smallest.
 __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, const GapsSeen& seen) {
-  const unsigned lane = threadIdx.x % kWarp, shift = lane < kMostLongShift ? lane : kMostLongShift;
+  const unsigned lane = threadIdx.x % kWarp, shift = lane < kMaxLongShift ? lane : kMaxLongShift;
   std::uint32_t longs_seen = 0, short_sum = 0;
   for (unsigned width = 1; width < kGapWidths; ++width) {
     if (width > shift)
@@ -56,7 +56,7 @@ __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, cons
   const std::uint64_t longs = seen.longs(longs_seen),
                       longs_before = __shfl_up_sync(kAllLanes, longs, 1);
   const std::uint64_t bits = seen.bits(shift, longs, short_sum);
-  const bool is_one = lane == 0 || (lane <= kMostLongShift &&
+  const bool is_one = lane == 0 || (lane <= kMaxLongShift &&
                                     longs_before != 0);  // none are long: nor are any from more on
   std::uint64_t best =
       is_one && bits != ~std::uint64_t{0} ? bits * kWarp + lane : ~std::uint64_t{0};

@@ -166,7 +166,7 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t zeros = marks[i] - mark_base;
     mark_base = marks[i] + 1;
-    if (zeros > kMostSizeZeros) return false;
+    if (zeros > kMaxSizeZeros) return false;
     const unsigned length = zeros + exponent;
     const auto suffix = static_cast<std::uint32_t>(low_bits(load_bits(bits, bit), length));
     bit += length;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "collectives/table/collective_table.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/base/settings.hpp"
@@ -22,7 +23,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
                             snapshot = setting_choice("DEVICE_SNAPSHOT");
   if (!device_kernels.ok() || !snapshot.ok())
     return device_kernels.ok() ? snapshot.status() : device_kernels.status();
-  warn_of_unknown_settings();
+  warn_of_unknown_settings(collectives::algorithm_settings());
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(state));
   state->is_attached = true;

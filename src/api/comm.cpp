@@ -10,6 +10,9 @@
 #include <sstream>
 #include <thread>
 
+#include "collectives/broadcast/fanout.hpp"
+#include "collectives/dense/dense.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/table/collective_table.hpp"
 #include "src/api/call.hpp"
 #include "src/api/error.hpp"
@@ -33,7 +36,7 @@ using sparcl::api::report_error;
 
 namespace {
 
-constexpr int kMostThreadRanks = 1 << 16;
+constexpr int kMaxThreadRanks = 1 << 16;
 
 std::uint64_t next_comm_id() {
   static std::atomic<std::uint64_t> last{0};
@@ -86,14 +89,12 @@ namespace sparcl::api {
 namespace {
 
 Result<double> timeout_of(const sparclConfig_t& config) {
-  if (config.timeout_s > 0 && config.timeout_s <= kMostSeconds) return config.timeout_s;
+  if (config.timeout_s > 0 && config.timeout_s <= kMaxSeconds) return config.timeout_s;
   if (config.timeout_s != 0) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "config.timeout_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
-            "SPARCL_TIMEOUT_S",
-            config.timeout_s, kMostSeconds));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("config.timeout_s = {:g}: expected seconds, at most {:g} (three "
+                              "years), or 0 for SPARCL_TIMEOUT_S",
+                              config.timeout_s, kMaxSeconds));
   }
   return setting_number("TIMEOUT_S");
 }
@@ -144,9 +145,9 @@ Result<std::uint32_t> fragment_bytes_setting() {
 }
 
 Result<unsigned> threads_of(const sparclConfig_t& config) {
-  if (config.threads < 0 || config.threads > kMostThreads) {
+  if (config.threads < 0 || config.threads > kMaxThreads) {
     return Status(Code::kInvalidArgument, fmt::format("config.threads = {}: expected 0 to {}",
-                                                      config.threads, kMostThreads));
+                                                      config.threads, kMaxThreads));
   }
   if (config.threads > 0) return static_cast<unsigned>(config.threads);
   const Result<unsigned> threads = threads_setting();
@@ -184,9 +185,15 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_of(config));
   made.threads = threads;
   SPARCL_ASSIGN_OR_RETURN(const codec::Verify verify, verify_of(config));
-  SPARCL_ASSIGN_OR_RETURN(const std::string algorithm, setting_choice("ALGO_BROADCAST"));
-  SPARCL_ASSIGN_OR_RETURN(const std::string all_reduce, setting_choice("ALGO_ALLREDUCE"));
-  SPARCL_ASSIGN_OR_RETURN(const std::string sparse_sum, setting_choice("ALGO_ALLREDUCE_SPARSE"));
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::string algorithm,
+      sparcl::collectives::chosen_algorithm(sparcl::collectives::broadcast::kFanoutAlgorithms));
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::string all_reduce,
+      sparcl::collectives::chosen_algorithm(sparcl::collectives::dense::kDenseAlgorithms));
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::string sparse_sum,
+      sparcl::collectives::chosen_algorithm(sparcl::collectives::sparse_sum::kSparseSumAlgorithms));
   SPARCL_ASSIGN_OR_RETURN(const Determinism determinism, determinism_of(config));
   SPARCL_ASSIGN_OR_RETURN(const std::uint32_t fragment, fragment_bytes_setting());
   SPARCL_ASSIGN_OR_RETURN(const double link_gbit, setting_number("LINK_GBIT"));
@@ -212,7 +219,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.sparse_sum_algorithm = sparse_sum;
   context.determinism = determinism;
   context.fragment_bytes = fragment;
-  context.most_scratch_mib = static_cast<std::uint32_t>(std::min<double>(scratch, UINT32_MAX));
+  context.max_scratch_mib = static_cast<std::uint32_t>(std::min<double>(scratch, UINT32_MAX));
   context.link_gbit = link_gbit;
   context.entry_coding = coding == "on"    ? comm::EntryCoding::kOn
                          : coding == "off" ? comm::EntryCoding::kOff
@@ -226,7 +233,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
 Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport,
                                               const sparclConfig_t* config,
                                               flight::CommTrail began) {
-  warn_of_unknown_settings();
+  warn_of_unknown_settings(sparcl::collectives::algorithm_settings());
   SPARCL_ASSIGN_OR_RETURN(const Configuration configuration, configure(config));
   auto comm =
       std::make_unique<sparclComm>(std::move(transport), configuration.timeout_s, std::move(began));
@@ -336,7 +343,7 @@ Status write_report(const comm::CallReport& report, sparclReport_t* into) {
 
 namespace {
 
-constexpr int kMostAbortNaps = 100;  // milliseconds
+constexpr int kMaxAbortNaps = 100;  // milliseconds
 
 // What a thread is told of a communicator that another thread is in.
 std::string told_text(const sparclComm& comm, Code told) {
@@ -388,10 +395,10 @@ sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm, void* transpo
 
 sparclResult_t sparclCommInitLocal(sparclComm_t* comms, int nranks) {
   return guarded([&]() -> Status {
-    if (nranks < 1 || nranks > kMostThreadRanks) {
+    if (nranks < 1 || nranks > kMaxThreadRanks) {
       return Status(Code::kInvalidArgument,
                     fmt::format("sparclCommInitLocal: nranks is {}, must be 1 to {}", nranks,
-                                kMostThreadRanks));
+                                kMaxThreadRanks));
     }
     if (comms == nullptr)
       return Status(Code::kInvalidArgument, "sparclCommInitLocal: comms is NULL");
@@ -473,7 +480,7 @@ sparclResult_t sparclCommAbort(sparclComm_t comm) {
         (void)own.device->engine().abort();  // it may wait for a stream
       return Status();
     }
-    for (int i = 0; i < kMostAbortNaps; ++i) {
+    for (int i = 0; i < kMaxAbortNaps; ++i) {
       if (own.engine.told_health() != Code::kSuccess) return Status();
       const Entry entry(&own, Entry::Purpose::kEnd);
       if (entry.is_open()) return abort(own);

@@ -36,14 +36,12 @@ Status check_shrink(const sparclComm& comm) {
     const bool is_ucx = comm.transport->name() == "ucx";
     return Status(
         Code::kUnsupported,
-        is_ucx
-            ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or "
-              "config.heartbeat) on all ranks"
-            : fmt::format(
-                  "transport {} cannot go on with the survivors: ucx can, with SPARCL_HEARTBEAT=on "
-                  "(sparclCommInitMpi with SPARCL_TRANSPORT=ucx, "
-                  "or sparclCommInitRank, also from threads)",
-                  comm.transport->name()));
+        is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or "
+                 "config.heartbeat) on all ranks"
+               : fmt::format("transport {} cannot go on with the survivors: ucx can, with "
+                             "SPARCL_HEARTBEAT=on (sparclCommInitMpi with SPARCL_TRANSPORT=ucx, or "
+                             "sparclCommInitRank, also from threads)",
+                             comm.transport->name()));
   }
   if (comm.engine.health().ok() && !comm.pending.empty()) {
     return Status(Code::kInvalidUsage,
@@ -160,11 +158,11 @@ class Shrink {
           (ranks.size() == may_go_on.size() && ranks.front() < may_go_on.front()))
         return {};
       if (is_known || old_.now() >= until) {
-        return Status(Code::kRemoteError, fmt::format("rank {} cannot be reached, but may live and "
-                                                      "go on without this one: of two parts only "
-                                                      "the larger goes on, of two alike that with "
-                                                      "the lowest rank. End here, or start anew",
-                                                      fmt::join(may_go_on, ", rank ")));
+        return Status(Code::kRemoteError,
+                      fmt::format("rank {} cannot be reached, but may live and go on without this "
+                                  "one: of two parts only the larger goes on, of two alike that "
+                                  "with the lowest rank. End here, or start anew",
+                                  fmt::join(may_go_on, ", rank ")));
       }
       (void)old_.progress(completed);
       old_.idle(turns, until);

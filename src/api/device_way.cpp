@@ -19,7 +19,7 @@ namespace {
 
 // Kept for the next call, on the GPU and pinned here: values of larger masks cross with their
 // arrays.
-constexpr std::size_t kMostMaskedBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxMaskedBytes = std::size_t{256} << 20;
 
 // Memory of pools has no context of its own: the thread's is then taken, which may be another
 // GPU's.
@@ -105,7 +105,7 @@ device::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, con
 
 device::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, const void* receive,
                                           DataType type, std::size_t bytes, void* stream) {
-  if (bytes > kMostMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type))
+  if (bytes > kMaxMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type))
     return nullptr;
   device::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;

@@ -11,7 +11,7 @@ namespace sparcl::api {
 namespace {
 
 thread_local const char this_thread = 0;  // its address is another one in each
-constexpr int kMostNaps = 2000;           // milliseconds
+constexpr int kMaxNaps = 2000;            // milliseconds
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Entry::Entry(sparclComm* comm, Purpose purpose) noexcept : comm_(comm) {
   kind_ = find(purpose);
   // Another thread ends the communicator by sparclCommAbort: that is soon over, and then what this
   // call is told.
-  for (int i = 0; i < kMostNaps && purpose == Purpose::kCall && kind_ == Kind::kTaken &&
+  for (int i = 0; i < kMaxNaps && purpose == Purpose::kCall && kind_ == Kind::kTaken &&
                   comm->engine.is_asked_to_end();
        ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -56,17 +56,15 @@ Entry::~Entry() {
 
 Status Entry::refusal() const {
   if (kind_ == Kind::kTaken) {
-    return Status(
-        Code::kInvalidUsage,
-        "another thread is in a call of this communicator: one at a time, but for sparclCommAbort, "
-        "sparclCommGetAsyncError and sparclCommGetFailedRank");
+    return Status(Code::kInvalidUsage,
+                  "another thread is in a call of this communicator: one at a time, but for "
+                  "sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank");
   }
   if (kind_ == Kind::kNotItsThread) {
     return Status(Code::kInvalidUsage,
                   "this communicator goes through MPI, which was initialised by MPI_Init, or with "
-                  "a level below "
-                  "MPI_THREAD_SERIALIZED: call from the thread that initialised MPI, or ask "
-                  "MPI_Init_thread for more");
+                  "a level below MPI_THREAD_SERIALIZED: call from the thread that initialised MPI, "
+                  "or ask MPI_Init_thread for more");
   }
   if (kind_ == Kind::kOver) return Status(Code::kInvalidUsage, comm_->transport->why_over());
   if (kind_ == Kind::kForeign) {

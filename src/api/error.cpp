@@ -104,10 +104,10 @@ Status check_unknown(const std::string& name, const std::byte* extra, std::size_
   if (set == extra + bytes) return Status();
   return Status(
       Code::kInvalidArgument,
-      fmt::format("{}: the program was compiled against a newer sparcl.h and sets an option that "
-                  "this library, {}.{}.{}, does "
-                  "not have: run it with a newer library, or leave the option at 0",
-                  name, SPARCL_VERSION_MAJOR, SPARCL_VERSION_MINOR, SPARCL_VERSION_PATCH));
+      fmt::format(
+          "{}: the program was compiled against a newer sparcl.h and sets an option that this "
+          "library, {}.{}.{}, does not have: run it with a newer library, or leave the option at 0",
+          name, SPARCL_VERSION_MAJOR, SPARCL_VERSION_MINOR, SPARCL_VERSION_PATCH));
 }
 
 }  // namespace sparcl::api

@@ -121,12 +121,10 @@ Status no_handle(HandleNumber handle, HandleKind kind, const char* parameter) {
 }
 
 Status ended_handle(HandleKind kind, const char* parameter) {
-  return Status(
-      Code::kInvalidUsage,
-      fmt::format(
-          "{} has ended already, by {}: make a new {}, and set every copy of an ended handle "
-          "to NULL",
-          parameter, words_of(kind).ended_by, words_of(kind).type));
+  return Status(Code::kInvalidUsage,
+                fmt::format("{} has ended already, by {}: make a new {}, and set every copy of an "
+                            "ended handle to NULL",
+                            parameter, words_of(kind).ended_by, words_of(kind).type));
 }
 
 constexpr int kClosingNaps = 2000;  // milliseconds

@@ -21,17 +21,17 @@ using sparcl::replication::PublisherOptions;
 
 namespace {
 
-constexpr int kMostQueued = 1 << 20;
+constexpr int kMaxQueued = 1 << 20;
 
 std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
 
 Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* given) {
   sparclPublisherOptions_t all = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
-  if (all.queue < 0 || all.queue > kMostQueued) {
+  if (all.queue < 0 || all.queue > kMaxQueued) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64",
-                              all.queue, kMostQueued));
+                              all.queue, kMaxQueued));
   }
   if (all.reserved != 0)
     return Status(Code::kInvalidArgument,

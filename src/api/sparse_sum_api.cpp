@@ -99,7 +99,7 @@ Status check_sparse_sum(const SparseSumArguments& given) {
   SPARCL_RETURN_IF_ERROR(
       first_error({check_type(given.datatype), check_reduction(given.op, given.datatype)}));
   if (given.out_nnz == nullptr) return Status(Code::kInvalidArgument, "out_nnz is NULL");
-  if (given.count > sparse::kMostSparseCount) {
+  if (given.count > sparse::kMaxSparseCount) {
     return Status(Code::kInvalidArgument,
                   fmt::format("count is {}: indices are below 2^63", given.count));
   }

@@ -26,7 +26,7 @@ using sparcl::api::Marks;
 
 namespace {
 
-constexpr int kMostDimensions = 64;  // what frameworks have at most
+constexpr int kMaxDimensions = 64;  // what frameworks have at most
 
 // "'layer.bias' float32 [2, 3]"
 std::string describe_tensor(const sparcl::model::TensorSchema& tensor) {
@@ -80,23 +80,22 @@ sparcl::Status sparclState::check_still() const {
   if (written_until == nullptr || written_until->is_over()) return {};
   return sparcl::Status(sparcl::Code::kInvalidUsage,
                         "a stream that is stuck, and that an update was given, may still write the "
-                        "tensors in device memory: let it come "
-                        "to its end first");
+                        "tensors in device memory: let it come to its end first");
 }
 
 sparcl::Status sparclState::check_complete() const {
   if (is_torn) {
-    return sparcl::Status(sparcl::Code::kInvalidUsage,
-                          "an update failed while it was written to the tensors in device memory, "
-                          "which are no version since: "
-                          "receive one that sends all, or make another state of them");
+    return sparcl::Status(
+        sparcl::Code::kInvalidUsage,
+        "an update failed while it was written to the tensors in device memory, which are no "
+        "version since: receive one that sends all, or make another state of them");
   }
   if (!is_mirror_ahead) return {};
-  return sparcl::Status(sparcl::Code::kInvalidUsage,
-                        fmt::format("the tensors in device memory lack what version {} brought "
-                                    "(its error said so): receive an update, "
-                                    "or make another state of them, which sends all",
-                                    version));
+  return sparcl::Status(
+      sparcl::Code::kInvalidUsage,
+      fmt::format("the tensors in device memory lack what version {} brought (its error said so): "
+                  "receive an update, or make another state of them, which sends all",
+                  version));
 }
 
 bool sparclState::has_device_memory() const {
@@ -185,8 +184,7 @@ Result<Marks*> open_marks(sparclState& state, const char* name) {
   if (const std::size_t slices = state.named(name).size(); slices > 1) {
     return Status(Code::kInvalidUsage,
                   fmt::format("'{}' has {} slices in this state, so that a number does not say "
-                              "which element: leave the marks "
-                              "out, and all of it is compared",
+                              "which element: leave the marks out, and all of it is compared",
                               name, slices));
   }
   state.marks.resize(state.schema.size());
@@ -278,10 +276,10 @@ Status check_memory(const sparclState& state, const sparcl::model::TensorSchema&
 }
 
 Status check_dimensions(const char* name, int ndim, const uint64_t* values, const char* which) {
-  if (ndim > kMostDimensions) {
+  if (ndim > kMaxDimensions) {
     return Status(Code::kInvalidArgument,
                   fmt::format("'{}': ndim is {}: a tensor has at most {} dimensions", name, ndim,
-                              kMostDimensions));
+                              kMaxDimensions));
   }
   if (ndim >= 0 && (ndim == 0 || values != nullptr)) return Status();
   return Status(Code::kInvalidArgument, fmt::format("'{}': ndim is {}, {} {}", name, ndim, which,

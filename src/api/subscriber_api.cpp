@@ -102,11 +102,10 @@ Status tensor(const sparclSubscriber& subscriber, std::size_t i, const void** da
   if (data == nullptr) return Status(Code::kInvalidArgument, "data is NULL");
   const std::size_t tensors = subscriber.attached->state().data.size();
   if (i >= tensors) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in the order "
-                    "in which they were added",
-                    i, tensors));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("tensor {} is asked for, and the state has {}: they count from 0, in "
+                              "the order in which they were added",
+                              i, tensors));
   }
   const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
   *data = mirrored != nullptr ? mirrored->shown(i) : subscriber.subscriber->array(i);

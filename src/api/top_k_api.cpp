@@ -174,11 +174,10 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
   }
   SPARCL_RETURN_IF_ERROR(check_array("count", given.count, element_bytes(type)));
   if (given.k > given.count) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("k is {}, but the array has {} elements: give at most as many (0: none is "
-                    "selected, and all stays in the feedback)",
-                    given.k, given.count));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("k is {}, but the array has {} elements: give at most as many (0: "
+                              "none is selected, and all stays in the feedback)",
+                              given.k, given.count));
   }
   if (given.count > 0 && given.send == nullptr)
     return Status(Code::kInvalidArgument, "sendbuff is NULL");

@@ -100,13 +100,11 @@ Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* 
         fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)",
                     config.heartbeat));
   }
-  if (config.liveness_s != 0 && !(config.liveness_s > 0 && config.liveness_s <= kMostSeconds)) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "config.liveness_s = {:g}: expected seconds, at most {:g} (three years), or 0 for "
-            "SPARCL_LIVENESS_S",
-            config.liveness_s, kMostSeconds));
+  if (config.liveness_s != 0 && !(config.liveness_s > 0 && config.liveness_s <= kMaxSeconds)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("config.liveness_s = {:g}: expected seconds, at most {:g} (three "
+                              "years), or 0 for SPARCL_LIVENESS_S",
+                              config.liveness_s, kMaxSeconds));
   }
   Result<std::optional<net::HeartbeatOptions>> options = net::heartbeat_options(
       config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));

@@ -293,12 +293,10 @@ Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
                         streams = gpu::context_for(state.data[i], stream);
     if (!own.ok() || !streams.ok()) return own.ok() ? streams.status() : own.status();
     if (*own == *streams) continue;
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "stream is another GPU's than {} is on: pass one of that, or, where the state has "
-            "tensors on several, NULL",
-            model::in_quotes(state.schema[i].name)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("stream is another GPU's than {} is on: pass one of that, or, where "
+                              "the state has tensors on several, NULL",
+                              model::in_quotes(state.schema[i].name)));
   }
   return {};
 }
@@ -314,11 +312,11 @@ Status check_version(const sparclComm& comm, const sparclState& state, std::uint
   const bool is_repeat =
       version == state.updated_to && !(is_root && state.confirmed.is_by(comm.id));
   if (version > state.updated_to || is_repeat) return Status();
-  return Status(Code::kInvalidArgument,
-                fmt::format("version {} does not come after version {}, which this rank's state "
-                            "holds: give a larger one (to go back, "
-                            "make another state of the tensors)",
-                            version, state.updated_to));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("version {} does not come after version {}, which this rank's state holds: give "
+                  "a larger one (to go back, make another state of the tensors)",
+                  version, state.updated_to));
 }
 
 Status check_update(const sparclComm& comm, const Held<sparclState>& state, std::uint64_t version,

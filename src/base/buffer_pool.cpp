@@ -17,7 +17,7 @@ constexpr std::size_t kShelves = size_classes(kSegmentBytes);
 
 // Pieces of segments, which go back to where they come from with the last of them.
 struct BufferPool::Shelves {
-  explicit Shelves(std::size_t most) : most_segments(most / kSegmentBytes) {}
+  explicit Shelves(std::size_t most) : max_segments(most / kSegmentBytes) {}
 
   // Nothing where the pool is as large as it may be.
   std::byte* take(const SizeClass& size) {
@@ -29,7 +29,7 @@ struct BufferPool::Shelves {
       return bytes;
     }
     if (rest.size() < size.bytes) {
-      if (segments.size() == most_segments) return nullptr;
+      if (segments.size() == max_segments) return nullptr;
       segments.push_back(take_segment());
       rest = segments.back();
     }
@@ -49,10 +49,10 @@ struct BufferPool::Shelves {
   std::array<std::size_t, kShelves> pieces{};          // there are of each
   std::vector<Buffer> segments;
   Buffer rest;  // of the last segment
-  std::size_t most_segments;
+  std::size_t max_segments;
 };
 
-BufferPool::BufferPool(std::size_t most_bytes) : shelves_(std::make_shared<Shelves>(most_bytes)) {}
+BufferPool::BufferPool(std::size_t max_bytes) : shelves_(std::make_shared<Shelves>(max_bytes)) {}
 
 std::shared_ptr<BufferPool> BufferPool::of_process() {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
@@ -61,7 +61,7 @@ std::shared_ptr<BufferPool> BufferPool::of_process() {
 }
 
 Buffer BufferPool::take(std::size_t bytes) {
-  if (bytes <= kLeastPieceBytes || bytes > kSegmentBytes)
+  if (bytes <= kMinPieceBytes || bytes > kSegmentBytes)
     return Buffer::allocate(bytes);  // the allocator keeps small ones
   const SizeClass size = size_class(bytes);
   std::byte* const storage = shelves_->take(size);

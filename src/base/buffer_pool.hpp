@@ -13,7 +13,7 @@ class BufferPool final : public BufferSource {
  public:
   // Has so many bytes at most; what is taken beyond them, or is larger than a segment, comes from
   // the system.
-  explicit BufferPool(std::size_t most_bytes = std::size_t{128} << 20);
+  explicit BufferPool(std::size_t max_bytes = std::size_t{128} << 20);
 
   // The one that all communicators of this process share, as long as anybody holds it. Up to 256
   // MiB: heuristic, as ranks may be threads.

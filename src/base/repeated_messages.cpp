@@ -11,7 +11,7 @@ namespace {
 constexpr double kFirstPause = 60;  // seconds; twice as long each time; heuristic, as is all here
 constexpr double kLastPause = 3600;
 constexpr double kForgotten = 600;  // without one
-constexpr std::size_t kMostKeys = 256;
+constexpr std::size_t kMaxKeys = 256;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::uint64_t RepeatedMessages::count(const std::string& key, double now) {
   const auto found = std::ranges::find(entries_, key, &Entry::key);
   if (found == entries_.end() || now - found->seen_at > kForgotten) {
     if (found != entries_.end()) entries_.erase(found);
-    if (entries_.size() >= kMostKeys)
+    if (entries_.size() >= kMaxKeys)
       entries_.erase(std::ranges::min_element(entries_, {}, &Entry::seen_at));
     entries_.push_back({key, now, now, kFirstPause, 0});
     return 1;

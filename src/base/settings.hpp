@@ -20,6 +20,8 @@ struct SettingRow {
   std::string_view meaning;
 };
 
+// Those that choose an algorithm are not among them: collectives/table makes them of the tables of
+// algorithms.
 std::span<const SettingRow> setting_rows();
 
 struct SettingValue {
@@ -29,13 +31,15 @@ struct SettingValue {
 
 // The value in force where no config struct says otherwise. `name` must be a row of the table.
 SettingValue setting(std::string_view name);
+SettingValue setting(const SettingRow& row);
 
 // The same, parsed; a value that does not parse is an error that names the variable and what it
 // accepts.
 Result<double> setting_number(std::string_view name);
 Result<std::string> setting_choice(std::string_view name);
+Result<std::string> setting_choice(const SettingRow& row);
 
-constexpr double kMostSeconds = 1e8;  // three years: more is a slip, and beyond what clocks count
+constexpr double kMaxSeconds = 1e8;  // three years: more is a slip, and beyond what clocks count
 
 // Whether the value in force is one that `row` accepts: the error that a user of the setting would
 // meet.
@@ -43,7 +47,7 @@ Status check_setting(const SettingRow& row);
 std::string accepted_values(const SettingRow& row);  // "one of off|touched|full"
 
 // Logs one warning for each SPARCL_ name in the environment that no row knows; at most once a
-// process.
-void warn_of_unknown_settings();
+// process. more: rows beside the table's.
+void warn_of_unknown_settings(std::span<const SettingRow> more = {});
 
 }  // namespace sparcl

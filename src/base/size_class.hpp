@@ -7,7 +7,7 @@
 
 namespace sparcl {
 
-constexpr std::size_t kLeastPieceBytes = 4096;
+constexpr std::size_t kMinPieceBytes = 4096;
 
 struct SizeClass {
   std::size_t number;
@@ -15,17 +15,17 @@ struct SizeClass {
 };
 
 constexpr SizeClass size_class(std::size_t bytes) {
-  constexpr unsigned kLeastLog2 = std::countr_zero(kLeastPieceBytes);
-  if (bytes <= kLeastPieceBytes) return {0, kLeastPieceBytes};
+  constexpr unsigned kMinLog2 = std::countr_zero(kMinPieceBytes);
+  if (bytes <= kMinPieceBytes) return {0, kMinPieceBytes};
   const unsigned log2 = static_cast<unsigned>(std::bit_width(bytes - 1)) - 1;  // of the power below
   const std::size_t base = std::size_t{1} << log2, quarter = base / 4;
   const std::size_t quarters = (bytes - base + quarter - 1) / quarter;  // 1 to 4
-  return {4 * (log2 - kLeastLog2) + quarters, base + quarters * quarter};
+  return {4 * (log2 - kMinLog2) + quarters, base + quarters * quarter};
 }
 
-// How many sizes there are up to `most_bytes`.
-constexpr std::size_t size_classes(std::size_t most_bytes) {
-  return size_class(most_bytes).number + 1;
+// How many sizes there are up to `max_bytes`.
+constexpr std::size_t size_classes(std::size_t max_bytes) {
+  return size_class(max_bytes).number + 1;
 }
 
 }  // namespace sparcl

@@ -45,11 +45,11 @@ void wait_for_a_moment(Ready ready) {
 
 Result<unsigned> threads_setting() {
   SPARCL_ASSIGN_OR_RETURN(const double threads, setting_number("THREADS"));
-  if (threads <= kMostThreads && threads == static_cast<unsigned>(threads))
+  if (threads <= kMaxThreads && threads == static_cast<unsigned>(threads))
     return static_cast<unsigned>(threads);
   return Status(
       Code::kInvalidArgument,
-      fmt::format("SPARCL_THREADS={}: expected a whole number up to {}", threads, kMostThreads));
+      fmt::format("SPARCL_THREADS={}: expected a whole number up to {}", threads, kMaxThreads));
 }
 
 unsigned allowed_cores() {

@@ -13,7 +13,7 @@
 
 namespace sparcl {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 
 // The setting THREADS: 0 where it is left to the program.
 Result<unsigned> threads_setting();

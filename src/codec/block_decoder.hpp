@@ -36,12 +36,12 @@ struct DecodeInput {
 
 // For what all workers keep of the changes that they have checked.
 struct ChangesBudget {
-  std::uint64_t most_bytes = 0;  // 0: nothing is kept
+  std::uint64_t max_bytes = 0;  // 0: nothing is kept
   std::atomic<std::uint64_t> used_bytes = 0;
 
-  bool is_spent() const { return used_bytes > most_bytes; }
+  bool is_spent() const { return used_bytes > max_bytes; }
   void spend(std::uint64_t bytes) { used_bytes += bytes; }
-  void spend_all() { used_bytes = most_bytes + 1; }
+  void spend_all() { used_bytes = max_bytes + 1; }
 };
 
 class BlockDecoder {

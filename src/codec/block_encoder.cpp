@@ -23,7 +23,7 @@ std::size_t section_bytes(std::size_t content_bytes) {
 constexpr std::size_t kRuledPart = 8;
 // Below it the target may hold what the rule left out, so mode packed must not be asked: it is not,
 // as mode verbatim then takes no more than 13 bits for each of one byte in eight, 0.2 of the block.
-static_assert(13 * kLeastPackedPart <= 8 * kRuledPart);
+static_assert(13 * kMinPackedPart <= 8 * kRuledPart);
 
 // Is what a block costs by itself worth sharing? Not where many elements change, unless they stand
 // so close that they take few bits.
@@ -190,7 +190,7 @@ bool BlockEncoder::classes_are_best(std::size_t class_bytes, std::size_t part_co
   if (input_.options.mode == &kClassesMode) return true;
   const std::size_t as_classes = section_bytes(class_bytes + kOldCheckBytes) + table.share_bytes;
   std::size_t least = 0;
-  for (std::size_t i = 0; i < part_count; ++i) least += parts_[i].changes.least_bytes();
+  for (std::size_t i = 0; i < part_count; ++i) least += parts_[i].changes.min_bytes();
   if (as_classes < least) return true;
   std::size_t as_blocks = 0;
   for (std::size_t i = 0; i < part_count; ++i) {

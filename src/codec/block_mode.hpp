@@ -48,7 +48,7 @@ class BlockChanges {
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
   // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a
   // few changes; 0 if nothing is known.
-  std::size_t least_bytes();
+  std::size_t min_bytes();
   std::size_t bytes_to_beat =
       0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
 
@@ -148,7 +148,7 @@ struct BlockMode {
 };
 
 // Below this part of the block the other modes are out of reach of mode packed.
-constexpr std::size_t kLeastPackedPart = 4;
+constexpr std::size_t kMinPackedPart = 4;
 
 extern const BlockMode kDenseMode;
 extern const BlockMode kFreshMode;
@@ -173,7 +173,7 @@ constexpr std::uint64_t kMaxGroupBlocks = 256;
 // limit of its own.
 constexpr std::size_t kMaxGroupChanges = 16384;
 
-constexpr std::uint64_t most_group_changes(unsigned mode, std::uint64_t blocks) {
+constexpr std::uint64_t max_group_changes(unsigned mode, std::uint64_t blocks) {
   return mode == kBlockSparseId && blocks == 1 ? kBlockElements : kMaxGroupChanges;
 }
 
@@ -191,7 +191,7 @@ struct ModeChoice {
 ModeChoice choose_mode(BlockChanges& changes);
 
 // Of mode coded, without working out its tables; kCannot where it is not asked.
-std::size_t least_coded_bytes(BlockChanges& changes);
+std::size_t min_coded_bytes(BlockChanges& changes);
 
 // k, at the front of a payload: 1 <= k <= the block's elements. False if it is not there.
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count);

@@ -53,17 +53,16 @@ void BlockChanges::set_changes(std::size_t changed) {
 // Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter
 // more, long gaps may be worth a second level although few are seen, and the entropy coder is
 // asked.
-std::size_t BlockChanges::least_bytes() {
+std::size_t BlockChanges::min_bytes() {
   if (count == 0) return 0;
   const std::span<const std::uint16_t> own(positions.data(), count);
   if (whole_sub_shift(own, shape().elements) > 0 ||
       TwoLevelList::is_likely_smaller(own, shape().elements))
     return 0;
-  const std::uint64_t bits = least_list_bits(shape().elements, count, own.back()) + count;
+  const std::uint64_t bits = min_list_bits(shape().elements, count, own.back()) + count;
   const auto bytes = static_cast<std::size_t>(bits / 8);
   if (!thorough) return std::min(shape().bytes(), bytes);
-  return std::min(
-      {shape().bytes() / kLeastPackedPart, bytes - bytes / 16, least_coded_bytes(*this)});
+  return std::min({shape().bytes() / kMinPackedPart, bytes - bytes / 16, min_coded_bytes(*this)});
 }
 
 const RiceList& BlockChanges::list() {

@@ -40,7 +40,7 @@ Choice best_partial(std::span<const Position> positions, std::uint32_t elements)
   }
   Choice best{~std::uint64_t{0}, 0};
   std::uint64_t active = positions.size();
-  for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
+  for (unsigned shift = 1; shift <= kMaxSubShift; ++shift) {
     for (const auto& table : tables) active -= table[shift];
     const std::uint64_t span = std::min<std::uint64_t>(elements, active << shift);
     const std::uint64_t bits = about_list_bits(subs_of(elements, shift), active) +
@@ -54,7 +54,7 @@ Choice best_partial(std::span<const Position> positions, std::uint32_t elements)
 
 template <class Position>
 unsigned whole_sub_shift(std::span<const Position> positions, std::uint32_t elements) {
-  unsigned shift = kMostSubShift;
+  unsigned shift = kMaxSubShift;
   for (std::size_t i = 0; i < positions.size();) {
     const std::uint32_t first = positions[i];
     shift = std::min(shift, static_cast<unsigned>(std::countr_zero(first)));
@@ -170,7 +170,7 @@ bool BlockSparseReader::read_head(std::span<const std::byte>& payload, std::uint
   ByteReader reader(payload);
   std::uint8_t shift = 0;
   std::uint64_t listed = 0;
-  if (!reader.read(shift) || !reader.read_varint(listed) || shift < 1 || shift > kMostSubShift)
+  if (!reader.read(shift) || !reader.read_varint(listed) || shift < 1 || shift > kMaxSubShift)
     return false;
   if (listed == 0 || listed > count || listed > subs_of(elements, shift)) return false;
   elements_ = elements;

@@ -12,7 +12,7 @@
 
 namespace sparcl::codec {
 
-constexpr unsigned kMostSubShift = 15;  // sub-blocks have 2^1 to 2^15 elements
+constexpr unsigned kMaxSubShift = 15;  // sub-blocks have 2^1 to 2^15 elements
 
 // The c of the largest sub-blocks of which all that change do so as a whole; 0: there are none.
 // Most lists are refused by their first positions. A last sub-block may be short.

@@ -201,9 +201,9 @@ ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_eleme
   const std::size_t count = groups.lowest.size();
   // fewest[n][j]: bits of the first j groups in n + 1 classes; from[n][j]: where the last of these
   // begins.
-  std::array<std::vector<std::uint64_t>, kMostChosen> fewest;
-  std::array<std::vector<std::size_t>, kMostChosen> from;
-  for (unsigned n = 0; n < kMostChosen; ++n) {
+  std::array<std::vector<std::uint64_t>, kMaxChosen> fewest;
+  std::array<std::vector<std::size_t>, kMaxChosen> from;
+  for (unsigned n = 0; n < kMaxChosen; ++n) {
     fewest[n].assign(count + 1, std::numeric_limits<std::uint64_t>::max() / 2);
     from[n].assign(count + 1, 0);
   }
@@ -212,7 +212,7 @@ ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_eleme
       const Totals totals = groups.before[last] - groups.before[first];
       const std::uint64_t own = class_bits(totals, choose_sizes(totals));
       if (first == 0) fewest[0][last] = own;
-      for (unsigned n = 1; n < kMostChosen && first > 0; ++n) {
+      for (unsigned n = 1; n < kMaxChosen && first > 0; ++n) {
         if (fewest[n - 1][first] + own >= fewest[n][last]) continue;
         fewest[n][last] = fewest[n - 1][first] + own;
         from[n][last] = first;
@@ -223,7 +223,7 @@ ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_eleme
   const auto total = [&](unsigned n) {
     return fewest[n][count] + overhead_bits(n + 1, sample, region_elements);
   };
-  for (unsigned n = 1; n < kMostChosen; ++n) best = total(n) < total(best) ? n : best;
+  for (unsigned n = 1; n < kMaxChosen; ++n) best = total(n) < total(best) ? n : best;
 
   ClassChoice choice;
   choice.sample_bits = fewest[best][count];

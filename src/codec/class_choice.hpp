@@ -50,8 +50,8 @@ struct ClassChoice {
   std::uint64_t sample_bits = 0;  // about what the sample costs with it
 };
 
-// The best table of at most kMostChosen classes for a region of which this is a sample.
-constexpr unsigned kMostChosen =
+// The best table of at most kMaxChosen classes for a region of which this is a sample.
+constexpr unsigned kMaxChosen =
     8;  // from 10 on the passes over the elements lose speed (CPU registers, store streams)
 ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_elements);
 

@@ -60,15 +60,15 @@ void CodedSteps::take(const kernels::KernelSet& kernels, BlockShape shape,
   with_width(width_, [&](auto zero) { find_tokens<decltype(zero)>(); });
 }
 
-std::size_t CodedSteps::least_bytes(const kernels::KernelSet& kernels, BlockShape shape,
-                                    const std::byte* base, const ChangeList& changes) {
+std::size_t CodedSteps::min_bytes(const kernels::KernelSet& kernels, BlockShape shape,
+                                  const std::byte* base, const ChangeList& changes) {
   if (changes.count >= shape.elements / kManyPart) return 0;
   take(kernels, shape, changes);
-  return least_bytes(shape, base, changes.old_values);
+  return min_bytes(shape, base, changes.old_values);
 }
 
-std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base,
-                                    const std::byte* old_values) {
+std::size_t CodedSteps::min_bytes(BlockShape shape, const std::byte* base,
+                                  const std::byte* old_values) {
   constexpr std::size_t kStride = 16;
   std::size_t taken = 0;
   std::byte* sample = sample_.need((shape.elements / kStride + 1) * width_);
@@ -81,8 +81,8 @@ std::size_t CodedSteps::least_bytes(BlockShape shape, const std::byte* base,
   std::uint8_t* own_keys = contexts_.need(shape.elements);
   element_keys(shape.datatype, sample, taken, sampled_keys);
   element_keys(shape.datatype, old_values, count_, own_keys);
-  const std::uint64_t cost = choice_.least_cost({own_keys, change_tokens_.data(), count_},
-                                                {sampled_keys, nullptr, taken}, shape.elements);
+  const std::uint64_t cost = choice_.min_cost({own_keys, change_tokens_.data(), count_},
+                                              {sampled_keys, nullptr, taken}, shape.elements);
   return static_cast<std::size_t>(bits_with(cost) / 8);
 }
 
@@ -92,7 +92,7 @@ bool CodedSteps::prepare(const kernels::KernelSet& kernels, BlockShape shape, co
                          const ChangeList& changes, std::size_t enough) {
   take(kernels, shape, changes);
   const bool looks_first = count_ < shape.elements / kManyPart;
-  if (looks_first && least_bytes(shape, base, changes.old_values) >= enough - enough / 256)
+  if (looks_first && min_bytes(shape, base, changes.old_values) >= enough - enough / 256)
     return false;
   std::uint8_t* keys = keys_.need(shape.elements);
   element_keys(shape.datatype, base, shape.elements, keys);
@@ -179,7 +179,7 @@ bool CodedStepsReader::read_steps(const std::uint16_t* positions, std::byte* ste
     const unsigned length = extra_bits_of(token);
     if (extra.left() < length) return false;
     const std::uint64_t size =
-        least_of(token) + kernels::low_bits(kernels::load_bits(extra.bytes, extra.at), length);
+        min_of(token) + kernels::low_bits(kernels::load_bits(extra.bytes, extra.at), length);
     const std::uint64_t sign = 0 - (negative >> (i % 64) & 1);  // all ones where d < 0
     valid = valid && size <= kMost - 1 - sign;
     extra.at += length;

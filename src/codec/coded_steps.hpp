@@ -27,8 +27,8 @@ class CodedSteps {
  public:
   // `base`: the block before its changes. About the bytes, rather too few: tables and rounding come
   // on top. Takes a look at the changes and at some of the elements; 0 where that would not pay.
-  std::size_t least_bytes(const kernels::KernelSet& kernels, BlockShape shape,
-                          const std::byte* base, const ChangeList& changes);
+  std::size_t min_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
+                        const ChangeList& changes);
   // False if it would not take fewer bytes than `enough`, or hardly fewer.
   bool prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
                const ChangeList& changes, std::size_t enough);
@@ -39,7 +39,7 @@ class CodedSteps {
   template <class T>
   void find_tokens();
   void take(const kernels::KernelSet& kernels, BlockShape shape, const ChangeList& changes);
-  std::size_t least_bytes(BlockShape shape, const std::byte* base, const std::byte* old_values);
+  std::size_t min_bytes(BlockShape shape, const std::byte* base, const std::byte* old_values);
   std::uint64_t bits_with(std::uint64_t stream_cost) const;
   template <class T>
   void write_extra(kernels::BitWriter& bits) const;

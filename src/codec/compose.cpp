@@ -15,11 +15,12 @@ constexpr std::uint32_t kNeededFlags = kFlagBaseHash | kFlagTargetHash;
 
 Status check_alone(const UpdateReader& update, const std::string& name) {
   if ((update.header().flags & kNeededFlags) != kNeededFlags) {
-    return Status(Code::kUnsupported,
-                  fmt::format("{}: it has no hash of its whole base or of its target (its list of "
-                              "tensors changes, or it is no file of "
-                              "sparcl diff): it can be composed with the base only",
-                              name));
+    return Status(
+        Code::kUnsupported,
+        fmt::format(
+            "{}: it has no hash of its whole base or of its target (its list of tensors changes, "
+            "or it is no file of sparcl diff): it can be composed with the base only",
+            name));
   }
   if (!update.map()) {
     return Status(Code::kUnsupported, fmt::format("{}: it does not say how its state is cut into "

@@ -16,7 +16,7 @@ const char* GroupDecoder::read(const kernels::KernelSet& kernels, unsigned mode,
   const auto last_block = static_cast<std::uint32_t>(content[0]);
   ByteReader reader(content.subspan(1));
   std::uint64_t count = 0;
-  const std::uint64_t most = most_group_changes(mode, last_block + std::uint64_t{1});
+  const std::uint64_t most = max_group_changes(mode, last_block + std::uint64_t{1});
   if (!reader.read_varint(count) || count == 0 || count > elements || count > most)
     return "has an invalid change count";
   content = content.subspan(1 + reader.position());

@@ -32,8 +32,8 @@ void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols
   }
 }
 
-std::uint64_t ContextChoice::least_cost(const Some& others, const Some& key_sample,
-                                        std::size_t count) {
+std::uint64_t ContextChoice::min_cost(const Some& others, const Some& key_sample,
+                                      std::size_t count) {
   clear();
   std::array<std::uint32_t, kKeys> sampled{};
   std::array<std::uint32_t, kKeys> with_symbol{};

@@ -29,7 +29,7 @@ class ContextChoice {
     const std::uint8_t* symbols;
     std::size_t count;
   };
-  std::uint64_t least_cost(const Some& others, const Some& key_sample, std::size_t count);
+  std::uint64_t min_cost(const Some& others, const Some& key_sample, std::size_t count);
 
   std::uint64_t cost() const;                // about the bits, tables included, times 2^8
   std::vector<std::uint8_t> bounds() const;  // the first key of each context but the first

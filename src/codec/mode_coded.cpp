@@ -10,12 +10,12 @@ namespace sparcl::codec {
 namespace {
 
 // Where fewer than one element in so many changes, the tables cost more than they give.
-constexpr std::size_t kLeastShare = 64;
+constexpr std::size_t kMinShare = 64;
 
 bool is_asked(const BlockChanges& changes) {
   if (changes.fresh || !changes.may_need_base) return false;
   return changes.forced ||
-         (changes.thorough && changes.count >= changes.shape().elements / kLeastShare);
+         (changes.thorough && changes.count >= changes.shape().elements / kMinShare);
 }
 
 ChangeList list_of(const BlockChanges& changes) {
@@ -55,10 +55,10 @@ bool resolve(BlockShape shape, const std::byte* held, const kernels::KernelSet& 
 
 }  // namespace
 
-std::size_t least_coded_bytes(BlockChanges& changes) {
+std::size_t min_coded_bytes(BlockChanges& changes) {
   if (!is_asked(changes)) return kCannot;
   const std::byte* base = whole_block(changes.base, changes.whole).data();
-  return changes.coded.least_bytes(*changes.kernels, changes.shape(), base, list_of(changes));
+  return changes.coded.min_bytes(*changes.kernels, changes.shape(), base, list_of(changes));
 }
 
 const BlockMode kCodedMode{10, "coded", false, false, cost, encode, decode, false, false, resolve};

@@ -10,8 +10,7 @@ namespace {
 std::size_t cost(BlockChanges& changes, bool fresh) {
   const BlockShape shape = changes.shape();
   if (changes.fresh != fresh || !changes.has_all_values()) return kCannot;
-  const bool is_asked =
-      changes.thorough && changes.bytes_to_beat >= shape.bytes() / kLeastPackedPart;
+  const bool is_asked = changes.thorough && changes.bytes_to_beat >= shape.bytes() / kMinPackedPart;
   if (!is_asked && (fresh || !changes.forced)) return kCannot;
   changes.planes.prepare(*changes.kernels, shape,
                          whole_block(changes.target, changes.whole).data());

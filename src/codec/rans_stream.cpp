@@ -36,11 +36,11 @@ std::byte* RansStream::write(std::byte* out) const {
   return out + kStateBytes + 2 * word_count_;
 }
 
-bool RansStreamReader::take(std::span<const std::byte>& payload, std::size_t most_words) {
+bool RansStreamReader::take(std::span<const std::byte>& payload, std::size_t max_words) {
   ByteReader reader(payload);
   std::uint64_t words = 0;
   std::span<const std::byte> states;
-  if (!reader.read_varint(words) || words > most_words) return false;
+  if (!reader.read_varint(words) || words > max_words) return false;
   if (!reader.read_bytes(kStateBytes, states) ||
       !reader.read_bytes(2 * static_cast<std::size_t>(words), words_))
     return false;

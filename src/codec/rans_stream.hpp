@@ -31,7 +31,7 @@ class RansStream {
 class RansStreamReader {
  public:
   // Takes a stream off the front of hostile bytes. False if it is not there whole.
-  bool take(std::span<const std::byte>& payload, std::size_t most_words);
+  bool take(std::span<const std::byte>& payload, std::size_t max_words);
   // False if these symbols with these contexts are not what was coded.
   bool decode(const kernels::KernelSet& kernels, std::span<const Frequencies> tables,
               const std::uint8_t* contexts, std::size_t count, std::uint8_t* symbols);

@@ -12,13 +12,13 @@ constexpr std::uint64_t kMaxMarks = 65536;
 
 }  // namespace
 
-std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {
+std::uint64_t min_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last) {
   if (count == 0) return 0;
   const GapDivisor divisor = gap_divisor(span, count);
   const std::uint64_t gaps = last + 1 - count;
-  const std::uint64_t most_low = count * ((std::uint64_t{1} << divisor.shift) - 1);
+  const std::uint64_t max_low = count * ((std::uint64_t{1} << divisor.shift) - 1);
   return kernels::fixed_list_bits(count, divisor) +
-         divisor.quotient(gaps - std::min(gaps, most_low));
+         divisor.quotient(gaps - std::min(gaps, max_low));
 }
 
 void RiceList::prepare_divided(const kernels::ListKernels& kernels,

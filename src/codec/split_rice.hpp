@@ -18,7 +18,7 @@ using kernels::rice_shift;
 
 // At most the bits of a list of `count` positions below `span`, the last of which is `last`: known
 // without a look at the others.
-std::uint64_t least_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
+std::uint64_t min_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
 
 // A list made ready to be written: its size is known before the first bit is. Positions of 16 bits,
 // or of 32 of which there are so few that marks are below 65,536.

@@ -24,7 +24,7 @@ ExponentChoice choose_exponent(const Widths& widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < widths.size(); ++b) top = widths[b] > 0 ? b : top;
   ExponentChoice best{0, kernels::about_gamma_bits(widths.data(), top, 0)};
-  for (unsigned e = 1; e <= std::min(top + 1, kernels::kMostGammaExponent); ++e) {
+  for (unsigned e = 1; e <= std::min(top + 1, kernels::kMaxGammaExponent); ++e) {
     const std::uint64_t bits = kernels::about_gamma_bits(widths.data(), top, e);
     if (bits >= best.bits) break;  // the sum is convex in e, but for its rounding
     best = {e, bits};

@@ -28,7 +28,7 @@ inline StepToken token_of(std::uint64_t magnitude) {
 inline unsigned extra_bits_of(unsigned token) { return token < 4 ? 0 : token / 2 - 1; }
 
 // The least |d| with this token.
-inline std::uint64_t least_of(unsigned token) {
+inline std::uint64_t min_of(unsigned token) {
   return token < 4 ? token : std::uint64_t{2 + token % 2} << (token / 2 - 1);
 }
 

@@ -20,7 +20,7 @@ constexpr Work kTwoMachines{1700, 100};
 bool whole_is_faster(BlockShape shape, std::size_t count, std::uint16_t last,
                      const LinkTime& link) {
   const Work& work = link.one_machine ? kOneMachine : kTwoMachines;
-  const std::uint64_t listed_bytes = (least_list_bits(shape.elements, count, last) + count) / 8;
+  const std::uint64_t listed_bytes = (min_list_bits(shape.elements, count, last) + count) / 8;
   const std::uint64_t listed_ps = count * work.listed_ps + listed_bytes * link.ps_per_byte;
   return shape.bytes() * (work.whole_ps + link.ps_per_byte) < listed_ps;
 }

@@ -33,7 +33,7 @@ class GapSizes {
     std::uint64_t left = 0;
     for (const std::uint64_t some : sizes) left += some & kCountMask;
     std::uint64_t short_sum = 0;
-    for (unsigned shift = 0; shift <= kernels::kMostLongShift; ++shift) {
+    for (unsigned shift = 0; shift <= kernels::kMaxLongShift; ++shift) {
       left -= sizes[shift] & kCountMask;
       short_sum += sizes[shift] >> kCountBits;
       const std::uint64_t longs = seen.longs(left);

@@ -235,7 +235,7 @@ class UpdateDecoder {
   // Before the first advance(), staged, not with Verify::kOff: changes are kept decoded as they are
   // checked, up to so many bytes. apply() then has only to exchange values, and take_replaced()
   // gives what it has replaced, once: nothing where it were more, or nothing was written.
-  void keep_changes(std::uint64_t most_bytes);
+  void keep_changes(std::uint64_t max_bytes);
   std::optional<ChangeLog> take_replaced();
 
   // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more

@@ -21,7 +21,7 @@ namespace sparcl::codec {
 namespace {
 
 // Blocks for each of several workers: enough to make the handing out cheap. Heuristic.
-constexpr std::uint64_t kLeastShare = 64;
+constexpr std::uint64_t kMinShare = 64;
 
 // Of blocks that come whole, more than this are written past the caches, which would not keep them.
 // Heuristic: 64 MB in each of eight processes on two cores take 25 ms instead of 39.
@@ -72,7 +72,7 @@ struct UpdateDecoder::Impl {
   std::uint64_t hashes_before(const Section& found) const;
   void hash_unchanged(std::uint64_t end, std::uint64_t& budget);
   bool keeps_changes() const {
-    return changes_budget.most_bytes > 0 && !changes_budget.is_spent() &&
+    return changes_budget.max_bytes > 0 && !changes_budget.is_spent() &&
            writing == Writing::kStaged && elsewhere == nullptr && !check.already_applied();
   }
   void join_changes();
@@ -129,7 +129,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
                                     std::uint64_t budget_blocks, bool& more) {
   more = false;
   for (std::uint64_t budget =
-           std::max(budget_blocks, workers.size() == 1 ? 1 : kLeastShare * workers.size());
+           std::max(budget_blocks, workers.size() == 1 ? 1 : kMinShare * workers.size());
        ;) {
     if (elsewhere != nullptr) {
       SPARCL_ASSIGN_OR_RETURN(const bool is_taken, hand_over(staging));
@@ -579,14 +579,14 @@ void UpdateDecoder::set_workers(WorkerPool& pool) {
   impl_->pool = &pool;
   while (impl_->workers.size() < pool.size())
     impl_->workers.push_back(std::make_unique<BlockDecoder>(impl_->input, impl_->writing));
-  if (impl_->changes_budget.most_bytes > 0) keep_changes(impl_->changes_budget.most_bytes);
+  if (impl_->changes_budget.max_bytes > 0) keep_changes(impl_->changes_budget.max_bytes);
   impl_->statuses.resize(pool.size());
 }
 
 void UpdateDecoder::set_elsewhere(BlocksElsewhere& elsewhere) { impl_->elsewhere = &elsewhere; }
 
-void UpdateDecoder::keep_changes(std::uint64_t most_bytes) {
-  impl_->changes_budget.most_bytes = most_bytes;
+void UpdateDecoder::keep_changes(std::uint64_t max_bytes) {
+  impl_->changes_budget.max_bytes = max_bytes;
   for (const auto& worker : impl_->workers) worker->keep_changes(impl_->changes_budget);
 }
 

@@ -56,7 +56,7 @@ struct CommContext {
   std::string all_reduce_algorithm = "auto";
   std::string sparse_sum_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
-  std::uint32_t most_scratch_mib =
+  std::uint32_t max_scratch_mib =
       UINT32_MAX;  // that a sparse sum takes, if another algorithm can do with less
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
   std::shared_ptr<LearnedUnion> learned_top_k =

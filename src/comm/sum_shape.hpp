@@ -22,10 +22,10 @@ double coded_place_bytes(double entries, std::uint64_t count);
 struct SumShape {
   int ranks = 1;
   std::uint64_t count = 0;
-  std::uint64_t most_entries = 0;
+  std::uint64_t max_entries = 0;
   std::size_t value_bytes = 4;
   double union_share = 1;  // LearnedUnion's
-  std::uint64_t most_scratch_bytes = UINT64_MAX;
+  std::uint64_t max_scratch_bytes = UINT64_MAX;
   bool is_coded = false;   // entries
   int ranks_per_node = 1;  // 1: no nodes
   bool nodes_are_subtrees = false;
@@ -47,7 +47,7 @@ struct SumShape {
   // Of an entry, at one end. Heuristic: bench_sparse_sum.
   double coding_s() const { return is_coded ? 1.5e-9 : 0; }
   double place_bytes() const {
-    return is_coded ? coded_place_bytes(static_cast<double>(most_entries), count) : 2;
+    return is_coded ? coded_place_bytes(static_cast<double>(max_entries), count) : 2;
   }
   double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes(); }
   // Seconds of a byte to each other rank.

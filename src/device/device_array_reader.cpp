@@ -7,8 +7,8 @@
 namespace sparcl::device {
 namespace {
 
-constexpr std::size_t kMostPieceBytes = std::size_t{4} << 20;  // as base/pinned_copies has it
-static_assert(kMostPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
+constexpr std::size_t kMaxPieceBytes = std::size_t{4} << 20;  // as base/pinned_copies has it
+static_assert(kMaxPieceBytes % (std::size_t{codec::kBlockElements} * 8) == 0);
 
 }  // namespace
 
@@ -25,7 +25,7 @@ DeviceArrayReader::DeviceArrayReader(DeviceScratch& scratch, const codec::BlockM
       arrays_(arrays),
       stream_(stream),
       piece_bytes_(
-          static_cast<std::size_t>(std::min<std::uint64_t>(map.byte_count(), kMostPieceBytes))) {}
+          static_cast<std::size_t>(std::min<std::uint64_t>(map.byte_count(), kMaxPieceBytes))) {}
 
 DeviceArrayReader::~DeviceArrayReader() { scratch_.end_use(); }
 
@@ -54,7 +54,7 @@ Hash128 DeviceArrayReader::sum() const { return array_hash_in(pinned_); }
 // The next piece to be asked for.
 Status DeviceArrayReader::enqueue() {
   const codec::BlockMap& map = spans_.map();
-  const std::uint64_t first = enqueued_block_, end = piece_end(map, first, kMostPieceBytes);
+  const std::uint64_t first = enqueued_block_, end = piece_end(map, first, kMaxPieceBytes);
   std::byte* const to = pieces() + enqueued_half_ * piece_bytes_;
   SPARCL_RETURN_IF_ERROR(spans_.for_pieces(
       first, end,

@@ -24,8 +24,7 @@ DeviceBlockDecoder::~DeviceBlockDecoder() { scratch_.end_use(); }
 Result<bool> DeviceBlockDecoder::check(const Staging& staging, const codec::BlockEntry& entry) {
   if (!codec::find_block_mode(entry.mode)->on_device) return leave_to_host();
   const std::uint64_t changes = batch_.changes_of(staging, entry);
-  const bool may_be_right =
-      changes > 0 && entry.bytes <= most_content(batch_.elements_of(entry), 1);
+  const bool may_be_right = changes > 0 && entry.bytes <= max_content(batch_.elements_of(entry), 1);
   if (!may_be_right || !batch_.takes(entry)) return refuse(staging, entry);
   if (is_fresh(entry.mode) && !counts_fresh()) {
     findings_.elements += changes;

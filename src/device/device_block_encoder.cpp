@@ -18,30 +18,29 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
       spans_(*arrays.map),
       stream_(stream),
       all_blocks_(arrays.map->block_count()),
-      most_blocks_(std::min(
+      max_blocks_(std::min(
           all_blocks_, with_classes ? std::max<std::uint64_t>(limits.blocks, codec::kSuperBlocks)
                                     : limits.blocks)),
-      most_changes_(std::min(arrays.map->element_count(), limits.changes)),
-      section_blocks_(most_blocks_) {
-  const std::size_t width = spans_.most_width();
-  const std::uint64_t most_elements =
-      std::min(arrays.map->element_count(), most_blocks_ * codec::kBlockElements);
-  const std::uint64_t contents_bytes =
-      kernels::most_coded_bytes(most_changes_, most_blocks_, width);
-  workspace_bytes_ = std::max(kernels_.diff_workspace_bytes(most_elements),
-                              kernels_.encode_workspace_bytes(most_elements, most_changes_));
+      max_changes_(std::min(arrays.map->element_count(), limits.changes)),
+      section_blocks_(max_blocks_) {
+  const std::size_t width = spans_.max_width();
+  const std::uint64_t max_elements =
+      std::min(arrays.map->element_count(), max_blocks_ * codec::kBlockElements);
+  const std::uint64_t contents_bytes = kernels::max_coded_bytes(max_changes_, max_blocks_, width);
+  workspace_bytes_ = std::max(kernels_.diff_workspace_bytes(max_elements),
+                              kernels_.encode_workspace_bytes(max_elements, max_changes_));
   const auto has_classes = [](const codec::ArraySpec& array) {
     return codec::has_classes(array.datatype);
   };
   if (with_classes && std::ranges::any_of(arrays.map->arrays(), has_classes)) {
     classes_.emplace(*arrays.map);
-    class_workspace_bytes_ = kernels_.classes.encode_workspace_bytes(most_elements, most_changes_);
+    class_workspace_bytes_ = kernels_.classes.encode_workspace_bytes(max_elements, max_changes_);
   }
   MemoryLayout device, pinned;
-  meta_at_ = device.place(meta_of(most_blocks_).bytes);
-  positions_at_ = device.place(most_changes_ * sizeof(std::uint16_t));
-  old_at_ = device.place(most_changes_ * width);
-  new_at_ = device.place(most_changes_ * width);
+  meta_at_ = device.place(meta_of(max_blocks_).bytes);
+  positions_at_ = device.place(max_changes_ * sizeof(std::uint16_t));
+  old_at_ = device.place(max_changes_ * width);
+  new_at_ = device.place(max_changes_ * width);
   contents_at_ = device.place(contents_bytes);
   hash_at_ = device.place(kArrayHashBytes);
   workspace_at_ = device.place(workspace_bytes_);
@@ -53,7 +52,7 @@ DeviceBlockEncoder::DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair&
   base_at_ = device.place(spans_.gathered_bytes());
   target_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
-  for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(most_blocks_).bytes);
+  for (std::size_t& at : pinned_meta_at_) at = pinned.place(meta_of(max_blocks_).bytes);
   pinned_hash_at_ = pinned.place(kArrayHashBytes);
   pinned_contents_at_ = pinned.place(contents_bytes);
   pinned_contents_end_ = pinned.size_bytes();
@@ -125,16 +124,16 @@ Status DeviceBlockEncoder::enqueue(Section section) {
   auto* const hashes = reinterpret_cast<kernels::DeviceChangeHashes*>(at + meta.hashes);
   std::byte* const workspace = device_ + workspace_at_;
   SPARCL_RETURN_IF_ERROR(kernels_.diff(*base, *target, span.elements, element_bytes(span.type),
-                                       changes, most_changes_, workspace, workspace_bytes_,
+                                       changes, max_changes_, workspace, workspace_bytes_,
                                        stream_));
   if (const std::optional<SpanClasses> classes = classes_ ? classes_->of(span) : std::nullopt) {
     section.table = classes->table;
     contents.classes_end = reinterpret_cast<std::uint64_t*>(device_ + classes_end_at_);
     SPARCL_RETURN_IF_ERROR(kernels_.classes.encode(
-        changes, most_changes_, *base, span.elements, classes->span, contents, hashes,
+        changes, max_changes_, *base, span.elements, classes->span, contents, hashes,
         device_ + class_workspace_at_, class_workspace_bytes_, stream_));
   }
-  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, most_changes_, *target, span.elements, span.type,
+  SPARCL_RETURN_IF_ERROR(kernels_.encode(changes, max_changes_, *target, span.elements, span.type,
                                          contents, hashes, workspace, workspace_bytes_, stream_));
   SPARCL_RETURN_IF_ERROR(
       gpu::enqueue_copy(pinned_ + pinned_meta_at_[section.half], at, meta.bytes, stream_));
@@ -218,8 +217,8 @@ void DeviceBlockEncoder::plan_next(const Section& section, std::uint64_t coded) 
   }
   const auto* const starts =
       reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_meta_at_[section.half]);
-  if (starts[coded] < most_changes_ / 2)
-    section_blocks_ = std::min(2 * section_blocks_, most_blocks_);
+  if (starts[coded] < max_changes_ / 2)
+    section_blocks_ = std::min(2 * section_blocks_, max_blocks_);
 }
 
 }  // namespace sparcl::device

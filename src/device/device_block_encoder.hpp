@@ -100,8 +100,8 @@ class DeviceBlockEncoder {
   std::optional<DeviceClassTables> classes_;
   bool is_sampling_ = false;
   std::uint64_t all_blocks_;
-  std::uint64_t most_blocks_;   // of a section
-  std::uint64_t most_changes_;  // of a section: what has no room is coded with the next
+  std::uint64_t max_blocks_;   // of a section
+  std::uint64_t max_changes_;  // of a section: what has no room is coded with the next
   std::uint64_t section_blocks_;
   // Places in the memory of the device, and in pinned memory.
   std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0,

@@ -11,8 +11,8 @@
 namespace sparcl::device {
 namespace {
 
-constexpr std::size_t kMostRoundedBytes = 2;  // of an element that has a master
-constexpr std::uint64_t kMostChanged =
+constexpr std::size_t kMaxRoundedBytes = 2;  // of an element that has a master
+constexpr std::uint64_t kMaxChanged =
     8;  // of the elements one: where more have changed all are read. Heuristic
 
 }  // namespace
@@ -33,29 +33,28 @@ DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels,
       map_(map),
       arrays_(std::move(arrays)),
       spans_(map),
-      most_blocks_(std::min(map.block_count(), limits.blocks)),
-      most_changes_(std::min(map.element_count(),
-                             std::max<std::uint64_t>(limits.changes, codec::kBlockElements))) {
-  const std::size_t width = spans_.most_width(),
-                    starts_bytes = (most_blocks_ + 1) * sizeof(std::uint64_t);
-  const std::uint64_t most_elements =
-      std::min(map.element_count(), most_blocks_ * codec::kBlockElements);
-  const std::uint64_t rounded_bytes =
-      arrays_.masters.empty() ? 0 : most_elements * kMostRoundedBytes;
-  workspace_bytes_ = kernels.blocks.diff_workspace_bytes(most_elements);
+      max_blocks_(std::min(map.block_count(), limits.blocks)),
+      max_changes_(std::min(map.element_count(),
+                            std::max<std::uint64_t>(limits.changes, codec::kBlockElements))) {
+  const std::size_t width = spans_.max_width(),
+                    starts_bytes = (max_blocks_ + 1) * sizeof(std::uint64_t);
+  const std::uint64_t max_elements =
+      std::min(map.element_count(), max_blocks_ * codec::kBlockElements);
+  const std::uint64_t rounded_bytes = arrays_.masters.empty() ? 0 : max_elements * kMaxRoundedBytes;
+  workspace_bytes_ = kernels.blocks.diff_workspace_bytes(max_elements);
   MemoryLayout device, pinned;
   starts_at_ = device.place(starts_bytes);
-  positions_at_ = device.place(most_changes_ * sizeof(std::uint16_t));
-  old_at_ = device.place(most_changes_ * width);
-  new_at_ = device.place(most_changes_ * width);
+  positions_at_ = device.place(max_changes_ * sizeof(std::uint16_t));
+  old_at_ = device.place(max_changes_ * width);
+  new_at_ = device.place(max_changes_ * width);
   refused_at_ = device.place(sizeof(std::uint64_t));
   workspace_at_ = device.place(workspace_bytes_);
   base_at_ = device.place(spans_.gathered_bytes());
   target_at_ = device.place(std::max<std::uint64_t>(spans_.gathered_bytes(), rounded_bytes));
   device_bytes_ = device.size_bytes();
   for (std::size_t& at : pinned_starts_at_) at = pinned.place(starts_bytes);
-  pinned_positions_at_ = pinned.place(most_changes_ * sizeof(std::uint16_t));
-  pinned_new_at_ = pinned.place(most_changes_ * width);
+  pinned_positions_at_ = pinned.place(max_changes_ * sizeof(std::uint16_t));
+  pinned_new_at_ = pinned.place(max_changes_ * width);
   pinned_bytes_ = pinned.size_bytes();
 }
 
@@ -92,7 +91,7 @@ Result<std::shared_ptr<const codec::ChangeLog>> DeviceChangeFinder::find(Hints h
 }
 
 bool DeviceChangeFinder::is_too_much(const codec::ChangeLog& log) const {
-  return log.changes() > map_.element_count() / kMostChanged;
+  return log.changes() > map_.element_count() / kMaxChanged;
 }
 
 Status DeviceChangeFinder::find_all(Hints hints, codec::ChangeLog& log) {
@@ -122,7 +121,7 @@ Status DeviceChangeFinder::find_all(Hints hints, codec::ChangeLog& log) {
 DeviceChangeFinder::Section DeviceChangeFinder::section_at(std::uint64_t block, Hints hints,
                                                            unsigned half) {
   while (block < map_.block_count()) {
-    const BlockSpan span = spans_.span_at(block, most_blocks_);
+    const BlockSpan span = spans_.span_at(block, max_blocks_);
     if (span.is_gathered || hints.empty() || hints[span.array] == nullptr) return {span, half};
     block = span.end_block;
   }
@@ -174,7 +173,7 @@ Status DeviceChangeFinder::enqueue_diff(const Section& section, Hints hints) {
   SPARCL_ASSIGN_OR_RETURN(std::byte* const base, bring_base(span));
   SPARCL_ASSIGN_OR_RETURN(const std::byte* const target, bring_target(span, hints));
   SPARCL_RETURN_IF_ERROR(scratch_.kernels().blocks.diff(
-      base, target, span.elements, element_bytes(span.type), changes(), most_changes_,
+      base, target, span.elements, element_bytes(span.type), changes(), max_changes_,
       device_ + workspace_at_, workspace_bytes_, nullptr));
   return gpu::enqueue_copy(pinned_ + pinned_starts_at_[section.half], device_ + starts_at_,
                            (span.block_count() + 1) * sizeof(std::uint64_t), nullptr);
@@ -188,7 +187,7 @@ const std::uint64_t* DeviceChangeFinder::starts_of(const Section& section) const
 std::uint64_t DeviceChangeFinder::blocks_with_room(const Section& section) const {
   const std::uint64_t* const ends = starts_of(section) + 1;
   return static_cast<std::uint64_t>(
-      std::upper_bound(ends, ends + section.span.block_count(), most_changes_) - ends);
+      std::upper_bound(ends, ends + section.span.block_count(), max_changes_) - ends);
 }
 
 // Of the section's first blocks. Where they are gathered they still are: the copies come before the

@@ -79,8 +79,8 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   const codec::BlockMap& map_;
   FinderArrays arrays_;
   DeviceSpans spans_;
-  std::uint64_t most_blocks_;
-  std::uint64_t most_changes_;
+  std::uint64_t max_blocks_;
+  std::uint64_t max_changes_;
   std::shared_ptr<const model::DeviceSnapshot> kept_;
   Copy copy_ = Copy::kNone;  // what is in it
   bool has_told_ = false;    // that nothing can be kept

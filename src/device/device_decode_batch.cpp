@@ -39,30 +39,30 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
       read_arrays_(arrays.begin(), arrays.end()),
       stream_(stream) {
   const std::uint64_t all_blocks = map.block_count(), count = map.element_count();
-  const std::size_t width = spans_.most_width();
-  most_blocks_ = std::min(all_blocks, limits.blocks);
-  most_changes_ = std::min(count, limits.changes);
-  most_content_ = std::min(most_content(count, all_blocks), limits.content_bytes);
-  most_kept_ = std::min(count, std::max(limits.kept_changes, limits.changes));
-  most_starts_ = kStartsOfBatches * (most_blocks_ + 1);
+  const std::size_t width = spans_.max_width();
+  max_blocks_ = std::min(all_blocks, limits.blocks);
+  max_changes_ = std::min(count, limits.changes);
+  max_content_ = std::min(max_content(count, all_blocks), limits.content_bytes);
+  max_kept_ = std::min(count, std::max(limits.kept_changes, limits.changes));
+  max_starts_ = kStartsOfBatches * (max_blocks_ + 1);
   workspace_bytes_ = kernels_.decode_workspace_bytes(
-      std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+      std::min(count, max_blocks_ * codec::kBlockElements), max_changes_);
   const auto has_classes = [](const codec::ArraySpec& array) {
     return codec::has_classes(array.datatype);
   };
   if (std::ranges::any_of(map.arrays(), has_classes)) {
     class_workspace_bytes_ = kernels_.classes.decode_workspace_bytes(
-        std::min(count, most_blocks_ * codec::kBlockElements), most_changes_);
+        std::min(count, max_blocks_ * codec::kBlockElements), max_changes_);
   }
-  const std::uint64_t table_bytes = most_blocks_ * sizeof(kernels::BlockContent),
-                      answer_bytes = answer_of(most_blocks_).bytes;
+  const std::uint64_t table_bytes = max_blocks_ * sizeof(kernels::BlockContent),
+                      answer_bytes = answer_of(max_blocks_).bytes;
   MemoryLayout device, pinned;
-  starts_at_ = device.place(most_starts_ * sizeof(std::uint64_t));
-  positions_at_ = device.place(most_kept_ * sizeof(std::uint16_t));
-  old_at_ = device.place(most_kept_ * width);
-  new_at_ = device.place(most_kept_ * width);
+  starts_at_ = device.place(max_starts_ * sizeof(std::uint64_t));
+  positions_at_ = device.place(max_kept_ * sizeof(std::uint16_t));
+  old_at_ = device.place(max_kept_ * width);
+  new_at_ = device.place(max_kept_ * width);
   table_at_ = device.place(table_bytes);
-  contents_at_ = device.place(kernels::aligned_content(most_content_));
+  contents_at_ = device.place(kernels::aligned_content(max_content_));
   answer_at_ = device.place(answer_bytes);
   refused_at_ = device.place(sizeof(std::uint64_t));
   hash_at_ = device.place(kArrayHashBytes);
@@ -71,7 +71,7 @@ DeviceDecodeBatch::DeviceDecodeBatch(DeviceScratch& scratch, const codec::BlockM
   gathered_at_ = device.place(spans_.gathered_bytes());
   device_bytes_ = device.size_bytes();
   pinned_table_at_ = pinned.place(table_bytes);
-  pinned_contents_at_ = pinned.place(kernels::aligned_content(most_content_));
+  pinned_contents_at_ = pinned.place(kernels::aligned_content(max_content_));
   pinned_answer_at_ = pinned.place(answer_bytes);
   pinned_refused_at_ = pinned.place(sizeof(std::uint64_t));
   pinned_hash_at_ = pinned.place(kArrayHashBytes);
@@ -110,19 +110,19 @@ std::uint64_t DeviceDecodeBatch::content_bytes_of(const codec::BlockEntry& entry
 }
 
 bool DeviceDecodeBatch::takes(const codec::BlockEntry& entry) const {
-  return entry.last - entry.index <= most_blocks_ &&
-         content_bytes_of(entry) <= kernels::aligned_content(most_content_);
+  return entry.last - entry.index <= max_blocks_ &&
+         content_bytes_of(entry) <= kernels::aligned_content(max_content_);
 }
 
 bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t changes) const {
-  return empty() || (entry.last <= span_.end_block && changes_ + changes <= most_changes_ &&
-                     content_bytes_ + content_bytes_of(entry) <= most_content_);
+  return empty() || (entry.last <= span_.end_block && changes_ + changes <= max_changes_ &&
+                     content_bytes_ + content_bytes_of(entry) <= max_content_);
 }
 
 // To the contents and their table, behind what is there.
 void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry,
                             std::uint64_t changes) {
-  if (empty()) span_ = spans_.span_over(entry.index, entry.last, most_blocks_);
+  if (empty()) span_ = spans_.span_over(entry.index, entry.last, max_blocks_);
   auto* const table = reinterpret_cast<kernels::BlockContent*>(pinned_ + pinned_table_at_);
   const std::uint64_t first = empty() ? entry.index : first_block();
   for (std::uint64_t between = empty() ? entry.index : entries_.back().last; between < entry.index;
@@ -174,7 +174,7 @@ Result<std::byte*> DeviceDecodeBatch::bring(const BlockSpan& span) {
 }
 
 kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) const {
-  const std::size_t values_at = changes.at * spans_.most_width();
+  const std::size_t values_at = changes.at * spans_.max_width();
   return {reinterpret_cast<std::uint16_t*>(device_ + positions_at_) + changes.at,
           device_ + old_at_ + values_at, device_ + new_at_ + values_at,
           reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
@@ -182,7 +182,7 @@ kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) cons
 
 // Behind those that are kept; where these leave no room, in their place.
 void DeviceDecodeBatch::place_changes() {
-  if (kept_changes_ + changes_ > most_kept_ || kept_starts_ + block_count() + 1 > most_starts_) {
+  if (kept_changes_ + changes_ > max_kept_ || kept_starts_ + block_count() + 1 > max_starts_) {
     kept_.clear();
     kept_changes_ = kept_starts_ = 0;
   }
@@ -198,7 +198,7 @@ Status DeviceDecodeBatch::decode() {
   const Answer answer = answer_of(block_count());
   std::byte* const at = device_ + answer_at_;
   const kernels::DecodedBlocks out{
-      memory_of(decoded_), std::min(most_changes_, most_kept_ - decoded_.at),
+      memory_of(decoded_), std::min(max_changes_, max_kept_ - decoded_.at),
       reinterpret_cast<kernels::DeviceChangeHashes*>(at + answer.hashes),
       reinterpret_cast<kernels::BlockError*>(at + answer.errors), refused()};
   const kernels::DeviceContents contents{
@@ -248,7 +248,7 @@ Status DeviceDecodeBatch::apply(const Changes& changes) {
 
 Status DeviceDecodeBatch::write_whole(const Staging& staging, const codec::BlockEntry& entry,
                                       unsigned half) {
-  std::byte* const at = pinned_ + pinned_contents_at_ + half * (most_content_ / 2 / 16 * 16);
+  std::byte* const at = pinned_ + pinned_contents_at_ + half * (max_content_ / 2 / 16 * 16);
   staging.copy(entry.first, entry.bytes, at);
   return spans_.scatter(spans_.span_at(entry.index, 1), at, arrays_, stream_);
 }

@@ -102,7 +102,7 @@ class DeviceDecodeBatch {
   std::span<std::byte* const> arrays_;
   std::vector<const std::byte*> read_arrays_;
   void* stream_;
-  std::uint64_t most_blocks_, most_changes_, most_content_, most_kept_, most_starts_;
+  std::uint64_t max_blocks_, max_changes_, max_content_, max_kept_, max_starts_;
   // Places in the memory of the device, and in pinned memory.
   std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, table_at_ = 0,
               contents_at_ = 0, answer_at_ = 0, refused_at_ = 0, hash_at_ = 0, workspace_at_ = 0,
@@ -123,12 +123,12 @@ class DeviceDecodeBatch {
 };
 
 // At most the bytes of a content that can be right.
-constexpr std::uint64_t most_content(std::uint64_t elements, std::uint64_t blocks) {
+constexpr std::uint64_t max_content(std::uint64_t elements, std::uint64_t blocks) {
   // Of a change at most 3 bytes in each of two lists, a sign, and 127 bits of a size; or its value.
   return 24 * elements + 64 * blocks;
 }
-static_assert(BatchLimits().content_bytes >= most_content(codec::kBlockElements, 1));
-static_assert(most_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
+static_assert(BatchLimits().content_bytes >= max_content(codec::kBlockElements, 1));
+static_assert(max_content(1, 1) >= 2 * (8 + kernels::kContentAlignment), "two blocks as they are");
 
 // Of modes that are read on the device; find_block_mode(mode)->on_device says which these are.
 // Fresh blocks are there as any whole ones: what tells them apart is the host's.

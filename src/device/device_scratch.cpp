@@ -10,13 +10,13 @@
 namespace sparcl::device {
 namespace {
 
-constexpr std::size_t kLeastBytes = 4096;
+constexpr std::size_t kMinBytes = 4096;
 
 template <class Memory>
 Status grow(Memory& memory, void* context, std::size_t bytes) {
-  if (memory.size_bytes() >= std::max(bytes, kLeastBytes)) return Status();
+  if (memory.size_bytes() >= std::max(bytes, kMinBytes)) return Status();
   memory = Memory();  // before the new one is taken
-  Result<Memory> made = Memory::allocate(context, std::max(bytes, kLeastBytes));
+  Result<Memory> made = Memory::allocate(context, std::max(bytes, kMinBytes));
   if (made.ok()) memory = std::move(*made);
   return made.status();
 }

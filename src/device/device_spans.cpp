@@ -6,13 +6,13 @@ DeviceSpans::DeviceSpans(const codec::BlockMap& map) : map_(map) {
   const auto arrays = map.arrays();
   pieces_.reserve(arrays.size());
   for (const codec::ArraySpec& array : arrays)
-    most_width_ = std::max(most_width_, element_bytes(array.datatype));
+    max_width_ = std::max(max_width_, element_bytes(array.datatype));
   const std::uint64_t elements =
       std::min(map.element_count(), kGatheredBlocks * codec::kBlockElements);
-  if (arrays.size() > 1) gathered_bytes_ = static_cast<std::size_t>(elements) * most_width_;
+  if (arrays.size() > 1) gathered_bytes_ = static_cast<std::size_t>(elements) * max_width_;
 }
 
-BlockSpan DeviceSpans::span_at(std::uint64_t block, std::uint64_t most_blocks) {
+BlockSpan DeviceSpans::span_at(std::uint64_t block, std::uint64_t max_blocks) {
   BlockSpan span;
   span.first_block = block;
   span.type = map_.block(block, pieces_);
@@ -20,7 +20,7 @@ BlockSpan DeviceSpans::span_at(std::uint64_t block, std::uint64_t most_blocks) {
   const codec::BlockMap::BlockRun run = map_.run_of(block);
   std::uint64_t end = block + 1;
   if (span.is_gathered) {
-    const std::uint64_t most = std::min(run.end(), block + std::min(most_blocks, kGatheredBlocks));
+    const std::uint64_t most = std::min(run.end(), block + std::min(max_blocks, kGatheredBlocks));
     while (end < most && (map_.block(end, pieces_), pieces_.size() > 1)) ++end;
   } else {
     span.array = pieces_[0].array;
@@ -28,20 +28,20 @@ BlockSpan DeviceSpans::span_at(std::uint64_t block, std::uint64_t most_blocks) {
     const std::uint64_t left = map_.arrays()[span.array].count - span.first_element;
     const bool is_last =
         run.elements(block, run.end()) == left;  // of the run: its last block is no other's, too
-    end = std::min(is_last ? run.end() : block + left / codec::kBlockElements, block + most_blocks);
+    end = std::min(is_last ? run.end() : block + left / codec::kBlockElements, block + max_blocks);
   }
   return cut(span, end);
 }
 
 BlockSpan DeviceSpans::span_over(std::uint64_t block, std::uint64_t last,
-                                 std::uint64_t most_blocks) {
-  BlockSpan span = span_at(block, most_blocks);
+                                 std::uint64_t max_blocks) {
+  BlockSpan span = span_at(block, max_blocks);
   if (span.end_block >= last) return span;
   span.is_gathered = true;
   return cut(span, last);
 }
 
-BlockSpan DeviceSpans::span_of_superblocks(std::uint64_t block, std::uint64_t most_blocks) {
+BlockSpan DeviceSpans::span_of_superblocks(std::uint64_t block, std::uint64_t max_blocks) {
   const codec::BlockMap::BlockRun run = map_.run_of(block);
   const auto whole = [&](std::uint64_t end) {
     return end == run.end() ? end
@@ -49,7 +49,7 @@ BlockSpan DeviceSpans::span_of_superblocks(std::uint64_t block, std::uint64_t mo
                                                     codec::kSuperBlocks;
   };
   const std::uint64_t least = std::min(whole(block + codec::kSuperBlocks), run.end());
-  const BlockSpan span = span_over(block, least, most_blocks);
+  const BlockSpan span = span_over(block, least, max_blocks);
   return cut(span, std::max(least, whole(span.end_block)));
 }
 

@@ -32,18 +32,18 @@ class DeviceSpans {
   explicit DeviceSpans(const codec::BlockMap& map);
 
   const codec::BlockMap& map() const { return map_; }
-  std::size_t most_width() const { return most_width_; }  // of an element
+  std::size_t max_width() const { return max_width_; }  // of an element
   // Room for what gather() brings together.
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  // The blocks from `block` on that kernels can take at once, most_blocks at most.
-  BlockSpan span_at(std::uint64_t block, std::uint64_t most_blocks);
+  // The blocks from `block` on that kernels can take at once, max_blocks at most.
+  BlockSpan span_at(std::uint64_t block, std::uint64_t max_blocks);
   // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together
   // where they have to be.
-  BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t most_blocks);
+  BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t max_blocks);
   // The same, and superblocks (superblock.hpp) that `block` is not inside of are whole: at least
-  // one, brought together where it is of several arrays. most_blocks: a superblock's at least.
-  BlockSpan span_of_superblocks(std::uint64_t block, std::uint64_t most_blocks);
+  // one, brought together where it is of several arrays. max_blocks: a superblock's at least.
+  BlockSpan span_of_superblocks(std::uint64_t block, std::uint64_t max_blocks);
   // Of a span its first blocks.
   BlockSpan cut(const BlockSpan& span, std::uint64_t end_block) const;
 
@@ -65,7 +65,7 @@ class DeviceSpans {
 
  private:
   const codec::BlockMap& map_;
-  std::size_t most_width_ = 1;
+  std::size_t max_width_ = 1;
   std::size_t gathered_bytes_ = 0;
   std::vector<codec::Piece> pieces_;  // of a block
 };

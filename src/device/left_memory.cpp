@@ -10,12 +10,12 @@
 namespace sparcl::device {
 namespace {
 
-constexpr int kMostTurns = 2000;  // of a millisecond
+constexpr int kMaxTurns = 2000;  // of a millisecond
 
 }  // namespace
 
 LeftMemory::~LeftMemory() {
-  for (int turn = 0; turn < kMostTurns && !free_if_over(); ++turn)
+  for (int turn = 0; turn < kMaxTurns && !free_if_over(); ++turn)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (left_ == nullptr || left_->empty()) return;
   std::size_t bytes = 0;

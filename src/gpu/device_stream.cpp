@@ -14,8 +14,7 @@ const driver::Functions& cuda() { return *driver::loaded(); }
 Status no_driver() {
   return Status(Code::kUnsupported,
                 "CUDA: this process has loaded no driver: choose a GPU by cudaSetDevice before "
-                "this call (`sparcl info` says "
-                "whether there is one)");
+                "this call (`sparcl info` says whether there is one)");
 }
 
 Status check_driver() {

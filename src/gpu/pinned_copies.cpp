@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes =
     std::size_t{4} << 20;  // heuristic: the link's speed, and little to wait for at both ends
-constexpr std::size_t kLeastBytes = 2 * kChunkBytes;  // of an array, else nothing overlaps
+constexpr std::size_t kMinBytes = 2 * kChunkBytes;  // of an array, else nothing overlaps
 
 // Chunks of one copy, in turn through two halves of the memory.
 class Chunks {
@@ -43,7 +43,7 @@ class Chunks {
 }  // namespace
 
 Result<void*> PinnedCopies::prepare(const void* device, std::size_t bytes, void* stream) {
-  if (bytes < kLeastBytes || !can_stage()) return static_cast<void*>(nullptr);
+  if (bytes < kMinBytes || !can_stage()) return static_cast<void*>(nullptr);
   const Result<void*> context = context_for(device, stream);
   if (!context.ok() || memory_.data() != nullptr) return context;
   Result<PinnedBuffer> made = PinnedBuffer::allocate(*context, 2 * kChunkBytes);

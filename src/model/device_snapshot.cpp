@@ -9,7 +9,7 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::size_t kAlignment = 256;  // of what cuMemAlloc gives
-constexpr std::size_t kLeastLeft =
+constexpr std::size_t kMinLeft =
     16;  // of the GPU's memory one part in so many stays the program's. Heuristic
 
 std::size_t aligned(std::size_t bytes) {
@@ -19,7 +19,7 @@ std::size_t aligned(std::size_t bytes) {
 // A driver that does not tell how much is left gives what it has.
 Status check_room(void* context, std::size_t bytes) {
   const Result<gpu::DeviceRoom> room = gpu::device_room(context);
-  if (!room.ok() || room->free_bytes >= bytes + room->total_bytes / kLeastLeft) return {};
+  if (!room.ok() || room->free_bytes >= bytes + room->total_bytes / kMinLeft) return {};
   return Status(
       Code::kOutOfMemory,
       fmt::format("a snapshot of {} bytes would leave too little of the GPU's {} free bytes", bytes,

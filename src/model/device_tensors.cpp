@@ -12,7 +12,7 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kMostNoted =
+constexpr std::uint64_t kMaxNoted =
     8;  // of the elements one: more are written with all others, which takes no more bytes and no
         // memory on the device. Heuristic
 constexpr std::size_t kKernelAlignment = 16;  // of what kernels read
@@ -131,7 +131,7 @@ void DeviceTensors::note(const codec::ChangeLog& replaced) noexcept {
   for (Set& set : sets_) {
     if (!set.is_known) continue;
     try {
-      if (set.noted.count() + replaced.changes() > map_.element_count() / kMostNoted) {
+      if (set.noted.count() + replaced.changes() > map_.element_count() / kMaxNoted) {
         set.note_all();
         continue;
       }
@@ -166,7 +166,7 @@ Status DeviceTensors::note_differences(void* stream) {
       found += kernels_.of(type).diff(codec::data_of(view, pieces, piece), wanted, piece.count,
                                       piece.offset, &positions[found]);
     }
-    is_known = set.noted.count() + found <= map_.element_count() / kMostNoted;
+    is_known = set.noted.count() + found <= map_.element_count() / kMaxNoted;
     if (is_known) {
       set.noted.add(block, {positions.data(), found});
     }

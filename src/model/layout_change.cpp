@@ -162,8 +162,7 @@ Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layo
       return edit_base(change, base);
     return Status(Code::kWrongBase,
                   "the delta rearranges the tensors, and was made of a base whose header is not "
-                  "this one's byte for byte: "
-                  "apply it to the very files that it was made of");
+                  "this one's byte for byte: apply it to the very files that it was made of");
   }
   const Status damaged(Code::kCorrupt,
                        "the attached change of the layout does not fit the base that it is for");

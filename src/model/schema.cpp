@@ -216,10 +216,10 @@ std::vector<std::byte> serialise(const Schema& schema) {
 }
 
 Result<Schema> parse_schema(std::span<const std::byte> bytes, const SchemaLimits& limits) {
-  constexpr std::size_t kLeastTensorBytes = 3;  // empty name, type, no dimension
+  constexpr std::size_t kMinTensorBytes = 3;  // empty name, type, no dimension
   ByteReader reader(bytes);
   std::uint64_t count = 0;
-  if (!reader.read_varint(count) || count > reader.remaining() / kLeastTensorBytes)
+  if (!reader.read_varint(count) || count > reader.remaining() / kMinTensorBytes)
     return damaged("it names more tensors than it holds");
   if (count > limits.tensors)
     return Status(Code::kUnsupported, fmt::format("it names {} tensors; at most {} are taken here",

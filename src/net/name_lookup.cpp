@@ -82,11 +82,10 @@ Addresses resolve_until(const HostPort& where, double deadline, NameLookup::Reso
   SPARCL_RETURN_IF_ERROR(lookup.start(where));
   pollfd entry{lookup.fd(), POLLIN, 0};
   poll_until(std::span(&entry, 1), deadline);
-  Addresses answer =
-      Status(Code::kTimeout,
-             fmt::format("the system's resolver has no answer for the host '{}' after {:.2g} s: "
-                         "give an address instead, or check its DNS",
-                         where.host, std::max(deadline - begin, 0.0)));
+  Addresses answer = Status(Code::kTimeout,
+                            fmt::format("the system's resolver has no answer for the host '{}' "
+                                        "after {:.2g} s: give an address instead, or check its DNS",
+                                        where.host, std::max(deadline - begin, 0.0)));
   (void)lookup.take(answer);
   return answer;
 }

@@ -20,12 +20,10 @@ Result<std::unique_ptr<BufferPair>> BufferPair::create(const codec::BlockMap& ma
   for (const std::size_t bytes : pair->bytes_) {
     std::unique_ptr<std::byte[]> array(new (std::nothrow) std::byte[bytes]);
     if (array == nullptr) {
-      return Status(
-          Code::kOutOfMemory,
-          fmt::format(
-              "a second buffer for {} bytes of tensors cannot be had: free memory, or do without "
-              "options.double_buffer",
-              map.byte_count()));
+      return Status(Code::kOutOfMemory,
+                    fmt::format("a second buffer for {} bytes of tensors cannot be had: free "
+                                "memory, or do without options.double_buffer",
+                                map.byte_count()));
     }
     pair->sets_[1].push_back(array.get());
     pair->own_.push_back(std::move(array));

@@ -153,7 +153,7 @@ class FanOut {
     return replica.rate > 0 && replica.rate < slow_below();
   }
   double slow_below() const;
-  int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
+  int max_uploads() const { return degree_ > 0 ? degree_ : 1; }
   bool is_needed_here(const Replica& own);
   std::optional<Id> find_parent(const Replica& own, std::uint64_t anchor);
   void pause(Replica& replica, double now);

@@ -23,9 +23,9 @@ void FanOut::move(Replica& replica, Id to) {
 }
 
 void FanOut::count_upload(Group& group, int change) {
-  const bool was_free = group.uploads < most_uploads();
+  const bool was_free = group.uploads < max_uploads();
   group.uploads += change;
-  if (was_free == (group.uploads < most_uploads())) return;
+  if (was_free == (group.uploads < max_uploads())) return;
   for (const auto& [id, member] : group.members) list_anew(*member);
 }
 
@@ -80,7 +80,7 @@ FanOut::Listing FanOut::listing_of(const Replica& replica) const {
     listing.stock = Stock{Stock::Kind::kNext, 0};
   }
   listing.is_near = replica.group->is_machine;
-  listing.is_far = replica.group->uploads < most_uploads();
+  listing.is_far = replica.group->uploads < max_uploads();
   if (!listing.stock || (!listing.is_near && !listing.is_far)) {
     Listing none;
     none.stays = listing.stays;

@@ -19,19 +19,19 @@ namespace {
 
 constexpr std::uint64_t kFeedStepElements = std::uint64_t{16} << 20;
 constexpr std::uint64_t kHashedBlocks = 256;  // some milliseconds; heuristic
-constexpr double kMostDistinct =
+constexpr double kMaxDistinct =
     0.9;  // of several updates' changes: composing them would spare less; heuristic
 constexpr std::uint64_t kRepairsPart =
     2;  // of all bytes, which repairs may have: then all bytes are sent, which all share; heuristic
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
-constexpr std::uint64_t kLeastSlices = 1024;
+constexpr std::uint64_t kMinSlices = 1024;
 constexpr std::uint64_t kPlaceBytes = 512;       // of memory, for where a slice lies; heuristic
 constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
-constexpr std::uint64_t kMostReplaced =
+constexpr std::uint64_t kMaxReplaced =
     4;  // of the elements one: what more replaces is not kept; heuristic
 
 std::uint64_t max_slices(const model::Schema& held) {
-  return kSlicesATensor * held.size() + kLeastSlices;
+  return kSlicesATensor * held.size() + kMinSlices;
 }
 
 std::uint64_t max_dimensions(const model::Schema& held) {
@@ -227,7 +227,7 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   SPARCL_ASSIGN_OR_RETURN(UpdateRef label, make_label(edition.delta->target()));
   edition.label = std::move(label);
   if (options.bring_forward.empty()) return edition;
-  if (commit.changed <= commit.elements / kMostReplaced) {
+  if (commit.changed <= commit.elements / kMaxReplaced) {
     edition.replaced = std::make_shared<codec::ChangeLog>(encoder.replaced());
   }
   edition.written = std::move(written);
@@ -311,7 +311,7 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
 void Feed::begin_composed(Tensors tensors) {
   const HeldVersion base = *composed_is_wanted_;
   std::vector<ChangeLogRef> logs = store_.way_back(base);
-  if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMostDistinct)
+  if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMaxDistinct)
     return give_up();
   maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
                                          commit_of(base, store_.newest()->version));
@@ -323,9 +323,9 @@ void Feed::begin_composed(Tensors tensors) {
 void Feed::begin_repair(Tensors tensors) {
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
-  const std::uint64_t most_bytes = map_->byte_count() / kRepairsPart;
-  if (++repair->attempts > kMostRepairAttempts || repair_bytes() > most_bytes ||
-      !account_->has_room(most_bytes)) {
+  const std::uint64_t max_bytes = map_->byte_count() / kRepairsPart;
+  if (++repair->attempts > kMaxRepairAttempts || repair_bytes() > max_bytes ||
+      !account_->has_room(max_bytes)) {
     repair->is_over = true;
     return repairs_.pop_front();
   }

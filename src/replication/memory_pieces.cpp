@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kKeptPieces = 16;  // of an update; heuristic: 64 MiB
 constexpr double kKeptSeconds = 0.5;     // after the last replica fetched one
-constexpr std::uint64_t kMostCopies =
+constexpr std::uint64_t kMaxCopies =
     2;  // of an update: what was made stays in memory while any replica holds it
 
 struct ChargedMemory {
@@ -52,9 +52,9 @@ Result<SealedMemoryRef> MemoryPieces::piece(const UpdateRef& update, std::uint64
     found->used_at = now;
     return found->memory;
   }
-  if (made->bytes + count > kMostCopies * update->commit.stream_bytes)
+  if (made->bytes + count > kMaxCopies * update->commit.stream_bytes)
     return Status(Code::kSystemError, fmt::format("version {} was copied {} times",
-                                                  update->commit.version, kMostCopies));
+                                                  update->commit.version, kMaxCopies));
   if (!budget_->has_room(count))
     return Status(Code::kSystemError,
                   "the memory that peers may take is used up (SPARCL_PEER_BYTES)");

@@ -121,7 +121,7 @@ double alive_period_s(double own_silence_s, std::uint32_t other_silence_ms) {
   return std::max(kPart * std::min(own_silence_s, other_silence_ms * 1e-3), kLeast);
 }
 
-std::size_t most_content_bytes(MessageType type) {
+std::size_t max_content_bytes(MessageType type) {
   switch (type) {
     case MessageType::kChunk:
       return kChunkHeadBytes + kMaxChunkBytes;
@@ -165,10 +165,10 @@ Result<MessageHead> parse_head(std::span<const std::byte> bytes) {
   }
   const MessageHead head{static_cast<MessageType>(type), load_le<std::uint32_t>(bytes.data() + 8),
                          load_le<std::uint32_t>(bytes.data() + 12)};
-  if (head.content_bytes > most_content_bytes(head.type)) {
+  if (head.content_bytes > max_content_bytes(head.type)) {
     return Status(Code::kCorrupt,
                   fmt::format("a message of type {} claims {} bytes, where at most {} are allowed",
-                              type, head.content_bytes, most_content_bytes(head.type)));
+                              type, head.content_bytes, max_content_bytes(head.type)));
   }
   return head;
 }

@@ -64,7 +64,7 @@ enum class MessageType : std::uint8_t {
 };
 constexpr MessageType kLastMessageType = MessageType::kBlocks;
 
-std::size_t most_content_bytes(MessageType type);
+std::size_t max_content_bytes(MessageType type);
 
 struct MessageHead {
   MessageType type = MessageType::kAlive;

@@ -204,9 +204,9 @@ void MessageLink::close_and_forget() {
 }
 
 bool MessageLink::flush() {
-  constexpr std::size_t kMostPieces = 16;
+  constexpr std::size_t kMaxPieces = 16;
   while (!out_.empty()) {
-    std::array<iovec, kMostPieces> pieces;
+    std::array<iovec, kMaxPieces> pieces;
     std::size_t count = 0;
     std::size_t skip = sent_;
     const auto add = [&](std::byte* data, std::size_t bytes) {
@@ -214,7 +214,7 @@ bool MessageLink::flush() {
       skip -= skipped;
       if (bytes > skipped) pieces[count++] = {data + skipped, bytes - skipped};
     };
-    for (auto each = out_.begin(); each != out_.end() && count + 2 <= kMostPieces; ++each) {
+    for (auto each = out_.begin(); each != out_.end() && count + 2 <= kMaxPieces; ++each) {
       add(each->head.data(), each->head.size());
       if (each->bytes.size() > 0) add(each->bytes.data(), each->bytes.size());
     }

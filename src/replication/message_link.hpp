@@ -47,9 +47,9 @@ class MessageLink {
 
   // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this
   // type: what was asked for; and then have at most so many bytes.
-  void allow(MessageType large, std::size_t most_bytes = SIZE_MAX) {
+  void allow(MessageType large, std::size_t max_bytes = SIZE_MAX) {
     allowed_ = large;
-    allowed_bytes_ = most_bytes;
+    allowed_bytes_ = max_bytes;
   }
   // Those of this type are read, and nothing of them is kept.
   void skip(MessageType type) { skipped_ = type; }

@@ -20,8 +20,8 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr double kMostFanOut = 1 << 20;
-constexpr std::size_t kMostFeeds = 256;   // different parts of the model
+constexpr double kMaxFanOut = 1 << 20;
+constexpr std::size_t kMaxFeeds = 256;    // different parts of the model
 constexpr double kIdleFeedSeconds = 300;  // without a replica
 constexpr double kUnprovenFeedSeconds =
     10;  // the same, of one that no replica has held a version of
@@ -36,8 +36,8 @@ constexpr std::size_t kRefusedSchemaBytes =
     std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
 constexpr double kReportPause =
     20;  // times what a report took, until another one is made; heuristic
-constexpr std::size_t kMostFarewells = 4096;
-constexpr std::size_t kMostReported =
+constexpr std::size_t kMaxFarewells = 4096;
+constexpr std::size_t kMaxReported =
     1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
 }  // namespace
@@ -50,7 +50,7 @@ Status PublisherOptions::take_settings() {
   if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(peers);
   silence_s = silence;
   shares_memory = memory == "on";
-  fan_out = static_cast<int>(std::min(degree, kMostFanOut));
+  fan_out = static_cast<int>(std::min(degree, kMaxFanOut));
   return {};
 }
 
@@ -83,8 +83,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
                                   Feed::Options{options.queue, options.fan_out, context_.budget});
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
-  context_.most_replicas = Server::most_replicas();
-  context_.most_replicas_why = "its descriptors allow: ulimit -n";
+  context_.max_replicas = Server::max_replicas();
+  context_.max_replicas_why = "its descriptors allow: ulimit -n";
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;
@@ -352,12 +352,12 @@ Status Publisher::check_list(const Session& asker) {
                   [](const Part& part) { return !part.is_proven && part.feed.use_count() == 1; });
   }
   if (!server_->make_room(&asker, clock_.now(), bytes)) return no_room(budget);
-  if (parts_.size() >= kMostFeeds) {
+  if (parts_.size() >= kMaxFeeds) {
     std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
   }
-  if (parts_.size() >= kMostFeeds) {
+  if (parts_.size() >= kMaxFeeds) {
     return Status(Code::kUnsupported,
-                  fmt::format("replicas hold {} different parts of the model already", kMostFeeds));
+                  fmt::format("replicas hold {} different parts of the model already", kMaxFeeds));
   }
   return {};
 }
@@ -538,7 +538,7 @@ void Publisher::note_farewell(const Session& session) {
   if (session.acknowledged_version() == 0) return;
   farewells_.push_back(
       {session.receipt(), session.process(), session.from(), session.acknowledged_version()});
-  if (farewells_.size() > kMostFarewells) farewells_.pop_front();
+  if (farewells_.size() > kMaxFarewells) farewells_.pop_front();
 }
 
 Publisher::Count Publisher::count_locked(std::uint64_t version) const {
@@ -647,7 +647,7 @@ std::string Publisher::status_locked() const {
                   {"expelled", session->source()->fan_out->is_expelled(session->id())},
                   {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
                   {"state", session->state()}});
-    if (!has_room || ++reported == kMostReported) break;
+    if (!has_room || ++reported == kMaxReported) break;
   }
   return text.text();
 }

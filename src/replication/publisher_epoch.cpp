@@ -86,41 +86,37 @@ void PublisherEpoch::save() {
 Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
   const std::uint64_t limit = std::max(clock_(), begun_at_) + kYear;
   if (epoch > limit) {
-    return Status(
-        Code::kUnauthorized,
-        fmt::format("it holds a version of a publisher that began on {}, this one began on {}; "
-                    "without a signature epochs "
-                    "count up to {}: compare the clocks of both hosts, or restart the replica",
-                    epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
+    return Status(Code::kUnauthorized,
+                  fmt::format("it holds a version of a publisher that began on {}, this one began "
+                              "on {}; without a signature epochs count up to {}: compare the "
+                              "clocks of both hosts, or restart the replica",
+                              epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
   if (now - raised_at_ >= pause_s_) return {};
-  return Status(Code::kRemoteError,
-                fmt::format("it holds a version of a publisher that began on {}, later than this "
-                            "one ({}), whose epoch was raised "
-                            "{:.0f} s ago: the next time in {:.0f} s",
-                            epoch_text(epoch), epoch_text(value_), now - raised_at_,
-                            pause_s_ - (now - raised_at_)));
+  return Status(
+      Code::kRemoteError,
+      fmt::format("it holds a version of a publisher that began on {}, later than this one ({}), "
+                  "whose epoch was raised {:.0f} s ago: the next time in {:.0f} s",
+                  epoch_text(epoch), epoch_text(value_), now - raised_at_,
+                  pause_s_ - (now - raised_at_)));
 }
 
 Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id,
                                    const std::optional<trust::PublicKey>& key, double now) {
   if (latest.epoch <= value_) return false;
   if (latest.epoch >= kLastEpoch) {
-    return Status(
-        Code::kUnauthorized,
-        fmt::format("it holds a version of the epoch {}, after which there can be none: let the "
-                    "replica begin without that version",
-                    latest.epoch));
+    return Status(Code::kUnauthorized,
+                  fmt::format("it holds a version of the epoch {}, after which there can be none: "
+                              "let the replica begin without that version",
+                              latest.epoch));
   }
   if (key && !is_signed_by(*key, latest, model_id)) {
     return Status(
         Code::kUnauthorized,
         fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and "
-                    "the replica has no "
-                    "commit of that time that this publisher's key {} signed: compare the clocks, "
-                    "give the publisher "
-                    "its earlier key, or restart the replica without its record (sparcl subscribe "
-                    "--allow-rollback)",
+                    "the replica has no commit of that time that this publisher's key {} signed: "
+                    "compare the clocks, give the publisher its earlier key, or restart the "
+                    "replica without its record (sparcl subscribe --allow-rollback)",
                     epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
   }
   if (!key) {
@@ -130,10 +126,8 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
   }
   log_warn(
       "replication: a replica has a version of a publisher that began on {}, later than this "
-      "publisher ({}): the clock of the "
-      "other publisher was ahead, or the clock of this host is behind. This publisher raises its "
-      "epoch, and all replicas connect "
-      "again",
+      "publisher ({}): the clock of the other publisher was ahead, or the clock of this host is "
+      "behind. This publisher raises its epoch, and all replicas connect again",
       epoch_text(latest.epoch), epoch_text(value_));
   value_ = std::max(clock_(), latest.epoch + 1);
   return true;

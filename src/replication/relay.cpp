@@ -14,7 +14,7 @@ constexpr std::size_t kKeptUpdates = 16;  // heuristic
 constexpr double kAlivePeriod =
     0.1;  // seconds: those that take from here leave what is silent for long (Subscriber)
 constexpr int kRelayBacklog = 32;
-constexpr std::size_t kMostChildren = 256;  // descriptors are the host program's, too
+constexpr std::size_t kMaxChildren = 256;  // descriptors are the host program's, too
 
 }  // namespace
 
@@ -28,8 +28,8 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
-  context_.most_replicas = std::min(kMostChildren, Server::most_replicas());
-  context_.most_replicas_why = "it passes updates on to";
+  context_.max_replicas = std::min(kMaxChildren, Server::max_replicas());
+  context_.max_replicas_why = "it passes updates on to";
   context_.shares_memory = options.shares_memory;
   context_.find_source = [this](const Hash128& wanted) {
     return wanted == source_->schema_hash ? source_ : nullptr;

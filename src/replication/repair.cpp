@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kComparedBlocks = 256;  // some milliseconds; heuristic
 constexpr std::uint64_t kDigestedBlocks = 64;   // the same, by SHA-256
-constexpr std::uint64_t kMostDiffering =
+constexpr std::uint64_t kMaxDiffering =
     2;  // of the blocks one: where more differ, an anchor is made. Heuristic
 
 }  // namespace
@@ -28,7 +28,7 @@ Result<bool> RepairMaker::step() {
   if (maker_ != nullptr) return maker_->step();
   const std::uint64_t blocks = state_.map->block_count();
   SPARCL_RETURN_IF_ERROR(compare_on());
-  if (differing_count_ > blocks / kMostDiffering) {
+  if (differing_count_ > blocks / kMaxDiffering) {
     log_info(
         "replication: more than {} of {} blocks of a damaged replica are not version {}'s: all are "
         "sent",

@@ -21,7 +21,7 @@ struct Repair {
   UpdateRef update;  // then: nullptr where so much differs that all bytes may as well be sent
 };
 using RepairRef = std::shared_ptr<Repair>;
-inline constexpr int kMostRepairAttempts =
+inline constexpr int kMaxRepairAttempts =
     3;  // that new versions interrupt: then all bytes are sent; heuristic
 
 // Finds the blocks that differ, and codes them, piece by piece beside the serving of replicas.

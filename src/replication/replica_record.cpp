@@ -23,9 +23,8 @@ constexpr std::size_t kMaxNameBytes =
 Status damaged_record(const std::string& path) {
   return Status(Code::kCorrupt,
                 fmt::format("{}: the record of what was held last is damaged: versions that are "
-                            "older cannot be told from newer ones. "
-                            "Remove it to begin without it (then any version that a trusted key "
-                            "has signed is taken once)",
+                            "older cannot be told from newer ones. Remove it to begin without it "
+                            "(then any version that a trusted key has signed is taken once)",
                             path));
 }
 
@@ -61,10 +60,10 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path,
                                           latest->signature->signature);
   if (!signature.ok()) return damaged_record(path);
   if (latest->commit.model_id != model_id) {
-    return Status(Code::kMismatch, fmt::format("{}: the record is of the model '{}', asked for is "
-                                               "'{}': give another output, or remove "
-                                               "it to replace what is there",
-                                               path, latest->commit.model_id, model_id));
+    return Status(Code::kMismatch,
+                  fmt::format("{}: the record is of the model '{}', asked for is '{}': give "
+                              "another output, or remove it to replace what is there",
+                              path, latest->commit.model_id, model_id));
   }
   return std::optional(std::move(*latest));
 }

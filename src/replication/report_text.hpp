@@ -16,9 +16,9 @@ std::string shown_name(std::string_view name);
 class ReportText {
  public:
   // head: an object with something in it. list: its last member, an array of what is added.
-  // most_bytes: of the text, and more than the head has.
+  // max_bytes: of the text, and more than the head has.
   ReportText(const ReportFields& head, std::string_view list,
-             std::size_t most_bytes = kMaxReportBytes);
+             std::size_t max_bytes = kMaxReportBytes);
 
   // False: there is no room for it, and the list stays as it is.
   bool add(const ReportFields& entry);
@@ -29,7 +29,7 @@ class ReportText {
   static constexpr const char* kEnd = "]}";
 
   std::string text_;  // without its end
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   bool is_first_ = true;
 };
 

@@ -25,11 +25,11 @@ constexpr double kEvictSeconds =
 
 }  // namespace
 
-std::size_t Server::most_replicas() {
+std::size_t Server::max_replicas() {
   constexpr rlim_t kLeft = 64;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  const rlim_t taken = std::max(limit.rlim_cur / 4, kLeft) + kMostStrangers;
+  const rlim_t taken = std::max(limit.rlim_cur / 4, kLeft) + kMaxStrangers;
   return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 1;
 }
 
@@ -239,9 +239,9 @@ void Server::count() {
 }
 
 bool Server::make_place(double now) {
-  if (counts_.waiting < kMostStrangers) return true;
+  if (counts_.waiting < kMaxStrangers) return true;
   count();
-  if (counts_.waiting < kMostStrangers) return true;
+  if (counts_.waiting < kMaxStrangers) return true;
   const auto since = [](const auto& session) {
     return session->is_waiting() ? session->waits_since() : 1e300;
   };

@@ -16,11 +16,11 @@ namespace sparcl::replication {
 
 class Server {
  public:
-  static constexpr std::size_t kMostStrangers = 64;  // with those that wait for an answer to go out
+  static constexpr std::size_t kMaxStrangers = 64;  // with those that wait for an answer to go out
 
   // So many replicas can be served that a quarter of the descriptors of this process is left for
   // others, and 64 at least.
-  static std::size_t most_replicas();
+  static std::size_t max_replicas();
 
   // context outlives the server.
   Server(net::Socket listener, const SessionContext& context);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMessagesAtOnce = 32;    // then the others have their turn
 constexpr double kStalledSeconds = 1;  // without any progress of an update
-constexpr double kLeastPatience = 10;  // seconds, with one that takes nothing of what it is sent
+constexpr double kMinPatience = 10;    // seconds, with one that takes nothing of what it is sent
 
 }  // namespace
 
@@ -150,7 +150,7 @@ void Session::drop_where_nothing_moves(double now) {
   arrived_ = link_.bytes_sent() -
              std::min<std::uint64_t>(unacknowledged_bytes(link_.socket()), link_.bytes_sent());
   if (!owes() || (before < update_end_ && arrived_ > before)) moved_at_ = now;
-  const double patience = std::max(kLeastPatience, 2 * context_.silence_s);
+  const double patience = std::max(kMinPatience, 2 * context_.silence_s);
   if (now - moved_at_ <= patience) return;
   const bool is_offered = update_ != nullptr && !is_requested_ && arrived_ >= update_end_;
   const std::string text = is_offered

@@ -10,7 +10,7 @@
 //                           │   └── not vouched for ──► identity ──► vouched for: idle;
 //                           │                              else idle, by a repair or an anchor
 //
-// At most kMostAhead updates are under way that the replica does not hold yet: one that does not
+// At most kMaxAhead updates are under way that the replica does not hold yet: one that does not
 // come to apply them costs no more.
 
 #include <cstdint>
@@ -68,11 +68,11 @@ struct SessionContext {
   double handshake_s = 5;                   // a stranger's time
   double silence_s = 5;                     // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                     // between two signs of life, at most
-  std::size_t most_replicas = SIZE_MAX;
-  std::function<bool()> evict;  // ends the session of a replica that has not proven itself; false:
-                                // there is none. May be empty
-  std::string most_replicas_why;  // "its descriptors allow: ulimit -n"
-  bool shares_memory = false;     // with replicas of this machine
+  std::size_t max_replicas = SIZE_MAX;
+  std::function<bool()> evict;   // ends the session of a replica that has not proven itself; false:
+                                 // there is none. May be empty
+  std::string max_replicas_why;  // "its descriptors allow: ulimit -n"
+  bool shares_memory = false;    // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // What one that comes has applied last: an error says why it cannot be served. Empty: it is no
@@ -186,7 +186,7 @@ class Session {
 
  private:
   enum class Phase : std::uint8_t { kStranger, kReplica, kLeaving, kOver };
-  static constexpr int kMostAhead = 2;
+  static constexpr int kMaxAhead = 2;
   // Whether what it came with is what the publisher has published.
   enum class Identifying : std::uint8_t { kNot, kAwaitsDigest, kAwaitsWord, kIsAnother };
 

@@ -17,7 +17,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr int kMostRefusals = 3;  // of updates, one after the other
+constexpr int kMaxRefusals = 3;  // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
   switch (why) {
@@ -135,17 +135,14 @@ Status Session::take_hello() {
   if (hello.protocol != kProtocolVersion) {
     return Status(Code::kUnsupported,
                   fmt::format("it speaks version {} of the replication protocol, this process "
-                              "version {}: install the same sparcl on "
-                              "both sides",
+                              "version {}: install the same sparcl on both sides",
                               hello.protocol, kProtocolVersion));
   }
   if (hello.wire_version != codec::kWireVersion) {
-    return Status(
-        Code::kUnsupported,
-        fmt::format(
-            "it reads updates of version {}, this process writes version {}: install the same "
-            "sparcl on both sides",
-            hello.wire_version, codec::kWireVersion));
+    return Status(Code::kUnsupported,
+                  fmt::format("it reads updates of version {}, this process writes version {}: "
+                              "install the same sparcl on both sides",
+                              hello.wire_version, codec::kWireVersion));
   }
   if (hello.model_id != context_.model_id) {
     return Status(Code::kMismatch, fmt::format("it wants the model {}, this publisher has {}",
@@ -198,10 +195,10 @@ void Session::take_source(Result<UpdateSourceRef> source, double now) {
 }
 
 Status Session::enter(const Hello& hello) {
-  if (counts_.replicas >= context_.most_replicas && !(context_.evict && context_.evict())) {
+  if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict())) {
     return Status(Code::kRemoteError,
-                  fmt::format("it serves {} replicas already, as many as {}",
-                              context_.most_replicas, context_.most_replicas_why));
+                  fmt::format("it serves {} replicas already, as many as {}", context_.max_replicas,
+                              context_.max_replicas_why));
   }
   ++counts_.replicas;
   label_ = context_.slots->take(process_, id_);
@@ -317,7 +314,7 @@ Status Session::take_ack(double now) {
   }
   if (fan_out() != nullptr) {
     fan_out()->staged(id_, staged_version_, now);
-    fan_out()->set_full(id_, ahead_ >= kMostAhead);
+    fan_out()->set_full(id_, ahead_ >= kMaxAhead);
   }
   return {};
 }
@@ -398,7 +395,7 @@ Status Session::take_nack() {
   warn(fmt::format("replica {} refuses version {}: {}", replica_, nack.update.version, nack.text),
        fmt::format("replicas refuse updates ({})", code_name(nack.code)));
   ++refused_;
-  if (++refused_in_a_row_ > kMostRefusals) {
+  if (++refused_in_a_row_ > kMaxRefusals) {
     return Status(nack.code,
                   fmt::format("it refused {} updates one after the other, the last one so: {}",
                               refused_in_a_row_, nack.text));

@@ -17,9 +17,9 @@ constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
 constexpr std::size_t kQueuedBytes = std::size_t{2}
                                      << 20;  // of a replica that does not take them; heuristic
-constexpr std::size_t kLeastPiece = std::size_t{256}
-                                    << 10;  // fewer bytes go over the connection; heuristic
-constexpr std::size_t kMostPiecesOut = 4;   // that a replica has not taken
+constexpr std::size_t kMinPiece = std::size_t{256}
+                                  << 10;  // fewer bytes go over the connection; heuristic
+constexpr std::size_t kMaxPiecesOut = 4;  // that a replica has not taken
 
 }  // namespace
 
@@ -100,7 +100,7 @@ UpdateStore::Step Session::next_step() const {
 
 void Session::offer_next(double now) {
   if (is_placed_ || update_ != nullptr || awaits_damage()) return;
-  if (ahead_ >= kMostAhead) {
+  if (ahead_ >= kMaxAhead) {
     if (fan_out() == nullptr || !store().newest()) return;
     fan_out()->held_up(id_, store().newest()->version, now);
     if (store().newest()->version > std::max(said_newest_, tip_.version) &&
@@ -148,7 +148,7 @@ std::size_t Session::next_piece() const {
   if (!shares_memory_ || next_byte_ % kMaxPieceBytes != 0) return 0;
   const std::uint64_t count =
       std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
-  return count < kLeastPiece ? 0 : static_cast<std::size_t>(count);
+  return count < kMinPiece ? 0 : static_cast<std::size_t>(count);
 }
 
 // False: memory is shared no more.
@@ -196,7 +196,7 @@ void Session::send_ready(double now) {
   while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
     SPARCL_FAILPOINT("publisher.sending");
     if (const std::size_t piece = next_piece(); piece > 0) {
-      if (next_byte_ + piece > ready || pieces_out_.size() >= kMostPiecesOut) return;
+      if (next_byte_ + piece > ready || pieces_out_.size() >= kMaxPiecesOut) return;
       if (pass(piece, now)) continue;
     }
     const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;

@@ -9,8 +9,8 @@
 namespace sparcl::replication {
 
 StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature,
-                           std::uint64_t most_replaced_bytes)
-    : most_replaced_bytes_(commit.has_no_base() ? 0 : most_replaced_bytes) {
+                           std::uint64_t max_replaced_bytes)
+    : max_replaced_bytes_(commit.has_no_base() ? 0 : max_replaced_bytes) {
   update_->commit = std::move(commit);
   update_->signature = signature;
   if (signature) proof_ = std::make_shared<const Offer>(Offer{update_->commit, signature});
@@ -41,12 +41,9 @@ Status StagedUpdate::take_leaves(const Leaves& leaves) {
   std::vector<Digest256> all = std::exchange(coming_leaves_, {});
   SPARCL_ASSIGN_OR_RETURN(const Digest256 root, root_of(all));
   if (root != commit().stream_digest) {
-    return Status(
-        Code::kCorrupt,
-        fmt::format(
-            "the {} digests that were sent for version {} are not those that the publisher has "
-            "announced",
-            count, commit().version));
+    return Status(Code::kCorrupt, fmt::format("the {} digests that were sent for version {} are "
+                                              "not those that the publisher has announced",
+                                              count, commit().version));
   }
   update_->leaves = std::move(all);
   return {};
@@ -148,7 +145,7 @@ Status StagedUpdate::check_some(const ReplicatedState& state, const HeldVersion&
     if (state.array_name) decoder_->set_array_name(state.array_name);
     if (state.workers != nullptr) decoder_->set_workers(*state.workers);
     if (!commit().is_anchor) decoder_->track(held.hash);
-    if (most_replaced_bytes_ > 0) decoder_->keep_changes(most_replaced_bytes_);
+    if (max_replaced_bytes_ > 0) decoder_->keep_changes(max_replaced_bytes_);
   }
   seen_bytes_ = received_bytes();
   SPARCL_RETURN_IF_ERROR(decoder_->advance(update_->bytes, seen_bytes_, budget_blocks, more));

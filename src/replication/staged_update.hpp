@@ -15,10 +15,10 @@ namespace sparcl::replication {
 
 class StagedUpdate {
  public:
-  // most_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor or a
+  // max_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor or a
   // repair.
   StagedUpdate(Commit commit, std::optional<CommitSignature> signature,
-               std::uint64_t most_replaced_bytes = 0);
+               std::uint64_t max_replaced_bytes = 0);
 
   const Commit& commit() const { return update_->commit; }
   const Update& update() const { return *update_; }
@@ -81,7 +81,7 @@ class StagedUpdate {
   std::uint64_t arrived_ =
       0;  // bytes: those that are checked, and the first ones of the leaf after them
   std::unique_ptr<codec::UpdateDecoder> decoder_;
-  std::uint64_t most_replaced_bytes_;
+  std::uint64_t max_replaced_bytes_;
   std::optional<codec::ChangeLog> replaced_;
   std::uint64_t seen_bytes_ = 0;  // by check()
   bool more_ = false;

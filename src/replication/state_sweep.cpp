@@ -47,10 +47,10 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held,
     block_hashes_ = {};
   } else {
     status =
-        Status(Code::kCorrupt, fmt::format("the tensors do not hold version {} any more: their "
-                                           "hash is {} instead of {} (their memory is damaged, "
-                                           "or the program wrote to them)",
-                                           held.version, to_hex(found_), to_hex(held.hash)));
+        Status(Code::kCorrupt,
+               fmt::format("the tensors do not hold version {} any more: their hash is {} instead "
+                           "of {} (their memory is damaged, or the program wrote to them)",
+                           held.version, to_hex(found_), to_hex(held.hash)));
   }
   wants_certainty_ = is_begun_ = false;
   due_ = now + period_s_;

@@ -24,7 +24,7 @@ constexpr double kLastRefusedRetry =
     16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
 constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
-constexpr std::size_t kMostAhead =
+constexpr std::size_t kMaxAhead =
     2;  // updates that a parent sends before it hears that they are applied (Session)
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 
@@ -299,7 +299,7 @@ void Subscriber::tick(double now) {
 
 // Another parent might give it.
 bool Subscriber::wants_from_parent() const {
-  return has_parent_ && newest_ > tip().version && staged_.size() < kMostAhead;
+  return has_parent_ && newest_ > tip().version && staged_.size() < kMaxAhead;
 }
 
 Hello Subscriber::hello(const Upstream& to) {
@@ -382,12 +382,10 @@ void Subscriber::hear_of(const Upstream& from, std::uint64_t version) {
 
 Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
   if (welcome.protocol != kProtocolVersion) {
-    return Status(
-        Code::kUnsupported,
-        fmt::format(
-            "it speaks version {} of the replication protocol, this replica version {}: install "
-            "the same sparcl on both sides",
-            welcome.protocol, kProtocolVersion));
+    return Status(Code::kUnsupported,
+                  fmt::format("it speaks version {} of the replication protocol, this replica "
+                              "version {}: install the same sparcl on both sides",
+                              welcome.protocol, kProtocolVersion));
   }
   if (welcome.model_id != options_.model_id) {
     return Status(Code::kMismatch, fmt::format("it has the model '{}', this replica wants '{}'",

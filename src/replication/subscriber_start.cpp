@@ -40,11 +40,12 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   SPARCL_ASSIGN_OR_RETURN(const net::HostPort where, net::parse_host_port(address));
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
   if (!options.trust_path.empty() && options.model_id.empty()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("trusted keys ({}) without a model id: a key may sign several "
-                              "models, and whoever answers could give "
-                              "another one of them: name the model, as its publisher does",
-                              options.trust_path));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "trusted keys ({}) without a model id: a key may sign several models, and whoever "
+            "answers could give another one of them: name the model, as its publisher does",
+            options.trust_path));
   }
   std::unique_ptr<Subscriber> made(new Subscriber(state, options));
   if (options.double_buffer) {

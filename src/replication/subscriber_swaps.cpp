@@ -153,8 +153,7 @@ Status Subscriber::nothing_newer(double seconds) const {
   if (is_past_pin) {
     return Status(trust_ == Trust::kDamaged ? Code::kCorrupt : Code::kTimeout,
                   fmt::format("{} this replica is pinned to version {}, which cannot be had any "
-                              "more: version {} is here, once "
-                              "the pin is moved or taken away",
+                              "more: version {} is here, once the pin is moved or taken away",
                               trust_ == Trust::kDamaged ? "the tensors are damaged, and"
                                                         : "no version is held:",
                               pin_, staged_.front()->commit().version));

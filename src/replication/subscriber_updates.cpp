@@ -13,13 +13,13 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::uint64_t kBlocksCompared = 16;  // at once: a millisecond or so; heuristic
-constexpr std::size_t kMostAnnounced = 1024;
-constexpr std::size_t kMostStaged =
+constexpr std::size_t kMaxAnnounced = 1024;
+constexpr std::size_t kMaxStaged =
     3;  // a publisher sends no more than two before it hears that they are applied
 
 // What an update of this state can be at most: all of it, with room for what frames it. More is a
 // lie.
-std::uint64_t most_stream_bytes(const codec::BlockMap& map) {
+std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
   return map.byte_count() + map.byte_count() / 8 + map.block_count() * 256 +
          (std::uint64_t{1} << 20);
 }
@@ -38,13 +38,13 @@ Status Subscriber::check_offer(const Offer& offer) const {
   if (commit.model_id != options_.model_id || commit.schema_hash != state_.schema_hash) {
     return Status(Code::kMismatch, "the commit is for another model");
   }
-  if (commit.stream_bytes > most_stream_bytes(*state_.map)) {
+  if (commit.stream_bytes > max_stream_bytes(*state_.map)) {
     return Status(
         Code::kCorrupt,
         fmt::format("the commit claims {} bytes; no update of this model has more than {}",
-                    commit.stream_bytes, most_stream_bytes(*state_.map)));
+                    commit.stream_bytes, max_stream_bytes(*state_.map)));
   }
-  if (staged_.size() >= kMostStaged) {
+  if (staged_.size() >= kMaxStaged) {
     return Status(Code::kCorrupt,
                   fmt::format("{} updates wait to be applied already: no more were to be sent",
                               staged_.size()));
@@ -64,11 +64,10 @@ Status Subscriber::check_offer(const Offer& offer) const {
                     commit.version));
   }
   if (trusted_ && commit.epoch == latest_epoch_ && commit.version < latest_version_) {
-    return Status(
-        Code::kUnauthorized,
-        fmt::format("version {} is older than version {}, which this replica has held of the same "
-                    "publisher: it is not gone back to",
-                    commit.version, latest_version_));
+    return Status(Code::kUnauthorized,
+                  fmt::format("version {} is older than version {}, which this replica has held of "
+                              "the same publisher: it is not gone back to",
+                              commit.version, latest_version_));
   }
   const bool has_last = holds_published_ || !staged_.empty();
   const bool is_last =
@@ -103,7 +102,7 @@ Status Subscriber::take_announce(double now) {
   SPARCL_ASSIGN_OR_RETURN(Offer announced, parse_offer(publisher_.link().content()));
   hear_of(publisher_, announced.commit.version);
   announced_.push_back(std::move(announced.commit));
-  if (announced_.size() > kMostAnnounced) announced_.pop_front();
+  if (announced_.size() > kMaxAnnounced) announced_.pop_front();
   if (!awaited_offer_ || !is_announced(awaited_offer_->offer.commit)) return {};
   const Status status = accept_offer(std::exchange(awaited_offer_, std::nullopt)->offer, now);
   if (!status.ok() && has_parent_) parent_.part(status, now);
@@ -128,8 +127,7 @@ Status Subscriber::accept_offer(Offer offer, double now) {
   if (offer.signature && !trusted_ && !std::exchange(has_told_of_signatures_, true)) {
     log_info(
         "replication: what {} publishes is signed, and nobody's signature is asked for here: name "
-        "its public key to trust it "
-        "alone (options.trust_path, --trust)",
+        "its public key to trust it alone (options.trust_path, --trust)",
         publisher_.who());
   }
   hear_of(source(), offer.commit.version);
@@ -144,7 +142,7 @@ Status Subscriber::accept_offer(Offer offer, double now) {
     }
     tell_why_all_bytes(offer.commit);
     incoming_ = std::make_unique<StagedUpdate>(std::move(offer.commit), offer.signature,
-                                               way_back_.most_bytes());
+                                               way_back_.max_bytes());
     relay_.pass_on(incoming_->shared());
   }
   incoming_->change_sender(trusted_ || has_parent_ ? StagedUpdate::Leaf::kChecked
@@ -171,10 +169,9 @@ Status Subscriber::check_base(const Commit& commit) const {
   if (is_known) return {};
   return Status(
       Code::kWrongBase,
-      fmt::format(
-          "{}, and this replica came with bytes that the publisher has not vouched for: all bytes "
-          "are to be sent",
-          commit.is_repair() ? "it repairs some blocks" : "it leads on from what is held"));
+      fmt::format("{}, and this replica came with bytes that the publisher has not vouched for: "
+                  "all bytes are to be sent",
+                  commit.is_repair() ? "it repairs some blocks" : "it leads on from what is held"));
 }
 
 // It is checked by SHA-256 once it is applied: the state hash says nothing of the blocks that it

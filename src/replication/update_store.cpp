@@ -6,10 +6,10 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kLeastComposed = 3;  // updates; heuristic
-constexpr std::uint64_t kLeastPart =
+constexpr std::size_t kMinComposed = 3;  // updates; heuristic
+constexpr std::uint64_t kMinPart =
     64;  // of all bytes: less is sent sooner than composed; heuristic
-constexpr std::size_t kMostComposed = 8;
+constexpr std::size_t kMaxComposed = 8;
 constexpr std::uint64_t kComposedPart = 4;  // of all bytes, at most
 
 }  // namespace
@@ -23,7 +23,7 @@ void UpdateStore::begin(UpdateRef label) {
 
 void UpdateStore::note_published(const HeldVersion& version) {
   published_.push_back(version);
-  if (published_.size() > kMostPublished) published_.pop_front();
+  if (published_.size() > kMaxPublished) published_.pop_front();
 }
 
 void UpdateStore::note_made(const Update& update) {
@@ -213,7 +213,7 @@ void UpdateStore::trim_composed() {
   std::uint64_t bytes = 0;
   for (const Composed& each : composed_)
     bytes += each.update != nullptr ? each.update->commit.stream_bytes : 0;
-  while (composed_.size() > kMostComposed ||
+  while (composed_.size() > kMaxComposed ||
          (!composed_.empty() && bytes > limits_.bytes / kComposedPart)) {
     bytes -=
         composed_.front().update != nullptr ? composed_.front().update->commit.stream_bytes : 0;
@@ -237,7 +237,7 @@ UpdateStore::Step UpdateStore::step_in_chain(std::size_t first, std::uint64_t up
   }
   if (anchor_is_less_than(first, least)) return {anchor_};
   const bool is_long =
-      chain_.size() - first >= kLeastComposed && bytes_since(first) >= limits_.bytes / kLeastPart;
+      chain_.size() - first >= kMinComposed && bytes_since(first) >= limits_.bytes / kMinPart;
   step.may_be_composed = composed == nullptr && is_long && way_back_[first] != nullptr;
   return step;
 }

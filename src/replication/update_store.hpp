@@ -139,10 +139,10 @@ class UpdateStore {
   const std::deque<Offer>& made() const { return made_; }
   std::uint64_t first_made() const { return first_made_; }
   static constexpr std::size_t kMaxMade = 256;
-  // One of the versions that were published here (the last kMostPublished of them), or that updates
+  // One of the versions that were published here (the last kMaxPublished of them), or that updates
   // here lead from or to.
   bool knows(const HeldVersion& held) const;
-  static constexpr std::size_t kMostPublished = 4096;
+  static constexpr std::size_t kMaxPublished = 4096;
 
   std::size_t updates() const { return chain_.size(); }
   std::uint64_t bytes() const { return bytes_; }

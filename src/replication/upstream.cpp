@@ -16,7 +16,7 @@ namespace {
 constexpr int kMessagesPerLook = 32;  // then the clock is looked at
 // Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes
 // one. Heuristic.
-constexpr std::uint64_t kMostMappedBytes = std::uint64_t{32} << 30;
+constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
 
@@ -201,7 +201,7 @@ Status Upstream::take_piece(double now) {
   Result<Buffer> bytes = memory.map();
   if (!bytes.ok()) return bytes.status();
   memory_failed_ = false;
-  if (piece->first_byte >= kMostMappedBytes) {
+  if (piece->first_byte >= kMaxMappedBytes) {
     const Buffer copy = take_segment().slice(0, bytes->size());
     std::memcpy(copy.data(), bytes->data(), bytes->size());
     bytes = copy;

@@ -7,14 +7,14 @@
 
 namespace sparcl::replication {
 
-WayBack::WayBack(std::uint64_t most_bytes)
-    : most_bytes_(most_bytes),
-      why_(most_bytes > 0 ? "it has held no other published version"
-                          : "what updates replace is not kept") {}
+WayBack::WayBack(std::uint64_t max_bytes)
+    : max_bytes_(max_bytes),
+      why_(max_bytes > 0 ? "it has held no other published version"
+                         : "what updates replace is not kept") {}
 
 void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
   lose(why_);
-  if (most_bytes_ == 0) return;
+  if (max_bytes_ == 0) return;
   to_ = from;
   epoch_ = epoch;
 }
@@ -22,7 +22,7 @@ void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
 void WayBack::add(std::optional<codec::ChangeLog> replaced) noexcept try {
   if (!to_) return;
   if (replaced) bytes_ += replaced->bytes();
-  if (!replaced || bytes_ > most_bytes_) {
+  if (!replaced || bytes_ > max_bytes_) {
     return lose(
         "what led away from the version before was not kept: it is all bytes of the model, or more "
         "than a quarter of them");
@@ -74,13 +74,11 @@ Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
   for (std::size_t i = replaced_.size(); i-- > 0;) hash = hash + exchange(replaced_[i]);
   if (hash == to_->hash) return {};
   for (codec::ChangeLog& each : replaced_) (void)exchange(each);
-  return Status(
-      Code::kCorrupt,
-      fmt::format(
-          "the way back to version {} leads to the state {} instead of {}: the tensors do not hold "
-          "version {} any "
-          "more (their memory is damaged, or the program wrote to them); they are as they were",
-          to_->version, to_hex(hash), to_hex(to_->hash), held.version));
+  return Status(Code::kCorrupt,
+                fmt::format("the way back to version {} leads to the state {} instead of {}: the "
+                            "tensors do not hold version {} any more (their memory is damaged, or "
+                            "the program wrote to them); they are as they were",
+                            to_->version, to_hex(hash), to_hex(to_->hash), held.version));
 }
 
 }  // namespace sparcl::replication

@@ -14,10 +14,10 @@ namespace sparcl::replication {
 
 class WayBack {
  public:
-  // most_bytes: 0 keeps nothing.
-  explicit WayBack(std::uint64_t most_bytes);
+  // max_bytes: 0 keeps nothing.
+  explicit WayBack(std::uint64_t max_bytes);
 
-  std::uint64_t most_bytes() const { return most_bytes_; }
+  std::uint64_t max_bytes() const { return max_bytes_; }
   // Where it leads, and the epoch of that; nothing where there is none: then why() says why.
   const std::optional<HeldVersion>& to() const { return to_; }
   std::uint64_t epoch() const { return epoch_; }
@@ -46,7 +46,7 @@ class WayBack {
             std::span<std::byte* const> to) const;
 
  private:
-  std::uint64_t most_bytes_;
+  std::uint64_t max_bytes_;
   std::optional<HeldVersion> to_;
   std::uint64_t epoch_ = 0;
   const char* why_;

@@ -65,7 +65,7 @@ void NodeWindow::end_measurement() {
 }
 
 Buffer NodeWindow::take(std::size_t bytes) {
-  if (bytes <= kLeastPieceBytes) return beyond_->take(bytes);
+  if (bytes <= kMinPieceBytes) return beyond_->take(bytes);
   std::optional<Buffer> piece = memory_->take(bytes, use_);
   return piece ? std::move(*piece) : beyond_->take(bytes);
 }

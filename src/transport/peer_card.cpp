@@ -19,7 +19,7 @@ namespace sparcl::transport {
 namespace {
 
 constexpr std::uint32_t kLayout = 0x35'43'50'53;  // "SPC5"
-constexpr std::size_t kMostFieldBytes = 65536;
+constexpr std::size_t kMaxFieldBytes = 65536;
 using Cores = std::array<std::uint64_t, CPU_SETSIZE / 64>;
 
 void put(Bytes& out, const void* data, std::size_t bytes) {
@@ -32,7 +32,7 @@ void put(Bytes& out, const void* data, std::size_t bytes) {
 // Takes the next field; false where the bytes end before it does.
 bool take(ByteReader& reader, std::span<const std::byte>& field) {
   std::uint32_t size = 0;
-  return reader.read(size) && size <= kMostFieldBytes && reader.read_bytes(size, field);
+  return reader.read(size) && size <= kMaxFieldBytes && reader.read_bytes(size, field);
 }
 
 template <class Container>
@@ -98,7 +98,7 @@ Bytes PeerCard::serialise() const {
   put(out, liveness.data(), liveness.size());
   const auto code = static_cast<std::int32_t>(refusal.code());
   put(out, &code, sizeof code);
-  put(out, refusal.message().data(), std::min(refusal.message().size(), kMostFieldBytes));
+  put(out, refusal.message().data(), std::min(refusal.message().size(), kMaxFieldBytes));
   return out;
 }
 

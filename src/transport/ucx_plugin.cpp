@@ -86,10 +86,9 @@ Result<const UcxPlugin*> load_ucx_plugin_from(const std::string& path) {
   if (const std::string_view build = build_of(); build != build_id()) {
     return Status(
         Code::kUnsupported,
-        fmt::format(
-            "transport ucx cannot be loaded: {} is of build {}, but {} is of build {}: install "
-            "both from the same build",
-            place, build, path_of(reinterpret_cast<const void*>(&path_of)), build_id()));
+        fmt::format("transport ucx cannot be loaded: {} is of build {}, but {} is of build {}: "
+                    "install both from the same build",
+                    place, build, path_of(reinterpret_cast<const void*>(&path_of)), build_id()));
   }
   const UcxPlugin* const table = table_of();
   if (was_loaded && std::getenv("UCX_LOG_FILE") == nullptr) table->log_to_stderr();

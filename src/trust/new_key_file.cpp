@@ -46,12 +46,10 @@ Status NewKeyFile::appear() {
   // A link, as rename() would replace what is there.
   if (::link(present_.path().c_str(), path_.c_str()) != 0) {
     if (errno != EEXIST) return system_error(path_, "the finished file cannot get this name");
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "{}: it is there already, and keys are never overwritten: give another name, or "
-            "move it away if nobody needs it any more",
-            path_));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it is there already, and keys are never overwritten: give "
+                              "another name, or move it away if nobody needs it any more",
+                              path_));
   }
   ::unlink(present_.path().c_str());
   present_.take(path_);

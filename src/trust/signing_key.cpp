@@ -57,11 +57,11 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
   }
   // Only now: a public key may be read by all, and the advice would be wrong.
   if ((file->mode() & 077) != 0) {
-    return wrong_file(path,
-                      fmt::format("its mode is {:04o}, so that others than its owner may read or "
-                                  "change this secret key: run "
-                                  "chmod 600 {}, and make a new key if somebody may have done so",
-                                  file->mode(), path));
+    return wrong_file(
+        path,
+        fmt::format("its mode is {:04o}, so that others than its owner may read or change this "
+                    "secret key: run chmod 600 {}, and make a new key if somebody may have done so",
+                    file->mode(), path));
   }
   if (lines.size() != 1 || !lines[0].comment.empty())
     return wrong_file(

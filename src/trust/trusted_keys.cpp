@@ -49,10 +49,9 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
   if ((file->mode() & 02) != 0) {
     return Status(
         Code::kUnauthorized,
-        fmt::format(
-            "{}: its mode is {:04o}, so that everybody may add a key to trust: look at its {} {}, "
-            "then run chmod o-w {}",
-            path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
+        fmt::format("{}: its mode is {:04o}, so that everybody may add a key to trust: look at its "
+                    "{} {}, then run chmod o-w {}",
+                    path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
   }
   return keys;
 }
@@ -68,20 +67,16 @@ Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& 
                            const Signature& signature) const {
   const Trusted* trusted = find(key);
   if (trusted == nullptr) {
-    return Status(
-        Code::kUnauthorized,
-        fmt::format(
-            "signed by the key {}, which is not among the {} of {}: if you trust it, add the "
-            "line of its .pub file there",
-            fingerprint(key), count(), path_));
+    return Status(Code::kUnauthorized,
+                  fmt::format("signed by the key {}, which is not among the {} of {}: if you trust "
+                              "it, add the line of its .pub file there",
+                              fingerprint(key), count(), path_));
   }
   if (is_signature(signature, message, key)) return {};
-  return Status(
-      Code::kUnauthorized,
-      fmt::format(
-          "the signature is not one by the key {} (line {} of {}) over these bytes: they were "
-          "changed, or somebody else signed them",
-          fingerprint(key), trusted->line, path_));
+  return Status(Code::kUnauthorized,
+                fmt::format("the signature is not one by the key {} (line {} of {}) over these "
+                            "bytes: they were changed, or somebody else signed them",
+                            fingerprint(key), trusted->line, path_));
 }
 
 }  // namespace sparcl::trust

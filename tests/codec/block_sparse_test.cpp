@@ -72,7 +72,7 @@ TEST(BlockSparseList, ComesBackWhateverTheSubBlocks) {
   Random random(1);
   for (const kernels::KernelSet* kernels : kernel_sets()) {
     for (const std::uint32_t elements : {1u, 2u, 17u, 4096u, 5001u, 65535u, 65536u}) {
-      for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
+      for (unsigned shift = 1; shift <= kMaxSubShift; ++shift) {
         for (const double inside : {0.02, 0.3, 0.9, 1.0}) {
           const auto positions =
               masked_positions<std::uint16_t>(elements, shift, 0.2, inside, random);
@@ -118,7 +118,7 @@ TEST(BlockSparseList, ComesBackAtTheEdges) {
 TEST(BlockSparseList, FindsTheLargestWholeSubBlocks) {
   Random random(3);
   for (const std::uint32_t elements : {65536u, 65536u - 5}) {
-    for (unsigned shift = 1; shift <= kMostSubShift; ++shift) {
+    for (unsigned shift = 1; shift <= kMaxSubShift; ++shift) {
       std::vector<std::uint16_t> positions;
       for (const unsigned sub :
            {0u, 1u, 3u, (elements - 1) >> shift}) {  // 0 and 1 would be one of twice the size
@@ -131,7 +131,7 @@ TEST(BlockSparseList, FindsTheLargestWholeSubBlocks) {
       const std::span<const std::uint16_t> span(positions);
       const bool all = positions.size() == elements;
       EXPECT_EQ(whole_sub_shift(span, elements),
-                all || shift == kMostSubShift ? kMostSubShift : shift)
+                all || shift == kMaxSubShift ? kMaxSubShift : shift)
           << elements;
       EXPECT_EQ(whole_sub_shift(span.subspan(1), elements), 0u) << "an odd place";
       positions.erase(positions.begin() + static_cast<std::ptrdiff_t>(random() % positions.size()));

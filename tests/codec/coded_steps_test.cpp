@@ -16,7 +16,7 @@ namespace {
 
 TEST(StepTokens, SayWhichSizesTheyHold) {
   for (unsigned token = 0; token < kStepTokens; ++token) {
-    const std::uint64_t least = least_of(token);
+    const std::uint64_t least = min_of(token);
     const std::uint64_t most = least + ((std::uint64_t{1} << extra_bits_of(token)) - 1);
     for (const std::uint64_t size : {least, most}) {
       EXPECT_EQ(token_of(size).token, token) << size;

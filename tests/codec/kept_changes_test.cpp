@@ -26,7 +26,7 @@ struct KeptOutcome {
   std::optional<ChangeLog> replaced;
 };
 
-KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_bytes,
+KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t max_bytes,
                        WorkerPool* pool = nullptr, Verify verify = Verify::kTouched,
                        State* written = nullptr) {
   const BlockMap map = held.map();
@@ -34,7 +34,7 @@ KeptOutcome apply_kept(const Encoded& encoded, State& held, std::uint64_t most_b
   const Staging& staging = staged(encoded.bytes);
   UpdateDecoder decoder(map, arrays, verify, {}, kernels::cpu_kernels());
   if (pool != nullptr) decoder.set_workers(*pool);
-  decoder.keep_changes(most_bytes);
+  decoder.keep_changes(max_bytes);
   KeptOutcome outcome{check_stream(decoder, staging, encoded.bytes.size()), {}};
   if (!outcome.status.ok()) return outcome;
   std::vector<std::byte*> other;

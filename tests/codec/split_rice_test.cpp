@@ -89,7 +89,7 @@ TEST(RiceList, CostsAtLeastTheLeastAndAboutTheEstimate) {
   for (double p = 0.002; p < 0.95; p *= 1.05) {
     const auto positions = strewn(p, random);
     const std::uint64_t bits = list_of(positions, 65536).bits();
-    EXPECT_LE(least_list_bits(65536, positions.size(), positions.back()), bits) << p;
+    EXPECT_LE(min_list_bits(65536, positions.size(), positions.back()), bits) << p;
     const auto about = static_cast<double>(about_list_bits(65536, positions.size()));
     EXPECT_NEAR(about / static_cast<double>(bits), 1, 0.03) << p;
   }
@@ -100,7 +100,7 @@ TEST(RiceList, CostsAtLeastTheLeastAndAboutTheEstimate) {
     for (std::uint32_t i = 0; i < 65536; i += step)
       positions.push_back(static_cast<std::uint16_t>(i));
     const std::uint64_t bits = list_of(positions, 65536).bits();
-    EXPECT_LE(least_list_bits(65536, positions.size(), positions.back()), bits) << step;
+    EXPECT_LE(min_list_bits(65536, positions.size(), positions.back()), bits) << step;
   }
 }
 

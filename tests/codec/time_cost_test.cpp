@@ -96,15 +96,15 @@ TEST(TimeCost, WholeBlocksHoldNoChangeThatIsNotNamed) {
 }
 
 TEST(TimeCost, ListsMoreWhereTheLinkIsSlower) {
-  std::size_t least_count = 0;
+  std::size_t min_count = 0;
   for (const LinkTime& link : {kFastLink, kUsualLink, kSlowLink}) {
     const BlockShape shape{DataType::kBfloat16, kBlockElements};
     std::size_t count = 1;
     while (count < kBlockElements && !whole_is_faster(shape, count, 65'535, link)) ++count;
-    EXPECT_GE(count, least_count) << link.ps_per_byte;
-    least_count = count;
+    EXPECT_GE(count, min_count) << link.ps_per_byte;
+    min_count = count;
   }
-  EXPECT_EQ(least_count, kBlockElements) << "at 1 Gbit/s no list takes longer than its block";
+  EXPECT_EQ(min_count, kBlockElements) << "at 1 Gbit/s no list takes longer than its block";
   EXPECT_TRUE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535,
                               kFastLink));
   EXPECT_FALSE(whole_is_faster({DataType::kBfloat16, kBlockElements}, kBlockElements / 2, 65'535,

@@ -46,7 +46,7 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
   sparse_sum::PartMessages messages(comm, 1, traffic);
   const Buffer part = write_part(*comm.buffers, *comm.kernels, run, indices, values.data(), 1);
   sparse_sum::PartMessages::Arrival arrival =
-      messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, most_part_bytes(run, kCount, 1));
+      messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, max_part_bytes(run, kCount, 1));
   messages.send(0, sparse_sum::kPartLane, part, {run, 1, false});
   Task waiting = messages.wait(arrival, "the other's part");
   (void)co_await waiting;

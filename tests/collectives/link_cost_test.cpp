@@ -143,14 +143,14 @@ TEST(SparseSumPlans, WhatTakesTooMuchScratchIsNotChosen) {
   link.round_s = 100;  // one round is best
   EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
                "gather");
-  shape.most_scratch_bytes = std::uint64_t{60} << 20;
+  shape.max_scratch_bytes = std::uint64_t{60} << 20;
   EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
                "split");
   EXPECT_STREQ(
       sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "gather").row->name,
       "gather")
       << "forced";
-  shape.most_scratch_bytes = 1;
+  shape.max_scratch_bytes = 1;
   EXPECT_STREQ(sparse_sum::plan_sparse_sum(link, shape, Determinism::kCanonical, "auto").row->name,
                "split")
       << "the least";

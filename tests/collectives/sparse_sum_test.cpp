@@ -179,7 +179,7 @@ TEST(SparseAllReduce, LearnsHowFarSupportsLieApart) {
 TEST(SparseAllReduce, HugeIndexSpaces) {
   SeededRandom random(3);
   for (const std::uint64_t count :
-       {std::uint64_t{1} << 33, std::uint64_t{1} << 47, sparse::kMostSparseCount}) {
+       {std::uint64_t{1} << 33, std::uint64_t{1} << 47, sparse::kMaxSparseCount}) {
     for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       World world(3, count);
       world.force(row.name);

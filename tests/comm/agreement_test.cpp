@@ -263,7 +263,7 @@ TEST(Agreement, TheLeastCapacityComesWithTheLowestRankThatHasIt) {
       std::vector<Extents> extents(verdicts.size());
       const transport::SimOutcome outcome = party.run([&](int rank) {
         const auto r = static_cast<std::size_t>(rank);
-        extents[r].least_capacity = rank < least ? 8 : 7;
+        extents[r].min_capacity = rank < least ? 8 : 7;
         return agree(party.engine(rank), kAgreementChannel, kCall, Status(), verdicts[r], {},
                      ranks / 2, &extents[r]);
       });
@@ -271,8 +271,8 @@ TEST(Agreement, TheLeastCapacityComesWithTheLowestRankThatHasIt) {
       // The lowest as the round counts, from ranks / 2 on.
       const int expected = least <= ranks / 2 ? ranks / 2 : least;
       for (const Extents& all : extents) {
-        EXPECT_EQ(all.least_capacity, 7U);
-        EXPECT_EQ(all.least_capacity_rank, expected) << ranks << " ranks, from " << least << " on";
+        EXPECT_EQ(all.min_capacity, 7U);
+        EXPECT_EQ(all.min_capacity_rank, expected) << ranks << " ranks, from " << least << " on";
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "src/base/settings.hpp"
+#include "collectives/table/collective_table.hpp"
 
 namespace {
 
@@ -32,8 +32,8 @@ std::string accepts(const sparcl::SettingRow& row) {
 int main() {
   fmt::print(
       "# Settings\n\n"
-      "Written by `scripts/settings-doc` from the table in src/base/settings.cpp: change it "
-      "there.\n\n"
+      "Written by `scripts/settings-doc` from the tables in src/base/settings.cpp and of the "
+      "collectives: change it there.\n\n"
       "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero "
       "goes before the variable, and the\n"
       "variable before the default. `sparcl info` shows each value in force and where it comes "
@@ -41,7 +41,7 @@ int main() {
       "table is warned of once (but `SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read); a "
       "value that does not parse is an error that names the variable.\n\n"
       "| variable | accepts | default | meaning |\n|---|---|---|---|\n");
-  for (const sparcl::SettingRow& row : sparcl::setting_rows()) {
+  for (const sparcl::SettingRow& row : sparcl::collectives::all_setting_rows()) {
     fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback,
                row.meaning);
   }

@@ -394,7 +394,7 @@ EncodedClasses encoded_with(const ClassTable& table, std::uint32_t table_bytes,
   ListedChanges<std::uint16_t> changes(arrays);
   const std::uint64_t count = arrays.base.size(), blocks = block_count(count);
   EncodedClasses encoded{
-      {Guarded<std::byte>(kernels::most_coded_bytes(changes.positions.size(), blocks, 2)),
+      {Guarded<std::byte>(kernels::max_coded_bytes(changes.positions.size(), blocks, 2)),
        std::vector<BlockContent>(blocks + 1, {0, 0, 0xffffffff}),
        std::vector<DeviceChangeHashes>(blocks)}};
   std::vector<TileState> states(blocks), block_states(blocks);
@@ -482,7 +482,7 @@ void expect_the_codecs(const ClassTable& table, std::uint32_t table_bytes,
     }
     const std::uint64_t count = changes.starts[end] - changes.starts[first];
     const bool is_best =
-        !wanted.empty() && count <= kMostClassChanges &&
+        !wanted.empty() && count <= kMaxClassChanges &&
         section_bytes(static_cast<std::uint32_t>(wanted.size()) + 2) + table_bytes < as_blocks;
     *in_classes += is_best ? 1 : 0;
     ASSERT_EQ(found.array.blocks[first].mode == kernels::kClassesBlock, is_best)

@@ -74,7 +74,7 @@ TEST(CombineRoutine, AnyNumberOfRanks) {
     compare(DataType::kBfloat16, ReduceOp::kSum, true, ranks, 300, 304, false);
   }
   for (const std::uint32_t ranks :
-       {63U, 64U, 65U, 127U, 257U, 511U, 1021U, 1023U, kernels::kMostCombinedRows})
+       {63U, 64U, 65U, 127U, 257U, 511U, 1021U, 1023U, kernels::kMaxCombinedRows})
     compare(DataType::kFloat32, ReduceOp::kSum, true, ranks, 40, 40, false);
 }
 

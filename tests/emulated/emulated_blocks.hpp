@@ -56,7 +56,7 @@ EncodedArray emulated_encode(const TwoArrays<Word>& arrays, ListedChanges<Word>&
                              std::uint64_t capacity, bool is_float, std::uint64_t seed) {
   const std::uint64_t count = arrays.base.size(), blocks = block_count(count);
   EncodedArray encoded{
-      Guarded<std::byte>(kernels::most_coded_bytes(changes.positions.size(), blocks, sizeof(Word))),
+      Guarded<std::byte>(kernels::max_coded_bytes(changes.positions.size(), blocks, sizeof(Word))),
       std::vector<BlockContent>(blocks + 1), std::vector<DeviceChangeHashes>(blocks)};
   std::vector<TileState> states(blocks);
   std::uint32_t next_block = 0;

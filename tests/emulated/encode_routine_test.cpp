@@ -87,8 +87,8 @@ TEST(EncodeRoutineWindow, HoldsEachPartOfAList) {
   for (const std::uint64_t span : {1UL, 2UL, 100UL, 4'097UL, 65'535UL, 65'536UL}) {
     for (std::uint64_t count = 1; count <= span; ++count) {
       const kernels::GapDivisor by = kernels::gap_divisor(span, count);
-      ASSERT_LE(count + (span - count) / by.value(), kMostPartBits);
-      ASSERT_LE(count * by.shift, kMostPartBits);
+      ASSERT_LE(count + (span - count) / by.value(), kMaxPartBits);
+      ASSERT_LE(count * by.shift, kMaxPartBits);
     }
   }
 }
@@ -105,7 +105,7 @@ TEST(EncodeRoutineBytes, AreNoMoreThanTheMost) {
           count * (by.shift + (by.thirds ? 2 : 0)) + count + (span - count) / by.value();
       for (const std::size_t width : {1UL, 2UL, 4UL, 8UL})
         ASSERT_LE(count * width + (bits + 7) / 8 + kAround,
-                  kernels::most_coded_bytes(count, 1, width))
+                  kernels::max_coded_bytes(count, 1, width))
             << count << " of " << span;
     }
   }

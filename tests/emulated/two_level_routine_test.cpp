@@ -269,14 +269,14 @@ TEST(TwoLevelChance, BytesOfAnySenderAreReadAlike) {
 
 // All lists of a block, each in one part of the window.
 TEST(TwoLevelWindow, HoldsTheListOfShortGaps) {
-  for (unsigned long_shift = 1; long_shift <= kernels::kMostLongShift; ++long_shift) {
+  for (unsigned long_shift = 1; long_shift <= kernels::kMaxLongShift; ++long_shift) {
     for (std::uint64_t count = 1; count <= kBlockElements; count += 1 + count / 50) {
       const std::uint64_t most =
           std::min(kBlockElements - count, count * ((std::uint64_t{1} << long_shift) - 1));
       for (const std::uint64_t sum : {std::uint64_t{0}, most / 7, most / 2, most}) {
         const unsigned shift = kernels::short_shift(long_shift, count, sum);
-        ASSERT_LE(count * shift, kMostPartBits);
-        ASSERT_LE(count + (sum >> shift), kMostPartBits);
+        ASSERT_LE(count * shift, kMaxPartBits);
+        ASSERT_LE(count + (sum >> shift), kMaxPartBits);
       }
     }
   }

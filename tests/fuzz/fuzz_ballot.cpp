@@ -28,8 +28,8 @@ void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint&
   comm::merge(ballot, theirs);
   Ballot counted = ballot;
   comm::count_from(counted, 3, kRanks);
-  for (const std::int32_t rank : {counted.least_rank, counted.most_rank, counted.refusing_rank,
-                                  counted.extents.least_capacity_rank}) {
+  for (const std::int32_t rank : {counted.min_rank, counted.max_rank, counted.refusing_rank,
+                                  counted.extents.min_capacity_rank}) {
     require(rank == comm::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
   }
   const Status verdict =

@@ -21,7 +21,7 @@ using sparse::PartShape;
 constexpr std::array kLog2s{12u, 16u};
 constexpr std::array kWidths{std::size_t{4}, std::size_t{0}, std::size_t{2}, std::size_t{8}};
 constexpr std::size_t kChoices = 4;  // bytes in front of the message
-constexpr std::uint64_t kMostBytes = 4 << 20;
+constexpr std::uint64_t kMaxBytes = 4 << 20;
 
 PartShape shape_of(Choices& choices) {
   BlockRun run;
@@ -41,9 +41,9 @@ void run(std::span<const std::byte> input) {
   for (const kernels::KernelSet* kernels :
        {&kernels::reference_kernels(), &kernels::cpu_kernels()}) {
     sparse::PartCoder coder(*kernels);
-    const std::optional<Buffer> part = coder.expand(buffers, message, shape, kMostBytes);
+    const std::optional<Buffer> part = coder.expand(buffers, message, shape, kMaxBytes);
     if (!part) continue;
-    require(part->size() <= kMostBytes, "a part is no larger than it may be");
+    require(part->size() <= kMaxBytes, "a part is no larger than it may be");
     const auto view = sparse::PartView::read(*kernels, part->bytes(), shape.run, shape.value_bytes);
     require(view.has_value(), "what comes out is a part of the run");
     const std::optional<Buffer> again = coder.code(buffers, part->bytes(), shape);

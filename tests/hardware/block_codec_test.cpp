@@ -43,7 +43,7 @@ void check(const TwoArrays<typename Types::Word>& arrays) {
   ASSERT_TRUE(
       diff(base.data(), target.data(), count, sizeof(Word), changes, room, workspace, nullptr)
           .ok());
-  const DeviceArray<std::byte> bytes(most_content_bytes(count, sizeof(Word)));
+  const DeviceArray<std::byte> bytes(max_content_bytes(count, sizeof(Word)));
   const DeviceArray<BlockContent> places(blocks + 1);
   const DeviceArray<DeviceChangeHashes> sums(blocks), sums_again(blocks);
   const DeviceContents contents{bytes.data(), places.data()};
@@ -170,7 +170,7 @@ TEST(DeviceBlockSizes, SmallWorkspacesAreRefused) {
   EXPECT_EQ(decode_blocks({}, 0, nullptr, 100, DataType::kFloat32, {}, {&byte, 1}, nullptr).code(),
             Code::kInvalidArgument);
   EXPECT_EQ(apply_decoded({}, nullptr, 100, 3, nullptr, nullptr).code(), Code::kInvalidArgument);
-  EXPECT_GE(most_content_bytes(100'001, 2), 200'002U);
+  EXPECT_GE(max_content_bytes(100'001, 2), 200'002U);
   EXPECT_EQ(text_of(BlockError::kStep), "has a step larger than its data type");
 }
 

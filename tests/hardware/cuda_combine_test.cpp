@@ -70,7 +70,7 @@ TEST_F(DeviceCombine, WhatItDoesNotTake) {
   EXPECT_FALSE(kernels::cuda::combine_rows({nullptr, 0, 0, 1}, DataType::kInt8, ReduceOp::kSum,
                                            false, nullptr, nullptr)
                    .ok());
-  EXPECT_FALSE(kernels::cuda::combine_rows({nullptr, 0, kernels::kMostCombinedRows + 1, 1},
+  EXPECT_FALSE(kernels::cuda::combine_rows({nullptr, 0, kernels::kMaxCombinedRows + 1, 1},
                                            DataType::kInt8, ReduceOp::kSum, false, nullptr, nullptr)
                    .ok());
   EXPECT_TRUE(kernels::cuda::combine_rows({nullptr, 0, 1, 0}, DataType::kInt8, ReduceOp::kSum,

@@ -52,7 +52,7 @@ TEST_P(DeviceThreshold, TakesWhatTheHostsPassTakes) {
       SCOPED_TRACE(testing::Message() << count << " elements, threshold " << threshold);
       const Bytes values = random_bytes(count * width, count);
       Bytes residual = random_bytes(count * wide, count + 1), taken(count * wide);
-      const std::uint64_t least = least_key(type, threshold);
+      const std::uint64_t least = min_key(type, threshold);
       const DeviceArray<std::byte> device_values(values), device_residual(residual),
           device_taken(count * wide), workspace(take_large_workspace_bytes(count));
       const DeviceArray<std::uint64_t> indices(count), found(1);
@@ -122,16 +122,16 @@ TEST_P(DeviceThreshold, KeepsTheChangesThatTheHostsRuleKeeps) {
 TEST(LeastKey, IsOfTheLeastNumberThatIsNoLess) {
   for (const double threshold : {1.0, 0.1, 3.4e38, 1e-45, 1e300}) {
     const auto least =
-        std::bit_cast<float>(static_cast<std::uint32_t>(least_key(DataType::kBfloat16, threshold)));
+        std::bit_cast<float>(static_cast<std::uint32_t>(min_key(DataType::kBfloat16, threshold)));
     EXPECT_GE(static_cast<double>(least), threshold);
     EXPECT_LT(static_cast<double>(std::nextafter(least, 0.0F)), threshold);
-    EXPECT_EQ(std::bit_cast<double>(least_key(DataType::kFloat64, threshold)), threshold);
+    EXPECT_EQ(std::bit_cast<double>(min_key(DataType::kFloat64, threshold)), threshold);
   }
-  EXPECT_EQ(least_key(DataType::kFloat32, 0), 1U);  // zeros are never taken
-  EXPECT_EQ(least_key(DataType::kInt32, 0), 1U);
-  EXPECT_EQ(least_key(DataType::kInt32, 6.5), 7U);
-  EXPECT_EQ(least_key(DataType::kUint64, 1e30), UINT64_MAX);
-  EXPECT_EQ(least_key(DataType::kFloat32, NAN), 0x7f800001U);
+  EXPECT_EQ(min_key(DataType::kFloat32, 0), 1U);  // zeros are never taken
+  EXPECT_EQ(min_key(DataType::kInt32, 0), 1U);
+  EXPECT_EQ(min_key(DataType::kInt32, 6.5), 7U);
+  EXPECT_EQ(min_key(DataType::kUint64, 1e30), UINT64_MAX);
+  EXPECT_EQ(min_key(DataType::kFloat32, NAN), 0x7f800001U);
 }
 
 TEST(DeviceThresholdChecks, RefuseWhatCannotBe) {

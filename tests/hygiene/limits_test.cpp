@@ -168,8 +168,8 @@ ProcessRecord run_with_interface(std::vector<std::pair<std::string, std::string>
   environment.insert(environment.end(), {{"UCX_TLS", "tcp"}, {"SPARCL_DEBUG", "debug"}});
   return run_under(
       "exec unshare -n -m bash -c 'mount -t sysfs sysfs /sys && ip link set lo up && ip link add "
-      "sp0 type veth peer name sp1 && "
-      "ip address add 10.78.0.1/24 dev sp0 && ip link set sp0 up && ip link set sp1 up && exec ",
+      "sp0 type veth peer name sp1 && ip address add 10.78.0.1/24 dev sp0 && ip link set sp0 up && "
+      "ip link set sp1 up && exec ",
       SPARCL_TEST_LINKED " ucx'", std::move(environment));
 }
 

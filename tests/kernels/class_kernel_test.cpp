@@ -164,7 +164,7 @@ TEST_P(ClassKernelBodies, SizesAreRead) {
       out.put(0x5, 3);
       std::uint32_t mark = base;
       for (std::size_t i = 0; i < count; ++i) {
-        const auto zeros = static_cast<unsigned>(random() % 4 == 0 ? random() % (kMostSizeZeros + 1)
+        const auto zeros = static_cast<unsigned>(random() % 4 == 0 ? random() % (kMaxSizeZeros + 1)
                                                                    : random() % 3);
         const std::uint64_t suffix = low_bits(random(), zeros + exponent);
         expected[i] =
@@ -181,7 +181,7 @@ TEST_P(ClassKernelBodies, SizesAreRead) {
       ASSERT_EQ(sizes, expected) << "count " << count << " exponent " << exponent;
       if (count == 0) continue;
       const std::size_t bad = random() % count;
-      for (std::size_t i = bad; i < count; ++i) marks[i] += kMostSizeZeros + 1;
+      for (std::size_t i = bad; i < count; ++i) marks[i] += kMaxSizeZeros + 1;
       sizes.resize(count + kRankSlack);
       ASSERT_FALSE(body().classes.read_sizes(bits.data(), 3, marks.data(), count, base, exponent,
                                              sizes.data()))

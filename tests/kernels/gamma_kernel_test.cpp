@@ -27,18 +27,18 @@ Coded coded(const KernelSet& set, const std::vector<std::uint64_t>& values, unsi
   return result;
 }
 
-std::vector<std::uint64_t> numbers(std::size_t count, unsigned most_bits, std::mt19937_64& random) {
+std::vector<std::uint64_t> numbers(std::size_t count, unsigned max_bits, std::mt19937_64& random) {
   std::vector<std::uint64_t> values(count);
-  for (std::uint64_t& value : values) value = random() >> (64 - 1 - random() % most_bits);
+  for (std::uint64_t& value : values) value = random() >> (64 - 1 - random() % max_bits);
   return values;
 }
 
 TEST_P(GammaKernels, GammasComeBackAndAgreeWithTheReference) {
   std::mt19937_64 random(12);
   for (const std::size_t count : interesting_counts()) {
-    for (const unsigned most_bits : {1u, 4u, 20u, 63u}) {
+    for (const unsigned max_bits : {1u, 4u, 20u, 63u}) {
       for (const unsigned exponent : {0u, 1u, 5u, 31u, 62u}) {
-        const auto values = numbers(count, most_bits, random);
+        const auto values = numbers(count, max_bits, random);
         const auto lead = static_cast<unsigned>(random() % 64);
         const Coded made = coded(body(), values, exponent, lead);
         ASSERT_TRUE(made == coded(reference(), values, exponent, lead))

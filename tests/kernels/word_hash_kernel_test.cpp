@@ -73,9 +73,9 @@ TEST_P(WordHashKernels, ChangesOfAnyDensitySumAsInTheReference) {
   std::mt19937_64 random(4);
   for (std::size_t i = 0; i < 4; ++i) {
     const std::size_t width = std::size_t{1} << i;
-    for (const std::uint32_t most_gap : {1u, 3u, 60u, 250u, 1000u, 9000u}) {
+    for (const std::uint32_t max_gap : {1u, 3u, 60u, 250u, 1000u, 9000u}) {
       std::vector<std::uint16_t> positions;
-      for (std::uint32_t at = random() % most_gap; at < 65536; at += 1 + random() % most_gap) {
+      for (std::uint32_t at = random() % max_gap; at < 65536; at += 1 + random() % max_gap) {
         positions.push_back(static_cast<std::uint16_t>(at));
       }
       positions.back() = 65535;
@@ -86,9 +86,9 @@ TEST_P(WordHashKernels, ChangesOfAnyDensitySumAsInTheReference) {
       const ChangeHashes expected = reference().elements[i].hash_changes(
           positions.data(), positions.size(), olds.data(), news.data());
       ASSERT_EQ(sums.old_values, expected.old_values)
-          << "width " << width << " gaps to " << most_gap;
+          << "width " << width << " gaps to " << max_gap;
       ASSERT_EQ(sums.new_values, expected.new_values)
-          << "width " << width << " gaps to " << most_gap;
+          << "width " << width << " gaps to " << max_gap;
     }
   }
 }

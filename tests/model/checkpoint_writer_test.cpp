@@ -78,8 +78,7 @@ TEST(CheckpointWriter, KeepsAForeignHeader) {
   TempFolder folder;
   const std::string text = test::file_of(
       "{\"b\": {\"shape\": [1], \"data_offsets\": [1, 2],\t\"dtype\": \"U8\"}, \"a\": {\"dtype\": "
-      "\"U8\", "
-      "\"shape\": [1], \"data_offsets\": [0, 1]}, \"__metadata__\": {}}  \n",
+      "\"U8\", \"shape\": [1], \"data_offsets\": [0, 1]}, \"__metadata__\": {}}  \n",
       "xy");
   test::write_text(folder / "a", text);
   const Result<Checkpoint> file = Checkpoint::open(folder / "a");

@@ -29,7 +29,7 @@ namespace sparcl {
 namespace {
 
 constexpr int kPending = 1000;
-constexpr int kMostAsked = 64;
+constexpr int kMaxAsked = 64;
 
 void require(bool condition, const char* what) {
   if (condition) return;
@@ -96,10 +96,10 @@ void run() {
   for (int i = 0; i < kTurns; ++i) turn(transport);
   std::printf("%d pending: %.2f us a turn\n", kPending, (transport.now() - begin) / kTurns * 1e6);
   require(largest_question > 0, "the library asks by MPI_Testsome");
-  require(largest_question <= kMostAsked, "one turn asks for a bounded number of requests");
+  require(largest_question <= kMaxAsked, "one turn asks for a bounded number of requests");
   every_message_arrives(transport, receives);
   nobody_is_kept_waiting(transport);
-  require(largest_question <= kMostAsked, "one turn asks for a bounded number of requests");
+  require(largest_question <= kMaxAsked, "one turn asks for a bounded number of requests");
 }
 
 }  // namespace

@@ -172,9 +172,9 @@ void Check::one_part_went_on(int outcast) {
   if (!is_outcasts) survivors_went_on(outcast);
 }
 
-int Check::at_most_one_part_went_on() {
+int Check::max_one_part_went_on() {
   std::set<int> new_ranks;
-  int most_ranks = 0;
+  int max_ranks = 0;
   for (int rank = 0; rank < party_.plan().ranks; ++rank) {
     const RankStory story = party_.story(rank);
     got_error(rank);
@@ -190,11 +190,10 @@ int Check::at_most_one_part_went_on() {
     if (shrink.code != sparclSuccess) continue;
     EXPECT_TRUE(new_ranks.insert(shrink.rank).second)
         << "two parts went on: two are rank " << shrink.rank;
-    most_ranks = std::max(most_ranks, shrink.ranks);
+    max_ranks = std::max(max_ranks, shrink.ranks);
   }
-  EXPECT_EQ(static_cast<int>(new_ranks.size()), most_ranks)
-      << "two parts went on, or less than one";
-  return most_ranks;
+  EXPECT_EQ(static_cast<int>(new_ranks.size()), max_ranks) << "two parts went on, or less than one";
+  return max_ranks;
 }
 
 void Check::check_init_error(int rank, const RankStory& story, int culprit, double until_s) {

@@ -73,7 +73,7 @@ ProcessUsage process_usage() {
   return usage;
 }
 
-std::array<ProcessUsage, 4> least_of_quarters(const std::vector<ProcessUsage>& samples) {
+std::array<ProcessUsage, 4> min_of_quarters(const std::vector<ProcessUsage>& samples) {
   std::array<ProcessUsage, 4> quarters;
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     ProcessUsage& least = quarters[quarter];

@@ -25,7 +25,7 @@ ProcessUsage process_usage();
 
 // Of many samples the least in each quarter of the run: what comes and goes does not show, what
 // stays does.
-std::array<ProcessUsage, 4> least_of_quarters(const std::vector<ProcessUsage>& samples);
+std::array<ProcessUsage, 4> min_of_quarters(const std::vector<ProcessUsage>& samples);
 
 // What grew, from the second to the last quarter, that must not grow; empty if nothing.
 std::string describe_growth(const std::array<ProcessUsage, 4>& quarters);

@@ -72,9 +72,9 @@ TEST(ProcessUsage, WhatComesAndGoesIsNoGrowth) {
   std::vector<ProcessUsage> samples(
       40, ProcessUsage{60, 55'280, 2'000'000, 50'000'000, 60'000'000, 19});
   for (std::size_t i = 30; i < 39; ++i) samples[i].descriptors += i;
-  EXPECT_EQ(describe_growth(least_of_quarters(samples)), "");
+  EXPECT_EQ(describe_growth(min_of_quarters(samples)), "");
   samples[39].descriptors += 1;
-  EXPECT_NE(describe_growth(least_of_quarters(samples)), "");
+  EXPECT_NE(describe_growth(min_of_quarters(samples)), "");
 }
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace sparcl::test {
 namespace {
 
 constexpr double kTimeoutSeconds = 60;  // beyond it is a hang
-constexpr std::size_t kMostFailures = 5;
-constexpr std::size_t kMostInFlight = 5;
+constexpr std::size_t kMaxFailures = 5;
+constexpr std::size_t kMaxInFlight = 5;
 constexpr std::size_t kWithoutObject =
     9;  // the share of calls that have no object: so many to those of one object each
-constexpr std::uint64_t kLeastCalls = 10;  // of a series
-constexpr std::uint64_t kMostDenseBytes =
+constexpr std::uint64_t kMinCalls = 10;  // of a series
+constexpr std::uint64_t kMaxDenseBytes =
     1 << 30;  // beyond it is the index space of a sparse vector, not of an array
 
 template <class List>
@@ -81,7 +81,7 @@ class Series {
         outcome_(outcome) {
     scene_.rank = meeting.rank();
     scene_.ranks = std::min(static_cast<int>(2 + random_.below(7)), meeting.size());
-    calls_ = kLeastCalls + random_.below(80);
+    calls_ = kMinCalls + random_.below(80);
     settings_ = draw_settings(random_);
     scene_.checks_base = setting_of(settings_, "SPARCL_VERIFY") != "off";
     scene_.is_canonical = setting_of(settings_, "SPARCL_DETERMINISM") == "canonical";
@@ -108,7 +108,7 @@ class Series {
   using Flights = std::vector<std::unique_ptr<RandomFlight>>;
 
   void fail(const std::string& what) {
-    if (outcome_.failures.size() < kMostFailures) {
+    if (outcome_.failures.size() < kMaxFailures) {
       std::string settings;
       for (const auto& [name, value] : settings_) settings += fmt::format(" {}={}", name, value);
       outcome_.failures.push_back(fmt::format("series {} ({} ranks,{}), rank {}, call {}: {}",
@@ -120,7 +120,7 @@ class Series {
   // One blocking call, or several in flight on objects of their own.
   std::uint64_t step(Objects& objects, std::uint64_t most) {
     const double kind = random_.unit();
-    const std::size_t wanted = kind < 0.5 ? 1 : 2 + random_.below(kMostInFlight - 1);
+    const std::size_t wanted = kind < 0.5 ? 1 : 2 + random_.below(kMaxInFlight - 1);
     const bool blocks = kind < 0.35;
     std::vector<std::size_t> order(objects.arrays.size() + objects.models.size() +
                                    objects.feedbacks.size() + kWithoutObject);
@@ -201,7 +201,7 @@ class Series {
              const std::string& text) {
     ++made_;
     outcome_.refused += flight.expected() != sparclSuccess ? 1 : 0;
-    if (report.bytes_dense < kMostDenseBytes) outcome_.bytes += report.bytes_dense;
+    if (report.bytes_dense < kMaxDenseBytes) outcome_.bytes += report.bytes_dense;
     const std::string what =
         flight.describe();  // before it is judged: then all agree on something new
     if (const std::string wrong = flight.judge(result, report); !wrong.empty())
@@ -229,9 +229,9 @@ RandomOutcome run_random(Meeting& meeting, const RandomPlan& plan) {
   const bool speaks_for_process = meeting.rank() == 0 || meeting.takes_environment();
   if (speaks_for_process) {
     tell_large_from_small();
-    constexpr std::uint64_t kMostCounted = 100'000;
+    constexpr std::uint64_t kMaxCounted = 100'000;
     outcome.usage.reserve(
-        std::min(plan.calls / kLeastCalls + 1, kMostCounted));  // so that this list does not grow
+        std::min(plan.calls / kMinCalls + 1, kMaxCounted));  // so that this list does not grow
   }
   for (std::uint64_t i = plan.first_series;
        outcome.calls < plan.calls && outcome.series < plan.series; ++i, ++outcome.series) {
@@ -274,7 +274,7 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
   constexpr std::size_t kEnoughSeries = 100;
   std::string usage = "too few series to tell whether memory grows", growth;
   if (outcome.usage.size() >= kEnoughSeries) {
-    const auto quarters = least_of_quarters(outcome.usage);
+    const auto quarters = min_of_quarters(outcome.usage);
     growth = describe_growth(quarters);
     usage = "by quarters: " + describe_usage(quarters);
   }
@@ -283,10 +283,7 @@ bool report(const Meeting& meeting, const RandomPlan& plan, const RandomOutcome&
     for (int i = 2; i <= 8; ++i) ranks += fmt::format(" {}", outcome.by_ranks[i]);
     fmt::print(
         "{} calls in {} series, seed {}, {:.1f} s: {} delta, {} update, {} sparse, {} top-k, {} "
-        "masked, {} sparse sum; {} refused "
-        "as "
-        "they must be; by ranks 2 to 8:{}; "
-        "dense {} MiB\n",
+        "masked, {} sparse sum; {} refused as they must be; by ranks 2 to 8:{}; dense {} MiB\n",
         outcome.calls, outcome.series, plan.seed, seconds, outcome.by_operation[0],
         outcome.by_operation[1], outcome.by_operation[2], outcome.by_operation[3],
         outcome.by_operation[4], outcome.by_operation[5], outcome.refused, ranks,

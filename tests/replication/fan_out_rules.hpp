@@ -64,7 +64,7 @@ class FanOutRules {
   static bool are_neighbours(const Replica& one, const Replica& other) {
     return one.machine && one.machine == other.machine;
   }
-  int most_uploads() const { return degree_ > 0 ? degree_ : 1; }
+  int max_uploads() const { return degree_ > 0 ? degree_ : 1; }
 
   int degree_;
   std::map<Id, Replica> replicas_;
@@ -189,7 +189,7 @@ class FanOutRules {
       if (other == id || !replica.passes_on || !has_for(replica, anchor)) continue;
       if (is_slow(replica) || now < replica.leaf_until) continue;
       const bool is_far = !are_neighbours(replica, own->second);
-      if (is_far && (is_needed_here || uploads(other) >= most_uploads())) continue;
+      if (is_far && (is_needed_here || uploads(other) >= max_uploads())) continue;
       // That one will be placed.
       if (!is_far && other > id && replica.parent == kPublisher && own->second.passes_on) continue;
       const std::optional<int> steps = depth(other, id);

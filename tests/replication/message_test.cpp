@@ -152,7 +152,7 @@ TEST(Message, BlocksHaveWholeDigestsOnly) {
       EXPECT_EQ(read->of_blocks.size(), (count - 24) / 32);
     }
   }
-  EXPECT_LE(block_digests_bytes(kMaxDigestedBlocks), most_content_bytes(MessageType::kBlocks));
+  EXPECT_LE(block_digests_bytes(kMaxDigestedBlocks), max_content_bytes(MessageType::kBlocks));
 }
 
 TEST(Message, DamageHasWholeHashesOnly) {
@@ -170,7 +170,7 @@ TEST(Message, DamageHasWholeHashesOnly) {
   }
   EXPECT_EQ(24 + 16 * kMaxDamagedBlocks, kMaxDamageBytes - 8);
   EXPECT_LE(serialise(Damage{{}, std::vector<Hash128>(kMaxDamagedBlocks)}).size(),
-            most_content_bytes(MessageType::kDamage));
+            max_content_bytes(MessageType::kDamage));
 }
 
 TEST(Message, LeavesHaveWholeDigestsOnly) {
@@ -184,7 +184,7 @@ TEST(Message, LeavesHaveWholeDigestsOnly) {
     }
   }
   EXPECT_LE(serialise(Leaves{{}, 0, std::vector<Digest256>(kMaxLeavesAtOnce)}).size(),
-            most_content_bytes(MessageType::kLeaves));
+            max_content_bytes(MessageType::kLeaves));
 }
 
 // Nothing else of such a greeting can be read; the peer is still told why it is refused.

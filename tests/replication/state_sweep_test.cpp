@@ -119,8 +119,8 @@ class SweepAcrossVersions : public ::testing::Test {
   }
   Status step() { return sweep_.step(model_.view(), held_, way_back_, now_ += 0.01); }
   // Steps until a pass is over, with a version after every `interval` of them.
-  Status pass(int interval, int most_steps = 100) {
-    for (int i = 1; i <= most_steps; ++i) {
+  Status pass(int interval, int max_steps = 100) {
+    for (int i = 1; i <= max_steps; ++i) {
       const Status status = step();
       if (!status.ok() || sweep_.due() > now_ + 1) {
         steps_ = i;

@@ -79,8 +79,7 @@ class Srun : public testing::TestWithParam<Way> {
     for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) run(seed);
     std::printf(
         "%s: %d parties, %d ranks had a named error, the slowest after %.2f s; %d were through "
-        "before, %d ended by Slurm before, "
-        "%d kept by MPI\n",
+        "before, %d ended by Slurm before, %d kept by MPI\n",
         GetParam().name, parties_, errors_, slowest_s_, untouched_, ended_by_slurm_, kept_by_mpi_);
     EXPECT_GE(errors_ + untouched_, ended_by_slurm_) << "Slurm ends most ranks before they know";
     EXPECT_LE(10 * kept_by_mpi_, errors_ + 10) << "that is no rare thing";

@@ -125,9 +125,9 @@ bool SrunParty::is_kept_by_mpi(int rank) const {
 }
 
 bool SrunParty::finish() {
-  constexpr double kMostEndIn = 15;
+  constexpr double kMaxEndIn = 15;
   const auto ended = [&] { return processes_.record(0).ended; };
-  if (processes_.run_until(ended, std::min(processes_.now_s() + kMostEndIn, plan_.deadline_s)))
+  if (processes_.run_until(ended, std::min(processes_.now_s() + kMaxEndIn, plan_.deadline_s)))
     return true;
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     if (is_kept_by_mpi(rank)) return true;

@@ -58,7 +58,7 @@ TEST(EntryPart, ABitmapOfFewEntriesIsRefused) {
   const kernels::KernelSet& kernels = kernels::cpu_kernels();
   const BlockRun run{0, 1, 12};
   BufferPool buffers;
-  std::vector<std::uint64_t> indices(run.most_positions() + 1);
+  std::vector<std::uint64_t> indices(run.max_positions() + 1);
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = i;
   const Buffer part = write_part(buffers, kernels, run, indices, nullptr, 0);
   std::vector<std::byte> bytes(part.bytes().begin(), part.bytes().end());

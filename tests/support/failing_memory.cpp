@@ -8,17 +8,16 @@ namespace sparcl::test {
 namespace {
 
 thread_local long own_left = -1;
-thread_local unsigned long own_least_bytes = 0;
+thread_local unsigned long own_min_bytes = 0;
 thread_local bool own_has_failed = false;
 thread_local bool is_the_tests = false;  // the thread that has asked for failures of others
 std::atomic<long> others_left = -1;
-std::atomic<unsigned long> others_least_bytes = 0;
+std::atomic<unsigned long> others_min_bytes = 0;
 std::atomic<bool> others_have_failed = false;
 
 bool is_to_fail(unsigned long bytes) {
-  if (bytes >= own_least_bytes && own_left >= 0 && own_left-- == 0) return own_has_failed = true;
-  if (is_the_tests || bytes < others_least_bytes || others_left < 0 ||
-      others_left.fetch_sub(1) != 0)
+  if (bytes >= own_min_bytes && own_left >= 0 && own_left-- == 0) return own_has_failed = true;
+  if (is_the_tests || bytes < others_min_bytes || others_left < 0 || others_left.fetch_sub(1) != 0)
     return false;
   others_have_failed = true;
   return true;
@@ -26,17 +25,17 @@ bool is_to_fail(unsigned long bytes) {
 
 }  // namespace
 
-void fail_allocation_of_this_thread(long after, unsigned long least_bytes) {
+void fail_allocation_of_this_thread(long after, unsigned long min_bytes) {
   own_has_failed = false;
-  own_least_bytes = least_bytes;
+  own_min_bytes = min_bytes;
   own_left = after;
 }
 bool has_failed_in_this_thread() { return own_has_failed; }
 
-void fail_allocation_of_others(long after, unsigned long least_bytes) {
+void fail_allocation_of_others(long after, unsigned long min_bytes) {
   is_the_tests = true;
   others_have_failed = false;
-  others_least_bytes = least_bytes;
+  others_min_bytes = min_bytes;
   others_left = after;
 }
 bool has_failed_in_others() { return others_have_failed; }

@@ -6,11 +6,11 @@ namespace sparcl::test {
 
 // One of this thread's next allocations of at least so many bytes: after so many others. Negative:
 // none.
-void fail_allocation_of_this_thread(long after, unsigned long least_bytes = 0);
+void fail_allocation_of_this_thread(long after, unsigned long min_bytes = 0);
 bool has_failed_in_this_thread();
 
-// One of all other threads, of those with at least `least_bytes`.
-void fail_allocation_of_others(long after, unsigned long least_bytes);
+// One of all other threads, of those with at least `min_bytes`.
+void fail_allocation_of_others(long after, unsigned long min_bytes);
 bool has_failed_in_others();
 
 }  // namespace sparcl::test

@@ -16,8 +16,8 @@ using Opening = transport::NodeWindow::Opening;
 
 // As that of a process of its own.
 std::unique_ptr<transport::NodeWindow> make_window(
-    std::size_t most_bytes = transport::NodeMemory::kMaxBytes) {
-  Result<std::shared_ptr<transport::NodeMemory>> memory = transport::NodeMemory::create(most_bytes);
+    std::size_t max_bytes = transport::NodeMemory::kMaxBytes) {
+  Result<std::shared_ptr<transport::NodeMemory>> memory = transport::NodeMemory::create(max_bytes);
   EXPECT_TRUE(memory.ok()) << memory.status().message();
   return std::make_unique<transport::NodeWindow>(2, *memory, std::make_shared<BufferPool>());
 }

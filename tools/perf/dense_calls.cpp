@@ -9,7 +9,7 @@ namespace sparcl::perf {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 1 << 20;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // MPI's counts are int
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;  // MPI's counts are int
 
 void add_bfloat16(void* in, void* inout, int* count, MPI_Datatype*) {
   constexpr std::size_t kChunk = 2048;
@@ -54,7 +54,7 @@ MPI_Datatype mpi_type(const ElementType& type) {
 
 template <class Piece>
 void for_pieces(const ElementType& type, std::uint64_t count, bool in_pieces, Piece&& piece) {
-  const std::uint64_t most = (in_pieces ? kPieceBytes : kMostBytes) / type.bytes;
+  const std::uint64_t most = (in_pieces ? kPieceBytes : kMaxBytes) / type.bytes;
   for (std::uint64_t at = 0; at < count; at += most)
     piece(at * type.bytes, static_cast<int>(std::min(most, count - at)));
 }

@@ -99,7 +99,8 @@ struct Contender {
 std::vector<Contender> make_contenders(const Options& options) {
   std::vector<Contender> made;
   for (const std::string& asked : options.algorithms) {
-    const char* setting = algorithms_of(options).setting;
+    const std::string name = algorithms_of(options).setting;
+    const char* const setting = name.c_str();
     const char* given = std::getenv(setting);
     const std::string before = given != nullptr ? given : "";
     if (asked != "auto" || options.algorithms.size() > 1) setenv(setting, asked.c_str(), 1);
@@ -212,8 +213,7 @@ std::string describe(const Options& options) {
 void print_head(const Options& options, int ranks) {
   write_out(
       fmt::format("# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is "
-                  "through; dense: MPI's call as it comes, and "
-                  "its best form\n",
+                  "through; dense: MPI's call as it comes, and its best form\n",
                   options.op, ranks, describe(options), options.iterations, options.warmup));
   write_out(fmt::format(
       "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n",
@@ -242,8 +242,8 @@ bool run(const Options& options, int rank, int ranks) {
   if (rank == 0 && !options.json) print_head(options, ranks);
   std::uint64_t wrong = 0;
   const std::size_t width = element_type(options.dtype).bytes;
-  for (double bytes = static_cast<double>(options.least_bytes);
-       bytes <= static_cast<double>(options.most_bytes) * 1.0001; bytes *= options.factor) {
+  for (double bytes = static_cast<double>(options.min_bytes);
+       bytes <= static_cast<double>(options.max_bytes) * 1.0001; bytes *= options.factor) {
     const std::uint64_t count =
         std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes) / width);
     for (const Row& result : measure(row, options, count, contenders)) {
@@ -261,8 +261,8 @@ bool run(const Options& options, int rank, int ranks) {
 
 // Options that the operation does not have are no wish that can be met.
 void check_options(const Options& options, const CLI::App& app) {
-  if (options.least_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
-  if (options.least_bytes > options.most_bytes) throw CLI::ValidationError("-b is larger than -e");
+  if (options.min_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
+  if (options.min_bytes > options.max_bytes) throw CLI::ValidationError("-b is larger than -e");
   const std::vector<const char*>& own = find_operation(options.op).own_options;
   for (const OperationRow& row : operation_table()) {
     for (const char* option : row.own_options) {
@@ -292,11 +292,11 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
   app.add_option("--op", options.op, "what is measured")
       ->check(CLI::IsMember(operations))
       ->capture_default_str();
-  app.add_option("-b,--min", options.least_bytes, "smallest dense array, in bytes (K, M, G)")
+  app.add_option("-b,--min", options.min_bytes, "smallest dense array, in bytes (K, M, G)")
       ->transform(CLI::AsSizeValue(false))
       ->transform(tool::is_unsigned())
       ->capture_default_str();
-  app.add_option("-e,--max", options.most_bytes, "largest")
+  app.add_option("-e,--max", options.max_bytes, "largest")
       ->transform(CLI::AsSizeValue(false))
       ->transform(tool::is_unsigned())
       ->capture_default_str();
@@ -317,11 +317,8 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--algo", options.algorithms,
-                 "forces an algorithm, as SPARCL_ALGO_... does: direct, owner (allreduce_masked, "
-                 "allreduce_topk in mode union), gather, "
-                 "doubling, split, two_level (other all-reduces), chain, binary_tree, "
-                 "binomial_tree (broadcasts). Several, with commas "
-                 "between them, are measured in turn")
+                 "forces an algorithm, as SPARCL_ALGO_... does: " + algorithm_names() +
+                     ". Several, with commas between them, are measured in turn")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")

@@ -1,8 +1,14 @@
 #include "tools/perf/perf_operation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
+
+#include "collectives/broadcast/fanout.hpp"
+#include "collectives/dense/dense.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
 
 namespace sparcl::perf {
 namespace {
@@ -57,13 +63,35 @@ const OperationRow& find_operation(const std::string& name) {
                        [&](const OperationRow& row) { return row.name == name; });
 }
 
+namespace {
+
+std::vector<std::string> names_of(const comm::AlgorithmChoice& choice) {
+  std::vector<std::string> names;
+  for (const std::string_view name : choice.names()) {  // arrays are in the host's memory
+    if (name != collectives::broadcast::kNcclFanoutName) names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
 Algorithms algorithms_of(const Options& options) {
-  if (options.op.starts_with("broadcast"))
-    return {"SPARCL_ALGO_BROADCAST", {"chain", "binary_tree", "binomial_tree"}};
   const bool is_dense =
       options.op == "allreduce_masked" || (options.is_top_k() && options.mode == "union");
-  if (is_dense) return {"SPARCL_ALGO_ALLREDUCE", {"direct", "owner"}};
-  return {"SPARCL_ALGO_ALLREDUCE_SPARSE", {"gather", "doubling", "split", "two_level"}};
+  const comm::AlgorithmChoice& choice = options.op.starts_with("broadcast")
+                                            ? collectives::broadcast::kFanoutAlgorithms
+                                        : is_dense ? collectives::dense::kDenseAlgorithms
+                                                   : collectives::sparse_sum::kSparseSumAlgorithms;
+  return {"SPARCL_" + std::string(choice.setting), names_of(choice)};
+}
+
+std::string algorithm_names() {
+  return fmt::format(
+      "{} (allreduce_masked, allreduce_topk in mode union), {} (other all-reduces), {} "
+      "(broadcasts)",
+      fmt::join(names_of(collectives::dense::kDenseAlgorithms), ", "),
+      fmt::join(names_of(collectives::sparse_sum::kSparseSumAlgorithms), ", "),
+      fmt::join(names_of(collectives::broadcast::kFanoutAlgorithms), ", "));
 }
 
 void put(const ElementType& type, std::byte* array, std::uint64_t element, int value) {

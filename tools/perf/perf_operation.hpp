@@ -16,8 +16,8 @@ namespace sparcl::perf {
 
 struct Options {
   std::string op = "allreduce_masked";
-  std::uint64_t least_bytes = 1 << 20;  // of the dense array
-  std::uint64_t most_bytes = 64 << 20;
+  std::uint64_t min_bytes = 1 << 20;  // of the dense array
+  std::uint64_t max_bytes = 64 << 20;
   double factor = 4;
   std::string dtype = "float32";
   double density = 0.01;
@@ -65,10 +65,11 @@ const OperationRow& find_operation(const std::string& name);
 
 // What --algo may say besides auto, and the setting that it stands for.
 struct Algorithms {
-  const char* setting;
+  std::string setting;
   std::vector<std::string> names;
 };
 Algorithms algorithms_of(const Options& options);
+std::string algorithm_names();  // of all operations, for --help
 
 // A value that depends on the rank and the element: small whole numbers, whose sums are exact in
 // any order and every type.

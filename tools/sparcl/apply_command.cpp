@@ -58,14 +58,14 @@ Status run_apply(const ApplyOptions& options, bool as_json) {
                   {"base_hash", to_hex(report.base_hash)},
                   {"target_hash", to_hex(report.target_hash)},
                   {"same_header", report.exact}};
-  return print(as_json, json,
-               fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}",
-                           shown(options.output), report.changed, report.elements,
-                           to_hex(report.base_hash), to_hex(report.target_hash),
-                           report.exact ? ""
-                                        : "The base's header is not the one the delta was made of: "
-                                          "tensors and metadata are the target's, "
-                                          "the header's style is not.\n"));
+  return print(
+      as_json, json,
+      fmt::format("{}: {} of {} elements changed, verified\nbase   {}\ntarget {}\n{}",
+                  shown(options.output), report.changed, report.elements, to_hex(report.base_hash),
+                  to_hex(report.target_hash),
+                  report.exact ? ""
+                               : "The base's header is not the one the delta was made of: tensors "
+                                 "and metadata are the target's, the header's style is not.\n"));
 }
 
 }  // namespace

@@ -43,11 +43,12 @@ Status check_base(const codec::EncodeInput& input, const model::Schema& schema) 
     const bool has_base = input.base[i] != nullptr ||
                           (source != nullptr && source->has(static_cast<std::uint32_t>(i)));
     if (has_base || input.map.arrays()[i].count == 0) continue;
-    return Status(Code::kInvalidArgument,
-                  fmt::format("tensor '{}' has no base of its type and size, so that it goes "
-                              "whole: make a delta without --threshold, "
-                              "--largest, --budget, --grid, --only and --values first",
-                              schema[i].name));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "tensor '{}' has no base of its type and size, so that it goes whole: make a delta "
+            "without --threshold, --largest, --budget, --grid, --only and --values first",
+            schema[i].name));
   }
   return Status();
 }
@@ -62,8 +63,7 @@ Status check_types(const ChangeSelection& selection, const std::vector<bool>& ch
     if (!schema[i].opaque || !chosen[i] || schema[i].opaque->bytes == 0) continue;
     return Status(Code::kInvalidArgument,
                   fmt::format("tensor {} is {}, whose changes have no sizes: choose other tensors "
-                              "by --only, or leave out --threshold, "
-                              "--largest, --budget and --grid",
+                              "by --only, or leave out --threshold, --largest, --budget and --grid",
                               model::in_quotes(schema[i].name), describe_kind(schema[i])));
   }
   return {};

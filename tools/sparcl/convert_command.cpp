@@ -47,8 +47,7 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
   if (report.unchanged > 0) {
     print_warning(
         fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the "
-                    "change was made from? The "
-                    "layout does not say",
+                    "change was made from? The layout does not say",
                     report.unchanged, report.changed, options.input, options.base));
   }
   return print(as_json, json,

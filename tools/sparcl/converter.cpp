@@ -121,11 +121,11 @@ Result<Input> read_foreign(const ConvertOptions& options) {
 Status check_base(const ConvertOptions& options, const model::SparseChange& change,
                   const Hash128& hash) {
   if (!change.base_hash || *change.base_hash == hash) return {};
-  return Status(Code::kWrongBase,
-                fmt::format("{}: it is not the base of {}: the change needs state {}, this "
-                            "checkpoint has state {}: give the checkpoint that "
-                            "the change was made from",
-                            options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
+  return Status(
+      Code::kWrongBase,
+      fmt::format("{}: it is not the base of {}: the change needs state {}, this checkpoint has "
+                  "state {}: give the checkpoint that the change was made from",
+                  options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
 }
 
 Status check_target(const ConvertOptions& options, const model::SparseChange& change,
@@ -133,8 +133,7 @@ Status check_target(const ConvertOptions& options, const model::SparseChange& ch
   if (!change.target_hash || *change.target_hash == hash) return {};
   return Status(Code::kCorrupt,
                 fmt::format("{}: its changes lead to state {}, and it says {}: another program has "
-                            "altered it: convert "
-                            "the delta again",
+                            "altered it: convert the delta again",
                             options.input, to_hex(hash), to_hex(*change.target_hash)));
 }
 

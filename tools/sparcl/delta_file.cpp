@@ -114,7 +114,7 @@ class Scan {
     if (codec::is_group(mode.id)) {
       std::uint8_t last_block = 0;
       if (!reader.read(last_block)) return corrupt(section.first, "a group of blocks is empty");
-      most = codec::most_group_changes(mode.id, last_block + std::uint64_t{1});
+      most = codec::max_group_changes(mode.id, last_block + std::uint64_t{1});
     }
     if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > most)) {
       return corrupt(section.first, "a block's count of changes is invalid");

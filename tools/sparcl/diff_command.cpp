@@ -127,17 +127,17 @@ Status run_diff(const DiffArguments& options, bool as_json) {
                   {"relative_error", number_or_null(relative_error(whole_error(report)))},
                   {"not_in_index", report.stray_shards}};
   warn_of_strays(report.stray_shards);
-  return print(as_json, json,
-               fmt::format("{}: {} of {} elements changed ({:.3g} %)\n"
-                           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}"
-                           "base   {}\ntarget {}\n",
-                           shown(options.delta), report.changed, report.elements,
-                           100 * ratio(changed, elements), human_bytes(report.bytes),
-                           ratio(8 * bytes, changed), human_bytes(report.dense_bytes),
-                           ratio(static_cast<double>(report.dense_bytes), bytes),
-                           error_text(options.selection.values, report) +
-                               tensors_text(report.tensors) + side_files_text(report),
-                           to_hex(report.base_hash), to_hex(report.target_hash)));
+  return print(
+      as_json, json,
+      fmt::format(
+          "{}: {} of {} elements changed ({:.3g} %)\n"
+          "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}base   {}\ntarget {}\n",
+          shown(options.delta), report.changed, report.elements, 100 * ratio(changed, elements),
+          human_bytes(report.bytes), ratio(8 * bytes, changed), human_bytes(report.dense_bytes),
+          ratio(static_cast<double>(report.dense_bytes), bytes),
+          error_text(options.selection.values, report) + tensors_text(report.tensors) +
+              side_files_text(report),
+          to_hex(report.base_hash), to_hex(report.target_hash)));
 }
 
 }  // namespace

@@ -51,10 +51,10 @@ Status run_hash(const HashOptions& options, bool as_json) {
 void add_hash(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<HashOptions>();
   app.add_option("FILE", options->path, "a .safetensors file, or a folder of shards")->required();
-  app.add_option("--kind", options->kind,
-                 "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of "
-                 "tensors and all bytes; "
-                 "sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes")
+  app.add_option(
+         "--kind", options->kind,
+         "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of tensors "
+         "and all bytes; sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes")
       ->check(CLI::IsMember({"state", "xxh3", "sha256"}))
       ->capture_default_str();
   invocation.run = [options, &invocation] { return run_hash(*options, invocation.json); };

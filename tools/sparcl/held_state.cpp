@@ -19,7 +19,7 @@ constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress,
 
 // A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length)
 // for each byte of its 65,536 elements, docs/wire-format.md: Packed.
-constexpr std::uint64_t kMostExpansion = 65536 / 128;
+constexpr std::uint64_t kMaxExpansion = 65536 / 128;
 
 Result<model::ChangedLayout> target_layout(const model::Layout& base,
                                            const model::Attachment& attachment) {
@@ -100,7 +100,7 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
       fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
   }
   // So that no small delta can ask for much memory.
-  if (fresh_bytes / kMostExpansion > delta.bytes) {
+  if (fresh_bytes / kMaxExpansion > delta.bytes) {
     return Status(Code::kCorrupt,
                   fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold",
                               delta.path, fresh_bytes, delta.bytes));

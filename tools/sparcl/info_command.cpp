@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/table/collective_table.hpp"
 #include "kernels/kernel_set.hpp"
 #include "src/base/finding.hpp"
 #include "src/base/settings.hpp"
@@ -42,9 +43,8 @@ Part ucx_transport() {
   if (const Status bad = try_out_ucx(**plugin); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
           fmt::format("UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and "
-                      "for MPI's ranks by "
-                      "SPARCL_TRANSPORT=ucx; UCX_TLS chooses the transports that UCX may use, "
-                      "SPARCL_DEBUG=debug logs those that it uses",
+                      "for MPI's ranks by SPARCL_TRANSPORT=ucx; UCX_TLS chooses the transports "
+                      "that UCX may use, SPARCL_DEBUG=debug logs those that it uses",
                       (*plugin)->version())};
 }
 
@@ -55,7 +55,7 @@ constexpr const char* kWithoutCuda =
 // Empty: kernels run on one of them at least.
 std::string why_no_kernels(const gpu::DeviceList& gpus) {
   constexpr int kCudaMajor = SPARCL_CUDA_MAJOR,
-                kLeastCapability = 8;  // of the architectures in cmake/SparclDependencies.cmake
+                kMinCapability = 8;  // of the architectures in cmake/SparclDependencies.cmake
   if (!kWithCuda) return kWithoutCuda;
   if (!gpus.why_none.empty()) return gpus.why_none;
   if (gpus.driver_version / 1000 < kCudaMajor) {
@@ -63,12 +63,12 @@ std::string why_no_kernels(const gpu::DeviceList& gpus) {
                        gpu::driver_version_text(gpus.driver_version), kCudaMajor);
   }
   const auto can_run = [](const gpu::DeviceEntry& gpu) {
-    return gpu.capability_major >= kLeastCapability;
+    return gpu.capability_major >= kMinCapability;
   };
   if (std::ranges::any_of(gpus.devices, can_run)) return {};
   return fmt::format("{} has compute capability {}.{}, this build's kernels need {}.0 or later",
                      gpus.devices[0].name, gpus.devices[0].capability_major,
-                     gpus.devices[0].capability_minor, kLeastCapability);
+                     gpus.devices[0].capability_minor, kMinCapability);
 }
 
 // All of it must be there: the first that is not is told, with NCCL's version where it has one.
@@ -91,7 +91,7 @@ std::vector<Part> transports(const gpu::DeviceList& gpus) {
   return {{"loopback", true, "ranks are threads of one process (sparclCommInitLocal)"},
           {"mpi", kWithMpi,
            kWithMpi ? "built for " SPARCL_MPI_NAME ": programs that link libsparcl_mpi use it "
-                                                   "(sparclCommInitMpi); this program needs none"
+                      "(sparclCommInitMpi); this program needs none"
                     : "left out of this build: SPARCL_MPI=OFF, or no MPI was found"},
           ucx_transport(),
           nccl_engine(gpus)};
@@ -101,8 +101,7 @@ Part cuda_kernels(const gpu::DeviceList& gpus) {
   if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"cuda", false, why};
   return {"cuda", true,
           "built (sm_80, sm_90 and later): top-k, broadcasts of changes and publishers' diffs on "
-          "the device, masks and top-k over "
-          "NCCL; else by way of the host"};
+          "the device, masks and top-k over NCCL; else by way of the host"};
 }
 
 std::vector<Part> kernel_bodies(const gpu::DeviceList& gpus) {
@@ -204,8 +203,8 @@ const char* type_name(SettingType type) {
 
 Json settings_json() {
   Json out = Json::array();
-  for (const SettingRow& row : setting_rows()) {
-    const SettingValue value = setting(row.name);
+  for (const SettingRow& row : collectives::all_setting_rows()) {
+    const SettingValue value = setting(row);
     out.push_back({{"name", row.name},
                    {"environment", fmt::format("SPARCL_{}", row.name)},
                    {"value", value.text},
@@ -222,8 +221,8 @@ Json settings_json() {
 
 std::string settings_text() {
   std::string out = "\nsettings (value, source, meaning)\n";
-  for (const SettingRow& row : setting_rows()) {
-    const SettingValue value = setting(row.name);
+  for (const SettingRow& row : collectives::all_setting_rows()) {
+    const SettingValue value = setting(row);
     out += fmt::format("  {:<22} {:<10} {:<12} {}{}\n", fmt::format("SPARCL_{}", row.name),
                        value.text, value.source, row.meaning,
                        row.choices.empty() ? "" : fmt::format(" ({})", row.choices));
@@ -252,7 +251,7 @@ std::string threads_text() {
 // The settings that no communicator could be made with, if there are any: in one error.
 Status check_all_settings() {
   std::string wrong;
-  for (const SettingRow& row : setting_rows()) {
+  for (const SettingRow& row : collectives::all_setting_rows()) {
     if (const Status bad = check_setting(row); !bad.ok())
       wrong += (wrong.empty() ? "" : "; ") + bad.message();
   }

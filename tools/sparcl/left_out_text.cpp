@@ -20,8 +20,7 @@ Json left_out_json(const codec::LeftOut& left_out) {
 std::string left_out_text(const codec::LeftOut& left_out) {
   return fmt::format(
       "partial: {} changes are left out, {:.3g} (l2), the largest {:.3g}: apply does not write the "
-      "target that it was "
-      "made for\n",
+      "target that it was made for\n",
       left_out.count, std::sqrt(left_out.squares), left_out.largest);
 }
 

@@ -19,7 +19,7 @@ constexpr double kAskSeconds = 1;  // between two questions
 constexpr double kLastAskSeconds =
     16;  // the same, where an answer was refused: twice as long each time; heuristic
 constexpr double kMinPatience = 0.1;
-constexpr double kMostPatience =
+constexpr double kMaxPatience =
     8;  // for an answer, which a slow link takes time for; twice as long each time
 
 // Says why there is no model yet, each time that it is something else.
@@ -76,7 +76,7 @@ Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& questi
   const double deadline = net::monotonic_seconds() + question.timeout_s;
   Waiting waiting;
   double pause_s = kAskSeconds;
-  for (double patience_s = kAskSeconds;; patience_s = std::min(2 * patience_s, kMostPatience)) {
+  for (double patience_s = kAskSeconds;; patience_s = std::min(2 * patience_s, kMaxPatience)) {
     const double left = std::max(deadline - net::monotonic_seconds(), kMinPatience);
     bool is_final = false;
     Result<PublishedModel> model = ask_for_model(question, std::min(patience_s, left), is_final);

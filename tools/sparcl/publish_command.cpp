@@ -216,8 +216,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                                       ".safetensors files, or folders of shards");
   CLI::Option* watch = app.add_option("--watch", options->folder,
                                       "instead: each .safetensors file that is in this folder or "
-                                      "comes into it, in the order of names, "
-                                      "once it is complete")
+                                      "comes into it, in the order of names, once it is complete")
                            ->type_name("DIR")
                            ->excludes(files);
   app.add_option("--listen", options->publisher.listen,
@@ -239,27 +238,25 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
       ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMostSeconds))
+      ->check(CLI::Range(0.0, kMaxSeconds))
       ->excludes(watch);
-  app.add_option("--exit-when-acked", options->replicas,
-                 "end once N replicas say that they hold the last version, or held it when they "
-                 "ended, and no file is left. The "
-                 "number is advisory: replicas are not authenticated")
+  app.add_option(
+         "--exit-when-acked", options->replicas,
+         "end once N replicas say that they hold the last version, or held it when they ended, and "
+         "no file is left. The number is advisory: replicas are not authenticated")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,
                  "where the publisher's epoch is kept for its next life (default: "
-                 ".NAME.sparcl-publisher beside the watched folder "
-                 "NAME, else "
-                 "sparcl/publisher in $XDG_STATE_HOME or ~/.local/state)")
+                 ".NAME.sparcl-publisher beside the watched folder NAME, else sparcl/publisher in "
+                 "$XDG_STATE_HOME or ~/.local/state)")
       ->type_name("FILE")
       ->check([](const std::string& name) {
         return std::string(name.empty() ? "the name is empty: give a file" : "");
       });
   app.add_option("--peer-bytes", options->publisher.peer_bytes,
                  "memory that peers may cause beside what is kept for all of them (default: "
-                 "SPARCL_PEER_BYTES; if that is 0, twice the "
-                 "model's bytes, 64 MiB at least)")
+                 "SPARCL_PEER_BYTES; if that is 0, twice the model's bytes, 64 MiB at least)")
       ->transform(is_unsigned())
       ->type_name("BYTES");
   app.add_option("--metrics", options->metrics,

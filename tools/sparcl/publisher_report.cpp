@@ -11,7 +11,7 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr int kMostNested = 16;  // a report has 3
+constexpr int kMaxNested = 16;  // a report has 3
 
 // Names come from the network: they must not drive a terminal.
 std::string text_at(const Json& object, const char* key) {
@@ -75,7 +75,7 @@ std::string state_of(const Json& replica) {
 Result<Json> parse_publisher_report(const std::string& text) {
   bool is_too_deep = false;
   const auto look = [&](int depth, Json::parse_event_t, Json&) {
-    is_too_deep = is_too_deep || depth > kMostNested;
+    is_too_deep = is_too_deep || depth > kMaxNested;
     return !is_too_deep;
   };
   Json report = Json::parse(text, look, false);

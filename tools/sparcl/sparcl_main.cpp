@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/table/collective_table.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/standard_streams.hpp"
 #include "src/model/text.hpp"
@@ -86,7 +87,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error,
 
 // All of them: one that this command does not use is still a mistake.
 Status check_settings() {
-  for (const SettingRow& row : setting_rows()) SPARCL_RETURN_IF_ERROR(check_setting(row));
+  for (const SettingRow& row : collectives::all_setting_rows())
+    SPARCL_RETURN_IF_ERROR(check_setting(row));
   return {};
 }
 
@@ -117,7 +119,7 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
     if (error.get_exit_code() == 0) return print_help(app, error);
     return usage_error(app, error, arguments);
   }
-  warn_of_unknown_settings();
+  warn_of_unknown_settings(collectives::algorithm_settings());
   clean_up_on_signals();
   for (std::size_t i = 0; i < kCommands.size(); ++i) {
     if (!app.got_subcommand(kCommands[i].name)) continue;

@@ -59,9 +59,8 @@ std::string why_none(pid_t pid) {
                      exists ? "has " : "does not exist and left ", ::geteuid(),
                      fmt::join(flight::record_folders(), ", ")) +
          (exists ? ": it has made no communicator yet, has SPARCL_FLIGHT=off, or could not write "
-                   "there (SPARCL_DEBUG=debug says "
-                   "why). A "
-                   "publisher is asked at its address: sparcl status HOST:PORT"
+                   "there (SPARCL_DEBUG=debug says why). A publisher is asked at its address: "
+                   "sparcl status HOST:PORT"
                  : ": it ended by itself, or its record has been removed");
 }
 
@@ -195,8 +194,7 @@ void add_status(CLI::App& app, Invocation& invocation) {
   const CLI::Option* remove =
       app.add_flag("--remove", options->remove,
                    "afterwards remove the record of this process, which is dead; without PID, "
-                   "instead of a list, remove the records of "
-                   "all dead processes");
+                   "instead of a list, remove the records of all dead processes");
   app.parse_complete_callback([options, remove] {
     if (remove->count() > 0 && is_address(options->process))
       throw CLI::ExcludesError("--remove", "HOST:PORT");

@@ -23,8 +23,7 @@ void warn_of_strays(const std::vector<std::string>& paths) {
   if (paths.size() > kMaxNamed) names += fmt::format(" and {} more", paths.size() - kMaxNamed);
   print_warning(
       fmt::format("{}: not in the folder's index, and so no part of the checkpoint: remove what is "
-                  "stale, or make the index "
-                  "anew",
+                  "stale, or make the index anew",
                   names));
 }
 

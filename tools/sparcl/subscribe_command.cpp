@@ -39,7 +39,7 @@ struct SubscribeOptions {
   PartChoice parts;
   std::string command;
   std::uint64_t until = 0;
-  double timeout_s = kMostSeconds;
+  double timeout_s = kMaxSeconds;
   bool may_roll_back = false;
   std::string metrics;  // HOST:PORT; empty: none
 };
@@ -306,12 +306,11 @@ replication::LatestHeld latest_of(const KeptRecord& record) {
 // By the record, which only replicas with trusted keys have.
 void tell_of_damage(const std::string& path, const ReplicaFile& file, const KeptRecord& record) {
   if (!record.latest || !file.holds() || *file.holds() == record.latest->commit.target_hash) return;
-  print_warning(
-      fmt::format("{} does not hold version {}, which was written there last: its hash is {} "
-                  "instead of {}. It is damaged, was changed, or its "
-                  "last write was interrupted. What it lacks is fetched",
-                  path, record.latest->commit.version, to_hex(*file.holds()),
-                  to_hex(record.latest->commit.target_hash)));
+  print_warning(fmt::format(
+      "{} does not hold version {}, which was written there last: its hash is {} instead of {}. It "
+      "is damaged, was changed, or its last write was interrupted. What it lacks is fetched",
+      path, record.latest->commit.version, to_hex(*file.holds()),
+      to_hex(record.latest->commit.target_hash)));
 }
 
 // Faults of ours, before anything is waited for.
@@ -383,10 +382,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->required()
       ->type_name("HOST:PORT")
       ->check(publisher_fault, "", "");
-  app.add_option("-o,--out", options->output,
-                 "what to keep at the newest version: a .safetensors file, or a folder where the "
-                 "publisher has shards. Replaced whole, "
-                 "never half; what it holds at the start need not travel")
+  app.add_option(
+         "-o,--out", options->output,
+         "what to keep at the newest version: a .safetensors file, or a folder where the publisher "
+         "has shards. Replaced whole, never half; what it holds at the start need not travel")
       ->required()
       ->type_name("FILE");
   app.add_flag("--replace", options->may_replace,
@@ -401,10 +400,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("REGEX")
       ->check(tensors_fault, "", "")
       ->take_all();
-  app.add_option("--slice", options->parts.slices,
-                 "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along "
-                 "dimension DIM; may be given more than "
-                 "once. FILE has it as a tensor, and only parts travel")
+  app.add_option(
+         "--slice", options->parts.slices,
+         "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; "
+         "may be given more than once. FILE has it as a tensor, and only parts travel")
       ->type_name("REGEX:DIM:INDEX/PARTS")
       ->check(slice_fault, "", "")
       ->take_all();
@@ -430,21 +429,21 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
-  app.add_option("--timeout", options->timeout_s,
-                 "give up if no publisher has answered for this time, or if every answer was "
-                 "refused. It holds before the first version, "
-                 "and with --until at any time (default: never)")
+  app.add_option(
+         "--timeout", options->timeout_s,
+         "give up if no publisher has answered for this time, or if every answer was refused. It "
+         "holds before the first version, and with --until at any time (default: never)")
       ->type_name("SECONDS")
       ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMostSeconds));
+      ->check(CLI::Range(0.0, kMaxSeconds));
   app.parse_complete_callback([options] {
     const bool is_named = options->model_id && !options->model_id->empty();
     if (options->subscriber.trust_path.empty() || is_named) return;
-    throw CLI::ValidationError("--trust",
-                               "needs --model-id ID: a key may sign several models, and whoever "
-                               "answers could give another one of "
-                               "them. Give the ID that the publisher was started with (sparcl "
-                               "publish --key KEY --model-id ID)");
+    throw CLI::ValidationError(
+        "--trust",
+        "needs --model-id ID: a key may sign several models, and whoever answers could give "
+        "another one of them. Give the ID that the publisher was started with (sparcl publish "
+        "--key KEY --model-id ID)");
   });
   invocation.run = [options, &invocation] { return run_subscribe(*options, invocation.json); };
 }

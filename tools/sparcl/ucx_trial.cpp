@@ -73,11 +73,11 @@ Status try_out_ucx(const transport::UcxPlugin& plugin) {
   if (!has_ended)
     return Status(Code::kTimeout, fmt::format("UCX was not opened in {} s", kPatienceMs / 1000));
   if (WIFSIGNALED(status)) {
-    return Status(Code::kSystemError,
-                  fmt::format("UCX has ended the process that opened it by signal {}: what it "
-                              "wrote to standard error says why, "
-                              "mostly a lack of memory or descriptors",
-                              WTERMSIG(status)));
+    return Status(
+        Code::kSystemError,
+        fmt::format("UCX has ended the process that opened it by signal {}: what it wrote to "
+                    "standard error says why, mostly a lack of memory or descriptors",
+                    WTERMSIG(status)));
   }
   return WEXITSTATUS(status) == 0 ? Status() : Status(Code::kSystemError, text);
 }

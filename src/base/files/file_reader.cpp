@@ -61,11 +61,12 @@ Status FileReader::read(std::uint64_t at, std::span<std::byte> into) const {
       return system_error(path_,
                           fmt::format("reading {} bytes at byte {} failed", into.size(), at));
     if (count == 0) {
-      return Status(Code::kCorrupt,
-                    fmt::format("{}: it ends at byte {}, and had {} bytes when it was opened: "
-                                "another program is rewriting it: "
-                                "wait for its end, and replace files by renaming a new one",
-                                path_, at, byte_count_));
+      return Status(
+          Code::kCorrupt,
+          fmt::format(
+              "{}: it ends at byte {}, and had {} bytes when it was opened: another program is "
+              "rewriting it: wait for its end, and replace files by renaming a new one",
+              path_, at, byte_count_));
     }
     at += static_cast<std::uint64_t>(count);
     into = into.subspan(static_cast<std::size_t>(count));
@@ -80,10 +81,9 @@ Status FileReader::check_unchanged() const {
   if (bytes == byte_count_ && written_ns(about) == written_ns_) return {};
   return Status(
       Code::kCorrupt,
-      fmt::format(
-          "{}: another program has written to it while it was read ({} bytes then, {} now): try "
-          "again once it is whole, and replace files by renaming a new one",
-          path_, byte_count_, bytes));
+      fmt::format("{}: another program has written to it while it was read ({} bytes then, {} "
+                  "now): try again once it is whole, and replace files by renaming a new one",
+                  path_, byte_count_, bytes));
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path) {

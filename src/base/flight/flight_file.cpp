@@ -232,7 +232,7 @@ std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders) 
 }
 
 int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::string>& folders,
-                           std::int64_t most_bytes) {
+                           std::int64_t max_bytes) {
   std::vector<DeadRecord> dead;
   int removed = 0;
   for (const RecordPath& record : find_own_records(folders)) {
@@ -247,7 +247,7 @@ int remove_surplus_records(std::int64_t now_wall_ns, const std::vector<std::stri
   std::int64_t bytes = 0;
   for (const DeadRecord& each : dead) {
     bytes += each.bytes;
-    if (bytes > most_bytes && remove_if_dead(each.record)) ++removed;
+    if (bytes > max_bytes && remove_if_dead(each.record)) ++removed;
   }
   return removed;
 }

@@ -68,6 +68,6 @@ inline constexpr std::int64_t kKeptDeadBytes = 16 << 20;
 // Marks those that are seen dead now. Returns how many it removed.
 int remove_surplus_records(std::int64_t now_wall_ns,
                            const std::vector<std::string>& folders = record_folders(),
-                           std::int64_t most_bytes = kKeptDeadBytes);
+                           std::int64_t max_bytes = kKeptDeadBytes);
 
 }  // namespace sparcl::flight

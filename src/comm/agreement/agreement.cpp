@@ -22,7 +22,7 @@ Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank,
           ? at(ballot.refusing_rank)
           : fmt::format(
                 "{}; {}; make the same call, with the same arguments and settings, on every rank",
-                at(ballot.least_rank), at(ballot.most_rank));
+                at(ballot.min_rank), at(ballot.max_rank));
   return Status(verdict.code(), fmt::format("{} ({})", verdict.message(), more), verdict.scope());
 }
 
@@ -36,7 +36,7 @@ Task agree(Engine& engine, transport::Channel channel, CallFingerprint fingerpri
   Ballot ballot = cast((rank - first + size) % size, fingerprint, mine, subject);
   if (extents != nullptr) {
     ballot.extents = *extents;
-    ballot.extents.least_capacity_rank = (rank - first + size) % size;
+    ballot.extents.min_capacity_rank = (rank - first + size) % size;
   }
   for (int distance = 1; distance < size; distance *= 2) {
     const int to = (rank + distance) % size;

@@ -28,13 +28,13 @@ struct Subject {
 // What ranks may give differently, and all must know: the extremes over all ranks.
 // It travels as it is: no padding.
 struct Extents {
-  std::uint64_t most_entries = 0;
-  std::uint64_t least_capacity = UINT64_MAX;
-  std::uint32_t least_scratch_mib = UINT32_MAX;  // that a call may take
-  std::uint16_t has_duplicates = 0;              // 1: on some rank
-  std::uint16_t union_share = 0;                 // of kWholeUnion: see LearnedUnion
-  std::int32_t least_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() says so
-  std::uint32_t has_device_arrays = 0;           // 1: some rank's are read and written by kernels
+  std::uint64_t max_entries = 0;
+  std::uint64_t min_capacity = UINT64_MAX;
+  std::uint32_t min_scratch_mib = UINT32_MAX;  // that a call may take
+  std::uint16_t has_duplicates = 0;            // 1: on some rank
+  std::uint16_t union_share = 0;               // of kWholeUnion: see LearnedUnion
+  std::int32_t min_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() says so
+  std::uint32_t has_device_arrays = 0;         // 1: some rank's are read and written by kernels
 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. On return `verdict` is the same

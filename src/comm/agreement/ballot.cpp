@@ -60,12 +60,12 @@ std::string_view verify_name(std::uint8_t verify) {
 
 std::string describe_algorithm(const CollectiveDescriptor* collective, const CallFingerprint& call,
                                const CallFingerprint& other) {
-  if (collective == nullptr || collective->setting == nullptr)
+  if (collective == nullptr || collective->choice == nullptr)
     return fmt::format(", algorithm {}", call.algorithm);
   std::string location =
       collective->location != nullptr ? collective->location(call, other) : std::string();
   if (!location.empty()) return location;
-  return fmt::format(", {} {}", collective->setting(call.algorithm),
+  return fmt::format(", SPARCL_{} {}", collective->choice(call.algorithm).setting,
                      collective->algorithm(call.algorithm));
 }
 
@@ -122,8 +122,8 @@ Status difference(const Ballot& ballot, const Subject& subject, CollectiveTable 
   return Status(
       Code::kMismatch,
       fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
-                  in.what, ballot.least_rank, describe(least, ballot.least, in.least),
-                  ballot.most_rank, describe(most, ballot.most, in.most)));
+                  in.what, ballot.min_rank, describe(least, ballot.least, in.least),
+                  ballot.max_rank, describe(most, ballot.most, in.most)));
 }
 
 bool is_rank(std::int32_t number, int ranks) {
@@ -143,7 +143,7 @@ Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
   Ballot ballot;
   if (mine.ok()) {
     ballot.least = ballot.most = fingerprint;
-    ballot.least_rank = ballot.most_rank = rank;
+    ballot.min_rank = ballot.max_rank = rank;
     put_sketch(ballot, subject.sketch);
     return ballot;
   }
@@ -156,30 +156,29 @@ Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
 
 void merge(Ballot& into, const Ballot& other) {
   const bool has_sketches = into.refusing_rank == kNobody && other.refusing_rank == kNobody;
-  if (other.least_rank != kNobody &&
-      (into.least_rank == kNobody ||
-       std::pair(other.least, other.least_rank) < std::pair(into.least, into.least_rank))) {
+  if (other.min_rank != kNobody &&
+      (into.min_rank == kNobody ||
+       std::pair(other.least, other.min_rank) < std::pair(into.least, into.min_rank))) {
     into.least = other.least;
-    into.least_rank = other.least_rank;
+    into.min_rank = other.min_rank;
     if (has_sketches) copy_sketch(into, other, Side::kLeast);
   }
-  if (other.most_rank != kNobody &&
-      (into.most_rank == kNobody || other.most > into.most ||
-       (other.most == into.most && other.most_rank < into.most_rank))) {
+  if (other.max_rank != kNobody && (into.max_rank == kNobody || other.most > into.most ||
+                                    (other.most == into.most && other.max_rank < into.max_rank))) {
     into.most = other.most;
-    into.most_rank = other.most_rank;
+    into.max_rank = other.max_rank;
     if (has_sketches) copy_sketch(into, other, Side::kMost);
   }
-  into.extents.most_entries = std::max(into.extents.most_entries, other.extents.most_entries);
+  into.extents.max_entries = std::max(into.extents.max_entries, other.extents.max_entries);
   const auto room = [](const Extents& extents) {
-    return std::pair(extents.least_capacity, extents.least_capacity_rank);
+    return std::pair(extents.min_capacity, extents.min_capacity_rank);
   };
   if (room(other.extents) < room(into.extents)) {
-    into.extents.least_capacity = other.extents.least_capacity;
-    into.extents.least_capacity_rank = other.extents.least_capacity_rank;
+    into.extents.min_capacity = other.extents.min_capacity;
+    into.extents.min_capacity_rank = other.extents.min_capacity_rank;
   }
-  into.extents.least_scratch_mib =
-      std::min(into.extents.least_scratch_mib, other.extents.least_scratch_mib);
+  into.extents.min_scratch_mib =
+      std::min(into.extents.min_scratch_mib, other.extents.min_scratch_mib);
   into.extents.has_duplicates |= other.extents.has_duplicates;
   into.extents.has_device_arrays |= other.extents.has_device_arrays;
   into.extents.union_share = std::max(into.extents.union_share, other.extents.union_share);
@@ -200,19 +199,19 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
   if (bytes.size() != sizeof ballot) return std::nullopt;
   std::memcpy(&ballot, bytes.data(), sizeof ballot);
   if (ballot.crc != checksum(ballot) || !is_refusal(ballot)) return std::nullopt;
-  for (const std::int32_t number : {ballot.least_rank, ballot.most_rank, ballot.refusing_rank,
-                                    ballot.extents.least_capacity_rank}) {
+  for (const std::int32_t number :
+       {ballot.min_rank, ballot.max_rank, ballot.refusing_rank, ballot.extents.min_capacity_rank}) {
     if (!is_rank(number, ranks)) return std::nullopt;
   }
-  if (ballot.extents.least_capacity != UINT64_MAX && ballot.extents.least_capacity_rank == kNobody)
+  if (ballot.extents.min_capacity != UINT64_MAX && ballot.extents.min_capacity_rank == kNobody)
     return std::nullopt;
   if (ballot.refusing_rank != kNobody) ballot.text.back() = '\0';
   return ballot;
 }
 
 void count_from(Ballot& ballot, int first, int ranks) {
-  for (std::int32_t* number : {&ballot.least_rank, &ballot.most_rank, &ballot.refusing_rank,
-                               &ballot.extents.least_capacity_rank}) {
+  for (std::int32_t* number : {&ballot.min_rank, &ballot.max_rank, &ballot.refusing_rank,
+                               &ballot.extents.min_capacity_rank}) {
     if (*number != kNobody) *number = (*number + first) % ranks;
   }
 }

@@ -18,7 +18,7 @@ constexpr std::int32_t kNobody = INT32_MAX;
 struct Ballot {
   CallFingerprint least, most;  // with the lowest rank that holds each
   Extents extents;
-  std::int32_t least_rank = kNobody, most_rank = kNobody;
+  std::int32_t min_rank = kNobody, max_rank = kNobody;
   std::int32_t refusing_rank = kNobody;
   std::int32_t refusal = 0;  // a Code
   std::array<char, 172>

@@ -106,10 +106,11 @@ Status DeviceCalls::synchronize(Engine& engine, void* stream) {
     const double time = transport.now();
     if (time > deadline) {
       engine.fail(
-          Status(Code::kTimeout, fmt::format("a stream has not come to its end in {:g} s: a rank "
-                                             "did not make the same calls, or its GPU does "
-                                             "not come to them; a longer wait is SPARCL_TIMEOUT_S",
-                                             engine.timeout_s())),
+          Status(Code::kTimeout,
+                 fmt::format(
+                     "a stream has not come to its end in {:g} s: a rank did not make the same "
+                     "calls, or its GPU does not come to them; a longer wait is SPARCL_TIMEOUT_S",
+                     engine.timeout_s())),
           -1);
       exchange_health(engine);
       return engine.health();

@@ -29,11 +29,10 @@ bool DevicePatience::goes_on() {
     if (now < *since_ + limit) return true;
     engine_->fail(
         Status(Code::kTimeout,
-               fmt::format(
-                   "rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU is not "
-                   "through with what "
-                   "is in it, as a kernel that does not end; a longer wait is SPARCL_TIMEOUT_S",
-                   transport.rank(), transport.describe_peer(transport.rank()), limit)),
+               fmt::format("rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU "
+                           "is not through with what is in it, as a kernel that does not end; a "
+                           "longer wait is SPARCL_TIMEOUT_S",
+                           transport.rank(), transport.describe_peer(transport.rank()), limit)),
         transport.rank());
     until_ = now;
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/comm/engine/call_fingerprint.hpp"
 
@@ -18,8 +19,8 @@ constexpr std::size_t kSketchBytes = 86;  // of a call's subject: see Subject
 struct CallPair {
   const CallFingerprint& least;
   const CallFingerprint& most;
-  std::span<const std::byte> least_sketch, most_sketch;  // kSketchBytes each
-  const void* own = nullptr;                             // of this rank: see Subject
+  std::span<const std::byte> min_sketch, max_sketch;  // kSketchBytes each
+  const void* own = nullptr;                          // of this rank: see Subject
 };
 
 // "masks (seed)", and what the text says of each call besides its arguments: ", mask: random,
@@ -28,13 +29,20 @@ struct CallDifference {
   std::string what, least, most;
 };
 
+// The algorithms that one setting chooses from. Collectives may share it.
+struct AlgorithmChoice {
+  std::string_view setting;                  // "ALGO_BROADCAST"
+  std::string_view meaning;                  // for `sparcl info` and docs/settings.md
+  std::vector<std::string_view> (*names)();  // of the rows, without "auto"
+};
+
 struct CollectiveDescriptor {
   CallKind kind{};
   std::string_view name;  // of the C function
   bool has_root = false;  // else it has a reduction
-  // The setting that names the algorithm, and the algorithm, by the fingerprint's `algorithm`: any
-  // number may stand there.
-  std::string_view (*setting)(std::uint8_t algorithm) = nullptr;
+  // Where the algorithm comes from, and its name, by the fingerprint's `algorithm`: any number may
+  // stand there.
+  const AlgorithmChoice& (*choice)(std::uint8_t algorithm) = nullptr;
   std::string_view (*algorithm)(std::uint8_t algorithm) = nullptr;
   // Optional. Where the subjects of two calls differ: "tensors (names, types, shapes or order),
   // first in tensor 3"; empty: nowhere.

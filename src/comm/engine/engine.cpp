@@ -92,9 +92,8 @@ class Engine::Watch {
     const transport::Operation& operation = *engine_.first_wait_->operation_;
     log_warn(
         "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or "
-        "stopped, or waits for another rank "
-        "itself (`sparcl status` on its machine shows it); the call ends after {:g} s "
-        "(SPARCL_TIMEOUT_S)",
+        "stopped, or waits for another rank itself (`sparcl status` on its machine shows it); the "
+        "call ends after {:g} s (SPARCL_TIMEOUT_S)",
         engine_.transport_.rank(), lasted, engine_.describe(operation.peer),
         engine_.first_wait_->purpose_, engine_.timeout_s_);
   } catch (const std::exception&) {  // no memory for a warning
@@ -221,13 +220,13 @@ void Engine::check_deadlines() try {
 }
 
 // Of waits that began at least so long ago; they stand in the order of their beginnings.
-void Engine::note_waits(double now, double at_least_s) {
+void Engine::note_waits(double now, double min_s) {
   next_notes_at_ = now + kNoteAfterSeconds;
   if (trail_ == nullptr) return;
   trail_->turned();
   for (Wait* wait = first_wait_; wait != nullptr; wait = wait->next_) {
     const double lasted = now - (wait->deadline_ - timeout_s_);
-    if (lasted < at_least_s) return;
+    if (lasted < min_s) return;
     if (std::exchange(wait->is_noted_, true)) continue;
     const transport::Operation& operation = *wait->operation_;
     trail_->waits(operation.channel.call, {.peer = operation.peer,

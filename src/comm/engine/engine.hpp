@@ -113,7 +113,7 @@ class Engine {
   void fail_by(const transport::Operation& operation);
   Status told_by(const transport::Signal& signal) const;
   void check_deadlines();
-  void note_waits(double now, double at_least_s);
+  void note_waits(double now, double min_s);
   void finish_operation(const transport::OperationRef& operation);
   transport::OperationRef posted(transport::OperationRef operation);
   std::string describe(int rank) const;

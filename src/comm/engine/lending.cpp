@@ -11,7 +11,7 @@ constexpr std::uint64_t kMark =
 }  // namespace
 
 Buffer lent(transport::NodeWindow* window, int peer, const Buffer& message) {
-  if (window == nullptr || message.size() < kLeastLentBytes || !window->is_shared_with(peer))
+  if (window == nullptr || message.size() < kMinLentBytes || !window->is_shared_with(peer))
     return message;
   const std::optional<transport::NodeWindow::Place> place = window->lend(message);
   if (!place) return message;

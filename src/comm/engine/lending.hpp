@@ -10,7 +10,7 @@ namespace sparcl::comm {
 Buffer lent(transport::NodeWindow* window, int peer, const Buffer& message);
 
 // A place is never as long as a message that could have been lent.
-constexpr std::size_t kLeastLentBytes =
+constexpr std::size_t kMinLentBytes =
     8192;  // heuristic: what is smaller is copied as fast as a loan is counted
 constexpr std::size_t kPlaceBytes = 32;
 

@@ -210,12 +210,10 @@ Task find_link_cost(const CommContext& comm, transport::Channel channel, LinkSou
   const auto other = std::find_if(sources.begin(), sources.end(),
                                   [&](std::byte each) { return each != sources[0]; });
   if (other != sources.end()) {
-    co_return Status(
-        Code::kMismatch,
-        fmt::format(
-            "ranks 0 and {} have different SPARCL_LINK_COST: set it alike on all ranks (measure, "
-            "guess, or a file)",
-            other - sources.begin()));
+    co_return Status(Code::kMismatch,
+                     fmt::format("ranks 0 and {} have different SPARCL_LINK_COST: set it alike on "
+                                 "all ranks (measure, guess, or a file)",
+                                 other - sources.begin()));
   }
   if (source == LinkSource::kGuess || comm.engine->transport().size() == 1) co_return Status();
   LinkCost own = cost.value_or(LinkCost{});
@@ -249,11 +247,10 @@ std::string write_link_cost(const LinkCost& cost) {
 Result<LinkCost> read_link_cost(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("SPARCL_LINK_COST={}: expected measure, guess, or a file of such figures, "
-                    "which cannot be read: {}",
-                    path, error_text(errno)));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("SPARCL_LINK_COST={}: expected measure, guess, or a file of such "
+                              "figures, which cannot be read: {}",
+                              path, error_text(errno)));
   }
   LinkCost cost;
   std::array<bool, kFigures.size()> has{};
@@ -264,11 +261,10 @@ Result<LinkCost> read_link_cost(const std::string& path) {
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     const bool parses = error == std::errc() && end == number.data() + number.size();
     if (known == kNames.end() || !parses || !std::isfinite(value) || value <= 0 || value > 1) {
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("SPARCL_LINK_COST={}: '{} {}' is no figure of it: expected lines of {}, each "
-                      "with seconds above 0",
-                      path, name, number, fmt::join(kNames, ", ")));
+      return Status(Code::kInvalidArgument,
+                    fmt::format("SPARCL_LINK_COST={}: '{} {}' is no figure of it: expected lines "
+                                "of {}, each with seconds above 0",
+                                path, name, number, fmt::join(kNames, ", ")));
     }
     const auto i = static_cast<std::size_t>(known - kNames.begin());
     cost.*kFigures[i] = value;

@@ -31,12 +31,10 @@ std::uint64_t elements_of(const TensorSchema& tensor) {
 
 Status check_type(const TensorSchema& tensor) {
   if (!tensor.opaque) return {};
-  return Status(
-      Code::kUnsupported,
-      fmt::format(
-          "tensor {} is {}: layouts of other programs have no place for changes of this type: "
-          "exchange sparcl's own deltas",
-          in_quotes(tensor.name), describe_kind(tensor)));
+  return Status(Code::kUnsupported,
+                fmt::format("tensor {} is {}: layouts of other programs have no place for changes "
+                            "of this type: exchange sparcl's own deltas",
+                            in_quotes(tensor.name), describe_kind(tensor)));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace sparcl::net {
 namespace {
 
 constexpr std::size_t kMaxTableBytes = std::size_t{1} << 30;
-constexpr int kMostRanges = 16;  // named in a text
+constexpr int kMaxRanges = 16;  // named in a text
 
 std::string range_text(int first, int last) {
   return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
@@ -44,7 +44,7 @@ std::string RollCall::missing_numbers() const {
   int ranges = 0, next = 0;        // next: the first rank not looked at
   const auto gap = [&](int end) {  // [next, end) has not come
     if (next >= end) return;
-    if (++ranges <= kMostRanges)
+    if (++ranges <= kMaxRanges)
       text += fmt::format("{}{}", text.empty() ? "" : ", ", range_text(next, end - 1));
   };
   for (const auto& [rank, join] : joined_) {
@@ -52,7 +52,7 @@ std::string RollCall::missing_numbers() const {
     next = rank + 1;
   }
   gap(nranks_);
-  if (ranges > kMostRanges) text += " and others";
+  if (ranges > kMaxRanges) text += " and others";
   return text;
 }
 

@@ -109,11 +109,9 @@ Status nobody(std::span<const Candidate> candidates) {
   return Status(Code::kRemoteError,
                 "the process that made the unique id cannot be reached at " + text +
                     (met_stranger ? ": the id is of another run, or was changed on its way to this "
-                                    "rank, or its process has ended, "
-                                    "or this host"
+                                    "rank, or its process has ended, or this host"
                                   : ": it has ended, or the id was used long ago, or this host") +
-                    " has no way there (SPARCL_INTERFACE on its host "
-                    "chooses the addresses)");
+                    " has no way there (SPARCL_INTERFACE on its host chooses the addresses)");
 }
 
 }  // namespace

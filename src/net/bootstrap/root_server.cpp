@@ -129,10 +129,10 @@ void RootServer::out_of_descriptors(int error, double now) {
   }
   if (decided_ || roll_.came() == 0) return;
   fail(Status(Code::kSystemError,
-              fmt::format("the process that made the unique id has no descriptors left for the "
-                          "connections of {} ranks ({} have come): {}; "
-                          "raise its limit (ulimit -n) to some {}",
-                          roll_.nranks(), roll_.came(), error_text(error), roll_.nranks() + 256)),
+              fmt::format(
+                  "the process that made the unique id has no descriptors left for the connections "
+                  "of {} ranks ({} have come): {}; raise its limit (ulimit -n) to some {}",
+                  roll_.nranks(), roll_.came(), error_text(error), roll_.nranks() + 256)),
        now);
 }
 
@@ -166,11 +166,10 @@ void RootServer::look_at_clocks(double now) {
     if (peer->phase() == Phase::kGone || now < peer->deadline()) continue;
     if (peer->phase() == Phase::kJoined && !decided_) {
       fail(Status(Code::kTimeout,
-                  fmt::format(
-                      "{} did not come within {:.3g} s of the first: each must be started, with "
-                      "this unique id, and "
-                      "reach the process that made it (SPARCL_TIMEOUT_S: how long the others wait)",
-                      roll_.missing(), now - first_join_)),
+                  fmt::format("{} did not come within {:.3g} s of the first: each must be started, "
+                              "with this unique id, and reach the process that made it "
+                              "(SPARCL_TIMEOUT_S: how long the others wait)",
+                              roll_.missing(), now - first_join_)),
            now);
     } else {
       peer->drop();

@@ -16,11 +16,9 @@ constexpr std::size_t kFixedBytes = 8 + 2 + 2 + kSecretBytes + 1;
 constexpr std::size_t kSumAt = kUniqueIdBytes - 4;
 
 Status refuse(const std::string& why) {
-  return Status(
-      Code::kInvalidArgument,
-      "the unique id " + why +
-          ": pass the 128 bytes that sparclGetUniqueId wrote on one rank, whole and unchanged, to "
-          "all ranks");
+  return Status(Code::kInvalidArgument, "the unique id " + why +
+                                            ": pass the 128 bytes that sparclGetUniqueId wrote on "
+                                            "one rank, whole and unchanged, to all ranks");
 }
 
 }  // namespace

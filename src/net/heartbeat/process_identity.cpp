@@ -17,7 +17,7 @@
 namespace sparcl::net {
 namespace {
 
-constexpr std::size_t kMostHostBytes = 255;
+constexpr std::size_t kMaxHostBytes = 255;
 
 std::string content(const std::string& path) {
   std::ifstream file(path);
@@ -48,7 +48,7 @@ bool same_boot(const ProcessIdentity& a, const ProcessIdentity& b) {
 }  // namespace
 
 void ProcessIdentity::write(ByteWriter& out) const {
-  const std::string_view name = std::string_view(host).substr(0, kMostHostBytes);
+  const std::string_view name = std::string_view(host).substr(0, kMaxHostBytes);
   out.write(static_cast<std::uint8_t>(name.size()));
   out.write_bytes(std::as_bytes(std::span(name)));
   out.write(pid);

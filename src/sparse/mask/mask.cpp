@@ -17,10 +17,10 @@ namespace {
 constexpr std::uint64_t kBlockBits = 16;  // of the array, whose positions fit 16 bits
 constexpr std::uint64_t kBlock = std::uint64_t{1} << kBlockBits;
 
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 44;
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 44;
 
 Status check_count(std::uint64_t count) {
-  if (count <= kMostElements) return {};
+  if (count <= kMaxElements) return {};
   return Status(Code::kInvalidArgument,
                 fmt::format("count is {}: a mask takes up to 2^44 elements", count));
 }

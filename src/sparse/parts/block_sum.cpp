@@ -14,7 +14,7 @@ using kernels::Window;
 // elements on windows are faster. bench_sparse_sum has the figures.
 constexpr std::size_t kMergedPerHundred = 4;
 
-constexpr std::size_t kMostLevels = 66;
+constexpr std::size_t kMaxLevels = 66;
 std::size_t tree_levels(std::size_t ranks) {
   return static_cast<std::size_t>(std::bit_width(ranks)) + 1;
 }
@@ -31,7 +31,7 @@ EntryList after(const EntryList& list, std::size_t entries, std::size_t elements
 // fold(level, is_last) for what lies on `level` and what lies above it. What is left is on level 0.
 template <class Leaf, class Fold>
 void for_tree(std::size_t ranks, Leaf&& leaf, Fold&& fold) {
-  std::array<std::size_t, kMostLevels> ranks_of{};
+  std::array<std::size_t, kMaxLevels> ranks_of{};
   std::size_t top = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     leaf(rank, top);
@@ -69,7 +69,7 @@ BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun
   const std::size_t merged = entries * (tree_levels(lists) - 2);
   if (!has_marks && (lists < 2 || 100 * merged < kMergedPerHundred * elements))
     return {merge_all(by_rank, reinterpret_cast<std::uint16_t*>(places), accumulators), false};
-  const bool is_marked = has_marks || entries > run.most_positions();
+  const bool is_marked = has_marks || entries > run.max_positions();
   return {
       sum_windows(by_rank, run.first_position(block), elements, is_marked, places, accumulators),
       is_marked};
@@ -82,7 +82,7 @@ std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_
     EntryList list;
     Scratch* scratch = nullptr;  // where it lies; nullptr: with the caller
   };
-  std::array<Merged, kMostLevels> levels;
+  std::array<Merged, kMaxLevels> levels;
   std::vector<Scratch*> free;
   for (Scratch& each : scratch_) free.push_back(&each);
   std::size_t size = 0;
@@ -144,7 +144,7 @@ void BlockSum::add_in_turn(std::uint32_t first, std::size_t elements) {
 
 // A pair of ranks shares a window: the order of two does not matter.
 void BlockSum::add_as_tree(std::uint32_t first, std::size_t elements) {
-  std::array<std::size_t, kMostLevels> added{};
+  std::array<std::size_t, kMaxLevels> added{};
   for_tree((rest_.size() + 1) / 2,
            [&](std::size_t pair, std::size_t level) {
              added[level] = add(2 * pair, first, elements, windows_[level]);

@@ -9,13 +9,13 @@ namespace sparcl::sparse {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
-constexpr std::size_t kMostGap = 32;  // of so many parts of a part one may be a gap
+constexpr std::size_t kMaxGap = 32;  // of so many parts of a part one may be a gap
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 bool is_better_as_bitmap(const BlockRun& run, std::size_t entries) {
-  return entries > run.most_positions();
+  return entries > run.max_positions();
 }
 
 std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
@@ -69,13 +69,13 @@ std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t en
 
 std::uint64_t part_bytes(const std::byte* head) { return load_le<std::uint64_t>(head); }
 
-std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes) {
-  const std::uint64_t elements = std::min(run.blocks, kMostSparseCount >> run.block_log2)
+std::uint64_t max_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes) {
+  const std::uint64_t elements = std::min(run.blocks, kMaxSparseCount >> run.block_log2)
                                  << run.block_log2;
-  const std::uint64_t most_entries = std::min(entries, elements);
-  const std::uint64_t bytes = most_entries * (sizeof(std::uint16_t) + value_bytes) +
-                              std::min(most_entries, run.blocks) * sizeof(BlockHead);
-  return kPartHeadBytes + bytes + bytes / kMostGap +
+  const std::uint64_t max_entries = std::min(entries, elements);
+  const std::uint64_t bytes = max_entries * (sizeof(std::uint16_t) + value_bytes) +
+                              std::min(max_entries, run.blocks) * sizeof(BlockHead);
+  return kPartHeadBytes + bytes + bytes / kMaxGap +
          2 * kernels::kEntrySlack * sizeof(std::uint16_t);
 }
 
@@ -118,15 +118,15 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
 }
 
 PartWriter::PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels,
-                       const BlockRun& run, std::size_t value_bytes, std::size_t most_entries,
-                       std::size_t most_blocks)
+                       const BlockRun& run, std::size_t value_bytes, std::size_t max_entries,
+                       std::size_t max_blocks)
     : kernels_(kernels),
       run_(run),
       value_bytes_(value_bytes),
       values_at_(
-          aligned(kPartHeadBytes + (most_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
-  const std::size_t blocks = std::min(most_blocks, most_entries);
-  part_ = buffers.take(values_at_ + most_entries * value_bytes + heads_bytes(blocks));
+          aligned(kPartHeadBytes + (max_entries + kernels::kEntrySlack) * sizeof(std::uint16_t))) {
+  const std::size_t blocks = std::min(max_blocks, max_entries);
+  part_ = buffers.take(values_at_ + max_entries * value_bytes + heads_bytes(blocks));
 }
 
 void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
@@ -154,7 +154,7 @@ void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
 Buffer PartWriter::finish() {
   const std::size_t closest = aligned(places_end_);
   const std::size_t rest = places_end_ + entries_ * value_bytes_ + heads_bytes(heads_.size());
-  if (values_at_ - closest > rest / kMostGap + kernels::kEntrySlack * sizeof(std::uint16_t)) {
+  if (values_at_ - closest > rest / kMaxGap + kernels::kEntrySlack * sizeof(std::uint16_t)) {
     std::memmove(part_.data() + closest, part_.data() + values_at_, entries_ * value_bytes_);
     values_at_ = closest;
   }

@@ -35,7 +35,7 @@ struct BlockRun {
   std::uint64_t first_index() const { return first << block_log2; }
   std::uint64_t end_index() const { return (first + blocks) << block_log2; }
   std::uint32_t block_elements() const { return std::uint32_t{1} << block_log2; }
-  std::uint32_t most_positions() const { return block_elements() >> position_share_log2; }
+  std::uint32_t max_positions() const { return block_elements() >> position_share_log2; }
   // The index that positions of a block count from, and the position of the block's first element.
   std::uint64_t base_of(std::uint64_t block) const {
     return ((first + block) << block_log2) & ~std::uint64_t{0xffff};
@@ -46,8 +46,8 @@ struct BlockRun {
 };
 
 constexpr std::size_t kPartHeadBytes = 32;
-constexpr std::uint64_t kMostSparseCount = std::uint64_t{1}
-                                           << 63;  // of elements: so many blocks have a number
+constexpr std::uint64_t kMaxSparseCount = std::uint64_t{1}
+                                          << 63;  // of elements: so many blocks have a number
 
 struct BlockHead {
   std::uint64_t bits = 0;
@@ -64,7 +64,7 @@ struct BlockHead {
 std::uint64_t part_bytes(const std::byte* head);
 
 // As many bytes as the part of so many entries can have at most.
-std::uint64_t most_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes);
+std::uint64_t max_part_bytes(const BlockRun& run, std::uint64_t entries, std::size_t value_bytes);
 
 // How many of the ascending `indices` are below `end`: near the front, where `indices` begins.
 std::size_t count_below(std::span<const std::uint64_t> indices, std::uint64_t end);
@@ -79,7 +79,7 @@ class PartWriter {
  public:
   // At most so many entries come.
   PartWriter(BufferSource& buffers, const kernels::KernelSet& kernels, const BlockRun& run,
-             std::size_t value_bytes, std::size_t most_entries, std::size_t most_blocks);
+             std::size_t value_bytes, std::size_t max_entries, std::size_t max_blocks);
 
   // Room for the next block's entries, of which end() takes some: places have kEntrySlack positions
   // behind them.

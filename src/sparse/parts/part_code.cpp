@@ -10,11 +10,11 @@ namespace sparcl::sparse {
 namespace {
 
 constexpr std::size_t kListHeadBytes = 14;
-constexpr std::size_t kMostListed = 16384;
+constexpr std::size_t kMaxListed = 16384;
 // Marks stay below 65,536: gaps are divided by 65,536 at most.
-constexpr std::uint64_t kMostSpan = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMaxSpan = std::uint64_t{1} << 31;
 constexpr std::uint64_t kAsTheyAre = 0, kScaled = 1;
-constexpr std::size_t kLeastPartBytes = 256;  // shorter parts are not worth it
+constexpr std::size_t kMinPartBytes = 256;  // shorter parts are not worth it
 
 bool are_listable(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices,
                   const BlockRun& run) {
@@ -42,8 +42,8 @@ void PartCoder::write_lists() {
   coded_.resize(kPartHeadBytes);
   for (std::size_t at = 0; at < indices_.size();) {
     const std::uint64_t first = indices_[at];
-    const std::size_t most = std::min(kMostListed, indices_.size() - at);
-    const std::size_t own = count_below(std::span(indices_).subspan(at, most), first + kMostSpan);
+    const std::size_t most = std::min(kMaxListed, indices_.size() - at);
+    const std::size_t own = count_below(std::span(indices_).subspan(at, most), first + kMaxSpan);
     const std::uint64_t span = indices_[at + own - 1] - first;
     positions_.resize(own - 1);
     for (std::size_t i = 0; i + 1 < own; ++i)
@@ -65,7 +65,7 @@ void PartCoder::write_lists() {
 
 std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std::byte> part,
                                       const PartShape& shape) {
-  if (part.size() < kLeastPartBytes) return std::nullopt;
+  if (part.size() < kMinPartBytes) return std::nullopt;
   const std::optional<PartView> view = PartView::read(kernels_, part, shape.run, shape.value_bytes);
   if (!view) return std::nullopt;
   list_indices(*view, shape.run);
@@ -100,9 +100,9 @@ bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entri
     const auto first = load_le<std::uint64_t>(lists.data());
     const std::uint64_t span = load_le<std::uint32_t>(lists.data() + 8);
     const std::size_t listed = load_le<std::uint16_t>(lists.data() + 12);
-    if (listed >= kMostListed || listed + 1 > entries - indices_.size()) return false;
-    if (first < next || first >= run_elements || span >= run_elements - first ||
-        span >= kMostSpan || span < listed)
+    if (listed >= kMaxListed || listed + 1 > entries - indices_.size()) return false;
+    if (first < next || first >= run_elements || span >= run_elements - first || span >= kMaxSpan ||
+        span < listed)
       return false;
     lists = lists.subspan(kListHeadBytes);
     codec::BitCursor bits{lists.data(), 0,
@@ -120,7 +120,7 @@ bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entri
 }
 
 std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const std::byte> message,
-                                        const PartShape& shape, std::uint64_t most_bytes) {
+                                        const PartShape& shape, std::uint64_t max_bytes) {
   if (message.size() < kPartHeadBytes ||
       load_le<std::uint64_t>(message.data()) != (kCodedPart | message.size()))
     return std::nullopt;
@@ -130,7 +130,7 @@ std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const s
   const std::span<const std::byte> behind = message.subspan(kPartHeadBytes);
   if (lists_bytes > behind.size() || entries > 8 * lists_bytes)
     return std::nullopt;  // each takes a bit at least
-  if (shape.value_bytes > 0 && entries > most_bytes / shape.value_bytes) return std::nullopt;
+  if (shape.value_bytes > 0 && entries > max_bytes / shape.value_bytes) return std::nullopt;
   const std::span<const std::byte> values = behind.subspan(lists_bytes);
   if (form != kAsTheyAre &&
       (form != kScaled || shape.value_bytes != sizeof(float) || entries > values.size()))
@@ -144,7 +144,7 @@ std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const s
     plain = values_.data();
   }
   Buffer part = write_part(buffers, kernels_, shape.run, indices_, plain, shape.value_bytes);
-  if (part.size() > most_bytes) return std::nullopt;
+  if (part.size() > max_bytes) return std::nullopt;
   return part;
 }
 

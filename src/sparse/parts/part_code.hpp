@@ -40,9 +40,9 @@ class PartCoder {
                              const PartShape& shape);
 
   // The inverse, of untrusted bytes: nothing where they are no coded part of the run, or one of
-  // more than most_bytes.
+  // more than max_bytes.
   std::optional<Buffer> expand(BufferSource& buffers, std::span<const std::byte> message,
-                               const PartShape& shape, std::uint64_t most_bytes);
+                               const PartShape& shape, std::uint64_t max_bytes);
 
  private:
   void list_indices(PartView part, const BlockRun& run);

@@ -8,7 +8,7 @@
 namespace sparcl::sparse {
 namespace {
 
-constexpr std::size_t kMostBlockEntries = 65536;
+constexpr std::size_t kMaxBlockEntries = 65536;
 
 std::byte* aligned(std::byte* at) {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
@@ -33,7 +33,7 @@ PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const
       entries_(lists),
       accumulators_(lists) {
   // Fresh from the system its pages would cost more than a small call.
-  sums_ = buffers.take((kMostBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes +
+  sums_ = buffers.take((kMaxBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes +
                        kernels::kAccumulatorAlignment);
   sums_begin_ = aligned(sums_.data());
 }

@@ -13,9 +13,9 @@ namespace sparcl::sparse {
 namespace {
 
 constexpr std::size_t kHeadBytes = 4;
-constexpr std::size_t kMostValues = 65536;      // of a piece
+constexpr std::size_t kMaxValues = 65536;       // of a piece
 constexpr int kMantissaBits = 23, kUnit = 150;  // a float is mantissa * 2^(exponent - 150)
-constexpr int kUnscaled = 0, kMostPieceExponent = 254 + kMantissaBits;
+constexpr int kUnscaled = 0, kMaxPieceExponent = 254 + kMantissaBits;
 
 struct Digits {  // |value| = mantissa * 2^(exponent - kUnit)
   std::uint32_t mantissa;
@@ -48,11 +48,11 @@ struct Piece {
 
 // The longest piece from `first` on.
 Piece next_piece(const std::byte* values, std::size_t first, std::size_t count) {
-  const std::size_t end = first + std::min(kMostValues, count - first);
+  const std::size_t end = first + std::min(kMaxValues, count - first);
   std::size_t i = first;
   while (i < end && !Digits(load_bits(values, i)).fits) ++i;
   if (i > first) return {i - first, kUnscaled};
-  int lowest = kMostPieceExponent, highest = 0;
+  int lowest = kMaxPieceExponent, highest = 0;
   for (; i < end; ++i) {
     const Digits digits(load_bits(values, i));
     if (!digits.fits) break;
@@ -62,7 +62,7 @@ Piece next_piece(const std::byte* values, std::size_t first, std::size_t count) 
     lowest = low;
     highest = high;
   }
-  return {i - first, std::min(lowest, kMostPieceExponent)};
+  return {i - first, std::min(lowest, kMaxPieceExponent)};
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ bool read_scaled(std::span<const std::byte> pieces, std::size_t count, std::byte
     const int exponent = load_le<std::uint16_t>(pieces.data() + 2);
     const std::size_t bytes = own * (exponent == kUnscaled ? 4 : 1);
     pieces = pieces.subspan(kHeadBytes);
-    if (own > count - done || exponent > kMostPieceExponent || pieces.size() < bytes) return false;
+    if (own > count - done || exponent > kMaxPieceExponent || pieces.size() < bytes) return false;
     if (exponent == kUnscaled) {
       std::memcpy(values + 4 * done, pieces.data(), bytes);
     } else {

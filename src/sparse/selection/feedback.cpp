@@ -87,8 +87,7 @@ Status Feedback::fetch() {
   if (!last_use_.is_over()) {
     return Status(Code::kInvalidUsage,
                   "a stream is not through with the last call that has this feedback: wait for the "
-                  "stream first "
-                  "(sparclCommStreamSynchronize)");
+                  "stream first (sparclCommStreamSynchronize)");
   }
   SPARCL_RETURN_IF_ERROR(gpu::download(context_, bytes_.get(), on_device_->data(), residual_bytes())
                              .with_prefix("the residual, from the device: "));

@@ -18,7 +18,7 @@ constexpr const char* kTensor = "residual";
 constexpr const char* kFormatKey = "sparcl_feedback";
 constexpr const char* kFormat = "1";
 constexpr const char* kTypeKey = "datatype";
-constexpr const char* kLeastKey = "threshold_key";
+constexpr const char* kMinKey = "threshold_key";
 constexpr const char* kHashKey = "xxh3";
 
 // Of all that is loaded.
@@ -69,11 +69,11 @@ Result<Facts> read_facts(const std::string& path, const model::Metadata& metadat
                   fmt::format("{}: feedback of format {}, this version reads {}", path,
                               model::in_quotes(*format), kFormat));
   }
-  for (const char* key : {kTypeKey, kLeastKey, kHashKey}) {
+  for (const char* key : {kTypeKey, kMinKey, kHashKey}) {
     if (find(metadata, key) == nullptr)
       return corrupt(path, fmt::format("its metadata has no {}", key));
   }
-  const std::string &name = *find(metadata, kTypeKey), &digits = *find(metadata, kLeastKey);
+  const std::string &name = *find(metadata, kTypeKey), &digits = *find(metadata, kMinKey);
   const DataTypeInfo* type = find_type(name);
   if (type == nullptr)
     return corrupt(path, fmt::format("{} is no data type", model::in_quotes(name)));
@@ -81,8 +81,7 @@ Result<Facts> read_facts(const std::string& path, const model::Metadata& metadat
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), facts.least);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    return corrupt(path,
-                   fmt::format("its {} {} is no number", kLeastKey, model::in_quotes(digits)));
+    return corrupt(path, fmt::format("its {} {} is no number", kMinKey, model::in_quotes(digits)));
   }
   return facts;
 }
@@ -94,7 +93,7 @@ Status save_feedback(const Feedback& feedback, const std::string& path) {
   const std::span bytes(feedback.residual(), feedback.residual_bytes());
   const model::Metadata metadata{{kFormatKey, kFormat},
                                  {kTypeKey, std::string(info(feedback.type()).name)},
-                                 {kLeastKey, std::to_string(feedback.least)},
+                                 {kMinKey, std::to_string(feedback.least)},
                                  {kHashKey, hash_of(feedback.type(), feedback.least, bytes)}};
   const std::byte* tensors[] = {feedback.residual()};
   return model::write_safetensors(path, schema, tensors, metadata);

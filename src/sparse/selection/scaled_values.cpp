@@ -11,16 +11,16 @@
 namespace sparcl::sparse {
 namespace {
 
-constexpr int kLeastExponent = -149, kMostExponent = 121;  // of float32
+constexpr int kMinExponent = -149, kMaxExponent = 121;  // of float32
 constexpr double kMost = (1 << kScaledBits) - 1;
 
 // The exponent with which the largest magnitude rounds to kMost at most, or is cut to it where the
 // next would make it infinite.
 int exponent_for(float largest) {
-  const int exponent = std::max(kLeastExponent, std::ilogb(largest) - (kScaledBits - 1));
+  const int exponent = std::max(kMinExponent, std::ilogb(largest) - (kScaledBits - 1));
   const bool is_too_large =
       std::nearbyint(std::ldexp(static_cast<double>(largest), -exponent)) > kMost;
-  return is_too_large ? std::min(exponent + 1, kMostExponent) : exponent;
+  return is_too_large ? std::min(exponent + 1, kMaxExponent) : exponent;
 }
 
 }  // namespace

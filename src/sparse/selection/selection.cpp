@@ -15,7 +15,7 @@ constexpr std::uint64_t kSamples =
     16384;  // heuristic: its guess takes 1.35 k at k = 1 %, and misses by 4 sigma in one of 30,000
 constexpr std::uint64_t kSampleShare =
     256;  // heuristic: one in so many elements costs a third of the pass where all is in cache
-constexpr std::uint64_t kLeastSamples = 128;
+constexpr std::uint64_t kMinSamples = 128;
 constexpr std::size_t kBatch = 512;  // sampled elements that are gathered at once
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
@@ -150,7 +150,7 @@ bool Selection::pass(const Source& source, std::uint64_t first, const Part& part
 std::uint64_t Selection::guess_by_sample(const Source& source, std::uint64_t first,
                                          const Part& part) {
   const std::uint64_t samples = std::min(kSamples, part.count / kSampleShare);
-  if (samples < kLeastSamples || part.k == 0 || part.k >= part.count) return 1;
+  if (samples < kMinSamples || part.k == 0 || part.k >= part.count) return 1;
   const std::uint64_t expected = static_cast<std::uint64_t>(
       static_cast<double>(part.k) * static_cast<double>(samples) / static_cast<double>(part.count));
   const std::uint64_t rank = expected + 4 * (square_root(expected) + 1) + 4;

@@ -26,10 +26,10 @@ std::size_t SupportTransfer::memory_bytes(std::uint64_t entries) {
 }
 
 SupportTransfer::SupportTransfer(const kernels::DeviceKernelSet& kernels, void* context,
-                                 void* stream, std::uint64_t most_entries, std::byte* on_device,
+                                 void* stream, std::uint64_t max_entries, std::byte* on_device,
                                  std::byte* pinned)
     : kernels_(kernels), context_(context), stream_(stream) {
-  const std::size_t half = memory_bytes(most_entries) / 2;
+  const std::size_t half = memory_bytes(max_entries) / 2;
   halves_[0] = {on_device, pinned, {}};
   halves_[1] = {on_device + half, pinned + half, {}};
 }

@@ -17,7 +17,7 @@ class SupportTransfer {
   static std::size_t memory_bytes(std::uint64_t entries);
 
   SupportTransfer(const kernels::DeviceKernelSet& kernels, void* context, void* stream,
-                  std::uint64_t most_entries, std::byte* on_device, std::byte* pinned);
+                  std::uint64_t max_entries, std::byte* on_device, std::byte* pinned);
 
   // All in the stream's order, and over when they return. values[i] = array[i-th element], of
   // `width` bytes.

@@ -38,8 +38,8 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
     if (warning.is_due(lasted)) {
       log_warn(
           "rank {} has waited {:.3g} s in {}: at least one of the {} ranks of the MPI communicator "
-          "has not made this call, is "
-          "slow, or is stopped; the wait ends after {:g} s (SPARCL_TIMEOUT_S)",
+          "has not made this call, is slow, or is stopped; the wait ends after {:g} s "
+          "(SPARCL_TIMEOUT_S)",
           rank, lasted, call, size, timeout_s);
     }
     if (lasted > kEager) MpiIdler::nap(kNap);
@@ -49,12 +49,11 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
   SPARCL_RETURN_IF_ERROR(tested);
   return Status(
       Code::kTimeout,
-      fmt::format("at least one of the {} ranks of the MPI communicator has not made this call "
-                  "within {:g} s "
-                  "(SPARCL_TIMEOUT_S): no collective call in that communicator is possible any "
-                  "more: end the job, and "
-                  "see which rank is stuck (`sparcl status` on its machine, or a debugger)",
-                  size, timeout_s));
+      fmt::format(
+          "at least one of the {} ranks of the MPI communicator has not made this call within {:g} "
+          "s (SPARCL_TIMEOUT_S): no collective call in that communicator is possible any more: end "
+          "the job, and see which rank is stuck (`sparcl status` on its machine, or a debugger)",
+          size, timeout_s));
 }
 
 }  // namespace sparcl::transport

@@ -60,9 +60,8 @@ Status MpiThreads::check_this() const {
   if (includes_this()) return {};
   return Status(Code::kInvalidUsage,
                 "this thread may not call MPI, which was initialised by MPI_Init, or with a level "
-                "below MPI_THREAD_SERIALIZED: call "
-                "from the thread that initialised MPI, or ask MPI_Init_thread for "
-                "MPI_THREAD_SERIALIZED or more");
+                "below MPI_THREAD_SERIALIZED: call from the thread that initialised MPI, or ask "
+                "MPI_Init_thread for MPI_THREAD_SERIALIZED or more");
 }
 
 }  // namespace sparcl::transport

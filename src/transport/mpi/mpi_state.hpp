@@ -12,8 +12,7 @@ bool mpi_is_finalized() noexcept;
 // What calls get after MPI_Finalize.
 inline constexpr const char* kMpiIsFinalized =
     "MPI_Finalize has been called, and this communicator goes through MPI: only sparclCommDestroy "
-    "is left; make all calls before "
-    "MPI_Finalize";
+    "is left; make all calls before MPI_Finalize";
 
 // Where a communicator can come from: MPI_Init, or, without it, a session of MPI 4, whose
 // communicators are all but the predefined ones.

@@ -26,11 +26,11 @@ Status NcclEngine::settled(NcclLibrary::Result_t result, const char* what, doubl
   std::chrono::microseconds nap(10);
   while (result == NcclLibrary::kInProgress) {
     if (now() > deadline) {
-      return Status(Code::kTimeout,
-                    fmt::format("NCCL {}: {} has not come to an end in {:g} s: a rank did not "
-                                "come, or its network does not reach it "
-                                "(NCCL_SOCKET_IFNAME, NCCL_DEBUG=INFO)",
-                                nccl_version_text(nccl_.version), what, timeout_s));
+      return Status(
+          Code::kTimeout,
+          fmt::format("NCCL {}: {} has not come to an end in {:g} s: a rank did not come, or its "
+                      "network does not reach it (NCCL_SOCKET_IFNAME, NCCL_DEBUG=INFO)",
+                      nccl_version_text(nccl_.version), what, timeout_s));
     }
     if (on_wait) SPARCL_RETURN_IF_ERROR(on_wait());
     std::this_thread::sleep_for(nap);
@@ -63,19 +63,17 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl,
       nccl.status_of(nccl.user_rank(comm, &its_rank), "ncclCommUserRank", nullptr));
   SPARCL_RETURN_IF_ERROR(nccl.status_of(nccl.device(comm, &its_gpu), "ncclCommCuDevice", nullptr));
   if (its_gpu != gpu) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "the NCCL communicator is of GPU {}, this thread's is GPU {}: choose its GPU by "
-            "cudaSetDevice before the call",
-            its_gpu, gpu));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the NCCL communicator is of GPU {}, this thread's is GPU {}: choose "
+                              "its GPU by cudaSetDevice before the call",
+                              its_gpu, gpu));
   }
   if (its_rank != rank || its_size != size) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("the NCCL communicator has this rank as {} of {}, where this "
-                              "communicator has it as {} of {}: give one of "
-                              "the same ranks in the same order",
-                              its_rank, its_size, rank, size));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("the NCCL communicator has this rank as {} of {}, where this communicator has "
+                    "it as {} of {}: give one of the same ranks in the same order",
+                    its_rank, its_size, rank, size));
   }
   return std::unique_ptr<NcclEngine>(new NcclEngine(nccl, comm, false, rank, size, timeout_s));
 }

@@ -60,11 +60,11 @@ Result<NcclLibrary> open(const std::string& path) {
   made.version = ordered_version(made.version);
   if (made.version < kOldestNccl) {
     ::dlclose(handle);
-    return Status(Code::kUnsupported, fmt::format("NCCL: {} has version {}: {} or later is needed; "
-                                                  "install a newer one, or name its file by "
-                                                  "SPARCL_NCCL_LIBRARY",
-                                                  path, nccl_version_text(made.version),
-                                                  nccl_version_text(kOldestNccl)));
+    return Status(
+        Code::kUnsupported,
+        fmt::format("NCCL: {} has version {}: {} or later is needed; install a newer one, or name "
+                    "its file by SPARCL_NCCL_LIBRARY",
+                    path, nccl_version_text(made.version), nccl_version_text(kOldestNccl)));
   }
   finder.find("ncclGetUniqueId", made.get_unique_id);
   finder.find("ncclCommInitRankConfig", made.init_rank);

@@ -10,7 +10,7 @@
 namespace sparcl::transport {
 namespace {
 
-constexpr std::size_t kMostBytes = 65536;  // of one rank
+constexpr std::size_t kMaxBytes = 65536;  // of one rank
 
 Status wait_for(Transport& transport, const OperationRef& operation, double deadline) {
   std::vector<OperationRef> completed;
@@ -44,7 +44,7 @@ Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel
   const auto found = std::find(ranks.begin(), ranks.end(), transport.rank());
   if (found == ranks.end())
     return Status(Code::kInternalError, "this rank is none of the survivors");
-  if (own.size() > kMostBytes)
+  if (own.size() > kMaxBytes)
     return Status(Code::kInternalError, "what a survivor tells is too large");
   const auto self = static_cast<std::size_t>(found - ranks.begin());
   std::vector<Bytes> all(count);
@@ -57,7 +57,7 @@ Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel
     const OperationRef sent =
         transport.send(ranks[(self + step) % count], channel, std::move(message));
     const OperationRef received =
-        transport.receive(ranks[from], channel, Buffer::allocate(kMostBytes));
+        transport.receive(ranks[from], channel, Buffer::allocate(kMaxBytes));
     const Status came = wait_for(transport, received, deadline);
     const Status went = wait_for(transport, sent, deadline);
     if (came.ok())

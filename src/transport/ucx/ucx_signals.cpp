@@ -18,7 +18,7 @@ constexpr std::size_t kMaxSignals = 1024;
 constexpr double kExplanationSeconds = 0.25;
 constexpr double kLastWordsSeconds =
     2;  // for peers that connect just then: milliseconds. Heuristic
-constexpr int kMostConnected =
+constexpr int kMaxConnected =
     64;  // ranks that connect before the first call; heuristic: a connection costs a millisecond
 
 }  // namespace
@@ -95,7 +95,7 @@ bool UcxTransport::poll_signal(Signal& signal) {
 }
 
 Status UcxTransport::connect(double timeout_s) {
-  if (size() > kMostConnected) return {};
+  if (size() > kMaxConnected) return {};
   Status status = say_hello_to_all(timeout_s);
   if (!status.ok()) finish_hellos();
   return status;
@@ -108,7 +108,7 @@ void UcxTransport::finish_hellos() {
     (void)progress(completed);
     bool waits = !has_sent_all_words();
     for (const Peer& peer : peers_) {
-      if (peer.rank == rank_ || peer.said_hello || !peer.lost.ok() || size() > kMostConnected)
+      if (peer.rank == rank_ || peer.said_hello || !peer.lost.ok() || size() > kMaxConnected)
         continue;
       waits = true;
       if (heartbeat_ != nullptr) heartbeat_->watch(peer.rank);

@@ -107,11 +107,11 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks,
                       cards[0].lanes, cards[i].lanes, i));
     }
     if (cards[0].liveness.empty() != cards[i].liveness.empty()) {
-      return Status(Code::kMismatch, fmt::format("rank {} has heartbeats and rank {} has none: set "
-                                                 "SPARCL_HEARTBEAT (config.heartbeat) "
-                                                 "alike on all ranks",
-                                                 cards[0].liveness.empty() ? i : 0,
-                                                 cards[0].liveness.empty() ? 0 : i));
+      return Status(
+          Code::kMismatch,
+          fmt::format("rank {} has heartbeats and rank {} has none: set SPARCL_HEARTBEAT "
+                      "(config.heartbeat) alike on all ranks",
+                      cards[0].liveness.empty() ? i : 0, cards[0].liveness.empty() ? 0 : i));
     }
   }
   std::unique_ptr<UcxTransport> made(

@@ -9,7 +9,7 @@ namespace sparcl::oracle {
 namespace {
 
 constexpr std::uint64_t kSlots = 2048;
-constexpr std::uint64_t kLeastState = 1 << 15;
+constexpr std::uint64_t kMinState = 1 << 15;
 
 using Table = std::array<std::uint64_t, 256>;  // frequencies
 
@@ -52,7 +52,7 @@ Stream read_stream(ByteCursor& in, std::uint64_t symbols) {
   refuse_if(words > symbols, "more words than symbols");
   for (std::uint64_t& state : stream.states) {
     state = in.number(4);
-    refuse_if(state < kLeastState || state >= std::uint64_t{1} << 31, "a state out of its range");
+    refuse_if(state < kMinState || state >= std::uint64_t{1} << 31, "a state out of its range");
   }
   refuse_if(in.left() < 2 * words, "a stream is cut off");
   for (std::uint64_t i = 0; i < words; ++i) stream.words.push_back(in.number(2));
@@ -72,13 +72,12 @@ bool take_symbols(Stream stream, const std::vector<const Table*>& tables,
     while (slot >= start + table[symbol]) start += table[symbol++];
     symbols.push_back(symbol);
     x = table[symbol] * (x / kSlots) + slot - start;
-    if (x >= kLeastState) continue;
+    if (x >= kMinState) continue;
     if (used == stream.words.size()) return false;
     x = (x << 16) + stream.words[used++];
   }
-  return used == stream.words.size() &&
-         std::all_of(stream.states.begin(), stream.states.end(),
-                     [](std::uint64_t x) { return x == kLeastState; });
+  return used == stream.words.size() && std::all_of(stream.states.begin(), stream.states.end(),
+                                                    [](std::uint64_t x) { return x == kMinState; });
 }
 
 std::uint64_t key_of(std::uint64_t old, const ElementKind& kind) {

@@ -33,10 +33,10 @@ PositionLevels::PositionLevels(ByteCursor& in, std::uint64_t elements, std::uint
   const unsigned j = static_cast<unsigned>(parameters & 0x0f);
   short_bits_ = static_cast<unsigned>(parameters >> 4);
   refuse_if(short_bits_ > j, "short gaps with more low bits than they can have");
-  least_long_ = std::uint64_t{1} << j;
+  min_long_ = std::uint64_t{1} << j;
   long_count_ = in.varint();
   refuse_if(long_count_ > count, "more long gaps than changes");
-  refuse_if(long_count_ * least_long_ > elements - count,
+  refuse_if(long_count_ * min_long_ > elements - count,
             "more long gaps than elements that do not change");
 }
 
@@ -50,10 +50,10 @@ void PositionLevels::read_planes(BitCursor& bits) {
   which_are_long_.emplace(count_, long_count_);
   which_are_long_->read_planes(bits);
   which_are_long_->read_unary(bits);
-  long_gaps_.emplace(elements_ - count_ - long_count_ * least_long_ + long_count_, long_count_);
+  long_gaps_.emplace(elements_ - count_ - long_count_ * min_long_ + long_count_, long_count_);
   long_gaps_->read_planes(bits);
   long_gaps_->read_unary(bits);
-  short_gaps_.emplace(elements_, least_long_ == 1 ? 0 : count_ - long_count_, short_bits_);
+  short_gaps_.emplace(elements_, min_long_ == 1 ? 0 : count_ - long_count_, short_bits_);
   short_gaps_->read_planes(bits);
 }
 
@@ -95,13 +95,13 @@ std::vector<std::uint64_t> PositionLevels::positions() const {
   }
   const std::vector<std::uint64_t> long_gaps = gaps_of(long_gaps_->positions());
   std::vector<std::uint64_t> short_gaps = gaps_of(short_gaps_->positions());
-  if (least_long_ == 1) short_gaps.assign(count_ - long_count_, 0);
+  if (min_long_ == 1) short_gaps.assign(count_ - long_count_, 0);
   std::vector<std::uint64_t> positions;
   std::size_t longs = 0;
   std::uint64_t next = 0;
   for (std::uint64_t i = 0; i < count_; ++i) {
     const bool is_long = longs < long_count_ && which_are_long_->positions()[longs] == i;
-    const std::uint64_t gap = is_long ? long_gaps[longs] + least_long_ : short_gaps[i - longs];
+    const std::uint64_t gap = is_long ? long_gaps[longs] + min_long_ : short_gaps[i - longs];
     longs += is_long ? 1 : 0;
     positions.push_back(next + gap);
     next = positions.back() + 1;

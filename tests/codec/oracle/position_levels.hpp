@@ -25,7 +25,7 @@ class PositionLevels {
   std::uint64_t elements_;
   std::uint64_t count_;
   Places places_;
-  std::uint64_t least_long_ = 1;  // 2^j
+  std::uint64_t min_long_ = 1;    // 2^j
   unsigned short_bits_ = 0;       // l
   std::uint64_t long_count_ = 0;  // s
   std::optional<PositionList> which_are_long_;

@@ -69,7 +69,7 @@ TEST_F(DeviceBroadcastFailure, TheTargetMayBeHeldAlready) {
 
 // Wherever it does: one error on all ranks and nothing is written; or, once all have voted, the
 // communicator ends.
-void expect_named_errors(void (*fail_from)(int), const char* text, int least_refused) {
+void expect_named_errors(void (*fail_from)(int), const char* text, int min_refused) {
   const auto base = random_words<std::uint32_t>(2'000, 30), target = changed(base, 0.05, 31);
   bool has_succeeded = false;
   int refused = 0, poisoned = 0;
@@ -100,7 +100,7 @@ void expect_named_errors(void (*fail_from)(int), const char* text, int least_ref
     }
   }
   EXPECT_TRUE(has_succeeded);
-  EXPECT_GE(refused, least_refused);
+  EXPECT_GE(refused, min_refused);
   EXPECT_GE(poisoned, 1);
 }
 

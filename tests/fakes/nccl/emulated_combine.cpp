@@ -7,7 +7,7 @@ namespace {
 
 Status combine(const kernels::DeviceRows& rows, DataType type, kernels::ReduceOp op, bool is_mean,
                void* result, void* stream) {
-  if (rows.ranks == 0 || rows.ranks > kernels::kMostCombinedRows)
+  if (rows.ranks == 0 || rows.ranks > kernels::kMaxCombinedRows)
     return Status(Code::kInvalidArgument, "rows are combined");
   if (rows.count == 0) return Status();
   return launch_in(stream, [=] {
