@@ -35,6 +35,7 @@ std::span<const std::byte> sketch_in(const Ballot& ballot, Side side) {
 }
 
 void put_sketch(Ballot& ballot, std::span<const std::byte> sketch) {
+  if (sketch.empty()) return;
   for (const Side side : {Side::kLeast, Side::kMost}) {
     std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), sketch.data(),
                 std::min(sketch.size(), kSketchBytes));
