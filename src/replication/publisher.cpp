@@ -84,7 +84,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.model_id = options.model_id;
   context_.epoch = issuer_.epoch;
   context_.max_replicas = Server::max_replicas();
-  context_.max_replicas_why = "its descriptors allow: ulimit -n";
+  context_.replica_limit_reason = "its descriptors allow: ulimit -n";
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;

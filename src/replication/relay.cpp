@@ -29,7 +29,7 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
   context_.max_replicas = std::min(kMaxChildren, Server::max_replicas());
-  context_.max_replicas_why = "it passes updates on to";
+  context_.replica_limit_reason = "it passes updates on to";
   context_.shares_memory = options.shares_memory;
   context_.find_source = [this](const Hash128& wanted) {
     return wanted == source_->schema_hash ? source_ : nullptr;

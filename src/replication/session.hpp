@@ -69,10 +69,10 @@ struct SessionContext {
   double silence_s = 5;                     // after which a peer counts as stopped or cut off
   double alive_s = 1e9;                     // between two signs of life, at most
   std::size_t max_replicas = SIZE_MAX;
-  std::function<bool()> evict;   // ends the session of a replica that has not proven itself; false:
-                                 // there is none. May be empty
-  std::string max_replicas_why;  // "its descriptors allow: ulimit -n"
-  bool shares_memory = false;    // with replicas of this machine
+  std::function<bool()> evict;  // ends the session of a replica that has not proven itself; false:
+                                // there is none. May be empty
+  std::string replica_limit_reason;  // "its descriptors allow: ulimit -n"
+  bool shares_memory = false;        // with replicas of this machine
   // For replicas with these tensors; nullptr: there is none.
   std::function<UpdateSourceRef(const Hash128& schema_hash)> find_source;
   // What one that comes has applied last: an error says why it cannot be served. Empty: it is no

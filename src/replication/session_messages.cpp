@@ -198,7 +198,7 @@ Status Session::enter(const Hello& hello) {
   if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict())) {
     return Status(Code::kRemoteError,
                   fmt::format("it serves {} replicas already, as many as {}", context_.max_replicas,
-                              context_.max_replicas_why));
+                              context_.replica_limit_reason));
   }
   ++counts_.replicas;
   label_ = context_.slots->take(process_, id_);

@@ -108,10 +108,10 @@ double transport_stream(transport::Transport& transport, MPI_Comm comm,
 
 // The best of all repetitions is what is left where other programs share the cores.
 void print(const char* what, const char* unit, std::vector<double> plain, std::vector<double> own,
-           bool max_is_best) {
+           bool largest_is_best) {
   std::sort(plain.begin(), plain.end());
   std::sort(own.begin(), own.end());
-  const std::size_t middle = plain.size() / 2, best = max_is_best ? plain.size() - 1 : 0;
+  const std::size_t middle = plain.size() / 2, best = largest_is_best ? plain.size() - 1 : 0;
   std::printf(
       "%s: median plain %.3f, transport %.3f %s, ratio %.2f; best plain %.3f, transport %.3f, "
       "ratio %.2f\n",

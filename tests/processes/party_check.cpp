@@ -172,7 +172,7 @@ void Check::one_part_went_on(int outcast) {
   if (!is_outcasts) survivors_went_on(outcast);
 }
 
-int Check::max_one_part_went_on() {
+int Check::check_that_one_part_went_on() {
   std::set<int> new_ranks;
   int max_ranks = 0;
   for (int rank = 0; rank < party_.plan().ranks; ++rank) {

@@ -62,7 +62,7 @@ class Check {
   void one_part_went_on(int outcast);
   // Every rank had its error from somebody's word, not by a time-out. Those who shrank are all that
   // one new communicator has. Returns how many.
-  int max_one_part_went_on();
+  int check_that_one_part_went_on();
   // Of a rank whose init failed. Who waits for rank 0, which made the id, knows its address only.
   static void check_init_error(int rank, const RankStory& story, int culprit, double until_s);
 

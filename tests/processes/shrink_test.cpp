@@ -202,7 +202,7 @@ TEST_P(Shrink, AfterAStopThatOneSaw) {
     }
     Check check(party);
     check.finish();
-    shrunk += check.max_one_part_went_on();
+    shrunk += check.check_that_one_part_went_on();
     if (testing::Test::HasFailure()) ADD_FAILURE() << party.describe();
   });
   if (std::getenv("SPARCL_TEST_SEED") != nullptr || testing::Test::HasFailure()) return;
