@@ -11,8 +11,7 @@ namespace sparcl::collectives::broadcast {
 namespace {
 
 std::vector<std::string_view> names() {
-  std::vector<std::string_view> all;
-  for (const FanoutRow& row : fanout_table()) all.emplace_back(row.name);
+  std::vector<std::string_view> all = comm::row_names(fanout_table());
   all.emplace_back(kNcclFanoutName);
   return all;
 }
@@ -25,7 +24,7 @@ std::string_view algorithm(std::uint8_t row) {
 }
 
 std::string first_part(const CallPair& calls) {
-  const auto where = first_difference(sketch_in(calls.min_sketch), sketch_in(calls.max_sketch));
+  const auto where = first_difference(sketch_in(calls.lower_sketch), sketch_in(calls.upper_sketch));
   if (!where) return {};
   const auto& own = *static_cast<const PartList*>(calls.own);
   return fmt::format("tensors (names, types, shapes or order), first in {}", own.describe(*where));

@@ -20,7 +20,7 @@ struct PartsSketch {
   std::array<std::uint32_t, 21> prefixes{};
 };
 
-// Of bytes that came over the wire: any may stand there.
+// Reads bytes that came over the wire: any may stand there.
 PartsSketch sketch_in(std::span<const std::byte> bytes);
 
 // One hash a part. Lists that differ have sketches that differ, but for 2^-32 at each prefix.
@@ -44,7 +44,7 @@ struct PartList {
   // here".
   std::string describe(const PartRange& range) const;
 
-  // What an agreement says of it; nothing if parts is nullptr.
+  // The subject of a call on these parts; an empty one if parts is nullptr.
   static comm::Subject subject(const PartList* parts) {
     if (parts == nullptr) return {};
     return {std::as_bytes(std::span(&parts->sketch, 1)), parts};

@@ -10,11 +10,7 @@ constexpr std::array kDenseTable{
     DenseRow{"owner", owner_seconds, reduce_by_owner},
 };
 
-std::vector<std::string_view> names() {
-  std::vector<std::string_view> all;
-  for (const DenseRow& row : kDenseTable) all.emplace_back(row.name);
-  return all;
-}
+std::vector<std::string_view> names() { return comm::row_names(kDenseTable); }
 
 }  // namespace
 
@@ -25,17 +21,9 @@ const comm::AlgorithmChoice kDenseAlgorithms{"ALGO_ALLREDUCE",
 
 std::span<const DenseRow> dense_table() { return kDenseTable; }
 
-std::uint8_t forced_dense_row(std::string_view name) {
-  for (std::size_t i = 0; i < kDenseTable.size(); ++i) {
-    if (name == kDenseTable[i].name) return static_cast<std::uint8_t>(i + 1);
-  }
-  return 0;
-}
+std::uint8_t forced_dense_row(std::string_view name) { return comm::forced_row(kDenseTable, name); }
 
-std::string_view forced_dense_name(std::uint8_t row) {
-  if (row == 0) return "auto";
-  return row <= kDenseTable.size() ? kDenseTable[row - 1U].name : "unknown";
-}
+std::string_view forced_dense_name(std::uint8_t row) { return comm::forced_name(kDenseTable, row); }
 
 DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes,
                      std::string_view forced_name) {

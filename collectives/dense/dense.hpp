@@ -44,7 +44,7 @@ struct DensePlan {
 
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_dense_row(std::string_view name);
-std::string_view forced_dense_name(std::uint8_t row);  // of any number: "auto", "unknown"
+std::string_view forced_dense_name(std::uint8_t row);
 // The cheapest row; forced_name ("auto": none) narrows the choice and is valid.
 DensePlan plan_dense(const LinkCost& link, int size, std::uint64_t bytes,
                      std::string_view forced_name);

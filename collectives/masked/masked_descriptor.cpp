@@ -22,19 +22,18 @@ std::string_view algorithm(std::uint8_t row) {
 }
 
 CallDifference masks(const CallPair& calls) {
-  const sparse::MaskSketch least = sparse::mask_sketch_in(calls.min_sketch),
-                           most = sparse::mask_sketch_in(calls.max_sketch);
-  const std::string in = what_differs(least, most);
+  const sparse::MaskSketch lower = sparse::mask_sketch_in(calls.lower_sketch),
+                           upper = sparse::mask_sketch_in(calls.upper_sketch);
+  const std::string in = what_differs(lower, upper);
   return {in.empty() ? "masks" : fmt::format("masks ({})", in),
-          fmt::format(", mask: {}", describe(least)), fmt::format(", mask: {}", describe(most))};
+          fmt::format(", mask: {}", describe(lower)), fmt::format(", mask: {}", describe(upper))};
 }
 
 std::string location(const CallFingerprint& call, const CallFingerprint& other) {
-  if (is_between_gpus(call) != is_between_gpus(other))
-    return is_between_gpus(call) ? ", arrays in device memory" : ", arrays in the host's memory";
-  if (is_canonical_between_gpus(call) != is_canonical_between_gpus(other))
-    return is_canonical_between_gpus(call) ? ", canonical sums" : ", sums in NCCL's order";
-  return {};
+  std::string where = comm::location_text(is_between_gpus(call), is_between_gpus(other));
+  if (where.empty() && is_canonical_between_gpus(call) != is_canonical_between_gpus(other))
+    where = is_canonical_between_gpus(call) ? ", canonical sums" : ", sums in NCCL's order";
+  return where;
 }
 
 }  // namespace

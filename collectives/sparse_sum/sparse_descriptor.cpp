@@ -12,7 +12,7 @@ CallDifference options(const CallPair& calls) {
   const auto text = [](const CallFingerprint& call) {
     return fmt::format(", determinism {}", determinism_name(static_cast<Determinism>(call.detail)));
   };
-  return {"options", text(calls.least), text(calls.most)};
+  return {"options", text(calls.lower), text(calls.upper)};
 }
 
 }  // namespace

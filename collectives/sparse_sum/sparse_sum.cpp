@@ -24,11 +24,7 @@ bool is_possible(const SparseSumRow& row, const SumShape& shape, Determinism det
   return row.is_possible == nullptr || row.is_possible(shape, determinism);
 }
 
-std::vector<std::string_view> names() {
-  std::vector<std::string_view> all;
-  for (const SparseSumRow& row : kSumTable) all.emplace_back(row.name);
-  return all;
-}
+std::vector<std::string_view> names() { return comm::row_names(kSumTable); }
 
 }  // namespace
 
@@ -40,17 +36,9 @@ const comm::AlgorithmChoice kSparseSumAlgorithms{
 
 std::span<const SparseSumRow> sparse_sum_table() { return kSumTable; }
 
-std::uint8_t forced_row(std::string_view name) {
-  for (std::size_t i = 0; i < kSumTable.size(); ++i) {
-    if (name == kSumTable[i].name) return static_cast<std::uint8_t>(i + 1);
-  }
-  return 0;
-}
+std::uint8_t forced_row(std::string_view name) { return comm::forced_row(kSumTable, name); }
 
-std::string_view forced_row_name(std::uint8_t row) {
-  if (row == 0) return "auto";
-  return row <= kSumTable.size() ? kSumTable[row - 1U].name : "unknown";
-}
+std::string_view forced_row_name(std::uint8_t row) { return comm::forced_name(kSumTable, row); }
 
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism,
                               std::string_view forced_name) {

@@ -63,7 +63,7 @@ extern const comm::AlgorithmChoice kSparseSumAlgorithms;
 
 // For a call's fingerprint: which row is forced, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
-std::string_view forced_row_name(std::uint8_t row);  // of any number: "auto", "unknown"
+std::string_view forced_row_name(std::uint8_t row);
 // The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none)
 // narrows the choice and is valid, and is as "auto" where its row is not possible. What links cost
 // changes from run to run: where bits depend on the row it must not.

@@ -20,7 +20,7 @@ std::string_view algorithm(std::uint8_t row) {
   return sparse_sum::forced_row_name(row);
 }
 
-// Of `detail`, where that of the other call differs.
+// The options in `detail` that the other call gives otherwise.
 std::string differing_options(std::uint64_t detail, std::uint64_t other) {
   const TopKOptions own = unpack_options(detail), theirs = unpack_options(other);
   constexpr std::array<std::string_view, 4> kModes{"union", "selected", "global", "unknown"};
@@ -34,8 +34,8 @@ std::string differing_options(std::uint64_t detail, std::uint64_t other) {
 }
 
 CallDifference options(const CallPair& calls) {
-  return {"options", differing_options(calls.least.detail, calls.most.detail),
-          differing_options(calls.most.detail, calls.least.detail)};
+  return {"options", differing_options(calls.lower.detail, calls.upper.detail),
+          differing_options(calls.upper.detail, calls.lower.detail)};
 }
 
 }  // namespace

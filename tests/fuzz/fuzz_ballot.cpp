@@ -28,7 +28,7 @@ void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint&
   comm::merge(ballot, theirs);
   Ballot counted = ballot;
   comm::count_from(counted, 3, kRanks);
-  for (const std::int32_t rank : {counted.min_rank, counted.max_rank, counted.refusing_rank,
+  for (const std::int32_t rank : {counted.lower_rank, counted.upper_rank, counted.refusing_rank,
                                   counted.extents.min_capacity_rank}) {
     require(rank == comm::kNobody || (rank >= 0 && rank < kRanks), "a rank that is named is one");
   }
@@ -39,8 +39,8 @@ void merge_with(const Ballot& theirs, const Status& mine, const CallFingerprint&
   require(mine.ok() || !verdict.ok(), "a refusal is never lost");
   Ballot again = ballot;
   comm::merge(again, theirs);
-  require(again.refusing_rank == ballot.refusing_rank && again.least == ballot.least &&
-              again.most == ballot.most,
+  require(again.refusing_rank == ballot.refusing_rank && again.lower == ballot.lower &&
+              again.upper == ballot.upper,
           "merging once more changes nothing");
   Bytes bytes(kBallotBytes);
   comm::write_ballot(ballot, bytes.data());

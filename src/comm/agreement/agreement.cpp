@@ -22,7 +22,7 @@ Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank,
           ? at(ballot.refusing_rank)
           : fmt::format(
                 "{}; {}; make the same call, with the same arguments and settings, on every rank",
-                at(ballot.min_rank), at(ballot.max_rank));
+                at(ballot.lower_rank), at(ballot.upper_rank));
   return Status(verdict.code(), fmt::format("{} ({})", verdict.message(), more), verdict.scope());
 }
 

@@ -27,7 +27,7 @@ std::uint32_t checksum(const Ballot& ballot) {
 
 // Where the text holds what a side's call is about.
 static_assert(kSketchBytes == sizeof(Ballot::text) / 2);
-enum class Side : std::size_t { kLeast = 0, kMost = kSketchBytes };
+enum class Side : std::size_t { kLower = 0, kUpper = kSketchBytes };
 
 std::span<const std::byte> sketch_in(const Ballot& ballot, Side side) {
   return std::as_bytes(std::span(ballot.text))
@@ -36,7 +36,7 @@ std::span<const std::byte> sketch_in(const Ballot& ballot, Side side) {
 
 void put_sketch(Ballot& ballot, std::span<const std::byte> sketch) {
   if (sketch.empty()) return;
-  for (const Side side : {Side::kLeast, Side::kMost}) {
+  for (const Side side : {Side::kLower, Side::kUpper}) {
     std::memcpy(ballot.text.data() + static_cast<std::size_t>(side), sketch.data(),
                 std::min(sketch.size(), kSketchBytes));
   }
@@ -95,7 +95,7 @@ std::string describe(const CollectiveDescriptor* collective, const CallFingerpri
 
 // The same on all ranks, up to what each calls the part that differs.
 CallDifference difference_of(const CollectiveDescriptor* collective, const CallPair& calls) {
-  const CallFingerprint &a = calls.least, &b = calls.most;
+  const CallFingerprint &a = calls.lower, &b = calls.upper;
   if (a.operation != b.operation) return {"operations", {}, {}};
   if (a.root != b.root) return {"roots", {}, {}};
   const bool has_subject =
@@ -115,16 +115,16 @@ CallDifference difference_of(const CollectiveDescriptor* collective, const CallP
 }
 
 Status difference(const Ballot& ballot, const Subject& subject, CollectiveTable table) {
-  const CollectiveDescriptor* const least = find_collective(table, ballot.least.operation);
-  const CollectiveDescriptor* const most = find_collective(table, ballot.most.operation);
+  const CollectiveDescriptor* const lower = find_collective(table, ballot.lower.operation);
+  const CollectiveDescriptor* const upper = find_collective(table, ballot.upper.operation);
   const CallDifference in =
-      difference_of(least, {ballot.least, ballot.most, sketch_in(ballot, Side::kLeast),
-                            sketch_in(ballot, Side::kMost), subject.own});
+      difference_of(lower, {ballot.lower, ballot.upper, sketch_in(ballot, Side::kLower),
+                            sketch_in(ballot, Side::kUpper), subject.own});
   return Status(
       Code::kMismatch,
       fmt::format("the ranks' calls differ in their {}: rank {} called {}, rank {} called {}",
-                  in.what, ballot.min_rank, describe(least, ballot.least, in.least),
-                  ballot.max_rank, describe(most, ballot.most, in.most)));
+                  in.what, ballot.lower_rank, describe(lower, ballot.lower, in.lower),
+                  ballot.upper_rank, describe(upper, ballot.upper, in.upper)));
 }
 
 bool is_rank(std::int32_t number, int ranks) {
@@ -143,8 +143,8 @@ Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
             const Subject& subject) {
   Ballot ballot;
   if (mine.ok()) {
-    ballot.least = ballot.most = fingerprint;
-    ballot.min_rank = ballot.max_rank = rank;
+    ballot.lower = ballot.upper = fingerprint;
+    ballot.lower_rank = ballot.upper_rank = rank;
     put_sketch(ballot, subject.sketch);
     return ballot;
   }
@@ -157,18 +157,19 @@ Ballot cast(int rank, const CallFingerprint& fingerprint, const Status& mine,
 
 void merge(Ballot& into, const Ballot& other) {
   const bool has_sketches = into.refusing_rank == kNobody && other.refusing_rank == kNobody;
-  if (other.min_rank != kNobody &&
-      (into.min_rank == kNobody ||
-       std::pair(other.least, other.min_rank) < std::pair(into.least, into.min_rank))) {
-    into.least = other.least;
-    into.min_rank = other.min_rank;
-    if (has_sketches) copy_sketch(into, other, Side::kLeast);
+  if (other.lower_rank != kNobody &&
+      (into.lower_rank == kNobody ||
+       std::pair(other.lower, other.lower_rank) < std::pair(into.lower, into.lower_rank))) {
+    into.lower = other.lower;
+    into.lower_rank = other.lower_rank;
+    if (has_sketches) copy_sketch(into, other, Side::kLower);
   }
-  if (other.max_rank != kNobody && (into.max_rank == kNobody || other.most > into.most ||
-                                    (other.most == into.most && other.max_rank < into.max_rank))) {
-    into.most = other.most;
-    into.max_rank = other.max_rank;
-    if (has_sketches) copy_sketch(into, other, Side::kMost);
+  if (other.upper_rank != kNobody &&
+      (into.upper_rank == kNobody || other.upper > into.upper ||
+       (other.upper == into.upper && other.upper_rank < into.upper_rank))) {
+    into.upper = other.upper;
+    into.upper_rank = other.upper_rank;
+    if (has_sketches) copy_sketch(into, other, Side::kUpper);
   }
   into.extents.max_entries = std::max(into.extents.max_entries, other.extents.max_entries);
   const auto room = [](const Extents& extents) {
@@ -200,8 +201,8 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
   if (bytes.size() != sizeof ballot) return std::nullopt;
   std::memcpy(&ballot, bytes.data(), sizeof ballot);
   if (ballot.crc != checksum(ballot) || !is_refusal(ballot)) return std::nullopt;
-  for (const std::int32_t number :
-       {ballot.min_rank, ballot.max_rank, ballot.refusing_rank, ballot.extents.min_capacity_rank}) {
+  for (const std::int32_t number : {ballot.lower_rank, ballot.upper_rank, ballot.refusing_rank,
+                                    ballot.extents.min_capacity_rank}) {
     if (!is_rank(number, ranks)) return std::nullopt;
   }
   if (ballot.extents.min_capacity != UINT64_MAX && ballot.extents.min_capacity_rank == kNobody)
@@ -211,7 +212,7 @@ std::optional<Ballot> read_ballot(std::span<const std::byte> bytes, int ranks) {
 }
 
 void count_from(Ballot& ballot, int first, int ranks) {
-  for (std::int32_t* number : {&ballot.min_rank, &ballot.max_rank, &ballot.refusing_rank,
+  for (std::int32_t* number : {&ballot.lower_rank, &ballot.upper_rank, &ballot.refusing_rank,
                                &ballot.extents.min_capacity_rank}) {
     if (*number != kNobody) *number = (*number + first) % ranks;
   }
@@ -224,7 +225,7 @@ Status verdict_of(const Ballot& ballot, int rank, const Status& mine, const Subj
     return Status(static_cast<Code>(ballot.refusal),
                   fmt::format("rank {} refused: {}", ballot.refusing_rank, ballot.text.data()));
   }
-  return ballot.least == ballot.most ? Status() : difference(ballot, subject, table);
+  return ballot.lower == ballot.upper ? Status() : difference(ballot, subject, table);
 }
 
 }  // namespace sparcl::comm

@@ -16,13 +16,13 @@ constexpr std::int32_t kNobody = INT32_MAX;
 
 // What travels: the extremes seen so far. Merging is idempotent, commutative and associative.
 struct Ballot {
-  CallFingerprint least, most;  // with the lowest rank that holds each
+  CallFingerprint lower, upper;  // with the lowest rank that holds each
   Extents extents;
-  std::int32_t min_rank = kNobody, max_rank = kNobody;
+  std::int32_t lower_rank = kNobody, upper_rank = kNobody;
   std::int32_t refusing_rank = kNobody;
   std::int32_t refusal = 0;  // a Code
   std::array<char, 172>
-      text{};             // of a refusal; while nobody refuses, what least's and most's are about
+      text{};             // of a refusal; while nobody refuses, what lower's and upper's are about
   std::uint32_t crc = 0;  // of all bytes before: last
 };
 constexpr std::size_t kBallotBytes = 288;

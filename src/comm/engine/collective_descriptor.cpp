@@ -13,10 +13,13 @@ const CollectiveDescriptor* find_collective(CollectiveTable table, std::uint32_t
   return found == table.end() ? nullptr : *found;
 }
 
+std::string location_text(bool is_between_gpus, bool other_is_between_gpus) {
+  if (is_between_gpus == other_is_between_gpus) return {};
+  return is_between_gpus ? ", arrays in device memory" : ", arrays in the host's memory";
+}
+
 std::string location_of_arrays(const CallFingerprint& call, const CallFingerprint& other) {
-  const bool is_there = call.algorithm == kDeviceAlgorithm;
-  if (is_there == (other.algorithm == kDeviceAlgorithm)) return {};
-  return is_there ? ", arrays in device memory" : ", arrays in the host's memory";
+  return location_text(call.algorithm == kDeviceAlgorithm, other.algorithm == kDeviceAlgorithm);
 }
 
 std::string_view reduction_name(std::uint8_t reduction) {

@@ -17,16 +17,16 @@ constexpr std::size_t kSketchBytes = 86;  // of a call's subject: see Subject
 
 // Two calls that differ, as they came over the wire: any bits may stand there.
 struct CallPair {
-  const CallFingerprint& least;
-  const CallFingerprint& most;
-  std::span<const std::byte> min_sketch, max_sketch;  // kSketchBytes each
-  const void* own = nullptr;                          // of this rank: see Subject
+  const CallFingerprint& lower;
+  const CallFingerprint& upper;
+  std::span<const std::byte> lower_sketch, upper_sketch;  // kSketchBytes each
+  const void* own = nullptr;                              // this rank's: see Subject
 };
 
 // "masks (seed)", and what the text says of each call besides its arguments: ", mask: random,
 // density 0.1".
 struct CallDifference {
-  std::string what, least, most;
+  std::string what, lower, upper;
 };
 
 // The algorithms that one setting chooses from. Collectives may share it.
@@ -35,6 +35,30 @@ struct AlgorithmChoice {
   std::string_view meaning;                  // for `sparcl info` and docs/settings.md
   std::vector<std::string_view> (*names)();  // of the rows, without "auto"
 };
+
+// Tables of algorithms are arrays of rows with a name. A fingerprint counts a row that is forced
+// from 1, and has 0 where none is.
+template <class Rows>
+std::uint8_t forced_row(const Rows& rows, std::string_view name) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (name == rows[i].name) return static_cast<std::uint8_t>(i + 1);
+  }
+  return 0;
+}
+
+// The reverse. Any number may come over the wire.
+template <class Rows>
+std::string_view forced_name(const Rows& rows, std::uint8_t row) {
+  if (row == 0) return "auto";
+  return row <= rows.size() ? std::string_view(rows[row - 1U].name) : "unknown";
+}
+
+template <class Rows>
+std::vector<std::string_view> row_names(const Rows& rows) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
 
 struct CollectiveDescriptor {
   CallKind kind{};
@@ -49,13 +73,15 @@ struct CollectiveDescriptor {
   std::string (*subject)(const CallPair& calls) = nullptr;
   // Optional. Calls whose fingerprints differ in `detail`; without it: "options".
   CallDifference (*detail)(const CallPair& calls) = nullptr;
-  // Optional. Of `call`, where it and `other` differ in `algorithm` by more than its name: ",
-  // arrays in device memory"; else empty.
+  // Optional. Says where the arrays of `call` are, if those of `other` are elsewhere: ", arrays in
+  // device memory"; else empty, and the algorithms are named.
   std::string (*location)(const CallFingerprint& call, const CallFingerprint& other) = nullptr;
 };
 
-// The same of calls whose arrays are in device memory where their algorithm is kDeviceAlgorithm.
+// A `location`: kDeviceAlgorithm says that the ranks' GPUs sum their arrays.
 std::string location_of_arrays(const CallFingerprint& call, const CallFingerprint& other);
+// The text of that, if one call sums between GPUs and the other does not; else empty.
+std::string location_text(bool is_between_gpus, bool other_is_between_gpus);
 
 using CollectiveTable = std::span<const CollectiveDescriptor* const>;
 

@@ -21,7 +21,7 @@ struct MaskSketch {
   std::uint64_t step = 0;
 };
 
-// Of bytes that came over the wire; at least as many as a sketch has.
+// Reads bytes that came over the wire, at least as many as a sketch has.
 MaskSketch mask_sketch_in(std::span<const std::byte> bytes);
 
 // "random, density 0.1, 100 elements, seed 7, step 3"; "indices, 50 elements, hash
