@@ -36,9 +36,9 @@ struct MaskedCall {
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                        CallReport& report);
 
-// What both begin with.
-Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
-                   std::uint8_t algorithm, Status& verdict);
+// What every masked call agrees on; `sketch` outlives the agreement. And what its report says.
+CallTerms masked_terms(const MaskedCall& call, std::uint8_t algorithm, sparse::MaskSketch& sketch);
+void report_sum(const MaskedCall& call, int ranks, CallReport& report);
 // Of arrays in device memory (masked_device.cpp; masked_packed.cpp).
 Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number,
                                  const MaskedCall& call, CallReport& report);

@@ -100,47 +100,43 @@ class SumOnDevice {
   SumByNccl by_nccl_;
 };
 
+class DeviceMaskedSum final : public CallBody {
+ public:
+  DeviceMaskedSum(const CommContext& comm, const MaskedCall& call, CallReport& report)
+      : comm_(comm), call_(call), report_(report), sum_(comm, call_) {}
+
+  CallTerms terms() override {
+    if (call_.refusal.ok()) call_.refusal = sum_.prepare();
+    return masked_terms(call_, sum_.algorithm(), sketch_);
+  }
+
+  // The other ranks enqueue, too: one that cannot ends the comm, else they would wait for good.
+  Task run(const Extents&) override {
+    if (const Status enqueued = sum_.enqueue(); !enqueued.ok()) {
+      comm_.engine->fail(enqueued, comm_.engine->transport().rank());
+      co_return comm_.engine->health();
+    }
+    report_.algorithm = comm_.device->engine().name();
+    report_sum(call_, comm_.engine->transport().size(), report_);
+    co_return Status();
+  }
+
+  std::uint8_t lanes() const override { return kAgreementLane + 1; }
+  DeviceCalls* gpus() const override { return comm_.device; }
+
+ private:
+  const CommContext& comm_;
+  MaskedCall call_;
+  CallReport& report_;
+  SumOnDevice sum_;
+  sparse::MaskSketch sketch_{};
+};
+
 }  // namespace
 
 Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number,
                                  const MaskedCall& call, CallReport& report) {
-  Engine& engine = *comm.engine;
-  comm.device->exchange_health(engine);
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  SPARCL_FAILPOINT("allreduce.begin");
-  const double begin = transport.now();
-  MaskedCall agreed = call;
-  SumOnDevice sum(comm, call);
-  if (call.refusal.ok()) agreed.refusal = sum.prepare();
-  Status verdict;
-  Task agreement = agree_on_mask(comm, number, agreed, sum.algorithm(), verdict);
-  Status alive = co_await agreement;
-  if (!alive.ok()) {
-    comm.device->exchange_health(engine);  // what streams hold of calls before ends, too
-    co_return alive;
-  }
-  if (!verdict.ok()) co_return verdict;
-  SPARCL_FAILPOINT("allreduce.agreed");
-
-  // From here on the others enqueue, too: who cannot ends the comm, else they would wait for good.
-  const Status enqueued = sum.enqueue();
-  if (!enqueued.ok()) {
-    engine.fail(enqueued, transport.rank());
-    comm.device->exchange_health(engine);
-    co_return engine.health();
-  }
-  const std::uint64_t bytes = call.mask->size() * element_bytes(call.datatype);
-  report.algorithm = comm.device->engine().name();
-  report.nnz_in = report.nnz_out = call.mask->size();
-  report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
-  report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) *
-                       static_cast<std::uint64_t>(transport.size() - 1);
-  report.seconds = transport.now() - begin;
-  report.wire = call.datatype;
-  report.applied = true;
-  transport.close({number, 0});
-  co_return Status();
+  return agreed_call(comm, number, std::make_unique<DeviceMaskedSum>(comm, call, report), report);
 }
 
 }  // namespace sparcl::collectives::masked

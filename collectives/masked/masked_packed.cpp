@@ -66,10 +66,10 @@ class PackedValues {
 
 Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                               CallReport& report) {
-  if (!comm.engine->health().ok()) co_return comm.engine->health();
   PackedValues values(call);
   MaskedCall packed = call;
-  const Result<std::byte*> gathered = values.gather();
+  const Status& health = comm.engine->health();
+  const Result<std::byte*> gathered = health.ok() ? values.gather() : Result<std::byte*>(health);
   packed.refusal = gathered.status();
   if (gathered.ok()) packed.packed = *gathered;
   Task summing = all_reduce_masked(comm, number, packed, report);
