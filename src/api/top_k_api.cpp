@@ -37,15 +37,15 @@ class TopKRequest final : public Call {
                ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
                : collectives::top_k::all_reduce_top_k(context, number, call_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::top_k::kAllReduceTopK;
+  }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceTopK",
-            .count = call_.count,
-            .datatype = static_cast<int>(call_.datatype)};
+    return {.count = call_.count, .datatype = static_cast<int>(call_.datatype)};
   }
   CallWork work() const override {
-    constexpr std::array kModes{"AllReduceTopK, union", "AllReduceTopK, selected",
-                                "AllReduceTopK, global"};
-    return {.operation = kModes[static_cast<std::size_t>(call_.mode)],
+    constexpr std::array kModes{"union", "selected", "global"};
+    return {.variant = kModes[static_cast<std::size_t>(call_.mode)],
             .elements = call_.count * element_bytes(call_.datatype) / 4,
             .entries = call_.k};
   }
