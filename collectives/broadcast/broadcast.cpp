@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "collectives/broadcast/gpu_stream.hpp"
 #include "collectives/broadcast/message_stream.hpp"
 #include "collectives/broadcast/part_list.hpp"
+#include "collectives/broadcast/stream_nccl.hpp"
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"

@@ -39,8 +39,8 @@ class MaskedCall final : public Call {
     if (call_.device_masks == nullptr)
       return collectives::masked::all_reduce_masked(context, number, call_, report);
     return call_.scratch != nullptr
-               ? collectives::masked::all_reduce_masked_packed(context, number, call_, report)
-               : collectives::masked::all_reduce_masked_on_device(context, number, call_, report);
+               ? collectives::masked::all_reduce_masked_device(context, number, call_, report)
+               : collectives::masked::all_reduce_masked_nccl(context, number, call_, report);
   }
   const comm::CollectiveDescriptor& collective() const override {
     return collectives::masked::kAllReduceMasked;

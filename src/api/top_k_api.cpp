@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
+#include "collectives/top_k/top_k_stream.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -34,7 +34,7 @@ class TopKRequest final : public Call {
   comm::Task run(const comm::CommContext& context, std::uint32_t number,
                  comm::CallReport& report) override {
     return call_.is_between_gpus
-               ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
+               ? collectives::top_k::all_reduce_top_k_nccl(context, number, call_, report)
                : collectives::top_k::all_reduce_top_k(context, number, call_, report);
   }
   const comm::CollectiveDescriptor& collective() const override {

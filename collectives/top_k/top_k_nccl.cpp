@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "collectives/collective.hpp"
-#include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
+#include "collectives/top_k/top_k_stream.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/comm/device/device_calls.hpp"
 
@@ -110,8 +110,8 @@ class TopKBetweenGpus final : public CallBody {
 
 }  // namespace
 
-Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number,
-                                   const TopKCall& call, CallReport& report) {
+Task all_reduce_top_k_nccl(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                           CallReport& report) {
   return agreed_call(comm, number, std::make_unique<TopKBetweenGpus>(comm, call, report), report);
 }
 
