@@ -67,8 +67,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;
-  context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
-  context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
+  context_.find_session = [this](std::uint64_t id) { return server_->find_machine(id); };
+  context_.find_feed = [this](const Hash128& schema_hash) { return find_feed(schema_hash); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return cached_report(); };
   context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
@@ -76,9 +76,9 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.make_room = [this](const Session& asker) {
     return server_->make_room(&asker, clock_.now());
   };
-  context_.on_farewell = [this](const Session& session) { note_farewell(session); };
-  context_.on_arrival = [this](const Session& session) {
-    std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
+  context_.on_departure = [this](const SessionMachine& session) { note_departure(session); };
+  context_.on_arrival = [this](const SessionMachine& session) {
+    std::erase_if(departures_, [&](const Departure& each) { return is_again(each, session); });
   };
 }
 

@@ -65,9 +65,10 @@ std::vector<Publisher::FeedRef> Publisher::feeds() const {
   return all;
 }
 
-UpdateSourceRef Publisher::find_source(const Hash128& schema_hash) const {
+SessionFeedRef Publisher::find_feed(const Hash128& schema_hash) const {
   for (const FeedRef& feed : feeds()) {
-    if (feed->source().schema_hash == schema_hash) return UpdateSourceRef(feed, &feed->source());
+    if (feed->session_feed().schema_hash == schema_hash)
+      return SessionFeedRef(feed, &feed->session_feed());
   }
   return nullptr;
 }
@@ -98,14 +99,14 @@ void Publisher::look_at_list() {
     const std::lock_guard lock(mutex_);
     Session* const asker = server_->first_with_list();
     if (asker == nullptr) return;
-    if (UpdateSourceRef known = find_source(asker->list_hash()); known != nullptr) {
-      return asker->take_source(std::move(known), clock_.now());
+    if (SessionFeedRef known = find_feed(asker->machine().list_hash()); known != nullptr) {
+      return asker->take_feed(std::move(known), clock_.now());
     }
-    id = asker->id();
-    list = asker->list();  // this thread alone ends sessions
+    id = asker->machine().id();
+    list = asker->machine().list();  // this thread alone ends sessions
     status = check_list(*asker);
   }
-  Result<UpdateSourceRef> source = Status(Code::kOutOfMemory, "no memory for its list of tensors");
+  Result<SessionFeedRef> source = Status(Code::kOutOfMemory, "no memory for its list of tensors");
   FeedRef feed;
   try {
     SPARCL_FAILPOINT("publisher.list");
@@ -117,7 +118,7 @@ void Publisher::look_at_list() {
   Session* const asker = server_->find(id);
   if (asker == nullptr) return;
   if (feed != nullptr) source = add_part(std::move(feed));
-  asker->take_source(std::move(source), clock_.now());
+  asker->take_feed(std::move(source), clock_.now());
 }
 
 Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) const {
@@ -131,8 +132,9 @@ Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) cons
 // Before the work: it has too many entries, or nobody goes for it.
 Status Publisher::check_list(const Session& asker) {
   SPARCL_RETURN_IF_ERROR(parse_held());
-  SPARCL_RETURN_IF_ERROR(Feed::check_count(*asker.list(), held_).with_prefix(kNotPublished));
-  const std::uint64_t bytes = Feed::list_bytes(*asker.list());
+  SPARCL_RETURN_IF_ERROR(
+      Feed::check_count(*asker.machine().list(), held_).with_prefix(kNotPublished));
+  const std::uint64_t bytes = Feed::list_bytes(*asker.machine().list());
   const PeerBudget& budget = *context_.budget;
   if (!budget.has_unproven_room(bytes)) {
     std::erase_if(parts_,
@@ -149,11 +151,11 @@ Status Publisher::check_list(const Session& asker) {
   return {};
 }
 
-UpdateSourceRef Publisher::add_part(FeedRef feed) {
+SessionFeedRef Publisher::add_part(FeedRef feed) {
   log_info("replication: parts of {} of the model's {} bytes are served", feed->tensor_bytes(),
            whole_->tensor_bytes());
   parts_.push_back({feed, clock_.now()});
-  return UpdateSourceRef(feed, &feed->source());
+  return SessionFeedRef(feed, &feed->session_feed());
 }
 
 void Publisher::drop_idle_feeds(double now) {

@@ -13,43 +13,44 @@ namespace {
 
 constexpr double kReportPause =
     20;  // times what a report took, until another one is made; heuristic
-constexpr std::size_t kMaxFarewells = 4096;
+constexpr std::size_t kMaxDepartures = 4096;
 constexpr std::size_t kMaxReported =
     1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
 }  // namespace
 
 // The same replica: by its receipt, or another one of its process. A name alone is anybody's word.
-bool Publisher::is_again(const Farewell& farewell, const Session& session) {
-  if (farewell.receipt == session.last_receipt()) return true;
+bool Publisher::is_again(const Departure& departure, const SessionMachine& session) {
+  if (departure.receipt == session.last_receipt()) return true;
   const auto same_host = [](const std::optional<net::NetAddress>& a,
                             const std::optional<net::NetAddress>& b) {
     return a && b && a->family == b->family && a->ip == b->ip;
   };
-  return farewell.process == session.process() && same_host(farewell.from, session.from());
+  return departure.process == session.process() && same_host(departure.from, session.from());
 }
 
 // What it held counts for those who wait for acknowledgements; what one held that was lost does
 // not.
-void Publisher::note_farewell(const Session& session) {
+void Publisher::note_departure(const SessionMachine& session) {
   if (session.acknowledged_version() == 0) return;
-  farewells_.push_back(
+  departures_.push_back(
       {session.receipt(), session.process(), session.from(), session.acknowledged_version()});
-  if (farewells_.size() > kMaxFarewells) farewells_.pop_front();
+  if (departures_.size() > kMaxDepartures) departures_.pop_front();
 }
 
 Publisher::Count Publisher::count_locked(std::uint64_t version) const {
   Count count;
   count.left = static_cast<int>(std::ranges::count_if(
-      farewells_, [&](const Farewell& each) { return each.version >= version; }));
-  for (const auto& session : server_->sessions()) {
-    if (!session->is_replica()) continue;
+      departures_, [&](const Departure& each) { return each.version >= version; }));
+  for (const auto& each : server_->sessions()) {
+    const SessionMachine& session = each->machine();
+    if (!session.is_replica()) continue;
     ++count.connected;
     // A number alone says nothing: the bytes must be of this life's versions, and it must have been
     // given them.
-    const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
+    const bool is_held = session.acknowledged_version() >= std::max<std::uint64_t>(version, 1);
     if (is_held) ++count.holding;
-    if (is_held || session->received_version() >= std::max<std::uint64_t>(version, 1))
+    if (is_held || session.received_version() >= std::max<std::uint64_t>(version, 1))
       ++count.staged;
   }
   return count;
@@ -124,26 +125,28 @@ std::string Publisher::status_locked() const {
   report["connections_evicted"] = context_.counts->evicted;
   ReportText text(report, "replicas");
   std::size_t reported = 0;
-  for (const auto& session : server_->sessions()) {
-    if (!session->is_replica()) continue;
-    const std::uint64_t held = session->held() ? session->held()->version : 0;
-    const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
+  for (const auto& each : server_->sessions()) {
+    const SessionMachine& session = each->machine();
+    if (!session.is_replica()) continue;
+    const std::uint64_t held = session.held_version();
+    const FanOut& fan_out = *session.feed()->fan_out;
+    const SessionMachine* from = server_->find_machine(fan_out.parent(session.id()));
     const bool has_room =
-        text.add({{"name", shown_name(session->replica())},
-                  {"replica", shown_name(session->label().name)},
-                  {"host", shown_name(session->label().host)},
-                  {"slot", session->label().slot},
+        text.add({{"name", shown_name(session.replica())},
+                  {"replica", shown_name(session.label().name)},
+                  {"host", shown_name(session.label().host)},
+                  {"slot", session.label().slot},
                   {"version", held},
-                  {"vouched", session->is_vouched()},
+                  {"vouched", session.is_vouched()},
                   {"lag", newest > held ? newest - held : 0},
-                  {"staged", session->staged_version()},
-                  {"tensor_bytes", session->source()->tensor_bytes},
-                  {"bytes_sent", session->bytes_sent()},
-                  {"bytes_shared", session->bytes_shared()},
-                  {"refused", session->refused()},
-                  {"expelled", session->source()->fan_out->is_expelled(session->id())},
+                  {"staged", session.staged_version()},
+                  {"tensor_bytes", session.feed()->tensor_bytes},
+                  {"bytes_sent", each->bytes_sent()},
+                  {"bytes_shared", session.bytes_shared()},
+                  {"refused", session.refused()},
+                  {"expelled", fan_out.is_expelled(session.id())},
                   {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
-                  {"state", session->state()}});
+                  {"state", session.state()}});
     if (!has_room || ++reported == kMaxReported) break;
   }
   return text.text();
