@@ -103,8 +103,8 @@ TEST(ReplicationProgram, ARefusalEndsNoSubscriber) {
   write_model(training / "other", other);
   publisher = std::make_unique<BackgroundProgram>(publish({training / "other"}, address));
   EXPECT_TRUE(subscriber.says("its tensors are not the publisher's")) << subscriber.err();
-  EXPECT_THAT(subscriber.err(),
-              AllOf(HasSubstr("(sparclMismatch); it is tried again"), HasSubstr(address)));
+  EXPECT_TRUE(subscriber.says("(sparclMismatch); it is tried again")) << subscriber.err();
+  EXPECT_THAT(subscriber.err(), HasSubstr(address));
   EXPECT_EQ(one_shot.exit_code(), 3) << one_shot.err();
   EXPECT_THAT(one_shot.err(), HasSubstr("nothing could come for 2 s: publisher "));
   EXPECT_FALSE(subscriber.has_ended()) << subscriber.err();
