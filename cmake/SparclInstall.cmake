@@ -6,9 +6,8 @@ install(TARGETS sparcl EXPORT sparclTargets LIBRARY DESTINATION ${CMAKE_INSTALL_
 if(SPARCL_WITH_UCX)  # nobody links it: it is in no export set
   install(TARGETS sparcl_ucx_plugin LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(FILES include/sparcl/sparcl.h include/sparcl/sparcl.hpp include/sparcl/sparcl_kokkos.hpp
-              kernels/kokkos/include/sparcl/kokkos_kernels.hpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)
+install(DIRECTORY include/sparcl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN sparcl_mpi.h EXCLUDE)
+install(FILES kernels/kokkos/include/sparcl/kokkos_kernels.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sparcl)
 install(EXPORT sparclTargets NAMESPACE sparcl:: DESTINATION ${package_folder})
 
 # Who links sparcl::mpi must do so with the same MPI.

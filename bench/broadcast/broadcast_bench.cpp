@@ -131,7 +131,7 @@ class Bench {
     const std::uint16_t* base = rank_ != 0 ? nullptr : at_b_ ? work_.a.get() : work_.b.get();
     return timed([&] {
       sparcl::check(sparclBroadcastDelta(next, base, options_.count / options_.stride(),
-                                         options_.datatype(), 0, comm_.get(), nullptr),
+                                         options_.datatype(), 0, nullptr, comm_.get(), nullptr),
                     comm_.get());
     });
   }

@@ -39,7 +39,8 @@ Measured broadcast(const DeviceArray<std::uint16_t>& base,
       std::uint16_t* const to = (round % 2 == 0 ? target : base).data();
       const double begin = seconds_now();
       must_succeed(sparclBroadcastDelta(rank == 0 ? to : held.data(), from, count, sparclBfloat16,
-                                        0, comms[static_cast<std::size_t>(rank)], nullptr));
+                                        0, nullptr, comms[static_cast<std::size_t>(rank)],
+                                        nullptr));
       if (rank == 1 && round > 0) times.push_back(1e3 * (seconds_now() - begin));
     }
     if (rank == 1) must_succeed(sparclCommLastReport(comms[1], &report));

@@ -94,7 +94,8 @@ double update_ms(std::uint64_t count) {
         },
         [&](int number) {
           must_succeed(sparclBroadcastUpdate(own.state(), static_cast<std::uint64_t>(number), 0,
-                                             comms[static_cast<std::size_t>(rank)], nullptr));
+                                             nullptr, comms[static_cast<std::size_t>(rank)],
+                                             nullptr));
         });
     if (rank == 0) ms = own_ms;
     must_succeed(sparclCommDestroy(comms[static_cast<std::size_t>(rank)]));

@@ -79,8 +79,12 @@ Status CanonicalSum::enqueue_steps() const {
     SPARCL_RETURN_IF_ERROR(gathers_all_ ? sum_all(source, sum) : sum_pieces(source, sum));
   }
   const StageRange range("scatter");
-  if (!mask_->is_full)
+  if (!mask_->is_full) {
+    if (call_.clears_outside)
+      SPARCL_RETURN_IF_ERROR(
+          gpu::enqueue_zeros(call_.receive, call_.mask->count() * width, call_.stream));
     return calls_.kernels().scatter_mask(places, sum, width, call_.receive, call_.stream);
+  }
   return sum != call_.receive ? gpu::enqueue_copy(call_.receive, sum, bytes_, call_.stream)
                               : Status();
 }

@@ -113,6 +113,8 @@ class MaskedSum final : public CallBody {
     report_.seconds_exchange = transport.now() - begin;
     range.reset();
     values.settle();
+    if (call_.clears_outside && call_.packed == nullptr)
+      call_.mask->clear_outside(call_.datatype, call_.receive);
     SPARCL_FAILPOINT("allreduce.reduced");
     report_.algorithm = plan.row->name;
     report_.seconds_predicted = plan.seconds;

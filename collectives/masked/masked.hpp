@@ -27,6 +27,7 @@ struct MaskedCall {
   void* stream = nullptr;                       // then: whose order the call takes its place in
   device::DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums;
                                              // nullptr: the GPUs do, among each other
+  bool clears_outside = false;               // +0 in `receive` outside the mask
   bool is_canonical = false;  // of sums between GPUs: they have the bits of the host's
   std::byte* packed =
       nullptr;  // not nullptr: the mask's values, in and out; the arrays are not looked at

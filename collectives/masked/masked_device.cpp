@@ -46,6 +46,9 @@ class PackedValues {
     return gpu::enqueue_copy(memory_.pinned, memory_.device, bytes_, call_.stream);
   }
   Status enqueue_scatter() const {
+    if (call_.clears_outside)
+      SPARCL_RETURN_IF_ERROR(
+          gpu::enqueue_zeros(call_.receive, call_.mask->count() * width_, call_.stream));
     SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(memory_.device, memory_.pinned, bytes_, call_.stream));
     return kernels().scatter_mask(mask_->places, memory_.device, width_, call_.receive,
                                   call_.stream);

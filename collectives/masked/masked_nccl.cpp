@@ -67,6 +67,9 @@ class SumByNccl {
                                                          call_.datatype, op, call_.stream));
     }
     const StageRange range("scatter");
+    if (call_.clears_outside)
+      SPARCL_RETURN_IF_ERROR(
+          gpu::enqueue_zeros(call_.receive, call_.mask->count() * bytes, call_.stream));
     return device_.kernels().scatter_mask(places, packed, bytes, call_.receive, call_.stream);
   }
 

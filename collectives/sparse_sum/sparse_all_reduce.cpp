@@ -19,6 +19,12 @@ constexpr const char* kCallName = "sparclAllReduceSparse: ";
 constexpr double kCachedBytes =
     12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
 
+// Values are rounded before they are sent, and parts of the result are accumulators.
+bool is_rounded(const SparseAllReduceCall& call) {
+  return call.wire != sparse::Wire::kSameType &&
+         kernels::accumulator_type(call.kind.datatype) == DataType::kFloat32;
+}
+
 // Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
 class OutputArrays final : public SparseResult {
  public:
@@ -26,8 +32,10 @@ class OutputArrays final : public SparseResult {
                double expected_entries)
       : call_(call),
         kernels_(*comm.kernels),
+        ranks_(static_cast<std::uint32_t>(comm.engine->transport().size())),
         width_(element_bytes(call.kind.datatype)),
         surely_fits_(surely_fits) {
+    if (is_rounded(call)) width_ = element_bytes(kernels::accumulator_type(call.kind.datatype));
     const double written =
         expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) * comm.crowding;
     output_ = written > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
@@ -76,8 +84,7 @@ class OutputArrays final : public SparseResult {
     if (view.entries() == 0) return;
     is_whole_ = is_whole_ && view.entries() <= call_.out_capacity - call_.out_nnz;
     if (!is_whole_) return;
-    kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_,
-                                call_.out_values + call_.out_nnz * width_);
+    write_values(view);
     for (; !view.at_end(); view.next()) {
       const std::size_t count = view.block_entries();
       if (view.is_bitmap()) scratch_.resize(run.block_elements() + kernels::kEntrySlack);
@@ -95,20 +102,73 @@ class OutputArrays final : public SparseResult {
     }
   }
 
+  void write_values(const sparse::PartView& view) {
+    std::byte* const out = call_.out_values + call_.out_nnz * element_bytes(call_.kind.datatype);
+    if (!is_rounded(call_))
+      return kernels_.entries.copy_bytes(view.values(), view.entries() * width_, output_, out);
+    sums_.assign(view.values(), view.values() + view.entries() * width_);
+    if (call_.kind.reduction.is_mean)
+      sparse::divide_accumulators(kernels_, call_.kind.datatype, sums_.data(), view.entries(),
+                                  ranks_);
+    const DataType datatype = call_.kind.datatype;
+    sparse::round_to_wire(kernels_, {kernels::accumulator_type(datatype), datatype}, sums_.data(),
+                          view.entries(), out);
+  }
+
   SparseAllReduceCall& call_;
   const kernels::KernelSet& kernels_;
-  std::size_t width_;
+  std::uint32_t ranks_;
+  std::size_t width_;  // of the values in parts
   bool surely_fits_;
   kernels::Output output_;
   std::vector<Kept> kept_;
   std::uint64_t kept_entries_ = 0;
   bool is_whole_ = true;
   std::vector<std::uint16_t> scratch_;
+  std::vector<std::byte> sums_;  // of a part, where they are rounded
 };
 
 bool union_fits(const Extents& extents, std::uint64_t count, int ranks) {
   if (count <= extents.min_capacity) return true;
   return extents.max_entries <= extents.min_capacity / static_cast<std::uint64_t>(ranks);
+}
+
+// What a rank gives to the sum, and which values its parts have.
+struct GivenValues {
+  sparse::PartValues in = sparse::PartValues::kElements;
+  sparse::PartValues out = sparse::PartValues::kElements;
+  sparse::SumKind kind;
+  std::vector<std::byte> rounded;  // where they are
+  DataType sent = DataType::kFloat32;
+  bool are_scaled = false;
+};
+
+GivenValues round_values(const SparseAllReduceCall& call, const kernels::KernelSet& kernels,
+                         sparse::SortedEntries& entries) {
+  const sparse::WireType wire = sparse::wire_type(call.kind.datatype, call.wire);
+  if (!entries.has_duplicates() || !makes_accumulators(call.kind, kernels))
+    entries.widen(call.kind.datatype, kernels);
+  GivenValues given;
+  given.out = sparse::PartValues::kAccumulators;
+  given.kind = {wire.sent, {call.kind.reduction.op, false}, call.kind.determinism};
+  given.rounded.resize(entries.indices().size() * element_bytes(wire.sent));
+  sparse::round_to_wire(kernels, wire, entries.values(), entries.indices().size(),
+                        given.rounded.data());
+  given.sent = wire.sent;
+  given.are_scaled = wire.is_scaled;
+  return given;
+}
+
+// has_duplicates: some rank's entries have.
+GivenValues give_values(const SparseAllReduceCall& call, const kernels::KernelSet& kernels,
+                        bool has_duplicates, sparse::SortedEntries& entries) {
+  if (is_rounded(call)) return round_values(call, kernels, entries);
+  GivenValues given{.kind = call.kind, .rounded = {}, .sent = call.kind.datatype};
+  if (!has_duplicates || !makes_accumulators(call.kind, kernels)) return given;
+  given.in = sparse::PartValues::kAccumulators;
+  given.sent = kernels::accumulator_type(call.kind.datatype);
+  if (!entries.has_duplicates()) entries.widen(call.kind.datatype, kernels);
+  return given;
 }
 
 CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t forced_row) {
@@ -120,7 +180,7 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
                               : static_cast<std::uint8_t>(call.kind.reduction.op);
   fingerprint.algorithm = forced_row;
   fingerprint.count = call.count;
-  fingerprint.detail = static_cast<std::uint64_t>(call.kind.determinism);
+  fingerprint.detail = pack_options(call);
   return fingerprint;
 }
 
@@ -148,9 +208,11 @@ class SparseAllReduce final : public CallBody {
     const StageRange range("exchange");
     transport::Transport& transport = comm_.engine->transport();
     const double begin = transport.now();
-    SparseSumCall sum = sum_call(extents);
-    const SumShape shape = sum_shape(comm_, call_.count, extents, value_bytes(sum.in),
-                                     value_bytes(sparse::PartValues::kAccumulators));
+    const GivenValues given = give_values(call_, *comm_.kernels, extents.has_duplicates, entries_);
+    SparseSumCall sum = sum_call(extents, given);
+    const SumShape shape = sum_shape(
+        comm_, call_.count, extents, value_bytes(given.kind.datatype, given.in),
+        value_bytes(call_.kind.datatype, sparse::PartValues::kAccumulators), given.are_scaled);
     OutputArrays output(comm_, call_, union_fits(extents, call_.count, transport.size()),
                         shape.union_of(transport.size()));
     sum.result = &output;
@@ -169,40 +231,36 @@ class SparseAllReduce final : public CallBody {
     report_.algorithm = plan.row->name;
     report_.seconds_predicted = plan.seconds;
     report_.applied = verdict.ok();
-    report_sum(sum.in);
+    report_sum(given);
     co_return verdict;
   }
 
   std::uint8_t lanes() const override { return kSumLane + 2; }
 
  private:
-  SparseSumCall sum_call(const Extents& extents) {
+  SparseSumCall sum_call(const Extents& extents, const GivenValues& given) const {
     SparseSumCall sum;
-    sum.in = extents.has_duplicates && makes_accumulators(call_.kind, *comm_.kernels)
-                 ? sparse::PartValues::kAccumulators
-                 : sparse::PartValues::kElements;
-    if (sum.in == sparse::PartValues::kAccumulators && !entries_.has_duplicates())
-      entries_.widen(call_.kind.datatype, *comm_.kernels);
+    sum.in = given.in;
+    sum.out = given.out;
+    sum.values_are_scaled = given.are_scaled;
     sum.indices = entries_.indices();
-    sum.values = entries_.values();
+    sum.values = is_rounded(call_) ? given.rounded.data() : entries_.values();
     sum.count = call_.count;
-    sum.kind = call_.kind;
+    sum.kind = given.kind;
     sum.max_entries = extents.max_entries;
     sum.number = number_;
     return sum;
   }
 
-  std::size_t value_bytes(sparse::PartValues values) const {
-    return part_value_bytes(*comm_.kernels, call_.kind.datatype, values);
+  std::size_t value_bytes(DataType datatype, sparse::PartValues values) const {
+    return part_value_bytes(*comm_.kernels, datatype, values);
   }
 
-  void report_sum(sparse::PartValues values) {
+  void report_sum(const GivenValues& given) {
     report_.nnz_in = call_.indices.size();
     report_.nnz_out = call_.out_nnz;
     report_.dense_bytes = call_.count * element_bytes(call_.kind.datatype);
-    report_.wire = values == sparse::PartValues::kAccumulators
-                       ? kernels::accumulator_type(call_.kind.datatype)
-                       : call_.kind.datatype;
+    report_.wire = given.are_scaled && !report_.traffic.has_widened ? DataType::kInt8 : given.sent;
   }
 
   const CommContext& comm_;
@@ -213,6 +271,15 @@ class SparseAllReduce final : public CallBody {
 };
 
 }  // namespace
+
+std::uint64_t pack_options(const SparseAllReduceCall& call) {
+  return static_cast<std::uint64_t>(call.wire) << 2 |
+         static_cast<std::uint64_t>(call.kind.determinism);
+}
+
+SparseSumOptions unpack_options(std::uint64_t packed) {
+  return {static_cast<Determinism>(packed & 3), static_cast<std::uint8_t>(packed >> 2)};
+}
 
 Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call,
                        CallReport& report) {

@@ -24,11 +24,7 @@ void note_selection(sparse::Feedback& feedback, DataType type, const sparse::Sel
 }  // namespace
 
 sparse::WireType wire_of(const TopKCall& call) {
-  const DataType accumulator = kernels::accumulator_type(call.datatype);
-  if (call.wire == TopKWire::kSameType || accumulator != DataType::kFloat32)
-    return {accumulator, call.datatype};
-  if (call.wire == TopKWire::kBfloat16) return {accumulator, DataType::kBfloat16};
-  return {accumulator, accumulator, true};
+  return sparse::wire_type(call.datatype, call.wire);
 }
 
 CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {

@@ -8,6 +8,7 @@
 
 #include "collectives/collective.hpp"
 #include "src/sparse/selection/feedback.hpp"
+#include "src/sparse/selection/residual.hpp"
 #include "src/sparse/selection/selection.hpp"
 
 namespace sparcl::device {
@@ -24,8 +25,7 @@ enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
 // What stays in the residual: what a rank has not sent; or, of floats, acc - the mean at all
 // elements of the result (the variant of data-parallel schemes that sum what was decompressed).
 enum class TopKResidual : std::uint8_t { kSent, kMean };
-// What values are rounded to before they are sent; sums are of what was sent.
-enum class TopKWire : std::uint8_t { kSameType, kBfloat16, kScaled8 };
+using TopKWire = sparse::Wire;
 
 struct TopKCall {
   Status refusal;  // of the caller's arguments on this rank

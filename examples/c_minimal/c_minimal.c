@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   CHECK(sparclCommInitMpi(&comm, MPI_COMM_WORLD, NULL));
   CHECK(sparclCommUserRank(comm, &rank));
   if (rank != 0) nnz = 0; /* what rank 0 sends is not known here; 8 entries have room */
-  CHECK(sparclBroadcastSparse(values, indices, &nnz, 8, sparclFloat32, 0, comm, NULL));
+  CHECK(sparclBroadcastSparse(values, indices, &nnz, 8, sparclFloat32, 0, NULL, comm, NULL));
   printf("rank %d: %d entries, the last is %g at %llu\n", rank, (int)nnz, values[nnz - 1],
          (unsigned long long)indices[nnz - 1]);
   CHECK(sparclCommDestroy(comm));

@@ -66,9 +66,10 @@ class MaskExchange final : public GradientExchange {
   std::optional<sparcl::Report> mean(std::span<const float> gradient, int step,
                                      std::span<float> mean) override {
     mask_.set_step(static_cast<std::uint64_t>(step));
-    std::fill(mean.begin(), mean.end(), 0.0F);
-    if (feedback_) return comm_.all_reduce_masked(gradient, mean, mask_, *feedback_, sparclAvg);
-    return comm_.all_reduce_masked(gradient, mean, mask_, sparclAvg);
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.outside = sparclOutsideZero;
+    return comm_.all_reduce_masked(gradient, mean, mask_, feedback_ ? &*feedback_ : nullptr,
+                                   options, sparclAvg);
   }
 
  private:

@@ -136,12 +136,14 @@ auto first_of(const View& view, std::size_t count) {
 
 }  // namespace detail
 
-// sparclAllReduceMasked: received has as many elements as `sent`, and may be it. **Elements outside
-// the mask are left as they were**: in place those are this rank's own values, which differ between
-// ranks. Clear them before all ranks use the view alike.
+// sparclAllReduceMasked: received has as many elements as `sent`, and may be it. By default
+// elements outside the mask keep this rank's own values: in place the ranks' views then differ.
+// options.outside = sparclOutsideZero writes zeros there.
 template <class Space, class Sent, class Received>
 Report all_reduce_masked(const Space& space, Comm& comm, const Sent& sent, const Received& received,
-                         const Mask& mask, sparclRedOp_t op = sparclSum) {
+                         const Mask& mask, sparclRedOp_t op = sparclSum,
+                         Feedback* feedback = nullptr,
+                         const sparclMaskedOptions_t& options = SPARCL_MASKED_OPTIONS_INITIALIZER) {
   using Value = typename Received::value_type;
   static_assert(std::is_same_v<typename Sent::non_const_value_type, Value>);
   if (sent.extent(0) != received.extent(0))
@@ -149,13 +151,14 @@ Report all_reduce_masked(const Space& space, Comm& comm, const Sent& sent, const
   const detail::Argument<Space, Sent> from(space, sent);
   const detail::Argument<Space, Received> to(space, received);
   check(sparclAllReduceMasked(from.data(), to.data(), to.count(), data_type<Value>(), op,
-                              mask.get(), comm.get(), detail::stream_of(from, to)),
+                              mask.get(), sparcl::detail::handle_of(feedback), &options, comm.get(),
+                              detail::stream_of(from, to)),
         comm.get());
   to.give_back();
   return comm.report();
 }
 
-// sparclAllReduceTopKEx. feedback: of as many elements, Feedback(count,
+// sparclAllReduceTopK. feedback: of as many elements, Feedback(count,
 // sparcl::kokkos::data_type<T>()); nullptr: what is not sent is discarded.
 template <class Space, class Sent, class Received>
 Report all_reduce_top_k(const Space& space, Comm& comm, const Sent& sent, const Received& received,
@@ -168,9 +171,9 @@ Report all_reduce_top_k(const Space& space, Comm& comm, const Sent& sent, const 
     detail::refuse(comm, "all_reduce_top_k: sent and received differ in length");
   const detail::Argument<Space, Sent> from(space, sent);
   const detail::Argument<Space, Received> to(space, received);
-  check(sparclAllReduceTopKEx(from.data(), to.data(), to.count(), k, data_type<Value>(), op,
-                              feedback != nullptr ? feedback->get() : nullptr, &options, comm.get(),
-                              detail::stream_of(from, to)),
+  check(sparclAllReduceTopK(from.data(), to.data(), to.count(), k, data_type<Value>(), op,
+                            sparcl::detail::handle_of(feedback), &options, comm.get(),
+                            detail::stream_of(from, to)),
         comm.get());
   to.give_back();
   return comm.report();
@@ -180,10 +183,11 @@ Report all_reduce_top_k(const Space& space, Comm& comm, const Sent& sent, const 
 // order, also several times. Returns how many entries the sum has, which are in out_values and
 // out_indices; their length is what they have room for.
 template <class Space, class Values, class Indices, class OutValues, class OutIndices>
-std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& values,
-                              const Indices& indices, std::size_t nnz, std::size_t count,
-                              const OutValues& out_values, const OutIndices& out_indices,
-                              sparclRedOp_t op = sparclSum) {
+std::size_t all_reduce_sparse(
+    const Space& space, Comm& comm, const Values& values, const Indices& indices, std::size_t nnz,
+    std::size_t count, const OutValues& out_values, const OutIndices& out_indices,
+    sparclRedOp_t op = sparclSum,
+    const sparclSparseOptions_t& options = SPARCL_SPARSE_OPTIONS_INITIALIZER) {
   static_assert(std::is_same_v<typename Indices::non_const_value_type, std::uint64_t> &&
                 std::is_same_v<typename OutIndices::value_type, std::uint64_t>);
   using Value = typename OutValues::value_type;
@@ -198,7 +202,7 @@ std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& valu
   const detail::Argument to_at(space, detail::first_of(out_indices, capacity), false);
   std::size_t found = 0;
   check(sparclAllReduceSparse(from.data(), at.data(), nnz, count, to.data(), to_at.data(), &found,
-                              capacity, data_type<Value>(), op, comm.get(),
+                              capacity, data_type<Value>(), op, &options, comm.get(),
                               detail::stream_of(from, at, to, to_at)),
         comm.get());
   to.give_back(found);
@@ -209,8 +213,9 @@ std::size_t all_reduce_sparse(const Space& space, Comm& comm, const Values& valu
 // sparclBroadcastDelta: base is the root's, what all hold in `weights` before; without elements
 // where they hold nothing.
 template <class Space, class Weights, class Base>
-Report broadcast_delta(const Space& space, Comm& comm, const Weights& weights, const Base& base,
-                       int root) {
+Report broadcast_delta(
+    const Space& space, Comm& comm, const Weights& weights, const Base& base, int root,
+    const sparclBroadcastOptions_t& options = SPARCL_BROADCAST_OPTIONS_INITIALIZER) {
   using Value = typename Weights::value_type;
   static_assert(std::is_same_v<typename Base::non_const_value_type, Value>);
   const bool is_root = comm.rank() == root;
@@ -219,7 +224,7 @@ Report broadcast_delta(const Space& space, Comm& comm, const Weights& weights, c
   const detail::Argument<Space, Weights> own(space, weights);
   const detail::Argument held(space, detail::first_of(base, is_root ? base.extent(0) : 0));
   check(sparclBroadcastDelta(own.data(), held.data(), own.count(), data_type<Value>(), root,
-                             comm.get(), detail::stream_of(own, held)),
+                             &options, comm.get(), detail::stream_of(own, held)),
         comm.get());
   own.give_back();
   return comm.report();

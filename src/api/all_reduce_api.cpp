@@ -9,6 +9,7 @@
 #include "collectives/masked/masked.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/feedback_handle.hpp"
@@ -73,7 +74,7 @@ class MaskedCall final : public Call {
 
 Status check_masked_feedback(const Held<sparclFeedback>& feedback, const void* send,
                              std::uint64_t count, int datatype, int op) {
-  if (feedback.get() == nullptr) return feedback.status().with_prefix("options.");
+  if (feedback.get() == nullptr) return feedback.status();
   if (count > 0 && send == nullptr) return Status(Code::kInvalidArgument, "sendbuff is NULL");
   if (op != sparclSum && op != sparclAvg)
     return Status(
@@ -100,8 +101,19 @@ Status check_masked(const void* send, const void* receive, std::uint64_t count, 
   return Status();
 }
 
+Result<sparclMaskedOptions_t> read_masked_options(const sparclMaskedOptions_t* given) {
+  sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "options", options));
+  SPARCL_RETURN_IF_ERROR(check_algorithm(options.algorithm, collectives::dense::kDenseAlgorithms));
+  SPARCL_RETURN_IF_ERROR(check_enum("options.outside", number_of(options.outside),
+                                    sparclOutsideZero, "sparclOutside_t"));
+  SPARCL_RETURN_IF_ERROR(check_determinism("options.determinism", options.determinism));
+  return options;
+}
+
 // Whether it was said that bits must be those of the host's.
-bool must_be_canonical(const sparclComm& comm) {
+bool must_be_canonical(const sparclComm& comm, sparclDeterminism_t of_call) {
+  if (of_call != sparclDeterminismDefault) return of_call == sparclDeterminismCanonical;
   if (comm.config.determinism != sparclDeterminismDefault)
     return comm.config.determinism == sparclDeterminismCanonical;
   const SettingValue given = setting("DETERMINISM");
@@ -117,16 +129,45 @@ bool goes_over_gpus(const sparclComm& comm, const void* send, const void* receiv
                       : comm.device->engine().reduces(type);
 }
 
-sparclResult_t start_masked(const char* function, const void* send, void* receive,
-                            std::uint64_t count, int datatype, int op, sparclMask_t given_mask,
-                            const sparclMaskedOptions_t* given, sparclComm* comm,
+struct MaskedArguments {
+  const void* send;
+  void* receive;
+  std::uint64_t count;
+  int datatype, op;
+  sparclMask_t mask;
+  sparclFeedback_t feedback;
+  const sparclMaskedOptions_t* options;
+};
+
+sparclResult_t launch_masked(collectives::masked::MaskedCall call, const MaskedArguments& given,
+                             const sparclMaskedOptions_t& options, const Held<sparclMask>& mask,
+                             const Held<sparclFeedback>& feedback, sparclComm* comm,
+                             sparclRequest_t* request, DeviceArrays arrays) {
+  auto made = std::make_unique<MaskedCall>(std::move(call), given.count, mask, feedback);
+  if (options.algorithm != nullptr)
+    made->override_settings(*comm).all_reduce_algorithm = options.algorithm;
+  return launch(comm, std::move(made), request, std::move(arrays));
+}
+
+// count: that of the mask.
+Status check_outside(const sparclMaskedOptions_t& options, const void* receive,
+                     std::uint64_t count) {
+  if (options.outside == sparclOutsideKeep || count == 0 || receive != nullptr) return Status();
+  return Status(Code::kInvalidArgument, "recvbuff is NULL");
+}
+
+sparclResult_t start_masked(const char* function, const MaskedArguments& given, sparclComm* comm,
                             sparclStream_t stream, sparclRequest_t* request) {
-  sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-  const Status readable = read_sized(given, "options", options);
+  const auto& [send, receive, count, datatype, op, given_mask, given_feedback, given_options] =
+      given;
+  const Result<sparclMaskedOptions_t> read = read_masked_options(given_options);
+  constexpr sparclMaskedOptions_t kNone = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  const sparclMaskedOptions_t& options = read.ok() ? *read : kNone;
   const Held<sparclMask> mask(given_mask, "mask");
-  const Held<sparclFeedback> feedback = hold_if_given(options.feedback, "feedback");
+  const Held<sparclFeedback> feedback = hold_if_given(given_feedback, "feedback");
   const Status wrong =
-      first_error({readable, check_masked(send, receive, count, datatype, op, mask)});
+      first_error({read.status(), check_masked(send, receive, count, datatype, op, mask),
+                   check_outside(options, receive, count)});
   collectives::masked::MaskedCall call;
   call.refusal = (wrong.ok() ? check_masked_feedback(feedback, send, count, datatype, op) : wrong)
                      .with_prefix(std::string(function) + ": ");
@@ -136,7 +177,8 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
     call.reduction = reduction_of(op);
     const std::size_t bytes = count * element_bytes(call.datatype);
     const bool may_stay = request == nullptr && feedback.get() == nullptr;
-    call.is_canonical = must_be_canonical(*comm);
+    call.is_canonical = must_be_canonical(*comm, options.determinism);
+    call.clears_outside = options.outside == sparclOutsideZero;
     const bool is_between_gpus =
         may_stay && goes_over_gpus(*comm, send, receive, call.datatype, *mask, call.is_canonical);
     const bool is_part = mask->mask.size() > 0 && mask->mask.size() < count;
@@ -151,17 +193,16 @@ sparclResult_t start_masked(const char* function, const void* send, void* receiv
       const Status ready =
           is_between_gpus ? check_gpu(*comm, send, receive) : await_stream(*comm, send, stream);
       call.refusal = ready.with_prefix(std::string(function) + ": ");
-      return launch(
-          comm, std::make_unique<MaskedCall>(std::move(call), count, mask, Held<sparclFeedback>()),
-          nullptr);
+      return launch_masked(std::move(call), given, options, mask, Held<sparclFeedback>(), comm,
+                           nullptr, {});
     }
     call.send = static_cast<const std::byte*>(arrays.read("sendbuff", send, bytes));
     call.receive = static_cast<std::byte*>(arrays.update("recvbuff", receive, bytes));
     const Status placed = feedback.get() != nullptr ? feedback->feedback.use_on_host() : Status();
     call.refusal = first_error({arrays.status(), placed}).with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<MaskedCall>(std::move(call), count, mask, feedback), request,
-                std::move(arrays));
+  return launch_masked(std::move(call), given, options, mask, feedback, comm, request,
+                       std::move(arrays));
 }
 
 }  // namespace
@@ -173,40 +214,25 @@ extern "C" {
 
 sparclResult_t sparclAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count,
                                      sparclDataType_t datatype, sparclRedOp_t op, sparclMask_t mask,
-                                     sparclComm_t comm, sparclStream_t stream) {
+                                     sparclFeedback_t feedback,
+                                     const sparclMaskedOptions_t* options, sparclComm_t comm,
+                                     sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_masked("sparclAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask,
-                        nullptr, own, stream, nullptr);
-  });
-}
-
-sparclResult_t sparclAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count,
-                                       sparclDataType_t datatype, sparclRedOp_t op,
-                                       sparclMask_t mask, const sparclMaskedOptions_t* options,
-                                       sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_masked("sparclAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask,
-                        options, own, stream, nullptr);
+    return start_masked("sparclAllReduceMasked",
+                        {sendbuff, recvbuff, count, datatype, op, mask, feedback, options}, own,
+                        stream, nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceMasked(const void* sendbuff, void* recvbuff, size_t count,
                                       sparclDataType_t datatype, sparclRedOp_t op,
-                                      sparclMask_t mask, sparclComm_t comm,
-                                      sparclRequest_t* request) {
+                                      sparclMask_t mask, sparclFeedback_t feedback,
+                                      const sparclMaskedOptions_t* options, sparclComm_t comm,
+                                      sparclStream_t stream, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_masked("sparclIAllReduceMasked", sendbuff, recvbuff, count, datatype, op, mask,
-                        nullptr, own, nullptr, request);
-  });
-}
-
-sparclResult_t sparclIAllReduceMaskedEx(const void* sendbuff, void* recvbuff, size_t count,
-                                        sparclDataType_t datatype, sparclRedOp_t op,
-                                        sparclMask_t mask, const sparclMaskedOptions_t* options,
-                                        sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_masked("sparclIAllReduceMaskedEx", sendbuff, recvbuff, count, datatype, op, mask,
-                        options, own, nullptr, request);
+    return start_masked("sparclIAllReduceMasked",
+                        {sendbuff, recvbuff, count, datatype, op, mask, feedback, options}, own,
+                        stream, request);
   });
 }
 

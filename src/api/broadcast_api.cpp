@@ -8,6 +8,7 @@
 #include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/error.hpp"
@@ -20,7 +21,7 @@ namespace {
 class DeltaCall final : public Call {
  public:
   DeltaCall(Status refusal, void* weights, const void* base, std::uint64_t count, DataType datatype,
-            int root, const sparclComm& comm, bool is_blocking)
+            int root, codec::Writing writing, const sparclComm& comm, bool is_blocking)
       : is_root_(comm.transport->rank() == root),
         held_(static_cast<std::byte*>(weights)),
         base_(static_cast<const std::byte*>(base)),
@@ -29,7 +30,7 @@ class DeltaCall final : public Call {
     update_.kind = comm::CallKind::kBroadcastDelta;
     update_.refusal = std::move(refusal);
     update_.root = root;
-    update_.receiver.writing = comm.writing(is_blocking);
+    update_.receiver.writing = writing;
     update_.is_blocking = is_blocking;
     update_.map = &map_;
     update_.schema_hash = model::schema_hash({{"", datatype, {count}}});
@@ -79,12 +80,41 @@ Status check_delta(const sparclComm& comm, const void* weights, std::uint64_t co
   return Status();
 }
 
+Result<sparclBroadcastOptions_t> read_broadcast_options(const sparclBroadcastOptions_t* given) {
+  sparclBroadcastOptions_t options = SPARCL_BROADCAST_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "options", options));
+  SPARCL_RETURN_IF_ERROR(
+      check_algorithm(options.algorithm, collectives::broadcast::kFanoutAlgorithms));
+  SPARCL_RETURN_IF_ERROR(check_verify("options.verify", options.verify));
+  SPARCL_RETURN_IF_ERROR(check_commit("options.commit", options.commit));
+  return options;
+}
+
+void apply(const sparclBroadcastOptions_t& options, const sparclComm& comm, Call& call) {
+  if (options.algorithm != nullptr)
+    call.override_settings(comm).broadcast_algorithm = options.algorithm;
+  if (options.verify != sparclVerifyDefault)
+    call.override_settings(comm).verify = verify_of(options.verify);
+}
+
+codec::Writing writing_of(const sparclBroadcastOptions_t& options, const sparclComm& comm,
+                          bool is_blocking) {
+  if (options.commit == sparclCommitDefault) return comm.writing(is_blocking);
+  return options.commit == sparclCommitEarly ? codec::Writing::kEarly : codec::Writing::kStaged;
+}
+
+constexpr sparclBroadcastOptions_t kNoOptions = SPARCL_BROADCAST_OPTIONS_INITIALIZER;
+
 sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
-                           sparclDataType_t datatype, int root, sparclComm* comm,
+                           sparclDataType_t datatype, int root,
+                           const sparclBroadcastOptions_t* given, sparclComm* comm,
                            sparclStream_t stream, sparclRequest_t* request) {
   const char* const name =
       request != nullptr ? "sparclIBroadcastDelta: " : "sparclBroadcastDelta: ";
-  Status refusal = check_delta(*comm, weights, count, datatype, root).with_prefix(name);
+  const Result<sparclBroadcastOptions_t> read = read_broadcast_options(given);
+  const sparclBroadcastOptions_t& options = read.ok() ? *read : kNoOptions;
+  Status refusal = first_error({check_delta(*comm, weights, count, datatype, root), read.status()})
+                       .with_prefix(name);
   DeviceArrays arrays(comm, stream);
   device::DeviceScratch* scratch = nullptr;
   if (refusal.ok()) {
@@ -102,19 +132,21 @@ sparclResult_t start_delta(void* weights, const void* base, std::uint64_t count,
       refusal = arrays.status().with_prefix(name);
     }
   }
-  auto call =
-      std::make_unique<DeltaCall>(std::move(refusal), weights, base, count,
-                                  static_cast<DataType>(datatype), root, *comm, request == nullptr);
+  auto call = std::make_unique<DeltaCall>(
+      std::move(refusal), weights, base, count, static_cast<DataType>(datatype), root,
+      writing_of(options, *comm, request == nullptr), *comm, request == nullptr);
+  apply(options, *comm, *call);
   if (scratch != nullptr) call->stay_on({scratch, stream});
   return launch(comm, std::move(call), request, std::move(arrays));
 }
 
 // sparclCommRefuse: a call without an array.
 sparclResult_t start_refusal(const char* why, sparclComm* comm) {
-  return launch(comm,
-                std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr,
-                                            0, DataType::kUint8, 0, *comm, true),
-                nullptr);
+  return launch(
+      comm,
+      std::make_unique<DeltaCall>(Status(Code::kInvalidArgument, why), nullptr, nullptr, 0,
+                                  DataType::kUint8, 0, comm->writing(true), *comm, true),
+      nullptr);
 }
 
 class SparseCall final : public Call {
@@ -163,8 +195,10 @@ Status check_sparse(const sparclComm& comm, const void* values, const uint64_t* 
 }
 
 sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
-                            sparclDataType_t datatype, int root, sparclComm* comm,
+                            sparclDataType_t datatype, int root,
+                            const sparclBroadcastOptions_t* given, sparclComm* comm,
                             sparclStream_t stream, sparclRequest_t* request) {
+  const Result<sparclBroadcastOptions_t> options = read_broadcast_options(given);
   collectives::broadcast::SparseCall call;
   const char* const name =
       request != nullptr ? "sparclIBroadcastSparse: " : "sparclBroadcastSparse: ";
@@ -176,8 +210,9 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
           : arrays.write("nnz", nnz, sizeof(size_t));
   call.refusal = arrays.status_so_far().with_prefix(name);
   if (call.refusal.ok())
-    call.refusal =
-        check_sparse(*comm, values, indices, nnz, capacity, datatype, root).with_prefix(name);
+    call.refusal = first_error({check_sparse(*comm, values, indices, nnz, capacity, datatype, root),
+                                options.status()})
+                       .with_prefix(name);
   if (call.refusal.ok()) {
     const std::size_t entries = is_root ? *nnz : capacity,
                       width = element_bytes(static_cast<DataType>(datatype));
@@ -199,8 +234,9 @@ sparclResult_t start_sparse(void* values, uint64_t* indices, size_t* nnz, size_t
   call.indices = indices;
   if (is_root && call.refusal.ok()) call.nnz = *nnz;
   call.capacity = capacity;
-  return launch(comm, std::make_unique<SparseCall>(std::move(call), nnz, is_root), request,
-                std::move(arrays));
+  auto made = std::make_unique<SparseCall>(std::move(call), nnz, is_root);
+  if (options.ok()) apply(*options, *comm, *made);
+  return launch(comm, std::move(made), request, std::move(arrays));
 }
 
 }  // namespace
@@ -217,34 +253,40 @@ sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why) {
 }
 
 sparclResult_t sparclBroadcastDelta(void* weights, const void* base, size_t count,
-                                    sparclDataType_t datatype, int root, sparclComm_t comm,
+                                    sparclDataType_t datatype, int root,
+                                    const sparclBroadcastOptions_t* options, sparclComm_t comm,
                                     sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_delta(weights, base, count, datatype, root, own, stream, nullptr);
+    return start_delta(weights, base, count, datatype, root, options, own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIBroadcastDelta(void* weights, const void* base, size_t count,
-                                     sparclDataType_t datatype, int root, sparclComm_t comm,
-                                     sparclRequest_t* request) {
+                                     sparclDataType_t datatype, int root,
+                                     const sparclBroadcastOptions_t* options, sparclComm_t comm,
+                                     sparclStream_t stream, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_delta(weights, base, count, datatype, root, own, nullptr, request);
+    return start_delta(weights, base, count, datatype, root, options, own, stream, request);
   });
 }
 
 sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
-                                     sparclDataType_t datatype, int root, sparclComm_t comm,
+                                     sparclDataType_t datatype, int root,
+                                     const sparclBroadcastOptions_t* options, sparclComm_t comm,
                                      sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_sparse(values, indices, nnz, capacity, datatype, root, own, stream, nullptr);
+    return start_sparse(values, indices, nnz, capacity, datatype, root, options, own, stream,
+                        nullptr);
   });
 }
 
 sparclResult_t sparclIBroadcastSparse(void* values, uint64_t* indices, size_t* nnz, size_t capacity,
-                                      sparclDataType_t datatype, int root, sparclComm_t comm,
-                                      sparclRequest_t* request) {
+                                      sparclDataType_t datatype, int root,
+                                      const sparclBroadcastOptions_t* options, sparclComm_t comm,
+                                      sparclStream_t stream, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_sparse(values, indices, nnz, capacity, datatype, root, own, nullptr, request);
+    return start_sparse(values, indices, nnz, capacity, datatype, root, options, own, stream,
+                        request);
   });
 }
 

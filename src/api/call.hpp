@@ -28,6 +28,18 @@ class Call {
   virtual Status loss() const { return {}; }
   // After a success: how much it has written, where that is less than its arrays' room.
   virtual void note_written(DeviceArrays&) const {}
+
+  // Before it runs: the settings of this call, to be changed by its options.
+  comm::CommContext& override_settings(const sparclComm& comm) {
+    if (own_settings_ == nullptr) own_settings_ = std::make_unique<comm::CommContext>(comm.context);
+    return *own_settings_;
+  }
+  const comm::CommContext& settings(const sparclComm& comm) const {
+    return own_settings_ != nullptr ? *own_settings_ : comm.context;
+  }
+
+ private:
+  std::unique_ptr<comm::CommContext> own_settings_;  // nullptr: the communicator's
 };
 
 }  // namespace sparcl::api

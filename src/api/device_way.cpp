@@ -39,8 +39,8 @@ bool is_on_device(const void* array) { return gpu::space_of(array) == MemorySpac
 // Entered for the GPU that the arrays, one at least, and the stream are on; nullptr: there is none,
 // or kernels do not run there. (A stream of another one takes copies, but no kernels.)
 device::DeviceScratch* scratch_for(sparclComm& comm, std::span<const void* const> arrays,
-                                   void* stream) {
-  if (!comm.uses_device_kernels || !std::ranges::all_of(arrays, is_on_device) || !gpu::can_stage())
+                                   void* stream, bool uses_kernels) {
+  if (!uses_kernels || !std::ranges::all_of(arrays, is_on_device) || !gpu::can_stage())
     return nullptr;
   if (comm.device_scratch == nullptr) {
     const Result<const kernels::DeviceKernelSet*> kernels = device_kernels();
@@ -86,7 +86,8 @@ std::vector<const void*> tensors_on_device(const sparclState& state) {
 device::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays,
                                           const codec::BlockMap& map,
                                           collectives::broadcast::UpdateRole role, void* stream) {
-  device::DeviceScratch* const scratch = scratch_for(comm, arrays, stream);
+  device::DeviceScratch* const scratch =
+      scratch_for(comm, arrays, stream, comm.uses_device_kernels);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return collectives::broadcast::reserve_for_update(*scratch, *comm.context.kernels, map, role,
                                                     comm.context.device_classes)
@@ -98,8 +99,9 @@ device::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void
 }  // namespace
 
 device::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive,
-                                         DataType type, void* stream) {
-  device::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
+                                         DataType type, void* stream, bool uses_kernels) {
+  device::DeviceScratch* const scratch =
+      scratch_for(comm, std::array{send, receive}, stream, uses_kernels);
   return scratch != nullptr && scratch->kernels().top_k.supports(type) ? scratch : nullptr;
 }
 
@@ -107,7 +109,8 @@ device::DeviceScratch* scratch_for_masked(sparclComm& comm, const void* send, co
                                           DataType type, std::size_t bytes, void* stream) {
   if (bytes > kMaxMaskedBytes || !is_aligned(send, type) || !is_aligned(receive, type))
     return nullptr;
-  device::DeviceScratch* const scratch = scratch_for(comm, std::array{send, receive}, stream);
+  device::DeviceScratch* const scratch =
+      scratch_for(comm, std::array{send, receive}, stream, comm.uses_device_kernels);
   if (scratch == nullptr || !is_open(*scratch, stream)) return nullptr;
   return scratch->both(bytes, bytes, "a mask's values").ok() ? scratch : nullptr;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "src/api/comm.hpp"
-#include "src/api/state.hpp"
+#include "src/api/state_handle.hpp"
 #include "src/base/data_type.hpp"
 #include "src/codec/block_map.hpp"
 #include "src/codec/change_finder.hpp"
@@ -14,9 +14,9 @@ namespace sparcl::api {
 
 // What a blocking top-k call on these arrays takes of their GPU, entered for it; nullptr: it goes
 // by way of the host. Both arrays are in device memory of one GPU, on which this build's kernels
-// run, so is the stream, and the kernels take the type.
+// run, so is the stream, and the kernels take the type. uses_kernels: by the call's options.
 device::DeviceScratch* scratch_for_top_k(sparclComm& comm, const void* send, const void* receive,
-                                         DataType type, void* stream);
+                                         DataType type, void* stream, bool uses_kernels);
 
 // The same of a blocking masked all-reduce by way of the host: the mask's values alone, of so many
 // bytes, are to cross.

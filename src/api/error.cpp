@@ -123,7 +123,7 @@ sparclResult_t sparclGetVersion(int* version) {
   return sparcl::api::guarded([&]() -> sparcl::Status {
     if (version == nullptr)
       return sparcl::Status(sparcl::Code::kInvalidArgument, "sparclGetVersion: version is NULL");
-    *version = 10000 * SPARCL_VERSION_MAJOR + 100 * SPARCL_VERSION_MINOR + SPARCL_VERSION_PATCH;
+    *version = SPARCL_VERSION;
     return sparcl::Status();
   });
 }

@@ -2,7 +2,7 @@
 // Updates of states with tensors in device memory by way of the host: the call works on their
 // mirror.
 
-#include "src/api/state.hpp"
+#include "src/api/state_handle.hpp"
 
 namespace sparcl::api {
 

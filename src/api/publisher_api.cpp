@@ -21,21 +21,18 @@ using sparcl::replication::PublisherOptions;
 
 namespace {
 
-constexpr int kMaxQueued = 1 << 20;
+constexpr std::uint64_t kMaxQueued = 1 << 20;
 
 std::string text_or_empty(const char* text) { return text != nullptr ? text : ""; }
 
 Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* given) {
   sparclPublisherOptions_t all = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
-  if (all.queue < 0 || all.queue > kMaxQueued) {
+  if (all.queue > kMaxQueued) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64",
                               all.queue, kMaxQueued));
   }
-  if (all.reserved != 0)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.reserved = {}: must be 0", all.reserved));
   if (all.key_path != nullptr && *all.key_path == '\0')
     return Status(Code::kInvalidArgument,
                   "options.key_path is empty: give the key's file, or NULL to sign nothing");
@@ -45,7 +42,7 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   options.key_path = text_or_empty(all.key_path);
   options.state_path = text_or_empty(all.state_path);
   options.peer_bytes = all.peer_bytes;
-  if (all.queue > 0) options.queue = static_cast<std::size_t>(all.queue);
+  if (all.queue > 0) options.queue = all.queue;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   return options;
 }

@@ -7,7 +7,7 @@
 
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
-#include "src/api/state.hpp"
+#include "src/api/state_handle.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
 #include "src/codec/change_finder.hpp"

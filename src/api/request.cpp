@@ -1,10 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "src/api/call.hpp"
+#include "src/api/call_checks.hpp"
 #include "src/api/error.hpp"
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
@@ -132,6 +137,101 @@ sparclResult_t with_request(const char* name, sparclRequest_t* request, const St
   });
 }
 
+// Whether one engine moves all of them on.
+bool share_communicator(std::span<const sparclRequest_t> requests) {
+  sparclComm_t shared = nullptr;
+  for (sparclRequest_t request : requests) {
+    const Held<sparclRequest> held = hold_if_given(request, "request");
+    if (held.get() == nullptr) continue;
+    if (shared != nullptr && shared != held->comm_handle) return false;
+    shared = held->comm_handle;
+  }
+  return true;
+}
+
+// The results of sparclWaitAll, and the text of the one that it returns.
+class AllResults {
+ public:
+  AllResults(const char* name, std::span<sparclRequest_t> requests, sparclResult_t* results)
+      : name_(name), requests_(requests), results_(results), is_over_(requests.size()) {}
+
+  sparclResult_t wait() {
+    if (share_communicator(requests_)) {
+      for (std::size_t i = 0; i < requests_.size(); ++i) wait_for(i);
+    } else {
+      wait_in_turns();
+    }
+    return report_text(nullptr, first_, std::move(text_));
+  }
+
+ private:
+  void wait_for(std::size_t i) {
+    end(i, with_request(name_, &requests_[i], Status(), nullptr,
+                        [](sparclComm& comm, sparclRequest& pending) {
+                          comm.engine.finish(pending.task);
+                          return true;
+                        }));
+  }
+
+  // Other ranks may wait for the communicators in another order: all move on.
+  void wait_in_turns() {
+    constexpr int kMaxYields = 1000;
+    for (int idle = 0; take_turn(); ++idle) {
+      if (has_moved_) idle = 0;
+      if (idle < kMaxYields) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
+
+  // Whether some are not over.
+  bool take_turn() {
+    bool is_waiting = false;
+    has_moved_ = false;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (is_over_[i]) continue;
+      const sparclResult_t result = with_request(name_, &requests_[i], Status(), nullptr,
+                                                 [&](sparclComm& comm, sparclRequest& pending) {
+                                                   if (!pending.task.done() && comm.engine.step())
+                                                     has_moved_ = true;
+                                                   return pending.task.done();
+                                                 });
+      if (requests_[i] == nullptr || result != sparclSuccess) {
+        end(i, result);
+      } else {
+        is_waiting = true;
+      }
+    }
+    return is_waiting;
+  }
+
+  void end(std::size_t i, sparclResult_t result) {
+    is_over_[i] = true;
+    if (results_ != nullptr) results_[i] = result;
+    if (result == sparclSuccess || (first_ != sparclSuccess && first_index_ < i)) return;
+    first_ = result;
+    first_index_ = i;
+    text_ = sparclGetLastError(nullptr);
+  }
+
+  const char* name_;
+  std::span<sparclRequest_t> requests_;
+  sparclResult_t* results_;
+  std::vector<bool> is_over_;
+  bool has_moved_ = false;
+  sparclResult_t first_ = sparclSuccess;  // of those that failed
+  std::size_t first_index_ = 0;
+  std::string text_;
+};
+
+Status check_requests(std::size_t count, const sparclRequest_t* requests) {
+  SPARCL_RETURN_IF_ERROR(check_array("count", count, sizeof(sparclRequest_t)));
+  if (count > 0 && requests == nullptr) return Status(Code::kInvalidArgument, "requests is NULL");
+  return Status();
+}
+
 }  // namespace
 
 sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request,
@@ -148,7 +248,7 @@ sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclReques
   made->arrays = std::move(arrays);
   made->number = comm->next_call;
   comm->next_call = next_call_number(comm->next_call);
-  made->task = made->call->run(comm->context, made->number, made->report);
+  made->task = made->call->run(made->call->settings(*comm), made->number, made->report);
   flight::CallNote note = made->call->note();
   note.operation = comm::shown_name(made->call->collective());
   made->range.emplace(note.operation);
@@ -212,6 +312,16 @@ sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report) {
                                      comm.engine.finish(pending.task);
                                      return true;
                                    });
+}
+
+sparclResult_t sparclWaitAll(size_t count, sparclRequest_t* requests, sparclResult_t* results) {
+  using sparcl::api::AllResults;
+  return sparcl::api::guarded([&]() -> sparclResult_t {
+    const Status wrong =
+        sparcl::api::in_call("sparclWaitAll", sparcl::api::check_requests(count, requests));
+    if (!wrong.ok()) return sparcl::api::report_error(nullptr, wrong);
+    return AllResults("sparclWaitAll", {requests, count}, results).wait();
+  });
 }
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
 
 namespace sparcl::api {
@@ -56,7 +57,18 @@ struct SparseSumArguments {
   size_t* out_nnz;
   size_t out_capacity;
   int datatype, op;
+  const sparclSparseOptions_t* options;
 };
+
+Result<sparclSparseOptions_t> read_sparse_options(const sparclSparseOptions_t* given) {
+  sparclSparseOptions_t options = SPARCL_SPARSE_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(read_sized(given, "options", options));
+  SPARCL_RETURN_IF_ERROR(
+      check_algorithm(options.algorithm, collectives::sparse_sum::kSparseSumAlgorithms));
+  SPARCL_RETURN_IF_ERROR(check_determinism("options.determinism", options.determinism));
+  SPARCL_RETURN_IF_ERROR(check_wire("options.wire", options.wire));
+  return options;
+}
 
 bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(a),
@@ -117,7 +129,9 @@ Status check_sparse_sum(const SparseSumArguments& given) {
 sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& given,
                                 sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
   collectives::sparse_sum::SparseAllReduceCall call;
-  call.refusal = check_sparse_sum(given).with_prefix(std::string(function) + ": ");
+  const Result<sparclSparseOptions_t> options = read_sparse_options(given.options);
+  call.refusal = first_error({check_sparse_sum(given), options.status()})
+                     .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);
   size_t* out_nnz = given.out_nnz;
   if (call.refusal.ok()) {
@@ -128,7 +142,10 @@ sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& 
         static_cast<const std::byte*>(arrays.read("values", given.values, given.nnz * width));
     call.count = given.count;
     call.kind = {static_cast<DataType>(given.datatype), reduction_of(given.op),
-                 comm->context.determinism};
+                 options->determinism == sparclDeterminismDefault
+                     ? comm->context.determinism
+                     : determinism_of(options->determinism)};
+    call.wire = static_cast<sparse::Wire>(options->wire);
     call.out_indices = arrays.write("out_indices", given.out_indices, room * sizeof(uint64_t));
     call.out_values =
         static_cast<std::byte*>(arrays.write("out_values", given.out_values, room * width));
@@ -136,8 +153,10 @@ sparclResult_t start_sparse_sum(const char* function, const SparseSumArguments& 
     call.out_capacity = given.out_capacity;
     call.refusal = arrays.status().with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<SparseSumCall>(std::move(call), out_nnz), request,
-                std::move(arrays));
+  auto made = std::make_unique<SparseSumCall>(std::move(call), out_nnz);
+  if (options.ok() && options->algorithm != nullptr)
+    made->override_settings(*comm).sparse_sum_algorithm = options->algorithm;
+  return launch(comm, std::move(made), request, std::move(arrays));
 }
 
 }  // namespace
@@ -150,11 +169,12 @@ extern "C" {
 sparclResult_t sparclAllReduceSparse(const void* values, const uint64_t* indices, size_t nnz,
                                      size_t count, void* out_values, uint64_t* out_indices,
                                      size_t* out_nnz, size_t out_capacity,
-                                     sparclDataType_t datatype, sparclRedOp_t op, sparclComm_t comm,
+                                     sparclDataType_t datatype, sparclRedOp_t op,
+                                     const sparclSparseOptions_t* options, sparclComm_t comm,
                                      sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    const SparseSumArguments given{values,      indices, nnz,          count,    out_values,
-                                   out_indices, out_nnz, out_capacity, datatype, op};
+    const SparseSumArguments given{values,  indices,      nnz,      count, out_values, out_indices,
+                                   out_nnz, out_capacity, datatype, op,    options};
     return start_sparse_sum("sparclAllReduceSparse", given, own, stream, nullptr);
   });
 }
@@ -163,11 +183,12 @@ sparclResult_t sparclIAllReduceSparse(const void* values, const uint64_t* indice
                                       size_t count, void* out_values, uint64_t* out_indices,
                                       size_t* out_nnz, size_t out_capacity,
                                       sparclDataType_t datatype, sparclRedOp_t op,
-                                      sparclComm_t comm, sparclRequest_t* request) {
+                                      const sparclSparseOptions_t* options, sparclComm_t comm,
+                                      sparclStream_t stream, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    const SparseSumArguments given{values,      indices, nnz,          count,    out_values,
-                                   out_indices, out_nnz, out_capacity, datatype, op};
-    return start_sparse_sum("sparclIAllReduceSparse", given, own, nullptr, request);
+    const SparseSumArguments given{values,  indices,      nnz,      count, out_values, out_indices,
+                                   out_nnz, out_capacity, datatype, op,    options};
+    return start_sparse_sum("sparclIAllReduceSparse", given, own, stream, request);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "src/api/call_options.hpp"
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
@@ -23,8 +24,10 @@ namespace {
 Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_t* given) {
   sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.double_buffer", all.double_buffer));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
   SubscriberOptions options;
-  options.double_buffer = all.double_buffer != 0;
+  options.double_buffer = all.double_buffer == sparclOn;
   if (all.model_id != nullptr) options.model_id = all.model_id;
   if (all.trust_path != nullptr &&
       *all.trust_path == '\0')  // an unset variable must not turn signatures off
@@ -34,6 +37,7 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
   if (all.record_path != nullptr) options.record_path = all.record_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
+  options.passes_on = sparcl::api::is_on(all.relay, options.passes_on);
   if (all.on_swap != nullptr)
     options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) {
       swap(version, arg);

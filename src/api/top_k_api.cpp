@@ -4,15 +4,16 @@
 
 #include <array>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
 #include "collectives/top_k/top_k_stream.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/feedback_handle.hpp"
@@ -70,55 +71,32 @@ struct TopKArguments {
   const sparclTopKOptions_t* options;
 };
 
-bool is_sum_algorithm(std::string_view name) {
-  return name == "auto" || collectives::sparse_sum::forced_row(name) != 0;
-}
-
 bool takes_means(int datatype) {
   return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float;
 }
 
+// Of mode union; there the names of sparse sums choose nothing.
+bool names_dense_sum(const sparclTopKOptions_t& options) {
+  return options.algorithm != nullptr &&
+         check_algorithm(options.algorithm, collectives::dense::kDenseAlgorithms).ok();
+}
+
 Status check_options(const sparclTopKOptions_t& options, int datatype) {
-  if (options.mode < sparclTopKUnion || options.mode > sparclTopKGlobal) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.mode = {} is no sparclTopKMode_t", options.mode));
-  }
-  if (options.wire < 0 || options.wire > 2) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("options.wire = {}: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)",
-                    options.wire));
-  }
-  if (options.residual < sparclResidualSent || options.residual > sparclResidualMean)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.residual = {} is no sparclResidual_t", options.residual));
+  SPARCL_RETURN_IF_ERROR(
+      check_enum("options.mode", number_of(options.mode), sparclTopKGlobal, "sparclTopKMode_t"));
+  SPARCL_RETURN_IF_ERROR(check_wire("options.wire", options.wire));
+  SPARCL_RETURN_IF_ERROR(check_enum("options.residual", number_of(options.residual),
+                                    sparclResidualMean, "sparclResidual_t"));
   if (options.residual == sparclResidualMean && !takes_means(datatype)) {
     return Status(Code::kInvalidArgument,
                   "options.residual = sparclResidualMean is for floats: an integer's mean is "
                   "rounded, and the rest would be lost");
   }
-  if (options.determinism < sparclDeterminismDefault ||
-      options.determinism > sparclDeterminismFast) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("options.determinism = {} is no sparclDeterminism value", options.determinism));
-  }
-  if (options.reuse_threshold != 0 && options.reuse_threshold != 1)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.reuse_threshold = {}: 0 or 1", options.reuse_threshold));
-  if (options.algorithm != nullptr && !is_sum_algorithm(options.algorithm)) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("options.algorithm = '{}': auto, gather, doubling, split or two_level",
-                    options.algorithm));
-  }
-  if (options.reserved != 0)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.reserved = {}: must be 0", options.reserved));
-  if (options.reserved2 != 0)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.reserved2 = {}: must be 0", options.reserved2));
-  return Status();
+  SPARCL_RETURN_IF_ERROR(check_determinism("options.determinism", options.determinism));
+  SPARCL_RETURN_IF_ERROR(check_toggle("options.reuse_threshold", options.reuse_threshold));
+  SPARCL_RETURN_IF_ERROR(check_toggle("options.device_kernels", options.device_kernels));
+  if (options.mode == sparclTopKUnion && names_dense_sum(options)) return Status();
+  return check_algorithm(options.algorithm, collectives::sparse_sum::kSparseSumAlgorithms);
 }
 
 Status check_tensors(const sparclTopKOptions_t& options, std::uint64_t count) {
@@ -188,16 +166,17 @@ Status check_top_k(const TopKArguments& given, const sparclComm& comm) {
 }
 
 // On the device, as they are; else where the host reaches them.
-Status place_arrays(const TopKArguments& given, sparclComm& comm, bool is_blocking,
-                    sparclStream_t stream, collectives::top_k::TopKCall& call,
-                    DeviceArrays& arrays) {
+Status place_arrays(const TopKArguments& given, const sparclTopKOptions_t& options,
+                    sparclComm& comm, bool is_blocking, sparclStream_t stream,
+                    collectives::top_k::TopKCall& call, DeviceArrays& arrays) {
   const bool may_stay =
       is_blocking && given.count > 0 && are_aligned(given.send, given.receive, call.datatype);
   call.is_between_gpus = may_stay && are_on_gpus(comm, given.send, given.receive) &&
                          comm.device->kernels().top_k.supports(call.datatype) &&
                          collectives::top_k::takes_gpus(call, comm.transport->size());
   if (may_stay && !call.is_between_gpus)
-    call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream);
+    call.device = scratch_for_top_k(comm, given.send, given.receive, call.datatype, stream,
+                                    is_on(options.device_kernels, comm.uses_device_kernels));
   if (call.is_between_gpus || call.device != nullptr) {
     call.send = static_cast<const std::byte*>(given.send);
     call.receive = static_cast<std::byte*>(given.receive);
@@ -230,19 +209,23 @@ sparclResult_t start_top_k(const char* function, const TopKArguments& given, spa
     call.tensors = parts_of(options, given.count, call.k);
     call.is_mean = given.op == sparclAvg;
     call.mode = static_cast<collectives::top_k::TopKMode>(options.mode);
-    call.reuses_threshold = options.reuse_threshold != 0;
+    call.reuses_threshold = is_on(options.reuse_threshold, false);
     call.wire = static_cast<collectives::top_k::TopKWire>(options.wire);
     call.kept = static_cast<collectives::top_k::TopKResidual>(options.residual);
-    call.determinism = options.determinism == sparclDeterminismDefault ? comm->context.determinism
-                       : options.determinism == sparclDeterminismCanonical ? Determinism::kCanonical
-                                                                           : Determinism::kRuns;
+    call.determinism = options.determinism == sparclDeterminismDefault
+                           ? comm->context.determinism
+                           : determinism_of(options.determinism);
     call.algorithm =
         options.algorithm != nullptr ? options.algorithm : comm->context.sparse_sum_algorithm;
-    call.refusal = place_arrays(given, *comm, request == nullptr, stream, call, arrays)
+    call.refusal = place_arrays(given, options, *comm, request == nullptr, stream, call, arrays)
                        .with_prefix(std::string(function) + ": ");
   }
-  return launch(comm, std::make_unique<TopKRequest>(std::move(call), given.feedback), request,
-                std::move(arrays));
+  const bool is_dense = call.mode == collectives::top_k::TopKMode::kUnion;
+  const bool is_valid = call.refusal.ok();
+  auto made = std::make_unique<TopKRequest>(std::move(call), given.feedback);
+  if (is_valid && is_dense && names_dense_sum(options))
+    made->override_settings(*comm).all_reduce_algorithm = options.algorithm;
+  return launch(comm, std::move(made), request, std::move(arrays));
 }
 
 }  // namespace
@@ -252,51 +235,28 @@ using namespace sparcl::api;
 
 extern "C" {
 
-sparclResult_t sparclAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k,
-                                     sparclDataType_t datatype, sparclRedOp_t op,
-                                     sparclFeedback_t feedback, const sparclTopKOptions_t* options,
-                                     sparclComm_t comm, sparclStream_t stream) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_top_k(
-        "sparclAllReduceTopKEx",
-        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
-        own, stream, nullptr);
-  });
-}
-
-sparclResult_t sparclIAllReduceTopKEx(const void* sendbuff, void* recvbuff, size_t count, size_t k,
-                                      sparclDataType_t datatype, sparclRedOp_t op,
-                                      sparclFeedback_t feedback, const sparclTopKOptions_t* options,
-                                      sparclComm_t comm, sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_top_k(
-        "sparclIAllReduceTopKEx",
-        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
-        own, nullptr, request);
-  });
-}
-
 sparclResult_t sparclAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k,
                                    sparclDataType_t datatype, sparclRedOp_t op,
-                                   sparclFeedback_t feedback, sparclComm_t comm,
-                                   sparclStream_t stream) {
+                                   sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+                                   sparclComm_t comm, sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
     return start_top_k(
         "sparclAllReduceTopK",
-        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr},
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
         own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvbuff, size_t count, size_t k,
                                     sparclDataType_t datatype, sparclRedOp_t op,
-                                    sparclFeedback_t feedback, sparclComm_t comm,
+                                    sparclFeedback_t feedback, const sparclTopKOptions_t* options,
+                                    sparclComm_t comm, sparclStream_t stream,
                                     sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
     return start_top_k(
         "sparclIAllReduceTopK",
-        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), nullptr},
-        own, nullptr, request);
+        {sendbuff, recvbuff, count, k, datatype, op, hold_if_given(feedback, "feedback"), options},
+        own, stream, request);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/api/call.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
 #include "src/base/log.hpp"
@@ -94,12 +95,7 @@ Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* con
 Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* given) {
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(read_sized(given, "config", config));
-  if (config.heartbeat < 0 || config.heartbeat > 2) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("config.heartbeat = {}: expected 0 (SPARCL_HEARTBEAT), 1 (on) or 2 (off)",
-                    config.heartbeat));
-  }
+  SPARCL_RETURN_IF_ERROR(check_toggle("config.heartbeat", config.heartbeat));
   if (config.liveness_s != 0 && !(config.liveness_s > 0 && config.liveness_s <= kMaxSeconds)) {
     return Status(Code::kInvalidArgument,
                   fmt::format("config.liveness_s = {:g}: expected seconds, at most {:g} (three "
@@ -107,7 +103,8 @@ Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* 
                               config.liveness_s, kMaxSeconds));
   }
   Result<std::optional<net::HeartbeatOptions>> options = net::heartbeat_options(
-      config.heartbeat == 0 ? std::nullopt : std::optional(config.heartbeat == 1));
+      config.heartbeat == sparclDefault ? std::nullopt
+                                        : std::optional(config.heartbeat == sparclOn));
   if (!options.ok()) return options.status();
   if (*options && config.liveness_s > 0) {
     SPARCL_RETURN_IF_ERROR((*options)->check_silence(config.liveness_s, "config.liveness_s"));

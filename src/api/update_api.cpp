@@ -11,10 +11,11 @@
 #include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/device_way.hpp"
 #include "src/api/error.hpp"
 #include "src/api/mirror_way.hpp"
-#include "src/api/state.hpp"
+#include "src/api/state_handle.hpp"
 #include "src/api/update_selection.hpp"
 #include "src/codec/lossy_values.hpp"
 #include "src/model/schema.hpp"
@@ -35,7 +36,11 @@ class StateCall final : public Call {
     update_.version = version;
     update_.receiver.writing = comm.writing(is_blocking);
     update_.is_blocking = is_blocking;
-    update_.sender.with_state_hash = comm.context.verify != codec::Verify::kOff;
+    if (options.algorithm != nullptr)
+      override_settings(comm).broadcast_algorithm = options.algorithm;
+    if (options.verify != sparclVerifyDefault)
+      override_settings(comm).verify = verify_of(options.verify);
+    update_.sender.with_state_hash = settings(comm).verify != codec::Verify::kOff;
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
       state->freeze();
@@ -150,7 +155,7 @@ class StateCall final : public Call {
     if (is_root_ && (!comm.keeps_device_snapshot || codec::name_changes(state_->hints())))
       return false;
     if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() ||
-                     options_.adopt != 0))
+                     options_.adopt == sparclOn))
       return false;
     // The base's hash would be made of what is held of the tensors of which nothing is sent.
     if (is_root_ && has_base() && !state_->tracked_hash && !state_->hints().empty()) return false;
@@ -257,7 +262,7 @@ class StateCall final : public Call {
     if (update_.outcome.is_snapshot_lost) return state_->confirmed.clear();
     if (!update_.sender.snapshot.empty()) {  // it was brought forward with the commit
       state_->confirmed.confirm(comm_id_);
-      is_adopted_ = options_.adopt != 0;
+      is_adopted_ = options_.adopt == sparclOn;
       if (is_adopted_) adopt();
       return;
     }
@@ -344,8 +349,8 @@ Status check_update(const sparclComm& comm, const Held<sparclState>& state, std:
 }
 
 sparclResult_t start_update(sparclState_t given_state, std::uint64_t version, int root,
-                            sparclComm* comm, sparclStream_t stream,
-                            const sparclUpdateOptions_t* given, sparclRequest_t* request) {
+                            const sparclUpdateOptions_t* given, sparclComm* comm,
+                            sparclStream_t stream, sparclRequest_t* request) {
   const Held<sparclState> state(given_state, "state");
   const Result<sparclUpdateOptions_t> options = read_options(given);
   Status refusal =
@@ -367,32 +372,18 @@ using namespace sparcl::api;
 extern "C" {
 
 sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root,
-                                     sparclComm_t comm, sparclStream_t stream) {
+                                     const sparclUpdateOptions_t* options, sparclComm_t comm,
+                                     sparclStream_t stream) {
   return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_update(state, version, root, own, stream, nullptr, nullptr);
-  });
-}
-
-sparclResult_t sparclBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
-                                       sparclComm_t comm, sparclStream_t stream,
-                                       const sparclUpdateOptions_t* options) {
-  return start_call(__func__, comm, true, [&](sparclComm* own) {
-    return start_update(state, version, root, own, stream, options, nullptr);
+    return start_update(state, version, root, options, own, stream, nullptr);
   });
 }
 
 sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t version, int root,
-                                      sparclComm_t comm, sparclRequest_t* request) {
+                                      const sparclUpdateOptions_t* options, sparclComm_t comm,
+                                      sparclStream_t stream, sparclRequest_t* request) {
   return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_update(state, version, root, own, nullptr, nullptr, request);
-  });
-}
-
-sparclResult_t sparclIBroadcastUpdateEx(sparclState_t state, uint64_t version, int root,
-                                        const sparclUpdateOptions_t* options, sparclComm_t comm,
-                                        sparclRequest_t* request) {
-  return start_call(__func__, comm, request != nullptr, [&](sparclComm* own) {
-    return start_update(state, version, root, own, nullptr, options, request);
+    return start_update(state, version, root, options, own, stream, request);
   });
 }
 

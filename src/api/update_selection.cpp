@@ -2,25 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "collectives/broadcast/fanout.hpp"
+#include "src/api/call_options.hpp"
 #include "src/api/error.hpp"
 
 namespace sparcl::api {
 namespace {
 
 Status check_values(const sparclUpdateOptions_t& options) {
-  if (options.values < sparclValuesExact || options.values > sparclValuesFloat8)
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("options.values is {}: it must be one of sparclValues...", options.values));
-  if (options.rounding != sparclRoundNearest && options.rounding != sparclRoundStochastic)
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("options.rounding is {}: it must be one of sparclRound...", options.rounding));
-  return Status();
+  SPARCL_RETURN_IF_ERROR(check_enum("options.values", number_of(options.values), sparclValuesFloat8,
+                                    "sparclValues_t"));
+  return check_enum("options.rounding", number_of(options.rounding), sparclRoundStochastic,
+                    "sparclRounding_t");
 }
 
 Status check_selection(const sparclUpdateOptions_t& options) {
-  switch (options.select) {
+  switch (number_of(options.select)) {
     case sparclSelectAll:
     case sparclSelectTopK:
     case sparclSelectBytes:
@@ -31,16 +28,15 @@ Status check_selection(const sparclUpdateOptions_t& options) {
           Code::kInvalidArgument,
           fmt::format("options.threshold is {}: it must be 0 or more", options.threshold));
     case sparclSelectGrid: {
-      const DataTypeInfo* grid = find_data_type(options.grid);
+      const int type = number_of(options.grid);
+      const DataTypeInfo* grid = find_data_type(type);
       if (grid != nullptr && (grid->is_float || grid->type == DataType::kInt8)) return Status();
       return Status(Code::kInvalidArgument,
-                    fmt::format("options.grid is {}: it must be a float type or sparclInt8",
-                                static_cast<int>(options.grid)));
+                    fmt::format("options.grid is {}: it must be a float type or sparclInt8", type));
     }
     default:
-      return Status(
-          Code::kInvalidArgument,
-          fmt::format("options.select is {}: it must be one of sparclSelect...", options.select));
+      return check_enum("options.select", number_of(options.select), sparclSelectBytes,
+                        "sparclSelect_t");
   }
 }
 
@@ -59,9 +55,10 @@ std::unique_ptr<codec::ChangeRule> grid_rule(DataType grid, const codec::EncodeI
 Result<sparclUpdateOptions_t> read_options(const sparclUpdateOptions_t* given) {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(read_sized(given, "options", options));
-  if (options.reserved != 0)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("options.reserved = {}: must be 0", options.reserved));
+  SPARCL_RETURN_IF_ERROR(
+      check_algorithm(options.algorithm, collectives::broadcast::kFanoutAlgorithms));
+  SPARCL_RETURN_IF_ERROR(check_toggle("options.adopt", options.adopt));
+  SPARCL_RETURN_IF_ERROR(check_verify("options.verify", options.verify));
   SPARCL_RETURN_IF_ERROR(check_selection(options));
   SPARCL_RETURN_IF_ERROR(check_values(options));
   return options;

@@ -62,7 +62,7 @@ TEST(AllReduceMaskedApi, SumsTheMaskAndLeavesTheRest) {
         const MaskHandle mask(count, 0.1, 5);
         const sparclResult_t result =
             sparclAllReduceMasked(sent[r].data(), held[r].data(), count, sparclFloat32, sparclSum,
-                                  mask.get(), comm, nullptr);
+                                  mask.get(), nullptr, nullptr, comm, nullptr);
         reports[r] = SPARCL_REPORT_INITIALIZER;
         return result == sparclSuccess ? sparclCommLastReport(comm, &reports[r]) : result;
       });
@@ -94,7 +94,7 @@ TEST(AllReduceMaskedApi, TheMeanOfHalfPrecisionIsRoundedOnce) {
     const MaskHandle mask(100, 1, 0);
     auto& own = held[static_cast<std::size_t>(rank)];
     return sparclAllReduceMasked(own.data(), own.data(), own.size(), sparclBfloat16, sparclAvg,
-                                 mask.get(), comm, nullptr);
+                                 mask.get(), nullptr, nullptr, comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclSuccess));
   EXPECT_THAT(held, Each(std::vector<std::uint16_t>(100, 0x3f81)));
@@ -112,9 +112,10 @@ TEST(AllReduceMaskedApi, SeveralAreInFlightAtOnce) {
     std::array<sparclRequest_t, kCalls> requests{};
     for (std::size_t c = 0; c < kCalls; ++c) {
       values[c][indices[0]] = static_cast<std::int64_t>(c);
-      EXPECT_EQ(sparclIAllReduceMasked(values[c].data(), values[c].data(), kCount, sparclInt64,
-                                       sparclSum, mask.get(), comm, &requests[c]),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclIAllReduceMasked(values[c].data(), values[c].data(), kCount, sparclInt64, sparclSum,
+                                 mask.get(), nullptr, nullptr, comm, nullptr, &requests[c]),
+          sparclSuccess);
     }
     EXPECT_EQ(sparclMaskSetStep(mask.get(), 1), sparclInvalidUsage);
     EXPECT_EQ(sparclMaskDestroy(mask.get()), sparclInvalidUsage);
@@ -137,30 +138,33 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
   };
   const Row rows[] = {
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(x, x, 99, sparclFloat32, sparclSum, mask, comm, nullptr);
+         return sparclAllReduceMasked(x, x, 99, sparclFloat32, sparclSum, mask, nullptr, nullptr,
+                                      comm, nullptr);
        },
        "count is 99, but the mask is of arrays of 100 elements"},
       {[](float*, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, mask, comm,
-                                      nullptr);
+         return sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, mask,
+                                      nullptr, nullptr, comm, nullptr);
        },
        "sendbuff is NULL"},
       {[](float* x, sparclMask_t, sparclComm_t comm) {
-         return sparclAllReduceMasked(x, x, 100, sparclFloat32, sparclSum, nullptr, comm, nullptr);
+         return sparclAllReduceMasked(x, x, 100, sparclFloat32, sparclSum, nullptr, nullptr,
+                                      nullptr, comm, nullptr);
        },
        "mask is NULL"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, sparclFloat32, static_cast<sparclRedOp_t>(9), mask,
-                                      comm, nullptr);
+                                      nullptr, nullptr, comm, nullptr);
        },
        "9 is no reduction"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
-         return sparclAllReduceMasked(x, x, 100, sparclBool, sparclAvg, mask, comm, nullptr);
+         return sparclAllReduceMasked(x, x, 100, sparclBool, sparclAvg, mask, nullptr, nullptr,
+                                      comm, nullptr);
        },
        "sparclAvg of sparclBool"},
       {[](float* x, sparclMask_t mask, sparclComm_t comm) {
          return sparclAllReduceMasked(x, x, 100, static_cast<sparclDataType_t>(77), sparclSum, mask,
-                                      comm, nullptr);
+                                      nullptr, nullptr, comm, nullptr);
        },
        "77 is no data type"},
   };
@@ -172,8 +176,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
       const MaskHandle mask(100, 0.5, 0);
       float* own = held[static_cast<std::size_t>(rank)].data();
       if (rank == 1) return row.call(own, mask.get(), comm);
-      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclSum, mask.get(), comm,
-                                   nullptr);
+      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclSum, mask.get(), nullptr,
+                                   nullptr, comm, nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument));
     EXPECT_THAT(std::string(sparclGetLastError(party.comm(0))), HasSubstr(row.text));
@@ -182,8 +186,8 @@ TEST(AllReduceMaskedApi, BadArgumentsOfOneRankAreToldToAll) {
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
       const MaskHandle mask(100, 1, 0);
       float* own = held[static_cast<std::size_t>(rank)].data();
-      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclMax, mask.get(), comm,
-                                   nullptr);
+      return sparclAllReduceMasked(own, own, 100, sparclFloat32, sparclMax, mask.get(), nullptr,
+                                   nullptr, comm, nullptr);
     }),
                 Each(sparclSuccess));
   }
@@ -239,14 +243,12 @@ void expect_nothing_lost(int ranks, sparclDataType_t type, const std::function<T
       std::vector<T> sent(kCount);
       for (std::size_t i = 0; i < kCount; ++i) sent[i] = of(gradient(r, i));
       sums[r].assign(kCount, T{});
-      sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-      options.feedback = feedbacks[r];
       sparclRequest_t request = nullptr;
       const sparclResult_t result =
-          step == 1 ? sparclIAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum,
-                                               mask, &options, comm, &request)
-                    : sparclAllReduceMaskedEx(sent.data(), sums[r].data(), kCount, type, sparclSum,
-                                              mask, &options, comm, nullptr);
+          step == 1 ? sparclIAllReduceMasked(sent.data(), sums[r].data(), kCount, type, sparclSum,
+                                             mask, feedbacks[r], nullptr, comm, nullptr, &request)
+                    : sparclAllReduceMasked(sent.data(), sums[r].data(), kCount, type, sparclSum,
+                                            mask, feedbacks[r], nullptr, comm, nullptr);
       const sparclResult_t waited = request != nullptr ? sparclWait(&request, nullptr) : result;
       (void)sparclMaskDestroy(mask);
       return waited;
@@ -324,11 +326,10 @@ TEST(AllReduceMaskedApi, AFeedbackMustFitTheCall) {
       const MaskHandle mask(100, 0.5, 0);
       sparclFeedback_t feedback = nullptr;
       (void)sparclFeedbackCreate(&feedback, row.count, row.datatype);
-      sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-      options.feedback = rank == 1 ? feedback : nullptr;
       float* own = held[static_cast<std::size_t>(rank)].data();
-      const sparclResult_t result = sparclAllReduceMaskedEx(own, own, 100, sparclFloat32, row.op,
-                                                            mask.get(), &options, comm, nullptr);
+      const sparclResult_t result =
+          sparclAllReduceMasked(own, own, 100, sparclFloat32, row.op, mask.get(),
+                                rank == 1 ? feedback : nullptr, nullptr, comm, nullptr);
       (void)sparclFeedbackDestroy(feedback);
       return result;
     });
@@ -345,10 +346,9 @@ TEST(AllReduceMaskedApi, WithFeedbackAllOfTheInputIsRead) {
     const MaskHandle none(100, 0, 0);
     sparclFeedback_t feedback = nullptr;
     (void)sparclFeedbackCreate(&feedback, 100, sparclFloat32);
-    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-    options.feedback = feedback;
-    const sparclResult_t result = sparclAllReduceMaskedEx(
-        nullptr, nullptr, 100, sparclFloat32, sparclSum, none.get(), &options, comm, nullptr);
+    const sparclResult_t result =
+        sparclAllReduceMasked(nullptr, nullptr, 100, sparclFloat32, sparclSum, none.get(), feedback,
+                              nullptr, comm, nullptr);
     (void)sparclFeedbackDestroy(feedback);
     return result;
   });
@@ -371,7 +371,7 @@ TEST(AllReduceMaskedApi, InCpp) {
       request.wait();
       Feedback feedback = Feedback::of<double>(64);
       std::vector<double> ones(64, 1), sums(64);
-      EXPECT_EQ(comms[r].all_reduce_masked(ones, std::span(sums), mask, feedback).nnz_out, 16u);
+      EXPECT_EQ(comms[r].all_reduce_masked(ones, std::span(sums), mask, &feedback).nnz_out, 16u);
       EXPECT_EQ(std::count(sums.begin(), sums.end(), 2.0), 16);
       EXPECT_EQ(
           std::count(feedback.residual<double>().begin(), feedback.residual<double>().end(), 1.0),

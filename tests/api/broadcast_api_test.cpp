@@ -57,7 +57,7 @@ TEST(BroadcastDeltaApi, OneCallWithoutABaseBringsRanksTogetherAgain) {
       return party.run([&](int rank, sparclComm_t comm) {
         return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
                                     rank == 1 && base != nullptr ? base->data() : nullptr, kCount,
-                                    sparclBfloat16, 1, comm, nullptr);
+                                    sparclBfloat16, 1, nullptr, comm, nullptr);
       });
     };
     EXPECT_THAT(broadcast(nullptr), Each(sparclSuccess)) << verify;
@@ -81,7 +81,7 @@ TEST(BroadcastDeltaApi, ReplicasEqualTheRootForEveryRankCount) {
       const auto results = party.run([&](int rank, sparclComm_t comm) {
         return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
                                     rank == root ? base.data() : nullptr, count, sparclBfloat16,
-                                    root, comm, nullptr);
+                                    root, nullptr, comm, nullptr);
       });
       EXPECT_THAT(results, Each(sparclSuccess));
       EXPECT_THAT(held, Each(target));
@@ -101,8 +101,8 @@ TEST(BroadcastDeltaApi, ThreadsOfARankShareItsWork) {
   for (int round = 0; round < 2; ++round) {  // the second is a repeat
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(),
-                                  rank == 1 ? base.data() : nullptr, count, sparclBfloat16, 1, comm,
-                                  nullptr);
+                                  rank == 1 ? base.data() : nullptr, count, sparclBfloat16, 1,
+                                  nullptr, comm, nullptr);
     });
     EXPECT_THAT(results, Each(sparclSuccess));
     EXPECT_THAT(held, Each(target));
@@ -123,7 +123,7 @@ TEST(BroadcastDeltaApi, ReportSaysWhatMoved) {
   held[0] = target;
   party.run([&](int rank, sparclComm_t comm) {
     return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), count,
-                                sparclBfloat16, 0, comm, nullptr);
+                                sparclBfloat16, 0, nullptr, comm, nullptr);
   });
   for (int rank = 0; rank < 4; ++rank) {
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -162,33 +162,34 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
   const BadCall rows[] = {
       {"weights is NULL", sparclInvalidArgument,
        [](std::uint16_t*, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(nullptr, base, 1000, sparclBfloat16, 0, comm, nullptr);
+         return sparclBroadcastDelta(nullptr, base, 1000, sparclBfloat16, 0, nullptr, comm,
+                                     nullptr);
        }},
       {"no data type", sparclInvalidArgument,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, static_cast<sparclDataType_t>(99), 0, comm,
-                                     nullptr);
+         return sparclBroadcastDelta(w, base, 1000, static_cast<sparclDataType_t>(99), 0, nullptr,
+                                     comm, nullptr);
        }},
       {"no rank", sparclInvalidArgument,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 77, comm, nullptr);
+         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 77, nullptr, comm, nullptr);
        }},
       {"stream NULL", sparclUnsupported,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 0, comm,
+         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 0, nullptr, comm,
                                      reinterpret_cast<sparclStream_t>(w));
        }},
       {"counts", sparclMismatch,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 999, sparclBfloat16, 0, comm, nullptr);
+         return sparclBroadcastDelta(w, base, 999, sparclBfloat16, 0, nullptr, comm, nullptr);
        }},
       {"data types", sparclMismatch,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, sparclFloat16, 0, comm, nullptr);
+         return sparclBroadcastDelta(w, base, 1000, sparclFloat16, 0, nullptr, comm, nullptr);
        }},
       {"roots", sparclMismatch,
        [](std::uint16_t* w, const std::uint16_t* base, sparclComm_t comm) {
-         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 1, comm, nullptr);
+         return sparclBroadcastDelta(w, base, 1000, sparclBfloat16, 1, nullptr, comm, nullptr);
        }},
   };
   for (const BadCall& row : rows) {
@@ -199,7 +200,7 @@ TEST(BroadcastDeltaApi, ABadArgumentOnOneRankIsAnErrorOnAllAndTheCommStaysUsable
       std::vector<Bits> held{target, base, base};
       const auto call = [&](int rank, sparclComm_t comm) {
         return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), base.data(), 1000,
-                                    sparclBfloat16, 0, comm, nullptr);
+                                    sparclBfloat16, 0, nullptr, comm, nullptr);
       };
       const auto refused = party.run([&](int rank, sparclComm_t comm) {
         return rank == odd
@@ -224,9 +225,9 @@ TEST(BroadcastDeltaApi, DifferentCallsAreAMismatch) {
   std::size_t nnz = 0;
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     return rank == 0 ? sparclBroadcastDelta(weights.data(), base.data(), 10, sparclBfloat16, 0,
-                                            comm, nullptr)
+                                            nullptr, comm, nullptr)
                      : sparclBroadcastSparse(values.data(), indices.data(), &nnz, 10, sparclFloat32,
-                                             0, comm, nullptr);
+                                             0, nullptr, comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclMismatch));
   EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("sparclBroadcastSparse"));
@@ -278,7 +279,8 @@ std::vector<sparclResult_t> update(ThreadRanks& party, std::vector<Model>& all,
                                    std::uint64_t version, int root) {
   return party.run([&](int rank, sparclComm_t comm) {
     return sparclBroadcastUpdate(all[static_cast<std::size_t>(rank)].state,
-                                 rank == 1 && root != 1 ? 0 : version, root, comm, nullptr);
+                                 rank == 1 && root != 1 ? 0 : version, root, nullptr, comm,
+                                 nullptr);
   });
 }
 
@@ -386,9 +388,10 @@ TEST(BroadcastUpdateApi, AStateInFlightIsInvalidUsageOnEveryRankAndTheCommStaysU
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t first = nullptr, second = nullptr;
     const sparclState_t again = all[rank == 0 ? 0 : 2].state;  // rank 1 does nothing wrong
-    EXPECT_EQ(sparclIBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, 1, 0, comm, &first),
+    EXPECT_EQ(sparclIBroadcastUpdate(all[static_cast<std::size_t>(rank)].state, 1, 0, nullptr, comm,
+                                     nullptr, &first),
               sparclSuccess);
-    EXPECT_EQ(sparclIBroadcastUpdate(again, 1, 0, comm, &second), sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastUpdate(again, 1, 0, nullptr, comm, nullptr, &second), sparclSuccess);
     EXPECT_EQ(sparclWait(&first, nullptr), sparclSuccess);
     return sparclWait(&second, nullptr);
   });
@@ -445,7 +448,7 @@ TEST(BroadcastUpdateApi, StatesThatDifferInANameAreAMismatch) {
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, rank == 0 ? "a" : "b", data.data(), sparclBfloat16, 1, shape),
               sparclSuccess);
-    const sparclResult_t result = sparclBroadcastUpdate(state, 1, 0, comm, nullptr);
+    const sparclResult_t result = sparclBroadcastUpdate(state, 1, 0, nullptr, comm, nullptr);
     EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
     return result;
   });
@@ -472,13 +475,14 @@ TEST(BroadcastSparseApi, EntriesArriveAtEveryIndexUpTo64Bits) {
       if (rank == 0) {
         std::size_t nnz = indices.size();
         return sparclBroadcastSparse(values.data(), indices.data(), &nnz, nnz, sparclFloat32, 0,
-                                     comm, nullptr);
+                                     nullptr, comm, nullptr);
       }
       std::vector<std::uint64_t> got_indices(20, 99);
       std::vector<float> got_values(20, 99);
       std::size_t nnz = 0;
-      const sparclResult_t result = sparclBroadcastSparse(
-          got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0, comm, nullptr);
+      const sparclResult_t result =
+          sparclBroadcastSparse(got_values.data(), got_indices.data(), &nnz, 20, sparclFloat32, 0,
+                                nullptr, comm, nullptr);
       got_indices.resize(nnz);
       EXPECT_EQ(got_indices, indices);
       EXPECT_EQ(std::memcmp(got_values.data(), values.data(), values.size() * sizeof(float)), 0);
@@ -495,8 +499,9 @@ TEST(BroadcastSparseApi, TooSmallACapacityIsTruncatedEverywhere) {
     std::vector<double> values{1, 2, 3};
     std::size_t nnz = rank == 0 ? 3 : 0;
     if (rank != 0) std::fill(indices.begin(), indices.end(), 99);
-    const sparclResult_t result = sparclBroadcastSparse(
-        values.data(), indices.data(), &nnz, rank == 2 ? 2 : 3, sparclFloat64, 0, comm, nullptr);
+    const sparclResult_t result =
+        sparclBroadcastSparse(values.data(), indices.data(), &nnz, rank == 2 ? 2 : 3, sparclFloat64,
+                              0, nullptr, comm, nullptr);
     EXPECT_EQ(nnz, 3u);
     EXPECT_TRUE(rank == 0 || std::all_of(indices.begin(), indices.end(),
                                          [](std::uint64_t i) { return i == 99; }));
@@ -514,8 +519,8 @@ TEST(BroadcastSparseApi, IndicesThatDoNotAscendAreRefusedEverywhere) {
       std::vector<std::uint64_t> indices = bad;
       std::vector<float> values(2);
       std::size_t nnz = rank == 0 ? 2 : 0;
-      return sparclBroadcastSparse(values.data(), indices.data(), &nnz, 2, sparclFloat32, 0, comm,
-                                   nullptr);
+      return sparclBroadcastSparse(values.data(), indices.data(), &nnz, 2, sparclFloat32, 0,
+                                   nullptr, comm, nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument));
     EXPECT_THAT(sparclGetLastError(party.comm(1)), HasSubstr("ascend"));

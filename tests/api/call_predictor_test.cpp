@@ -38,18 +38,19 @@ TEST(SecondsPredicted, IsTheMedianOfTheLastFiveCallsOfTheKind) {
       seconds.push_back(report.seconds);
     };
     for (int call = 0; call < kCalls; ++call) {
-      const sparclResult_t selected = sparclAllReduceTopK(
-          data.data(), sum.data(), kCount, 200, sparclFloat32, sparclSum, feedback, comm, nullptr);
+      const sparclResult_t selected =
+          sparclAllReduceTopK(data.data(), sum.data(), kCount, 200, sparclFloat32, sparclSum,
+                              feedback, nullptr, comm, nullptr);
       EXPECT_EQ(selected, sparclSuccess);
       expect_median_of(top_k);
       EXPECT_EQ(sparclAllReduceMasked(data.data(), sum.data(), kCount, sparclFloat32, sparclSum,
-                                      mask, comm, nullptr),
+                                      mask, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
       expect_median_of(masked);
     }
     // Of another size: by the nearest one.
     EXPECT_EQ(sparclAllReduceTopK(data.data(), sum.data(), kCount / 4, 50, sparclFloat32, sparclSum,
-                                  nullptr, comm, nullptr),
+                                  nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
     EXPECT_GT(report.seconds_predicted, 0);

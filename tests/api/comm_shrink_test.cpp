@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 bool is_ucx() { return std::getenv("SPARCL_TEST_UNIQUE_ID") != nullptr; }
 
 sparclResult_t broadcast(sparclComm_t comm, std::vector<float>& weights, int root) {
-  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root, comm,
-                              nullptr);
+  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root, nullptr,
+                              comm, nullptr);
 }
 
 TEST(CommShrink, NullsAreRefused) {
@@ -79,8 +79,8 @@ TEST(CommShrink, WhoHasRequestsInFlightMustEndThemFirst) {
   const auto program = [&](int, sparclComm_t comm) {
     std::vector<float> weights(100, 1.0f);
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm,
-                                    &request),
+    EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0,
+                                    nullptr, comm, nullptr, &request),
               sparclSuccess);
     sparclComm_t survivors = nullptr;
     EXPECT_EQ(sparclCommShrink(comm, &survivors), sparclInvalidUsage);

@@ -53,11 +53,13 @@ TEST(CppArrays, MaskedSumsTakeAllArrays) {
     comm.all_reduce_masked(sent, received, mask);
     EXPECT_THAT(received, ElementsAre(0, 4, 0, 8));
     comm.all_reduce_masked(received, received, mask, sparclMax);
-    comm.all_reduce_masked(sent, received, mask, feedback);
+    comm.all_reduce_masked(sent, received, mask, &feedback);
     EXPECT_THAT(received, ElementsAre(0, 4, 0, 8));
     Request plain = comm.start_all_reduce_masked(sent, std::span(received), mask);
     plain.wait();
-    comm.start_all_reduce_masked(sent, received, mask, feedback, sparclAvg).wait();
+    comm.start_all_reduce_masked(sent, received, mask, &feedback, SPARCL_MASKED_OPTIONS_INITIALIZER,
+                                 sparclAvg)
+        .wait();
     EXPECT_THAT(received, ElementsAre(0, 2, 0, 4));
   });
 }

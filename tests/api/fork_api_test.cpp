@@ -17,7 +17,7 @@ TEST(Fork, AChildThatDestroysItsCopyLeavesTheParentsAlone) {
   const auto broadcast = [](int rank, sparclComm_t comm) {
     std::vector<float> weights(100'000, rank == 0 ? 3.0F : 0.0F);
     const sparclResult_t result = sparclBroadcastDelta(weights.data(), nullptr, weights.size(),
-                                                       sparclFloat32, 0, comm, nullptr);
+                                                       sparclFloat32, 0, nullptr, comm, nullptr);
     EXPECT_EQ(weights[99'999], 3.0F) << "rank " << rank;
     return result;
   };

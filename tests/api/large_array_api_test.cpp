@@ -32,10 +32,10 @@ TEST(LargeArrayApi, BroadcastDeltaReachesPastFourGigaElements) {
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     const sparclResult_t result =
-        rank == 0
-            ? sparclBroadcastDelta(target.data(), base.data(), kCount, sparclUint8, 0, comm,
-                                   nullptr)
-            : sparclBroadcastDelta(held.data(), nullptr, kCount, sparclUint8, 0, comm, nullptr);
+        rank == 0 ? sparclBroadcastDelta(target.data(), base.data(), kCount, sparclUint8, 0,
+                                         nullptr, comm, nullptr)
+                  : sparclBroadcastDelta(held.data(), nullptr, kCount, sparclUint8, 0, nullptr,
+                                         comm, nullptr);
     return result == sparclSuccess && rank == 1 ? sparclCommLastReport(comm, &report) : result;
   });
   EXPECT_THAT(results, Each(sparclSuccess));

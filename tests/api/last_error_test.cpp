@@ -52,7 +52,9 @@ TEST(LastError, IsThatOfTheCallThatFailedLastWithAnyComm) {
       {"sparclCommInitLocal", [&] { return sparclCommInitLocal(nullptr, 1); }},
       {"sparclGetVersion", [&] { return sparclGetVersion(nullptr); }},
       {"sparclBroadcastDelta",
-       [&] { return sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 9, comm, nullptr); }},
+       [&] {
+         return sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 9, nullptr, comm, nullptr);
+       }},
       {"sparclMaskDestroy", [&] { return sparclMaskDestroy(reinterpret_cast<sparclMask_t>(8)); }},
   };
   for (const auto& [name, call] : calls) {
@@ -60,8 +62,9 @@ TEST(LastError, IsThatOfTheCallThatFailedLastWithAnyComm) {
     EXPECT_THAT(sparclGetLastError(nullptr), HasSubstr(std::string(name) + ": "));
     EXPECT_STREQ(sparclGetLastError(comm), sparclGetLastError(nullptr)) << name;
     std::vector<float> array(1);
-    EXPECT_EQ(sparclBroadcastDelta(array.data(), nullptr, 1, sparclFloat32, 0, comm, nullptr),
-              sparclSuccess);
+    EXPECT_EQ(
+        sparclBroadcastDelta(array.data(), nullptr, 1, sparclFloat32, 0, nullptr, comm, nullptr),
+        sparclSuccess);
     EXPECT_THAT(sparclGetLastError(comm), HasSubstr(std::string(name) + ": "))
         << "a success leaves it";
   }
@@ -82,8 +85,8 @@ TEST(LastError, ARefusedSecondThreadIsToldWhy) {
   std::thread first([&] {
     sparclResult_t result = sparclInvalidUsage;  // while the other thread asks for the report
     while (result == sparclInvalidUsage)
-      result = sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0),
-                                    nullptr);
+      result = sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                    party.comm(0), nullptr);
     EXPECT_EQ(result, sparclSuccess);
   });
   std::thread second([&] {
@@ -92,9 +95,9 @@ TEST(LastError, ARefusedSecondThreadIsToldWhy) {
     while (sparclCommLastReport(party.comm(0), &report) == sparclSuccess) std::this_thread::yield();
     EXPECT_THAT(sparclGetLastError(party.comm(0)),
                 StartsWith("sparclCommLastReport: another thread is in a call"));
-    EXPECT_EQ(
-        sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), nullptr),
-        sparclInvalidUsage);
+    EXPECT_EQ(sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                   party.comm(0), nullptr),
+              sparclInvalidUsage);
     EXPECT_THAT(sparclGetLastError(party.comm(0)),
                 StartsWith("sparclBroadcastDelta: another thread is in a call"));
     is_refused = true;
@@ -102,9 +105,9 @@ TEST(LastError, ARefusedSecondThreadIsToldWhy) {
   second.join();
   EXPECT_TRUE(is_refused);
   std::vector<float> received(100);
-  EXPECT_EQ(
-      sparclBroadcastDelta(received.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr),
-      sparclSuccess);
+  EXPECT_EQ(sparclBroadcastDelta(received.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                 party.comm(1), nullptr),
+            sparclSuccess);
   first.join();
 }
 
@@ -114,7 +117,7 @@ TEST(LastError, AnotherThreadIsToldTheCommsUnlessItHasANewerOne) {
   EXPECT_EQ(sparclCommInitLocal(nullptr, 1), sparclInvalidArgument);
   const auto fail_in_comm = [&] {
     float value = 0;
-    EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 5, comm, nullptr),
+    EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 5, nullptr, comm, nullptr),
               sparclInvalidArgument);
   };
   std::thread(fail_in_comm).join();
@@ -124,7 +127,7 @@ TEST(LastError, AnotherThreadIsToldTheCommsUnlessItHasANewerOne) {
   EXPECT_THAT(sparclGetLastError(comm), HasSubstr("sparclGetVersion"));
   std::thread([&] {
     fail_in_comm();
-    EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 1, sparclFloat32, 0, comm, nullptr),
+    EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 1, sparclFloat32, 0, nullptr, comm, nullptr),
               sparclInvalidArgument);
   }).join();
   EXPECT_THAT(sparclGetLastError(comm), HasSubstr("weights is NULL"));
@@ -134,8 +137,8 @@ TEST(LastError, AWatchdogThatFindsAnErrorHasATextForIt) {
   ThreadRanks party(2);
   std::vector<float> weights(100);
   std::thread first([&] {
-    EXPECT_EQ(sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, party.comm(0),
-                                   nullptr),
+    EXPECT_EQ(sparclBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                   party.comm(0), nullptr),
               sparclRemoteError);
     sparclResult_t error = sparclSuccess;
     std::thread([&] {

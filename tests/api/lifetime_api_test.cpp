@@ -63,25 +63,25 @@ struct Handles {
         {"sparclCommLastReport", [=, this] { return sparclCommLastReport(given, &report); }},
         {"sparclBroadcastDelta",
          [=, this] {
-           return sparclBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given,
+           return sparclBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, nullptr, given,
                                        nullptr);
          }},
         {"sparclIBroadcastDelta",
          [=, this] {
-           return sparclIBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, given,
-                                        &request);
+           return sparclIBroadcastDelta(weights.data(), nullptr, 8, sparclFloat32, 0, nullptr,
+                                        given, nullptr, &request);
          }},
         {"sparclBroadcastUpdate",
-         [=, this] { return sparclBroadcastUpdate(state, 1, 0, given, nullptr); }},
+         [=, this] { return sparclBroadcastUpdate(state, 1, 0, nullptr, given, nullptr); }},
         {"sparclAllReduceMasked",
          [=, this] {
            return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum,
-                                        mask, given, nullptr);
+                                        mask, nullptr, nullptr, given, nullptr);
          }},
         {"sparclAllReduceTopK",
          [=, this] {
            return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32,
-                                      sparclSum, nullptr, given, nullptr);
+                                      sparclSum, nullptr, nullptr, given, nullptr);
          }},
         {"sparclCommDestroy", [=] { return sparclCommDestroy(given); }},
     };
@@ -104,7 +104,7 @@ struct Handles {
         {"sparclStateVersion", [=, this] { return sparclStateVersion(given, &version); }},
         {"sparclStateHash", [=, this] { return sparclStateHash(given, hash); }},
         {"sparclBroadcastUpdate",
-         [=, this] { return sparclBroadcastUpdate(given, 1, 0, comm, nullptr); }},
+         [=, this] { return sparclBroadcastUpdate(given, 1, 0, nullptr, comm, nullptr); }},
         {"sparclPublisherCreate",
          [=, this] { return sparclPublisherCreate(&second, given, nullptr); }},
         {"sparclSubscriberCreate",
@@ -120,7 +120,7 @@ struct Handles {
         {"sparclAllReduceMasked",
          [=, this] {
            return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum,
-                                        given, comm, nullptr);
+                                        given, nullptr, nullptr, comm, nullptr);
          }},
         {"sparclMaskDestroy", [=] { return sparclMaskDestroy(given); }},
     };
@@ -135,14 +135,12 @@ struct Handles {
         {"sparclAllReduceTopK",
          [=, this] {
            return sparclAllReduceTopK(weights.data(), weights.data(), 8, 1, sparclFloat32,
-                                      sparclSum, given, comm, nullptr);
+                                      sparclSum, given, nullptr, comm, nullptr);
          }},
-        {"sparclAllReduceMaskedEx",
+        {"sparclAllReduceMasked",
          [=, this] {
-           sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-           options.feedback = given;
-           return sparclAllReduceMaskedEx(weights.data(), weights.data(), 8, sparclFloat32,
-                                          sparclSum, mask, &options, comm, nullptr);
+           return sparclAllReduceMasked(weights.data(), weights.data(), 8, sparclFloat32, sparclSum,
+                                        mask, given, nullptr, comm, nullptr);
          }},
         {"sparclFeedbackDestroy", [=] { return sparclFeedbackDestroy(given); }},
     };
@@ -285,9 +283,9 @@ TEST(Lifetime, ARequestThatOutlivesItsCommGivesTheErrorAndEnds) {
   ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
   std::vector<float> weights(1000, 3);
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(
-      sparclIBroadcastDelta(weights.data(), nullptr, 1000, sparclFloat32, 0, comms[0], &request),
-      sparclSuccess);
+  ASSERT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, 1000, sparclFloat32, 0, nullptr,
+                                  comms[0], nullptr, &request),
+            sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
   sparclRequest_t copy = request;
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -308,8 +306,9 @@ TEST(Lifetime, ARequestThatWasDoneBeforeItsCommEndedHasSucceeded) {
   ASSERT_EQ(sparclCommInitLocal(&comm, 1), sparclSuccess);
   float value = 2;
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, &request),
-            sparclSuccess);
+  ASSERT_EQ(
+      sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, nullptr, comm, nullptr, &request),
+      sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comm), sparclSuccess);
   int done = 0;
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -333,16 +332,15 @@ TEST(Lifetime, WhatACallInFlightUsesCannotBeDestroyedAndCanBeOnceTheCommIs) {
   ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
   ASSERT_EQ(sparclStateAdd(state, "w", model.data(), sparclFloat32, 1, shape), sparclSuccess);
   std::array<sparclRequest_t, 3> requests{};
-  sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-  options.feedback = feedback;
   const sparclComm_t comm = comms[0];
-  ASSERT_EQ(sparclIAllReduceMaskedEx(data.data(), data.data(), 8, sparclFloat32, sparclSum, mask,
-                                     &options, comm, &requests[0]),
+  ASSERT_EQ(sparclIAllReduceMasked(data.data(), data.data(), 8, sparclFloat32, sparclSum, mask,
+                                   feedback, nullptr, comm, nullptr, &requests[0]),
             sparclSuccess);
   ASSERT_EQ(sparclIAllReduceTopK(other.data(), other.data(), 8, 2, sparclFloat32, sparclSum,
-                                 largest, comm, &requests[1]),
+                                 largest, nullptr, comm, nullptr, &requests[1]),
             sparclSuccess);
-  ASSERT_EQ(sparclIBroadcastUpdate(state, 1, 0, comm, &requests[2]), sparclSuccess);
+  ASSERT_EQ(sparclIBroadcastUpdate(state, 1, 0, nullptr, comm, nullptr, &requests[2]),
+            sparclSuccess);
   EXPECT_EQ(sparclMaskDestroy(mask), sparclInvalidUsage);
   EXPECT_THAT(last_text(), HasSubstr("sparclMaskDestroy: a call with this mask is in flight"));
   EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclInvalidUsage);
@@ -367,9 +365,9 @@ TEST(Lifetime, AnEndedMaskIsARefusalThatAllRanksAreTold) {
   ASSERT_EQ(sparclMaskDestroy(masks[1]), sparclSuccess);
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     std::vector<float> data(8, 1);
-    const sparclResult_t result =
-        sparclAllReduceMasked(data.data(), data.data(), 8, sparclFloat32, sparclSum,
-                              masks[static_cast<std::size_t>(rank)], comm, nullptr);
+    const sparclResult_t result = sparclAllReduceMasked(
+        data.data(), data.data(), 8, sparclFloat32, sparclSum,
+        masks[static_cast<std::size_t>(rank)], nullptr, nullptr, comm, nullptr);
     EXPECT_THAT(last_text(), HasSubstr("mask has ended already, by sparclMaskDestroy"));
     return result;
   });
@@ -381,9 +379,9 @@ TEST(Lifetime, ACommThatAnotherThreadWaitsInIsNotDestroyed) {
   ThreadRanks party(2);
   std::vector<float> data(100, 1);
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(
-      sparclIBroadcastDelta(data.data(), nullptr, 100, sparclFloat32, 0, party.comm(0), &request),
-      sparclSuccess);
+  ASSERT_EQ(sparclIBroadcastDelta(data.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                  party.comm(0), nullptr, &request),
+            sparclSuccess);
   sparclRequest_t copy = request;
   std::thread waiting([&] {
     sparclResult_t result = sparclInvalidUsage;  // while the other thread asks for the report
@@ -398,9 +396,9 @@ TEST(Lifetime, ACommThatAnotherThreadWaitsInIsNotDestroyed) {
               HasSubstr("sparclWait: another thread is in a call of this communicator"));
   EXPECT_EQ(sparclCommDestroy(party.comm(0)), sparclInvalidUsage);
   std::vector<float> other(100, 0);
-  EXPECT_EQ(
-      sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, party.comm(1), nullptr),
-      sparclSuccess);
+  EXPECT_EQ(sparclBroadcastDelta(other.data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                 party.comm(1), nullptr),
+            sparclSuccess);
   waiting.join();
   EXPECT_EQ(sparclWait(&copy, nullptr), sparclInvalidUsage) << "it has ended";
 }
@@ -409,7 +407,7 @@ TEST(Lifetime, ACommThatAnotherThreadWaitsInIsNotDestroyed) {
 struct Owned {
   explicit Owned(Comm given) : comm(std::move(given)) {
     state->add("w", weights, {100});
-    masked = comm->start_all_reduce_masked(summed, summed, *mask, *feedback);
+    masked = comm->start_all_reduce_masked(summed, summed, *mask, &*feedback);
     selected = comm->start_all_reduce_top_k(largest, largest, 3, &*residual);
     update = comm->start_broadcast_update(*state, 1, 0);
   }

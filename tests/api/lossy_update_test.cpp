@@ -66,8 +66,8 @@ class LossyUpdate : public testing::Test {
   std::vector<sparclResult_t> update(const sparclUpdateOptions_t* options) {
     ++version_;
     return party_.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(models_[rank].state, version_, 0, comm, nullptr,
-                                     rank == 0 ? options : nullptr);
+      return sparclBroadcastUpdate(models_[rank].state, version_, 0, rank == 0 ? options : nullptr,
+                                   comm, nullptr);
     });
   }
   sparclReport_t report(int rank) {
@@ -104,8 +104,8 @@ class LossyUpdate : public testing::Test {
 };
 
 TEST_F(LossyUpdate, LeavesAllReplicasWithTheSameBits) {
-  for (const int values : {sparclValuesInt8, sparclValuesFloat8}) {
-    for (const int rounding : {sparclRoundNearest, sparclRoundStochastic}) {
+  for (const sparclValues_t values : {sparclValuesInt8, sparclValuesFloat8}) {
+    for (const sparclRounding_t rounding : {sparclRoundNearest, sparclRoundStochastic}) {
       options_.values = values;
       options_.rounding = rounding;
       options_.seed = 7;
@@ -145,7 +145,7 @@ TEST_F(LossyUpdate, SentAgainReachesTheRoot) {
 
 TEST_F(LossyUpdate, IsAdoptedByTheRootThatWantsIt) {
   train(4);
-  options_.adopt = 1;
+  options_.adopt = sparclOn;
   const std::vector<float> trained = models_[0].body;
   EXPECT_THAT(update(&options_), Each(sparclSuccess));
   expect_replicas_equal();
@@ -177,14 +177,16 @@ TEST_F(LossyUpdate, KeepsMarks) {
 }
 
 TEST_F(LossyUpdate, SaysWhatItCannotDo) {
-  options_.values = 3;
+  options_.values = static_cast<sparclValues_t>(3);
   EXPECT_THAT(update(&options_), Each(sparclInvalidArgument));
-  EXPECT_THAT(sparclGetLastError(party_.comm(1)), HasSubstr("options.values is 3"));
+  EXPECT_THAT(sparclGetLastError(party_.comm(1)),
+              HasSubstr("options.values = 3 is no sparclValues_t"));
   options_.values = sparclValuesInt8;
-  options_.rounding = -1;
+  options_.rounding = static_cast<sparclRounding_t>(2);
   EXPECT_THAT(update(&options_), Each(sparclInvalidArgument));
-  EXPECT_THAT(sparclGetLastError(party_.comm(2)), HasSubstr("options.rounding is -1"));
-  options_.rounding = 0;
+  EXPECT_THAT(sparclGetLastError(party_.comm(2)),
+              HasSubstr("options.rounding = 2 is no sparclRounding_t"));
+  options_.rounding = sparclRoundNearest;
   std::int32_t counts[kRanks][4] = {};
   sparclState_t states[kRanks];
   const std::uint64_t shape = 4;
@@ -194,7 +196,7 @@ TEST_F(LossyUpdate, SaysWhatItCannotDo) {
               sparclSuccess);
   }
   EXPECT_THAT(party_.run([&](int rank, sparclComm_t comm) {
-    return sparclBroadcastUpdateEx(states[rank], 1, 0, comm, nullptr, &options_);
+    return sparclBroadcastUpdate(states[rank], 1, 0, &options_, comm, nullptr);
   }),
               Each(sparclInvalidArgument));
   EXPECT_THAT(sparclGetLastError(party_.comm(3)),
@@ -218,20 +220,21 @@ TEST_F(LossyUpdate, HasANonBlockingTwin) {
   train(8);
   const std::vector<sparclResult_t> results = party_.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    const sparclResult_t started = sparclIBroadcastUpdateEx(
-        models_[rank].state, 9, 0, rank == 0 ? &options_ : nullptr, comm, &request);
+    const sparclResult_t started = sparclIBroadcastUpdate(
+        models_[rank].state, 9, 0, rank == 0 ? &options_ : nullptr, comm, nullptr, &request);
     return started == sparclSuccess ? sparclWait(&request, nullptr) : started;
   });
   EXPECT_THAT(results, Each(sparclSuccess));
   expect_replicas_equal();
   EXPECT_FALSE(models_[1] == models_[0]);
-  EXPECT_EQ(sparclIBroadcastUpdateEx(models_[0].state, 10, 0, nullptr, party_.comm(0), nullptr),
-            sparclInvalidArgument);
-  options_.values = 9;
+  EXPECT_EQ(
+      sparclIBroadcastUpdate(models_[0].state, 10, 0, nullptr, party_.comm(0), nullptr, nullptr),
+      sparclInvalidArgument);
+  options_.values = static_cast<sparclValues_t>(9);
   EXPECT_THAT(party_.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
     const sparclResult_t started =
-        sparclIBroadcastUpdateEx(models_[rank].state, 10, 0, &options_, comm, &request);
+        sparclIBroadcastUpdate(models_[rank].state, 10, 0, &options_, comm, nullptr, &request);
     return started == sparclSuccess ? sparclWait(&request, nullptr) : started;
   }),
               Each(sparclInvalidArgument));
@@ -244,7 +247,7 @@ TEST(LossyUpdateInCpp, IsStartedWithOptions) {
   for (int rank = 0; rank < 2; ++rank) states[rank].add("weights", std::span(weights[rank]), {100});
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   options.values = sparclValuesFloat8;
-  options.adopt = 1;
+  options.adopt = sparclOn;
   for (std::uint64_t version = 1; version < 3; ++version) {
     weights[0][3] += 0.1f;
     weights[0][4] += 0.07f;

@@ -273,7 +273,7 @@ TEST(Replication, WithTwoBuffersTheVersionBeforeStays) {
   Publisher publisher(source);
   Model copy(300'000, 7);
   sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
-  options.double_buffer = 1;
+  options.double_buffer = sparclOn;
   options.model_id = "test";
   sparclSubscriber_t subscriber = nullptr;
   ASSERT_EQ(
@@ -515,9 +515,14 @@ TEST(Replication, BadArgumentsAreNamed) {
               sparclInvalidArgument);
   }
   options.model_id = nullptr;
-  options.reserved = 7;
+  options.queue = std::uint64_t{1} << 40;
   EXPECT_EQ(sparclPublisherCreate(&publisher, source.state(), &options), sparclInvalidArgument);
-  EXPECT_TRUE(says("options.reserved = 7")) << sparclGetLastError(nullptr);
+  EXPECT_TRUE(says("options.queue = 1099511627776")) << sparclGetLastError(nullptr);
+  sparclSubscriberOptions_t toggled = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  toggled.relay = static_cast<sparclToggle_t>(3);
+  EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &toggled),
+            sparclInvalidArgument);
+  EXPECT_TRUE(says("options.relay = 3 is no sparclToggle_t")) << sparclGetLastError(nullptr);
   sparclSubscriberOptions_t trusting = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   trusting.trust_path = "";
   EXPECT_EQ(sparclSubscriberCreate(&subscriber, source.state(), "127.0.0.1:1", &trusting),
@@ -541,7 +546,7 @@ TEST(Replication, BadArgumentsAreNamed) {
             sparclInvalidArgument);
   EXPECT_TRUE(says("without trusted keys")) << sparclGetLastError(nullptr);
 
-  options.reserved = 0;
+  options.queue = 0;
   options.state_path = "/nowhere/state";  // a warning
   options.size =
       offsetof(sparclPublisherOptions_t,

@@ -53,7 +53,7 @@ TEST(RequestApi, SeveralCallsInFlightOnOneThread) {
       const int root = call % kRanks;
       if (rank == root) weights[static_cast<std::size_t>(call)] = 42;
       ASSERT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, root,
-                                      party.comm(rank),
+                                      nullptr, party.comm(rank), nullptr,
                                       &requests[static_cast<std::size_t>(call * kRanks + rank)]),
                 sparclSuccess);
     }
@@ -77,7 +77,7 @@ TEST(RequestApi, WaitGivesResultAndReport) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
     EXPECT_EQ(sparclIBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100,
-                                    sparclFloat32, 0, comm, &request),
+                                    sparclFloat32, 0, nullptr, comm, nullptr, &request),
               sparclSuccess);
     sparclReport_t report = SPARCL_REPORT_INITIALIZER;
     const sparclResult_t result = sparclWait(&request, &report);
@@ -94,7 +94,8 @@ TEST(RequestApi, AReportThatCannotBeWrittenKeepsTheRequest) {
   ThreadRanks party(1);
   float value = 1;
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, party.comm(0), &request),
+  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, nullptr, party.comm(0),
+                                  nullptr, &request),
             sparclSuccess);
   sparclReport_t report{};
   EXPECT_EQ(sparclWait(&request, &report), sparclInvalidArgument);
@@ -108,10 +109,10 @@ TEST(RequestApi, NonBlockingCallsLeaveTheOldStateInUseUntilTheCommit) {
   for (std::size_t i = 0; i < target.size(); i += 50) target[i] = 1.5f;
   sparclRequest_t root = nullptr, replica = nullptr;
   ASSERT_EQ(sparclIBroadcastDelta(target.data(), base.data(), base.size(), sparclFloat32, 0,
-                                  party.comm(0), &root),
+                                  nullptr, party.comm(0), nullptr, &root),
             sparclSuccess);
-  ASSERT_EQ(sparclIBroadcastDelta(held.data(), nullptr, base.size(), sparclFloat32, 0,
-                                  party.comm(1), &replica),
+  ASSERT_EQ(sparclIBroadcastDelta(held.data(), nullptr, base.size(), sparclFloat32, 0, nullptr,
+                                  party.comm(1), nullptr, &replica),
             sparclSuccess);
   int root_done = 0, replica_done = 0;
   while (replica_done == 0) {
@@ -129,7 +130,7 @@ TEST(RequestApi, AnAbortReachesThePeersThatWait) {
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     if (rank == 1) return sparclCommAbort(comm);
     return sparclBroadcastDelta(held[static_cast<std::size_t>(rank)].data(), nullptr, 100,
-                                sparclFloat32, 0, comm, nullptr);
+                                sparclFloat32, 0, nullptr, comm, nullptr);
   });
   EXPECT_EQ(results[1], sparclSuccess);
   EXPECT_EQ(results[0], sparclRemoteError);
@@ -147,8 +148,8 @@ TEST(RequestApi, AnAbortReachesThePeersThatWait) {
                 Not(HasSubstr("rank " + std::to_string(rank) + ": rank " + std::to_string(rank))));
     EXPECT_THAT(sparclGetLastError(party.comm(rank)), Not(HasSubstr(": rank 1: ")))
         << "who aborted is named once";
-    EXPECT_EQ(sparclBroadcastDelta(held[0].data(), nullptr, 100, sparclFloat32, 0, party.comm(rank),
-                                   nullptr),
+    EXPECT_EQ(sparclBroadcastDelta(held[0].data(), nullptr, 100, sparclFloat32, 0, nullptr,
+                                   party.comm(rank), nullptr),
               sparclRemoteError);
   }
 }
@@ -161,7 +162,7 @@ TEST(RequestApi, ADestroyedCommIsADeadPeer) {
   int failed = 7;
   EXPECT_EQ(sparclCommGetFailedRank(comms[0], &failed), sparclSuccess);
   EXPECT_EQ(failed, -1) << "nobody has failed that it waited for";
-  EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comms[0], nullptr),
+  EXPECT_EQ(sparclBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, nullptr, comms[0], nullptr),
             sparclRemoteError);
   EXPECT_THAT(sparclGetLastError(comms[0]), StartsWith("rank 0: rank 1 (host "));
   EXPECT_EQ(sparclCommGetFailedRank(comms[0], &failed), sparclSuccess);
@@ -174,9 +175,9 @@ TEST(RequestApi, DestroyEndsRequestsInFlight) {
   ASSERT_EQ(sparclCommInitLocal(comms.data(), 2), sparclSuccess);
   std::vector<float> weights(100, 3);
   sparclRequest_t request = nullptr;
-  EXPECT_EQ(
-      sparclIBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, comms[0], &request),
-      sparclSuccess);
+  EXPECT_EQ(sparclIBroadcastDelta(weights.data(), nullptr, 100, sparclFloat32, 0, nullptr, comms[0],
+                                  nullptr, &request),
+            sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comms[0]), sparclSuccess);
   EXPECT_EQ(sparclCommDestroy(comms[1]), sparclSuccess);
   EXPECT_EQ(sparclWait(&request, nullptr), sparclRemoteError);
@@ -192,7 +193,7 @@ TEST(CommApi, NullAndBadArgumentsAreNamed) {
   EXPECT_EQ(sparclStateDestroy(nullptr), sparclSuccess);
   EXPECT_EQ(sparclCommUserRank(nullptr, nullptr), sparclInvalidArgument);
   EXPECT_STREQ(sparclGetLastError(nullptr), "sparclCommUserRank: comm is NULL");
-  EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 0, sparclFloat32, 0, nullptr, nullptr),
+  EXPECT_EQ(sparclBroadcastDelta(nullptr, nullptr, 0, sparclFloat32, 0, nullptr, nullptr, nullptr),
             sparclInvalidArgument);
   int version = 0;
   EXPECT_EQ(sparclGetVersion(&version), sparclSuccess);
@@ -206,18 +207,23 @@ TEST(CommApi, ACallThatTakesNoPartLeavesItsTextUnderTheCommAndUnderNull) {
   const sparclComm_t comm = party.comm(0);
   float value = 1;
   sparclRequest_t request = nullptr;
-  ASSERT_EQ(sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, &request),
-            sparclSuccess);
+  ASSERT_EQ(
+      sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, nullptr, comm, nullptr, &request),
+      sparclSuccess);
   sparclReport_t unset{};
   std::size_t nnz = 0;
   const std::vector<std::pair<const char*, std::function<sparclResult_t()>>> calls{
       {"sparclIBroadcastDelta: request is NULL",
-       [&] { return sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, comm, nullptr); }},
+       [&] {
+         return sparclIBroadcastDelta(&value, nullptr, 1, sparclFloat32, 0, nullptr, comm, nullptr,
+                                      nullptr);
+       }},
       {"sparclIBroadcastUpdate: request is NULL",
-       [&] { return sparclIBroadcastUpdate(nullptr, 1, 0, comm, nullptr); }},
+       [&] { return sparclIBroadcastUpdate(nullptr, 1, 0, nullptr, comm, nullptr, nullptr); }},
       {"sparclIBroadcastSparse: request is NULL",
        [&] {
-         return sparclIBroadcastSparse(nullptr, nullptr, &nnz, 0, sparclFloat32, 0, comm, nullptr);
+         return sparclIBroadcastSparse(nullptr, nullptr, &nnz, 0, sparclFloat32, 0, nullptr, comm,
+                                       nullptr, nullptr);
        }},
       {"sparclTest: done is NULL", [&] { return sparclTest(&request, nullptr, nullptr); }},
       {"sparclWait: report->size is 0: expected ", [&] { return sparclWait(&request, &unset); }},
@@ -416,7 +422,7 @@ TEST(CommApi, AConfigThatAsksForHeartbeatsTakesTheOtherSettingsOfThem) {
   std::optional<net::HeartbeatOptions> options;
   EXPECT_EQ(sparclInternalHeartbeat(&config, &options), sparclSuccess);
   EXPECT_FALSE(options.has_value());
-  config.heartbeat = 1;
+  config.heartbeat = sparclOn;
   EXPECT_EQ(sparclInternalHeartbeat(&config, &options), sparclSuccess);
   ASSERT_TRUE(options.has_value());
   EXPECT_EQ(options->period_s, 0.04);

@@ -60,7 +60,7 @@ TEST(AllReduceSparseApi, SeveralAreInFlightAtOnce) {
       EXPECT_EQ(
           sparclIAllReduceSparse(values[c].data(), own[c].indices.data(), own[c].indices.size(),
                                  200'000, sums[c].data(), indices[c].data(), &nnz[c], 5'000,
-                                 sparclFloat32, sparclSum, comm, &requests[c]),
+                                 sparclFloat32, sparclSum, nullptr, comm, nullptr, &requests[c]),
           sparclSuccess);
     }
     for (std::size_t c = kCalls; c-- > 0;) {
@@ -88,7 +88,7 @@ TEST(AllReduceSparseApi, TruncatedSaysHowManyThereAre) {
     std::size_t nnz = 0;
     const sparclResult_t result =
         sparclAllReduceSparse(values, own, 2, 100, sums, indices, &nnz, rank == 1 ? 3 : 10,
-                              sparclFloat32, sparclSum, comm, nullptr);
+                              sparclFloat32, sparclSum, nullptr, comm, nullptr);
     EXPECT_EQ(nnz, 4U);
     EXPECT_EQ(sums[0], -1);
     EXPECT_THAT(sparclGetLastError(comm),
@@ -113,47 +113,49 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
       {"values or indices is NULL",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(nullptr, &index, 1, 10, out_value, out_index, &nnz, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"out_nnz is NULL",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, nullptr, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"out_values or out_indices is NULL",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, nullptr, out_index, &nnz, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"overlap",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, &value, out_index, &nnz, 1,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"99 is no data type",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2,
-                                      static_cast<sparclDataType_t>(99), sparclSum, c, nullptr);
+                                      static_cast<sparclDataType_t>(99), sparclSum, nullptr, c,
+                                      nullptr);
        }},
       {"9 is no reduction",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, out_value, out_index, &nnz, 2,
-                                      sparclFloat32, static_cast<sparclRedOp_t>(9), c, nullptr);
+                                      sparclFloat32, static_cast<sparclRedOp_t>(9), nullptr, c,
+                                      nullptr);
        }},
       {"sparclAllReduceSparse: indices[0] = 3, but there are 3 elements",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 3, out_value, out_index, &nnz, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"out_indices overlaps values: inputs are read while outputs are written",
        [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, 10, out_value,
                                       reinterpret_cast<std::uint64_t*>(&value), &nnz, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }},
       {"indices are below 2^63", [](sparclComm_t c) {
          return sparclAllReduceSparse(&value, &index, 1, SIZE_MAX, out_value, out_index, &nnz, 2,
-                                      sparclFloat32, sparclSum, c, nullptr);
+                                      sparclFloat32, sparclSum, nullptr, c, nullptr);
        }}};
   ThreadRanks party(3);
   ASSERT_EQ(party.created(), sparclSuccess);
@@ -164,7 +166,7 @@ TEST(AllReduceSparseApi, BadArgumentsOfOneRankAreToldToAll) {
       float one = 1, sums[2];
       std::size_t size = 0;
       return sparclAllReduceSparse(&one, &own, 1, 10, sums, indices, &size, 2, sparclFloat32,
-                                   sparclSum, comm, nullptr);
+                                   sparclSum, nullptr, comm, nullptr);
     });
     EXPECT_THAT(results, Each(sparclInvalidArgument)) << row.text;
     EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr(row.text));

@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 sparclResult_t top_k(sparclComm_t comm, std::vector<float>& data, std::size_t k,
                      sparclFeedback_t feedback = nullptr,
                      const sparclTopKOptions_t* options = nullptr) {
-  return sparclAllReduceTopKEx(data.data(), data.data(), data.size(), k, sparclFloat32, sparclSum,
-                               feedback, options, comm, nullptr);
+  return sparclAllReduceTopK(data.data(), data.data(), data.size(), k, sparclFloat32, sparclSum,
+                             feedback, options, comm, nullptr);
 }
 
 TEST(StrictArguments, MoreThanAllElementsCannotBeSelected) {
@@ -73,13 +73,13 @@ TEST(StrictArguments, TheReportSaysInWhichTypeValuesTravelled) {
     sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
     std::array<sparclReport_t, 3> reports{};
     for (int wire = 0; wire < 3; ++wire) {
-      for (const int mode : {sparclTopKUnion, sparclTopKSelected}) {
+      for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected}) {
         options.mode = mode;
-        options.wire = wire;
+        options.wire = static_cast<sparclWire_t>(wire);
         sparclReport_t& report = reports[static_cast<std::size_t>(wire)];
         report = SPARCL_REPORT_INITIALIZER;
-        EXPECT_EQ(sparclAllReduceTopKEx(data.data(), received.data(), kCount, kSelected,
-                                        sparclFloat32, sparclSum, nullptr, &options, comm, nullptr),
+        EXPECT_EQ(sparclAllReduceTopK(data.data(), received.data(), kCount, kSelected,
+                                      sparclFloat32, sparclSum, nullptr, &options, comm, nullptr),
                   sparclSuccess);
         EXPECT_EQ(sparclCommLastReport(comm, &report), sparclSuccess);
         EXPECT_TRUE(mode == sparclTopKSelected || report.wire_datatype == sparclFloat32);
@@ -93,7 +93,8 @@ TEST(StrictArguments, TheReportSaysInWhichTypeValuesTravelled) {
       EXPECT_EQ(reports[2].wire_datatype, sparclFloat32);
       EXPECT_GE(reports[2].bytes_sent, reports[1].bytes_sent);
     }
-    return sparclBroadcastDelta(data.data(), nullptr, kCount, sparclFloat32, 0, comm, nullptr);
+    return sparclBroadcastDelta(data.data(), nullptr, kCount, sparclFloat32, 0, nullptr, comm,
+                                nullptr);
   });
   EXPECT_THAT(results, Each(sparclSuccess));
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -105,7 +106,7 @@ TEST(StrictArguments, TheReportSaysInWhichTypeValuesTravelled) {
 struct Replica {
   Replica() { state.add("w", weights, {100}); }
   sparclResult_t update(sparclComm_t comm, std::uint64_t version) {
-    return sparclBroadcastUpdate(state.get(), version, 0, comm, nullptr);
+    return sparclBroadcastUpdate(state.get(), version, 0, nullptr, comm, nullptr);
   }
   std::vector<float> weights = std::vector<float>(100, 1);
   State state;

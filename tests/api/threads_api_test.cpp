@@ -20,8 +20,8 @@ using testing::HasSubstr;
 
 sparclResult_t broadcast(sparclComm_t comm) {
   std::vector<float> weights(100'000, 1.0F);
-  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, comm,
-                              nullptr);
+  return sparclBroadcastDelta(weights.data(), nullptr, weights.size(), sparclFloat32, 0, nullptr,
+                              comm, nullptr);
 }
 
 // Another thread may be in the communicator, or not yet.

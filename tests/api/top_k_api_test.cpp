@@ -50,9 +50,8 @@ TEST(AllReduceTopKApi, EachTensorGivesItsShare) {
     sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
     options.tensors = kLengths.data();
     options.tensor_count = kLengths.size();
-    return sparclAllReduceTopKEx(sent.data(), received[static_cast<std::size_t>(rank)].data(),
-                                 kCount, kK, sparclFloat32, sparclSum, nullptr, &options, comm,
-                                 nullptr);
+    return sparclAllReduceTopK(sent.data(), received[static_cast<std::size_t>(rank)].data(), kCount,
+                               kK, sparclFloat32, sparclSum, nullptr, &options, comm, nullptr);
   });
   ASSERT_THAT(results, Each(sparclSuccess)) << sparclGetLastError(party.comm(0));
   EXPECT_THAT(received, Each(received[0]));
@@ -98,8 +97,8 @@ TEST(AllReduceTopKApi, StatsSayWhatWasSelectedAndSent) {
       options.mode = row.mode;
       options.residual = row.residual;
       const sparclResult_t result =
-          sparclAllReduceTopKEx(sent.data(), sums.data(), sent.size(), 2, sparclFloat32, sparclSum,
-                                feedback.get(), &options, comm, nullptr);
+          sparclAllReduceTopK(sent.data(), sums.data(), sent.size(), 2, sparclFloat32, sparclSum,
+                              feedback.get(), &options, comm, nullptr);
       const sparclFeedbackStats_t stats = feedback.stats();
       EXPECT_EQ(stats.selected, 2U);
       EXPECT_EQ(stats.threshold, 8);
@@ -122,25 +121,25 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
   const Row rows[] = {
       {sparclInvalidArgument, "sendbuff is NULL",
        [](sparclComm_t c) {
-         return sparclAllReduceTopK(nullptr, received, 4, 2, sparclFloat32, sparclSum, nullptr, c,
-                                    nullptr);
+         return sparclAllReduceTopK(nullptr, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    nullptr, c, nullptr);
        }},
       {sparclInvalidArgument, "op: sparclSum or sparclAvg",
        [](sparclComm_t c) {
-         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclMax, nullptr, c,
-                                    nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclMax, nullptr,
+                                    nullptr, c, nullptr);
        }},
       {sparclUnsupported, "top-k of int8",
        [](sparclComm_t c) {
-         return sparclAllReduceTopK(sent, received, 4, 2, sparclInt8, sparclSum, nullptr, c,
-                                    nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclInt8, sparclSum, nullptr, nullptr,
+                                    c, nullptr);
        }},
       {sparclInvalidArgument, "options.mode = 7",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
-         options.mode = 7;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         options.mode = static_cast<sparclTopKMode_t>(7);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.tensors: 2 lengths that are not 4 in sum",
        [](sparclComm_t c) {
@@ -148,42 +147,42 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.tensors = kLengths;
          options.tensor_count = 2;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.tensor_count = 2, but options.tensors is NULL",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.tensor_count = 2;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
-      {sparclInvalidArgument, "options.reserved = 3: must be 0",
+      {sparclInvalidArgument, "options.reuse_threshold = 3 is no sparclToggle_t",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
-         options.reserved = 3;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         options.reuse_threshold = static_cast<sparclToggle_t>(3);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
-      {sparclInvalidArgument, "options.reserved2 = -1: must be 0",
+      {sparclInvalidArgument, "options.device_kernels = 4 is no sparclToggle_t",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
-         options.reserved2 = -1;
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         options.device_kernels = static_cast<sparclToggle_t>(4);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
       {sparclInvalidArgument, "options.algorithm = 'fast'",
        [](sparclComm_t c) {
          sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
          options.algorithm = "fast";
-         return sparclAllReduceTopKEx(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
-                                      &options, c, nullptr);
+         return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, nullptr,
+                                    &options, c, nullptr);
        }},
       {sparclInvalidArgument, "the feedback is of 5 elements of float32, the call of 4 of float32",
        [](sparclComm_t c) {
          Feedback feedback(5, sparclFloat32);
          return sparclAllReduceTopK(sent, received, 4, 2, sparclFloat32, sparclSum, feedback.get(),
-                                    c, nullptr);
+                                    nullptr, c, nullptr);
        }}};
   ThreadRanks party(3);
   ASSERT_EQ(party.created(), sparclSuccess);
@@ -192,7 +191,8 @@ TEST(AllReduceTopKApi, BadArgumentsOfOneRankAreToldToAll) {
       if (rank == 1) return row.call(comm);
       const float own[4] = {1, 2, 3, 4};
       float all[4];
-      return sparclAllReduceTopK(own, all, 4, 2, sparclFloat32, sparclSum, nullptr, comm, nullptr);
+      return sparclAllReduceTopK(own, all, 4, 2, sparclFloat32, sparclSum, nullptr, nullptr, comm,
+                                 nullptr);
     });
     EXPECT_THAT(results, Each(row.result)) << row.text;
     EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr(row.text));
@@ -208,7 +208,7 @@ TEST(AllReduceTopKApi, AFeedbackInFlightIsNotFree) {
     EXPECT_EQ(sparclFeedbackCreate(&feedback, values.size(), sparclFloat32), sparclSuccess);
     sparclRequest_t request = nullptr;
     EXPECT_EQ(sparclIAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32,
-                                   sparclSum, feedback, comm, &request),
+                                   sparclSum, feedback, nullptr, comm, nullptr, &request),
               sparclSuccess);
     EXPECT_EQ(sparclFeedbackDestroy(feedback), sparclInvalidUsage);
     EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
@@ -227,10 +227,10 @@ TEST(AllReduceTopKApi, ASecondCallWithAFeedbackInFlightIsRefusedByAll) {
     sparclRequest_t requests[2] = {};
     const sparclFeedback_t again = rank == 0 ? own.get() : other.get();
     EXPECT_EQ(sparclIAllReduceTopK(values.data(), first.data(), values.size(), 10, sparclFloat32,
-                                   sparclSum, own.get(), comm, &requests[0]),
+                                   sparclSum, own.get(), nullptr, comm, nullptr, &requests[0]),
               sparclSuccess);
     EXPECT_EQ(sparclIAllReduceTopK(values.data(), second.data(), values.size(), 10, sparclFloat32,
-                                   sparclSum, again, comm, &requests[1]),
+                                   sparclSum, again, nullptr, comm, nullptr, &requests[1]),
               sparclSuccess);
     EXPECT_EQ(sparclWait(&requests[1], nullptr), sparclInvalidUsage);
     EXPECT_THAT(sparclGetLastError(comm), HasSubstr("a call with this feedback is in flight"));
@@ -238,7 +238,7 @@ TEST(AllReduceTopKApi, ASecondCallWithAFeedbackInFlightIsRefusedByAll) {
     EXPECT_EQ(sparclWait(&requests[0], nullptr), sparclSuccess);
     EXPECT_EQ(std::count(first.begin(), first.end(), 2.0f), 10);
     return sparclAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32,
-                               sparclSum, own.get(), comm, nullptr);
+                               sparclSum, own.get(), nullptr, comm, nullptr);
   });
   EXPECT_THAT(results, Each(sparclSuccess));
 }

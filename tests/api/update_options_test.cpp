@@ -1,4 +1,4 @@
-// sparclBroadcastUpdateEx: which changes reach the replicas, and that none is lost.
+// sparclUpdateOptions_t: which changes reach the replicas, and that none is lost.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,8 +46,8 @@ class UpdateOptions : public testing::Test {
 
   std::vector<sparclResult_t> update(std::uint64_t version, const sparclUpdateOptions_t* options) {
     return party_.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(models_[rank].state, version, 0, comm, nullptr,
-                                     rank == 0 ? options : nullptr);
+      return sparclBroadcastUpdate(models_[rank].state, version, 0, rank == 0 ? options : nullptr,
+                                   comm, nullptr);
     });
   }
   sparclReport_t report() {
@@ -150,9 +150,10 @@ TEST_F(UpdateOptions, WhatDoesNotTrainIsNotSent) {
 
 TEST_F(UpdateOptions, BadOptionsAreAnAgreedError) {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
-  options.select = 17;
+  options.select = static_cast<sparclSelect_t>(17);
   EXPECT_THAT(update(2, &options), Each(sparclInvalidArgument));
-  EXPECT_THAT(sparclGetLastError(party_.comm(1)), HasSubstr("options.select is 17"));
+  EXPECT_THAT(sparclGetLastError(party_.comm(1)),
+              HasSubstr("options.select = 17 is no sparclSelect_t"));
   options.select = sparclSelectThreshold;
   options.threshold = std::nan("");
   EXPECT_THAT(update(2, &options), Each(sparclInvalidArgument));
@@ -207,8 +208,8 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
   first.head[0] = 9;
   const auto run = [&](SelectedModel& replica, std::uint64_t version) {
     return party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, version, 0, comm,
-                                   nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? first.state : replica.state, version, 0, nullptr,
+                                   comm, nullptr);
     });
   };
   EXPECT_THAT(run(second, 1), Each(sparclSuccess));
@@ -224,8 +225,8 @@ TEST(StatePriority, BringsTensorsForwardAndMustBeTheSameEverywhere) {
     root.head[3] += 1;
     root.body[3] += 1;
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, version, 0, comm,
-                                   nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? root.state : replica.state, version, 0, nullptr,
+                                   comm, nullptr);
     }),
                 Each(sparclSuccess));
     EXPECT_EQ(replica.head, root.head);

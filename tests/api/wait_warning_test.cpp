@@ -56,14 +56,14 @@ TEST_F(WaitWarnings, OfACallNameTheRankThatIsWaitedFor) {
   const StandardError shown;
   std::vector<float> mine(10), others(10);
   std::thread waiting([&] {
-    EXPECT_EQ(
-        sparclBroadcastDelta(mine.data(), nullptr, 10, sparclFloat32, 0, party.comm(0), nullptr),
-        sparclSuccess);
+    EXPECT_EQ(sparclBroadcastDelta(mine.data(), nullptr, 10, sparclFloat32, 0, nullptr,
+                                   party.comm(0), nullptr),
+              sparclSuccess);
   });
   EXPECT_TRUE(shown.comes_to_say("s for rank 1 (")) << shown.text();
-  EXPECT_EQ(
-      sparclBroadcastDelta(others.data(), nullptr, 10, sparclFloat32, 0, party.comm(1), nullptr),
-      sparclSuccess);
+  EXPECT_EQ(sparclBroadcastDelta(others.data(), nullptr, 10, sparclFloat32, 0, nullptr,
+                                 party.comm(1), nullptr),
+            sparclSuccess);
   waiting.join();
   EXPECT_NE(shown.text().find("rank 0 has waited "), std::string::npos) << shown.text();
 }

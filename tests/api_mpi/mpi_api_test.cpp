@@ -160,11 +160,12 @@ TEST(MpiApi, AMismatchIsAnErrorOnEveryRankAndTheCommGoesOn) {
   if (comm.size() == 1) return;
   std::vector<float> held = state_of(1, 100);
   const std::size_t count = comm.rank() == 1 ? 99 : 100;
-  EXPECT_EQ(
-      sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr),
-      sparclMismatch);
+  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, nullptr, comm.get(),
+                                 nullptr),
+            sparclMismatch);
   EXPECT_NE(std::string(sparclGetLastError(comm.get())).find("rank 1"), std::string::npos);
-  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr),
+  EXPECT_EQ(sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, nullptr, comm.get(),
+                                 nullptr),
             sparclSuccess);
 }
 
@@ -176,7 +177,7 @@ TEST(MpiApi, SeveralRequestsInFlight) {
     const int root = static_cast<int>(i) % comm.size();
     if (comm.rank() == root) std::fill(held[i].begin(), held[i].end(), static_cast<float>(i + 1));
     ASSERT_EQ(sparclIBroadcastDelta(held[i].data(), nullptr, held[i].size(), sparclFloat32, root,
-                                    comm.get(), &requests[i]),
+                                    nullptr, comm.get(), nullptr, &requests[i]),
               sparclSuccess);
   }
   for (std::size_t i = held.size(); i-- > 0;)
@@ -247,10 +248,10 @@ TEST(MpiApi, BadArgumentsOfInitAreRefused) {
   EXPECT_EQ(sparclCommInitMpi(nullptr, MPI_COMM_WORLD, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_NULL, nullptr), sparclInvalidArgument);
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
-  config.verify = 9;
+  config.verify = static_cast<sparclVerify_t>(9);
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_SELF, &config), sparclInvalidArgument);
   EXPECT_EQ(std::string(sparclGetLastError(nullptr)),
-            "rank 0: sparclCommInitMpi: config.verify = 9 is no sparclVerify value");
+            "rank 0: sparclCommInitMpi: config.verify = 9 is no sparclVerify_t");
   config.verify = sparclVerifyFull;
   config.transport = "pigeons";
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclInvalidArgument);
@@ -349,7 +350,7 @@ TEST(MpiApi, RanksWithAndWithoutHeartbeatsAreAMismatch) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks == 1) GTEST_SKIP() << "takes two ranks";
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;
-  config.heartbeat = world_rank() == 0 ? 2 : 1;  // off, on
+  config.heartbeat = world_rank() == 0 ? sparclOff : sparclOn;
   sparclComm_t comm = nullptr;
   EXPECT_EQ(sparclCommInitMpi(&comm, MPI_COMM_WORLD, &config), sparclMismatch);
   EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("SPARCL_HEARTBEAT"), std::string::npos)

@@ -30,8 +30,8 @@ bool is_refused(sparclResult_t result, std::string_view why) {
 }
 
 sparclResult_t broadcast(sparclComm_t comm, std::vector<float>& values) {
-  return sparclBroadcastDelta(values.data(), nullptr, values.size(), sparclFloat32, 0, comm,
-                              nullptr);
+  return sparclBroadcastDelta(values.data(), nullptr, values.size(), sparclFloat32, 0, nullptr,
+                              comm, nullptr);
 }
 
 void init(int level) {
@@ -53,8 +53,8 @@ int calls_after_finalize() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size == 1 ||
       !sparcl::test::runs_on_mpich())  // that of MPICH waits for messages that are not taken
-    expect(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, waiting,
-                                 &request) == sparclSuccess,
+    expect(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, nullptr,
+                                 waiting, nullptr, &request) == sparclSuccess,
            "a request");
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
@@ -63,8 +63,8 @@ int calls_after_finalize() {
   sparclResult_t error = sparclSuccess;
   expect(is_refused(broadcast(comm, values), "MPI_Finalize"), "a blocking call");
   sparclRequest_t refused = nullptr;
-  expect(is_refused(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0, comm,
-                                          &refused),
+  expect(is_refused(sparclIBroadcastDelta(more.data(), nullptr, more.size(), sparclFloat32, 0,
+                                          nullptr, comm, nullptr, &refused),
                     "MPI_Finalize"),
          "a call that does not block");
   if (request != nullptr) {

@@ -106,16 +106,17 @@ static sparclResult_t refuse(Rank* own) {
 static void make_blocking_calls(Rank* own) {
   sparclComm_t comm = own->comm;
   const float* const known = own->rank == 0 ? base : NULL;
-  check_broadcast(own, own->weights,
-                  ok(sparclBroadcastDelta(own->weights, known, COUNT, sparclFloat32, 0, comm, NULL),
-                     comm, "BroadcastDelta"),
-                  "a broadcast of a delta is not whole");
-  const int updated =
-      ok(own->state == NULL ? refuse(own) : sparclBroadcastUpdate(own->state, 1, 0, comm, NULL),
-         comm, "BroadcastUpdate");
+  check_broadcast(
+      own, own->weights,
+      ok(sparclBroadcastDelta(own->weights, known, COUNT, sparclFloat32, 0, NULL, comm, NULL), comm,
+         "BroadcastDelta"),
+      "a broadcast of a delta is not whole");
+  const int updated = ok(
+      own->state == NULL ? refuse(own) : sparclBroadcastUpdate(own->state, 1, 0, NULL, comm, NULL),
+      comm, "BroadcastUpdate");
   check_broadcast(own, own->tensor, updated, "a broadcast of an update is not whole");
-  if (ok(sparclBroadcastSparse(own->entries, own->indices, &own->nnz, COUNT, sparclFloat32, 0, comm,
-                               NULL),
+  if (ok(sparclBroadcastSparse(own->entries, own->indices, &own->nnz, COUNT, sparclFloat32, 0, NULL,
+                               comm, NULL),
          comm, "BroadcastSparse")) {
     if (own->nnz != K || own->indices[K - 1] != 7 * (K - 1) || own->entries[K - 1] != K - 1)
       wrong(own->rank, "sparse entries");
@@ -123,14 +124,14 @@ static void make_blocking_calls(Rank* own) {
   const int masked =
       ok(own->mask == NULL ? refuse(own)
                            : sparclAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32,
-                                                   sparclSum, own->mask, comm, NULL),
+                                                   sparclSum, own->mask, NULL, NULL, comm, NULL),
          comm, "AllReduceMasked");
   check_sum(own, masked, COUNT / 10, "a masked sum is wrong");
   memset(own->sum, 0, sizeof own->sum);
   const int selected = ok(
       own->feedback == NULL ? refuse(own)
                             : sparclAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32,
-                                                  sparclSum, own->feedback, comm, NULL),
+                                                  sparclSum, own->feedback, NULL, comm, NULL),
       comm, "AllReduceTopK");
   check_sum(own, selected, K, "a sum of the largest is wrong");
   size_t union_nnz = 0;
@@ -139,7 +140,7 @@ static void make_blocking_calls(Rank* own) {
   const uint64_t index = 5;
   if (ok(sparclAllReduceSparse(own->gradient, &index, 1, COUNT, union_values[own->rank],
                                union_indices[own->rank], &union_nnz, COUNT, sparclFloat32,
-                               sparclSum, comm, NULL),
+                               sparclSum, NULL, comm, NULL),
          comm, "AllReduceSparse") &&
       (union_nnz != 1 || union_values[own->rank][0] != 6))
     wrong(own->rank, "a sparse sum is wrong");
@@ -162,21 +163,24 @@ static void make_requests(Rank* own) {
   sparclComm_t comm = own->comm;
   sparclRequest_t delta = NULL, masked = NULL, top_k = NULL;
   int succeeded = 0;
-  const sparclResult_t began_delta = sparclIBroadcastDelta(
-      own->weights, own->rank == 0 ? base : NULL, COUNT, sparclFloat32, 0, comm, &delta);
+  const sparclResult_t began_delta =
+      sparclIBroadcastDelta(own->weights, own->rank == 0 ? base : NULL, COUNT, sparclFloat32, 0,
+                            NULL, comm, NULL, &delta);
   const sparclResult_t began_masked =
-      own->mask == NULL ? refuse(own)
-                        : sparclIAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32,
-                                                 sparclSum, own->mask, comm, &masked);
+      own->mask == NULL
+          ? refuse(own)
+          : sparclIAllReduceMasked(own->gradient, own->sum, COUNT, sparclFloat32, sparclSum,
+                                   own->mask, NULL, NULL, comm, NULL, &masked);
   wait_for(own, &masked, began_masked, "IAllReduceMasked", &succeeded);
   check_sum(own, succeeded, COUNT / 10, "a masked sum is wrong");
   wait_for(own, &delta, began_delta, "IBroadcastDelta", &succeeded);
   check_broadcast(own, own->weights, succeeded, "a broadcast of a delta is not whole");
   memset(own->sum, 0, sizeof own->sum);
   const sparclResult_t began_top_k =
-      own->feedback == NULL ? refuse(own)
-                            : sparclIAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32,
-                                                   sparclSum, own->feedback, comm, &top_k);
+      own->feedback == NULL
+          ? refuse(own)
+          : sparclIAllReduceTopK(own->gradient, own->sum, COUNT, K, sparclFloat32, sparclSum,
+                                 own->feedback, NULL, comm, NULL, &top_k);
   wait_for(own, &top_k, began_top_k, "IAllReduceTopK", &succeeded);
   check_sum(own, succeeded, K, "a sum of the largest is wrong");
 }

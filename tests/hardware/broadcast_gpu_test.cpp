@@ -43,8 +43,8 @@ sparclResult_t broadcast(int rank, sparclComm_t comm, const Arrays<Word>& arrays
   const std::size_t count = held.size();
   if (rank == kOnHost) {
     std::vector<Word> weights = held;
-    const sparclResult_t result =
-        sparclBroadcastDelta(weights.data(), arrays.base.data(), count, type, root, comm, nullptr);
+    const sparclResult_t result = sparclBroadcastDelta(weights.data(), arrays.base.data(), count,
+                                                       type, root, nullptr, comm, nullptr);
     EXPECT_TRUE(weights == arrays.target);
     return result;
   }
@@ -54,7 +54,7 @@ sparclResult_t broadcast(int rank, sparclComm_t comm, const Arrays<Word>& arrays
   const DeviceArray<Word> weights(held), base(arrays.base);
   must(cudaDeviceSynchronize());
   const sparclResult_t result =
-      sparclBroadcastDelta(weights.data(), base.data(), count, type, root, comm, stream);
+      sparclBroadcastDelta(weights.data(), base.data(), count, type, root, nullptr, comm, stream);
   EXPECT_TRUE(weights.read() == arrays.target) << "rank " << rank;
   EXPECT_TRUE(base.read() == arrays.base) << "rank " << rank;
   must(cudaStreamDestroy(stream));
@@ -126,7 +126,7 @@ TEST(BroadcastOnAGpu, AWrongBaseIsAnErrorOnAllRanks) {
     const std::vector<std::uint16_t> other(arrays.base.size(), 7);
     const DeviceArray<std::uint16_t> weights(rank == 0 ? arrays.target : other), base(arrays.base);
     const sparclResult_t result = sparclBroadcastDelta(
-        weights.data(), base.data(), arrays.base.size(), sparclBfloat16, 0, comm, nullptr);
+        weights.data(), base.data(), arrays.base.size(), sparclBfloat16, 0, nullptr, comm, nullptr);
     EXPECT_TRUE(weights.read() == (rank == 0 ? arrays.target : other));
     return result;
   }),

@@ -39,12 +39,12 @@ sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclD
     for (const sparclRedOp_t op : {sparclSum, sparclMax, sparclMin}) {
       std::vector<T> expected = random_values<T>(9, 1);
       EXPECT_EQ(sparclAllReduceMasked(random_values<T>(rank, 0).data(), expected.data(), kCount,
-                                      type, op, mask, comm, nullptr),
+                                      type, op, mask, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
       const DeviceArray<T> from(random_values<T>(rank, 0)), to(random_values<T>(9, 1));
       must(cudaDeviceSynchronize());
-      sparclResult_t result =
-          sparclAllReduceMasked(from.data(), to.data(), kCount, type, op, mask, comm, stream);
+      sparclResult_t result = sparclAllReduceMasked(from.data(), to.data(), kCount, type, op, mask,
+                                                    nullptr, nullptr, comm, stream);
       if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
       if (result != sparclSuccess) return result;
       sparclReport_t report = SPARCL_REPORT_INITIALIZER;
@@ -78,12 +78,13 @@ TEST_F(NcclOnGpus, CanonicalSumsHaveTheHostsBits) {
       for (std::size_t i = 0; i < kCount; ++i)
         values[i] = std::sin(static_cast<float>(i * static_cast<std::size_t>(rank + 3)));
       EXPECT_EQ(sparclAllReduceMasked(values.data(), expected.data(), kCount, sparclFloat32,
-                                      sparclAvg, mask, comm, nullptr),
+                                      sparclAvg, mask, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
       const DeviceArray<float> from(values), to(std::vector<float>(kCount, 9));
       must(cudaDeviceSynchronize());
-      sparclResult_t result = sparclAllReduceMasked(from.data(), to.data(), kCount, sparclFloat32,
-                                                    sparclAvg, mask, comm, stream);
+      sparclResult_t result =
+          sparclAllReduceMasked(from.data(), to.data(), kCount, sparclFloat32, sparclAvg, mask,
+                                nullptr, nullptr, comm, stream);
       if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
       EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
       if (result != sparclSuccess) return result;
@@ -104,8 +105,9 @@ TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {
     cudaGraphExec_t launched = nullptr;
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     // The first call of this communicator: NCCL connects its ranks in it.
-    const sparclResult_t captured = sparclAllReduceMasked(
-        from.data(), to.data(), kCount, sparclFloat32, sparclSum, mask, comm, stream);
+    const sparclResult_t captured =
+        sparclAllReduceMasked(from.data(), to.data(), kCount, sparclFloat32, sparclSum, mask,
+                              nullptr, nullptr, comm, stream);
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (captured != sparclSuccess) return captured;
     must(ended);
@@ -113,9 +115,10 @@ TEST_F(NcclOnGpus, CallsAreCapturedIntoGraphs) {
     sparclResult_t result = sparclSuccess;
     for (int step = 0; step < 3; ++step) {
       std::vector<float> expected = random_values<float>(9, 1);
-      EXPECT_EQ(sparclAllReduceMasked(random_values<float>(rank, step).data(), expected.data(),
-                                      kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclAllReduceMasked(random_values<float>(rank, step).data(), expected.data(), kCount,
+                                sparclFloat32, sparclSum, mask, nullptr, nullptr, comm, nullptr),
+          sparclSuccess);
       must(cudaMemcpy(from.data(), random_values<float>(rank, step).data(), kCount * sizeof(float),
                       cudaMemcpyHostToDevice));
       must(cudaGraphLaunch(launched, stream));
@@ -140,10 +143,11 @@ TEST_F(NcclOnGpus, RedrawnMasks) {
     for (std::uint64_t step = 0; step < 10; ++step) {
       EXPECT_EQ(sparclMaskSetStep(mask, step), sparclSuccess);
       EXPECT_EQ(sparclAllReduceMasked(expected.data(), expected.data(), kCount, sparclFloat32,
-                                      sparclSum, mask, comm, nullptr),
+                                      sparclSum, mask, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
-      const sparclResult_t result = sparclAllReduceMasked(
-          array.data(), array.data(), kCount, sparclFloat32, sparclSum, mask, comm, stream);
+      const sparclResult_t result =
+          sparclAllReduceMasked(array.data(), array.data(), kCount, sparclFloat32, sparclSum, mask,
+                                nullptr, nullptr, comm, stream);
       if (result != sparclSuccess) return result;
     }
     EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);

@@ -71,8 +71,8 @@ class SharedGpuChecks {
     for (std::size_t i = 0; i < count; i += 50)
       target[i] = static_cast<std::uint16_t>(target[i] + 1);
     const DeviceArray<std::uint16_t> weights(rank_ == root ? target : base), old(base);
-    must(sparclBroadcastDelta(weights.data(), old.data(), count, sparclBfloat16, root, comm_,
-                              nullptr),
+    must(sparclBroadcastDelta(weights.data(), old.data(), count, sparclBfloat16, root, nullptr,
+                              comm_, nullptr),
          "delta", count);
     expect_same(weights.read(), target, "delta");
   }
@@ -83,11 +83,11 @@ class SharedGpuChecks {
     const std::vector<float> own = gradient(count);
     std::vector<float> sum(count);
     const DeviceArray<float> send(own), receive(sum);
-    must(sparclAllReduceMasked(own.data(), sum.data(), count, sparclFloat32, sparclSum, mask, comm_,
-                               nullptr),
+    must(sparclAllReduceMasked(own.data(), sum.data(), count, sparclFloat32, sparclSum, mask,
+                               nullptr, nullptr, comm_, nullptr),
          "masked sum", count);
     must(sparclAllReduceMasked(send.data(), receive.data(), count, sparclFloat32, sparclSum, mask,
-                               comm_, nullptr),
+                               nullptr, nullptr, comm_, nullptr),
          "masked sum", count);
     expect_same(receive.read(), sum, "masked sum");
     must(sparclMaskDestroy(mask), "mask", count);
@@ -103,10 +103,10 @@ class SharedGpuChecks {
     const DeviceArray<float> send(own), receive(sum);
     for (int step = 0; step < 3; ++step) {
       must(sparclAllReduceTopK(own.data(), sum.data(), count, k, sparclFloat32, sparclAvg, on_host,
-                               comm_, nullptr),
+                               nullptr, comm_, nullptr),
            "top-k", count);
       must(sparclAllReduceTopK(send.data(), receive.data(), count, k, sparclFloat32, sparclAvg,
-                               on_device, comm_, nullptr),
+                               on_device, nullptr, comm_, nullptr),
            "top-k", count);
       expect_same(receive.read(), sum, "top-k");
     }
@@ -126,11 +126,12 @@ class SharedGpuChecks {
     const DeviceArray<float> send(values), receive(sum);
     const DeviceArray<std::uint64_t> send_at(indices), receive_at(at);
     must(sparclAllReduceSparse(values.data(), indices.data(), indices.size(), count, sum.data(),
-                               at.data(), &nnz, count, sparclFloat32, sparclSum, comm_, nullptr),
+                               at.data(), &nnz, count, sparclFloat32, sparclSum, nullptr, comm_,
+                               nullptr),
          "sparse sum", count);
     must(sparclAllReduceSparse(send.data(), send_at.data(), indices.size(), count, receive.data(),
                                receive_at.data(), &nnz_of_device, count, sparclFloat32, sparclSum,
-                               comm_, nullptr),
+                               nullptr, comm_, nullptr),
          "sparse sum", count);
     const auto first = [](auto list, std::size_t so_many) {
       list.resize(so_many);

@@ -184,7 +184,7 @@ void broadcast_updates(bool is_all_there) {
     EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
       must(cudaSetDevice(0));
       return sparclBroadcastUpdate(models[static_cast<std::size_t>(rank)]->state(), version, 1,
-                                   comm, nullptr);
+                                   nullptr, comm, nullptr);
     }),
                 Each(sparclSuccess))
         << sparclGetLastError(party.comm(0));

@@ -10,7 +10,7 @@ namespace {
 using testing::Each;
 
 constexpr std::size_t kTopKCount = 1'000'003, kK = 5000;
-constexpr int kModes[] = {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal};
+constexpr sparclTopKMode_t kModes[] = {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal};
 
 template <class T>
 std::vector<T> residual_of(sparclFeedback_t feedback) {
@@ -24,7 +24,7 @@ std::vector<T> residual_of(sparclFeedback_t feedback) {
 // Three calls with feedback by both ways. wait: until the stream is through.
 template <class T, class A, class Wait>
 sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclDataType_t type,
-                       int mode, int wire, const Wait& wait) {
+                       sparclTopKMode_t mode, sparclWire_t wire, const Wait& wait) {
   SCOPED_TRACE(testing::Message() << "rank " << rank << ", type " << type << ", mode " << mode
                                   << ", wire " << wire);
   sparclFeedback_t host = nullptr, device = nullptr;
@@ -37,13 +37,13 @@ sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclD
   for (int step = 0; step < 3 && result == sparclSuccess; ++step) {
     const std::vector<T> sent = values_of<T>(type, rank, step, kTopKCount, step == 2);
     std::vector<T> expected(kTopKCount);
-    EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), kTopKCount, kK, type, sparclSum,
-                                    host, &options, comm, nullptr),
+    EXPECT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), kTopKCount, kK, type, sparclSum,
+                                  host, &options, comm, nullptr),
               sparclSuccess);
     const DeviceArray<T> from(sent), to(kTopKCount);
     must(cudaDeviceSynchronize());
-    result = sparclAllReduceTopKEx(from.data(), to.data(), kTopKCount, kK, type, sparclSum, device,
-                                   &options, comm, stream);
+    result = sparclAllReduceTopK(from.data(), to.data(), kTopKCount, kK, type, sparclSum, device,
+                                 &options, comm, stream);
     if (result == sparclSuccess) result = wait();
     EXPECT_TRUE(same_bits(to.read(), expected)) << "step " << step;
     EXPECT_TRUE(same_bits(residual_of<A>(device), residual_of<A>(host))) << "step " << step;
@@ -55,16 +55,18 @@ sparclResult_t compare(int rank, sparclComm_t comm, cudaStream_t stream, sparclD
 
 template <class Wait>
 sparclResult_t compare_all(int rank, sparclComm_t comm, cudaStream_t stream, const Wait& wait) {
-  for (const int mode : kModes) {
-    for (const int wire : {0, 1}) {
+  for (const sparclTopKMode_t mode : kModes) {
+    for (const sparclWire_t wire : {sparclWireSame, sparclWireBfloat16}) {
       const sparclResult_t result =
           compare<float, float>(rank, comm, stream, sparclFloat32, mode, wire, wait);
       if (result != sparclSuccess) return result;
     }
     for (const sparclResult_t result :
-         {compare<std::uint16_t, float>(rank, comm, stream, sparclBfloat16, mode, 0, wait),
-          compare<double, double>(rank, comm, stream, sparclFloat64, mode, 0, wait),
-          compare<std::int64_t, std::int64_t>(rank, comm, stream, sparclInt64, mode, 0, wait)}) {
+         {compare<std::uint16_t, float>(rank, comm, stream, sparclBfloat16, mode, sparclWireSame,
+                                        wait),
+          compare<double, double>(rank, comm, stream, sparclFloat64, mode, sparclWireSame, wait),
+          compare<std::int64_t, std::int64_t>(rank, comm, stream, sparclInt64, mode, sparclWireSame,
+                                              wait)}) {
       if (result != sparclSuccess) return result;
     }
   }
@@ -103,8 +105,9 @@ TEST_F(NcclOnGpus, TopKIsCapturedIntoGraphs) {
     cudaGraphExec_t launched = nullptr;
     must(cudaDeviceSynchronize());
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    const sparclResult_t captured = sparclAllReduceTopK(
-        array.data(), array.data(), kTopKCount, kK, sparclFloat32, sparclSum, device, comm, stream);
+    const sparclResult_t captured =
+        sparclAllReduceTopK(array.data(), array.data(), kTopKCount, kK, sparclFloat32, sparclSum,
+                            device, nullptr, comm, stream);
     const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (captured != sparclSuccess) return captured;
     must(ended);
@@ -115,7 +118,7 @@ TEST_F(NcclOnGpus, TopKIsCapturedIntoGraphs) {
       must(cudaMemcpy(array.data(), expected.data(), kTopKCount * sizeof(float),
                       cudaMemcpyHostToDevice));
       EXPECT_EQ(sparclAllReduceTopK(expected.data(), expected.data(), kTopKCount, kK, sparclFloat32,
-                                    sparclSum, host, comm, nullptr),
+                                    sparclSum, host, nullptr, comm, nullptr),
                 sparclSuccess);
       must(cudaGraphLaunch(launched, stream));
       result = sparclCommStreamSynchronize(comm, stream);

@@ -35,7 +35,7 @@ static void* run_rank(void* argument) {
     fprintf(stderr, "%s\n", sparclGetLastError(NULL));
     return NULL;
   }
-  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat32, 0, rank->comm, NULL) ==
+  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat32, 0, NULL, rank->comm, NULL) ==
       sparclSuccess)
     rank->failed = weights[7] != 1;
   if (sparclCommDestroy(rank->comm) != sparclSuccess) rank->failed = 1;

@@ -17,7 +17,8 @@ int main(int argc, char** argv) {
   }
   for (i = 0; i < kCount; ++i) weights[i] = base[i] = i;
   if (rank == 0) weights[kCount / 2] = -1;
-  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat64, 0, comm, NULL) != sparclSuccess) {
+  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat64, 0, NULL, comm, NULL) !=
+      sparclSuccess) {
     fprintf(stderr, "rank %d: %s\n", rank, sparclGetLastError(comm));
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

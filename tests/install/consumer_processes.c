@@ -21,7 +21,8 @@ static int run_rank(int rank, sparclUniqueId id) {
     return fail(rank, "no communicator", NULL);
   for (i = 0; i < kCount; ++i) weights[i] = base[i] = i;
   if (rank == 0) weights[kCount / 2] = -1;
-  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat64, 0, comm, NULL) != sparclSuccess)
+  if (sparclBroadcastDelta(weights, base, kCount, sparclFloat64, 0, NULL, comm, NULL) !=
+      sparclSuccess)
     return fail(rank, "broadcast", comm);
   for (i = 0; i < kCount; ++i) wrong += weights[i] != (i == kCount / 2 ? -1 : i);
   printf("rank %d: %d wrong\n", rank, wrong);

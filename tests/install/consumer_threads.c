@@ -28,8 +28,8 @@ static void* run_rank(void* argument) {
   CHECK(sparclCommUserRank(comm, &rank));
   CHECK(sparclCommCount(comm, &count));
   if (count != kRanks) return (void*)1;
-  CHECK(sparclBroadcastDelta(weights[rank], rank == 1 ? base : NULL, kCount, sparclFloat32, 1, comm,
-                             NULL));
+  CHECK(sparclBroadcastDelta(weights[rank], rank == 1 ? base : NULL, kCount, sparclFloat32, 1, NULL,
+                             comm, NULL));
   CHECK(sparclCommLastReport(comm, &report));
   if (rank == 0)
     printf("%llu changed, %llu bytes received\n", (unsigned long long)report.nnz_out,

@@ -40,42 +40,48 @@ sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* req
   switch (a.operation) {
     case Operation::kDelta:
       return request != nullptr ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype,
-                                                        a.root, comm, request)
+                                                        a.root, nullptr, comm, nullptr, request)
                                 : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype,
-                                                       a.root, comm, a.stream);
+                                                       a.root, nullptr, comm, a.stream);
     case Operation::kUpdate:
       if (a.options != nullptr) {
         return request != nullptr
-                   ? sparclIBroadcastUpdateEx(a.state, a.version, a.root, a.options, comm, request)
-                   : sparclBroadcastUpdateEx(a.state, a.version, a.root, comm, a.stream, a.options);
+                   ? sparclIBroadcastUpdate(a.state, a.version, a.root, a.options, comm, nullptr,
+                                            request)
+                   : sparclBroadcastUpdate(a.state, a.version, a.root, a.options, comm, a.stream);
       }
-      return request != nullptr ? sparclIBroadcastUpdate(a.state, a.version, a.root, comm, request)
-                                : sparclBroadcastUpdate(a.state, a.version, a.root, comm, a.stream);
+      return request != nullptr
+                 ? sparclIBroadcastUpdate(a.state, a.version, a.root, nullptr, comm, nullptr,
+                                          request)
+                 : sparclBroadcastUpdate(a.state, a.version, a.root, nullptr, comm, a.stream);
     case Operation::kSparse:
-      return request != nullptr ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity,
-                                                         a.datatype, a.root, comm, request)
-                                : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity,
-                                                        a.datatype, a.root, comm, a.stream);
+      return request != nullptr
+                 ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype,
+                                          a.root, nullptr, comm, nullptr, request)
+                 : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root,
+                                         nullptr, comm, a.stream);
     case Operation::kMasked:
-      return request != nullptr ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype,
-                                                         a.op, a.mask, comm, request)
-                                : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype,
-                                                        a.op, a.mask, comm, a.stream);
+      return request != nullptr
+                 ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask,
+                                          nullptr, nullptr, comm, nullptr, request)
+                 : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask,
+                                         nullptr, nullptr, comm, a.stream);
     case Operation::kSparseSum:
-      return request != nullptr ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count,
-                                                         a.values, a.indices, a.nnz, a.capacity,
-                                                         a.datatype, a.op, comm, request)
-                                : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count,
-                                                        a.values, a.indices, a.nnz, a.capacity,
-                                                        a.datatype, a.op, comm, a.stream);
+      return request != nullptr
+                 ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values,
+                                          a.indices, a.nnz, a.capacity, a.datatype, a.op, nullptr,
+                                          comm, nullptr, request)
+                 : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values,
+                                         a.indices, a.nnz, a.capacity, a.datatype, a.op, nullptr,
+                                         comm, a.stream);
     case Operation::kTopK:
       break;
   }
   return request != nullptr
-             ? sparclIAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
-                                      a.top_k_options, comm, request)
-             : sparclAllReduceTopKEx(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
-                                     a.top_k_options, comm, a.stream);
+             ? sparclIAllReduceTopK(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
+                                    a.top_k_options, comm, nullptr, request)
+             : sparclAllReduceTopK(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
+                                   a.top_k_options, comm, a.stream);
 }
 
 OwnedState::OwnedState(const std::vector<TensorSpec>& tensors) {

@@ -232,7 +232,7 @@ std::vector<MismatchRow> update_rows() {
        kUpdate,
        Who::kAny,
        [](Arguments& a, Extras& extras, int) {
-         extras.options.select = 99;
+         extras.options.select = static_cast<sparclSelect_t>(99);
          a.options = &extras.options;
        },
        sparclInvalidArgument,

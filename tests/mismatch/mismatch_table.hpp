@@ -60,8 +60,8 @@ std::vector<SequenceRow> sequence_table();
 // Settings that must be alike: of a communicator of its own.
 struct SettingMismatchRow {
   const char* name;
-  int verify;            // sparclVerify..., of the odd rank's config
-  const char* variable;  // of the odd rank's environment, or nullptr
+  sparclVerify_t verify;  // sparclVerify..., of the odd rank's config
+  const char* variable;   // of the odd rank's environment, or nullptr
   const char* value;
   std::vector<std::string> texts;
   std::vector<Operation> operations;  // that heed it

@@ -15,13 +15,13 @@ MismatchRow top_k_row(const char* name, void (*change)(Arguments&, Extras&, int)
 }
 
 // The odd rank's options are others.
-#define SPARCL_OPTION_ROW(name, field, value, ...) \
-  top_k_row(                                       \
-      name,                                        \
-      [](Arguments& a, Extras& extras, int) {      \
-        extras.top_k_options.field = value;        \
-        a.top_k_options = &extras.top_k_options;   \
-      },                                           \
+#define SPARCL_OPTION_ROW(name, field, value, ...)                                  \
+  top_k_row(                                                                        \
+      name,                                                                         \
+      [](Arguments& a, Extras& extras, int) {                                       \
+        extras.top_k_options.field = (decltype(extras.top_k_options.field))(value); \
+        a.top_k_options = &extras.top_k_options;                                    \
+      },                                                                            \
       __VA_ARGS__)
 
 std::vector<MismatchRow> option_rows() {
@@ -40,9 +40,7 @@ std::vector<MismatchRow> option_rows() {
       SPARCL_OPTION_ROW(
           "scaled wire", wire, 2, kNo,
           Texts{"differ in their options", "float32, sum, wire 2)", "float32, sum, wire 0)"}),
-      SPARCL_OPTION_ROW(
-          "no wire", wire, 3, kBad,
-          Texts{"options.wire = 3: 0 (the datatype), 1 (bfloat16) or 2 (int8 with scales)"}),
+      SPARCL_OPTION_ROW("no wire", wire, 3, kBad, Texts{"options.wire = 3 is no sparclWire_t"}),
       SPARCL_OPTION_ROW("determinism", determinism, sparclDeterminismRuns, kNo,
                         Texts{"differ in their options", "float32, sum, determinism runs)",
                               "float32, sum, determinism canonical)"}),
@@ -50,8 +48,8 @@ std::vector<MismatchRow> option_rows() {
                         sparclSuccess, Texts{}),
       SPARCL_OPTION_ROW("another guess of the threshold", reuse_threshold, 1, sparclSuccess,
                         Texts{}),
-      SPARCL_OPTION_ROW("no guess of the threshold", reuse_threshold, 2, kBad,
-                        Texts{"options.reuse_threshold = 2: 0 or 1"}),
+      SPARCL_OPTION_ROW("no guess of the threshold", reuse_threshold, 3, kBad,
+                        Texts{"options.reuse_threshold = 3 is no sparclToggle_t"}),
       SPARCL_OPTION_ROW("no determinism", determinism, 9, kBad, Texts{"options.determinism = 9"}),
       SPARCL_OPTION_ROW("no algorithm", algorithm, "fast", kBad,
                         Texts{"options.algorithm = 'fast'"}),

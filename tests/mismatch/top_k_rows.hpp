@@ -1,5 +1,5 @@
 #pragma once
-// The rows of sparclAllReduceTopKEx: its options and its feedback, and its other arguments.
+// The rows of sparclAllReduceTopK: its options and its feedback, and its other arguments.
 
 #include <vector>
 

@@ -93,8 +93,9 @@ class DeltaFlight final : public ModelFlight {
         deviation_ == Deviation::kDatatype ? other_type(shape.datatype) : shape.datatype;
     void* weights = model_.held[0].data();
     return request != nullptr
-               ? sparclIBroadcastDelta(weights, base, count, type, root_, comm, request)
-               : sparclBroadcastDelta(weights, base, count, type, root_, comm, nullptr);
+               ? sparclIBroadcastDelta(weights, base, count, type, root_, nullptr, comm, nullptr,
+                                       request)
+               : sparclBroadcastDelta(weights, base, count, type, root_, nullptr, comm, nullptr);
   }
 };
 
@@ -103,8 +104,10 @@ class UpdateFlight final : public ModelFlight {
   using ModelFlight::ModelFlight;
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
     const std::uint64_t version = is_root_ ? model_.version + 1 : 0;
-    return request != nullptr ? sparclIBroadcastUpdate(model_.state, version, root_, comm, request)
-                              : sparclBroadcastUpdate(model_.state, version, root_, comm, nullptr);
+    return request != nullptr
+               ? sparclIBroadcastUpdate(model_.state, version, root_, nullptr, comm, nullptr,
+                                        request)
+               : sparclBroadcastUpdate(model_.state, version, root_, nullptr, comm, nullptr);
   }
 };
 
@@ -129,10 +132,11 @@ class SparseFlight final : public Flight {
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
     const sparclDataType_t type =
         type_ == Deviation::kDatatype ? other_type(content_.datatype) : content_.datatype;
-    return request != nullptr ? sparclIBroadcastSparse(values_.data(), indices_.data(), &count_,
-                                                       capacity_, type, root_, comm, request)
-                              : sparclBroadcastSparse(values_.data(), indices_.data(), &count_,
-                                                      capacity_, type, root_, comm, nullptr);
+    return request != nullptr
+               ? sparclIBroadcastSparse(values_.data(), indices_.data(), &count_, capacity_, type,
+                                        root_, nullptr, comm, nullptr, request)
+               : sparclBroadcastSparse(values_.data(), indices_.data(), &count_, capacity_, type,
+                                       root_, nullptr, comm, nullptr);
   }
 
   Holds judge(sparclResult_t) override {
@@ -198,10 +202,11 @@ class MaskedFlight final : public Flight {
 
   sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
     const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
-    return request != nullptr ? sparclIAllReduceMasked(held_.data(), held_.data(), content_.count,
-                                                       type, sparclSum, mask_, comm, request)
-                              : sparclAllReduceMasked(held_.data(), held_.data(), content_.count,
-                                                      type, sparclSum, mask_, comm, nullptr);
+    return request != nullptr
+               ? sparclIAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum,
+                                        mask_, nullptr, nullptr, comm, nullptr, request)
+               : sparclAllReduceMasked(held_.data(), held_.data(), content_.count, type, sparclSum,
+                                       mask_, nullptr, nullptr, comm, nullptr);
   }
 
   Holds judge(sparclResult_t result) override {
@@ -250,10 +255,10 @@ class SparseSumFlight final : public Flight {
     return request != nullptr
                ? sparclIAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
                                         held_.values.data(), held_.indices.data(), &held_.count,
-                                        capacity, type, sparclSum, comm, request)
+                                        capacity, type, sparclSum, nullptr, comm, nullptr, request)
                : sparclAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
                                        held_.values.data(), held_.indices.data(), &held_.count,
-                                       capacity, type, sparclSum, comm, nullptr);
+                                       capacity, type, sparclSum, nullptr, comm, nullptr);
   }
 
   Holds judge(sparclResult_t result) override {
@@ -288,7 +293,7 @@ class TopKFlight final : public Flight {
  public:
   TopKFlight(const Step& step, int rank, int ranks, Residuals& residuals, Deviation deviation)
       : rank_(static_cast<std::size_t>(rank)), deviation_(deviation), residuals_(residuals) {
-    options_.mode = static_cast<int>(step.seed % 3);
+    options_.mode = static_cast<sparclTopKMode_t>(step.seed % 3);
     k_ = static_cast<std::size_t>(step.share * static_cast<double>(residuals.count));
     for (int other = 0; other < ranks; ++other)
       given_.push_back(top_k_values(step, other, residuals.count));
@@ -301,10 +306,10 @@ class TopKFlight final : public Flight {
     const sparclDataType_t type = deviates ? sparclFloat8e4m3 : sparclInt64;
     const sparclFeedback_t feedback = deviates ? nullptr : residuals_.feedback;
     return request != nullptr
-               ? sparclIAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_,
-                                        type, sparclSum, feedback, &options_, comm, request)
-               : sparclAllReduceTopKEx(given_[rank_].data(), held_.data(), residuals_.count, k_,
-                                       type, sparclSum, feedback, &options_, comm, nullptr);
+               ? sparclIAllReduceTopK(given_[rank_].data(), held_.data(), residuals_.count, k_,
+                                      type, sparclSum, feedback, &options_, comm, nullptr, request)
+               : sparclAllReduceTopK(given_[rank_].data(), held_.data(), residuals_.count, k_, type,
+                                     sparclSum, feedback, &options_, comm, nullptr);
   }
 
   // After an error that ends the communicator the residual is as before, or all that is to be sent,
@@ -434,8 +439,9 @@ sparclResult_t Residuals::meet_again(sparclComm_t comm, int rank, int ranks) {
   std::copy(mine.begin(), mine.end(), all.begin() + static_cast<std::ptrdiff_t>(count) * rank);
   sparclMask_t mask = nullptr;
   (void)sparclMaskCreateRandom(&mask, all.size(), 1, 0);
-  const sparclResult_t result = sparclAllReduceMasked(all.data(), all.data(), all.size(),
-                                                      sparclInt64, sparclSum, mask, comm, nullptr);
+  const sparclResult_t result =
+      sparclAllReduceMasked(all.data(), all.data(), all.size(), sparclInt64, sparclSum, mask,
+                            nullptr, nullptr, comm, nullptr);
   (void)sparclMaskDestroy(mask);
   by_rank.clear();
   for (auto at = all.begin(); at != all.end(); at += static_cast<std::ptrdiff_t>(count))

@@ -38,9 +38,9 @@ class DeltaFlight final : public RandomFlight {
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
     const void* base = has_base_ ? base_.data() : nullptr;
     return request != nullptr ? sparclIBroadcastDelta(array_.held.data(), base, count_, type_,
-                                                      root_, comm, request)
+                                                      root_, nullptr, comm, nullptr, request)
                               : sparclBroadcastDelta(array_.held.data(), base, count_, type_, root_,
-                                                     comm, nullptr);
+                                                     nullptr, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {

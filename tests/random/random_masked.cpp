@@ -77,10 +77,11 @@ class MaskedFlight final : public RandomFlight {
         is_odd(Slip::kType) ? (type_ == sparclUint8 ? sparclInt8 : sparclUint8) : type_;
     const sparclRedOp_t op =
         is_odd(Slip::kOperator) ? (op_ == sparclMax ? sparclMin : sparclMax) : op_;
-    return request != nullptr ? sparclIAllReduceMasked(send, held_.data(), plan_.count, type, op,
-                                                       mask_, comm, request)
-                              : sparclAllReduceMasked(send, held_.data(), plan_.count, type, op,
-                                                      mask_, comm, nullptr);
+    return request != nullptr
+               ? sparclIAllReduceMasked(send, held_.data(), plan_.count, type, op, mask_, nullptr,
+                                        nullptr, comm, nullptr, request)
+               : sparclAllReduceMasked(send, held_.data(), plan_.count, type, op, mask_, nullptr,
+                                       nullptr, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {

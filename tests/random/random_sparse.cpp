@@ -44,9 +44,9 @@ class SparseFlight final : public RandomFlight {
         indices_.data());  // the fence is a multiple of its alignment
     return request != nullptr
                ? sparclIBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_,
-                                        root_, comm, request)
+                                        root_, nullptr, comm, nullptr, request)
                : sparclBroadcastSparse(values_.data(), indices, &nnz_, own_capacity_, own_type_,
-                                       root_, comm, nullptr);
+                                       root_, nullptr, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {

@@ -81,10 +81,10 @@ class SparseSumFlight final : public RandomFlight {
     return request != nullptr
                ? sparclIAllReduceSparse(values, own.indices.data(), own.indices.size(), count,
                                         out_values_.data(), out_indices, &nnz_, capacity_, type, op,
-                                        comm, request)
+                                        nullptr, comm, nullptr, request)
                : sparclAllReduceSparse(values, own.indices.data(), own.indices.size(), count,
                                        out_values_.data(), out_indices, &nnz_, capacity_, type, op,
-                                       comm, nullptr);
+                                       nullptr, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {

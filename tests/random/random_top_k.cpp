@@ -35,11 +35,12 @@ TopKArguments draw_arguments(const Scene& scene, const HeldFeedback& held, Seede
             : random.chance(0.2) ? std::min<std::size_t>(random.below(3), held.count)
                                  : share;
   given.op = random.chance(0.3) ? sparclAvg : sparclSum;
-  given.options.mode = static_cast<int>(random.below(3));
-  given.options.reuse_threshold = random.chance(0.3) ? 1 : 0;
-  given.options.wire = random.chance(0.5) ? static_cast<int>(random.below(3)) : 0;
+  given.options.mode = static_cast<sparclTopKMode_t>(random.below(3));
+  given.options.reuse_threshold = random.chance(0.3) ? sparclOn : sparclOff;
+  given.options.wire =
+      random.chance(0.5) ? static_cast<sparclWire_t>(random.below(3)) : sparclWireSame;
   if (random.chance(0.5)) given.options.algorithm = pick(kSumAlgorithms, random);
-  given.options.determinism = static_cast<int>(random.below(4));
+  given.options.determinism = static_cast<sparclDeterminism_t>(random.below(4));
   // Else the order of a sum shows, which is the algorithm's.
   const bool is_canonical = given.options.determinism == sparclDeterminismDefault
                                 ? scene.is_canonical
@@ -82,11 +83,10 @@ class TopKFlight final : public RandomFlight {
                                       : has_feedback_[own_place()] ? held_.feedback
                                                                    : nullptr;
     return request != nullptr
-               ? sparclIAllReduceTopKEx(send, received_.data(), mine_.count, mine_.k,
-                                        mine_.datatype, mine_.op, feedback, &mine_.options, comm,
-                                        request)
-               : sparclAllReduceTopKEx(send, received_.data(), mine_.count, mine_.k, mine_.datatype,
-                                       mine_.op, feedback, &mine_.options, comm, nullptr);
+               ? sparclIAllReduceTopK(send, received_.data(), mine_.count, mine_.k, mine_.datatype,
+                                      mine_.op, feedback, &mine_.options, comm, nullptr, request)
+               : sparclAllReduceTopK(send, received_.data(), mine_.count, mine_.k, mine_.datatype,
+                                     mine_.op, feedback, &mine_.options, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
@@ -120,8 +120,9 @@ class TopKFlight final : public RandomFlight {
                "AllReduceTopK, {} of {} elements of type {}, style {}, op {}, mode {}, wire {}, "
                "determinism {}, algorithm {}{}{}{}",
                given_.k, given_.count, static_cast<int>(given_.datatype),
-               static_cast<int>(held_.style), static_cast<int>(given_.op), options.mode,
-               options.wire, options.determinism,
+               static_cast<int>(held_.style), static_cast<int>(given_.op),
+               static_cast<int>(options.mode), static_cast<int>(options.wire),
+               static_cast<int>(options.determinism),
                options.algorithm != nullptr ? options.algorithm : "of the setting",
                has_feedback_[own_place()] ? ", feedback" : "", in_place_ ? ", in place" : "",
                name_of(roles_.slip)) +
@@ -165,8 +166,9 @@ class TopKFlight final : public RandomFlight {
                                   ? scene_.is_canonical
                                   : determinism == sparclDeterminismCanonical;
     if (which == 0) mine_.k = given_.k < given_.count ? given_.k + 1 : given_.count - 1;
-    if (which == 1) mine_.options.mode = (given_.options.mode + 1) % 3;
-    if (which == 2) mine_.options.wire = (given_.options.wire + 1) % 3;
+    if (which == 1)
+      mine_.options.mode = static_cast<sparclTopKMode_t>((given_.options.mode + 1) % 3);
+    if (which == 2) mine_.options.wire = static_cast<sparclWire_t>((given_.options.wire + 1) % 3);
     if (which == 3)
       mine_.options.determinism = is_canonical ? sparclDeterminismRuns : sparclDeterminismCanonical;
     if (which == 4) mine_.options.algorithm = algorithm == "gather" ? "split" : "gather";

@@ -43,12 +43,14 @@ class UpdateFlight final : public RandomFlight {
   sparclResult_t start(sparclComm_t comm, sparclRequest_t* request) override {
     if (options_.select == sparclSelectAll && !takes_options_) {
       return request != nullptr
-                 ? sparclIBroadcastUpdate(model_.state, version_, root_, comm, request)
-                 : sparclBroadcastUpdate(model_.state, version_, root_, comm, nullptr);
+                 ? sparclIBroadcastUpdate(model_.state, version_, root_, nullptr, comm, nullptr,
+                                          request)
+                 : sparclBroadcastUpdate(model_.state, version_, root_, nullptr, comm, nullptr);
     }
     return request != nullptr
-               ? sparclIBroadcastUpdateEx(model_.state, version_, root_, &options_, comm, request)
-               : sparclBroadcastUpdateEx(model_.state, version_, root_, comm, nullptr, &options_);
+               ? sparclIBroadcastUpdate(model_.state, version_, root_, &options_, comm, nullptr,
+                                        request)
+               : sparclBroadcastUpdate(model_.state, version_, root_, &options_, comm, nullptr);
   }
 
   std::string judge(sparclResult_t result, const sparclReport_t& report) override {
@@ -121,7 +123,7 @@ class UpdateFlight final : public RandomFlight {
       if (choice_ > Choice::kMarked) choice_ = Choice::kAll;
       return;
     }
-    options_.adopt = random.chance(0.5) ? 1 : 0;
+    options_.adopt = random.chance(0.5) ? sparclOn : sparclOff;
     if (choice_ == Choice::kThreshold) {
       options_.select = sparclSelectThreshold;
       options_.threshold = all.empty() || !std::isfinite(all[middle].size) ? 0 : all[middle].size;

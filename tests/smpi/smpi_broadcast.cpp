@@ -47,10 +47,10 @@ bool models_stay_in_step(sparcl::Comm& comm) {
 bool mismatch_is_agreed(sparcl::Comm& comm) {
   std::vector<float> held(100, 1.0f);
   const std::size_t count = comm.rank() == 7 ? 99 : 100;
-  return sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, comm.get(), nullptr) ==
-             sparclMismatch &&
-         sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, comm.get(), nullptr) ==
-             sparclSuccess;
+  return sparclBroadcastDelta(held.data(), nullptr, count, sparclFloat32, 0, nullptr, comm.get(),
+                              nullptr) == sparclMismatch &&
+         sparclBroadcastDelta(held.data(), nullptr, 100, sparclFloat32, 0, nullptr, comm.get(),
+                              nullptr) == sparclSuccess;
 }
 
 }  // namespace

@@ -152,13 +152,13 @@ inline std::string check_sparse_sum(sparclComm_t comm, Supports supports, std::u
   if (nonblocking) {
     sparclRequest_t request = nullptr;
     result = sparclIAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count,
-                                    sums.data(), indices.data(), &nnz, room, type, sparclSum, comm,
-                                    &request);
+                                    sums.data(), indices.data(), &nnz, room, type, sparclSum,
+                                    nullptr, comm, nullptr, &request);
     if (result == sparclSuccess) result = sparclWait(&request, nullptr);
   } else {
     result = sparclAllReduceSparse(values.data(), own.indices.data(), own.indices.size(), count,
-                                   sums.data(), indices.data(), &nnz, room, type, sparclSum, comm,
-                                   nullptr);
+                                   sums.data(), indices.data(), &nnz, room, type, sparclSum,
+                                   nullptr, comm, nullptr);
   }
   if (result != sparclSuccess) return sparclGetLastError(comm);
   if (nnz != expected.indices.size()) return "the sum has " + std::to_string(nnz) + " entries";

@@ -44,8 +44,8 @@ inline std::string check_top_k(sparclComm_t comm, sparclTopKMode_t mode, std::si
     }
     std::vector<float> sums(count, 77);
     const sparclResult_t result =
-        sparclAllReduceTopKEx(own.data(), sums.data(), count, is_last ? count : k, sparclFloat32,
-                              sparclSum, feedback, &options, comm, nullptr);
+        sparclAllReduceTopK(own.data(), sums.data(), count, is_last ? count : k, sparclFloat32,
+                            sparclSum, feedback, &options, comm, nullptr);
     if (result != sparclSuccess) wrong = sparclGetLastError(comm);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {

@@ -49,8 +49,8 @@ bool child_ends_well(sparclComm_t parents) {
     std::array<sparclComm_t, 1> own{};
     float weight = 1;
     bool well = sparclCommInitLocal(own.data(), 1) == sparclSuccess;
-    well = well && sparclBroadcastDelta(&weight, nullptr, 1, sparclFloat32, 0, own[0], nullptr) ==
-                       sparclSuccess;
+    well = well && sparclBroadcastDelta(&weight, nullptr, 1, sparclFloat32, 0, nullptr, own[0],
+                                        nullptr) == sparclSuccess;
     (void)sparclCommDestroy(own[0]);
     (void)sparclCommDestroy(parents);
     std::exit(well ? 0 : 1);
@@ -70,7 +70,8 @@ void take_part(int rank, sparclComm_t comm, const char* how) {
       for (;;) ::pause();  // lost in the user's program
     }
     if (rank == 0) weights[static_cast<std::size_t>(call)] = 1;
-    (void)sparclBroadcastDelta(weights.data(), nullptr, kCount, sparclFloat32, 0, comm, nullptr);
+    (void)sparclBroadcastDelta(weights.data(), nullptr, kCount, sparclFloat32, 0, nullptr, comm,
+                               nullptr);
   }
 }
 

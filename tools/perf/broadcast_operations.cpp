@@ -30,8 +30,8 @@ class DeltaOperation final : public Operation {
     if (is_root_) std::swap(held_, other_);
   }
   void call(Comm& comm) override {
-    check(sparclBroadcastDelta(held_.data(), other_.data(), count_, type_.type, 0, comm.get(),
-                               nullptr),
+    check(sparclBroadcastDelta(held_.data(), other_.data(), count_, type_.type, 0, nullptr,
+                               comm.get(), nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override { dense_broadcast(type_, dense_.data(), count_, in_pieces); }
@@ -83,7 +83,7 @@ class SparseOperation final : public Operation {
   void call(Comm& comm) override {
     std::size_t nnz = is_root_ ? sent_.size() : 0;
     check(sparclBroadcastSparse(values_.data(), indices_.data(), &nnz, indices_.size(), type_.type,
-                                0, comm.get(), nullptr),
+                                0, nullptr, comm.get(), nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override { dense_broadcast(type_, dense_.data(), count_, in_pieces); }

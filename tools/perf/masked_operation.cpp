@@ -26,7 +26,7 @@ class MaskedOperation final : public Operation {
   void call(Comm& comm) override {
     if (redraw_) mask_.set_step(++step_);
     check(sparclAllReduceMasked(send_.data(), receive_.data(), count_, type_.type, sparclSum,
-                                mask_.get(), comm.get(), nullptr),
+                                mask_.get(), nullptr, nullptr, comm.get(), nullptr),
           comm.get());
   }
 

@@ -50,7 +50,8 @@ class SparseSumOperation final : public Operation {
   void call(Comm& comm) override {
     check(sparclAllReduceSparse(values_.data(), indices_.data(), indices_.size(), count_,
                                 out_values_.data(), out_indices_.data(), &out_nnz_,
-                                out_indices_.size(), type_.type, sparclSum, comm.get(), nullptr),
+                                out_indices_.size(), type_.type, sparclSum, nullptr, comm.get(),
+                                nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override {

@@ -24,14 +24,16 @@ class TopKOperation final : public Operation {
     options_.mode = options.mode == "union"      ? sparclTopKUnion
                     : options.mode == "selected" ? sparclTopKSelected
                                                  : sparclTopKGlobal;
-    options_.wire = options.wire == "exact" ? 0 : options.wire == "bfloat16" ? 1 : 2;
+    options_.wire = options.wire == "exact"      ? sparclWireSame
+                    : options.wire == "bfloat16" ? sparclWireBfloat16
+                                                 : sparclWireInt8;
     for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, gradient(rank_, i));
   }
 
   void reset() override { feedback_.reset(); }
   void call(Comm& comm) override {
-    check(sparclAllReduceTopKEx(send_.data(), receive_.data(), count_, k_, type_.type, sparclSum,
-                                feedback_.get(), &options_, comm.get(), nullptr),
+    check(sparclAllReduceTopK(send_.data(), receive_.data(), count_, k_, type_.type, sparclSum,
+                              feedback_.get(), &options_, comm.get(), nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override {

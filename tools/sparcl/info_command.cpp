@@ -274,7 +274,7 @@ Status run_info(Invocation& invocation) {
   const std::vector<Finding> checks = transport::check_ucx_needs(1);
   const std::vector<Part> all_transports = transports(gpus);
   const std::vector<Part> all_kernels = kernel_bodies(gpus);
-  Json json{{"version", SPARCL_VERSION},          {"transports", parts_json(all_transports)},
+  Json json{{"version", SPARCL_VERSION_TEXT},     {"transports", parts_json(all_transports)},
             {"kernels", parts_json(all_kernels)}, {"gpus", gpus_json(gpus)},
             {"threads", threads_json()},          {"settings", settings_json()},
             {"checks", checks_json(checks)}};
@@ -286,7 +286,7 @@ Status run_info(Invocation& invocation) {
   }
   SPARCL_RETURN_IF_ERROR(print(
       as_json, json,
-      fmt::format("sparcl {}\n{}{}{}{}{}{}", SPARCL_VERSION,
+      fmt::format("sparcl {}\n{}{}{}{}{}{}", SPARCL_VERSION_TEXT,
                   parts_text("transports", all_transports), parts_text("kernels", all_kernels),
                   gpus_text(gpus), checks_text(checks), threads_text(), settings_text())));
   invocation.json = false;  // its one line holds the error, too

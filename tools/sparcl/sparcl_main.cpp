@@ -105,7 +105,7 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
       "sparcl: deltas of model checkpoints. Exit codes: 0 ok, 1 failure, 2 usage, 3 refused "
       "(integrity, base or signature).",
       "sparcl");
-  app.set_version_flag("--version", std::string("sparcl ") + SPARCL_VERSION);
+  app.set_version_flag("--version", std::string("sparcl ") + SPARCL_VERSION_TEXT);
   app.require_subcommand(1);
   std::array<Invocation, kCommands.size()> invocations;
   for (std::size_t i = 0; i < kCommands.size(); ++i) {

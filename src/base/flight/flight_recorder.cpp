@@ -59,7 +59,7 @@ void fill_head(FileHead& head) {
   head.pid_namespace = own_pid_namespace();
   head.wall_ns = wall_ns();
   head.monotonic_ns = monotonic_ns();
-  put(head.version, SPARCL_VERSION);
+  put(head.version, SPARCL_VERSION_TEXT);
   put(head.host, host_name());
   put(head.program, process.program);
   head.layout_version = kLayoutVersion;

@@ -244,4 +244,22 @@ void Mask::unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n,
   });
 }
 
+void Mask::clear_outside(DataType type, std::byte* array) const {
+  if (is_full_) return;
+  const std::size_t bytes = element_bytes(type);
+  std::uint64_t end = 0;  // of what is done
+  const auto keep = [&](std::uint64_t at, std::uint64_t own) {
+    if (at > end) std::memset(array + end * bytes, 0, (at - end) * bytes);
+    end = at + own;
+  };
+  if (kind_ == MaskKind::kBlocks) {
+    for_runs(0, size_, keep);
+  } else {
+    for_parts(0, size_, [&](std::uint64_t block, std::span<const std::uint16_t> positions) {
+      for (const std::uint16_t position : positions) keep(block + position, 1);
+    });
+  }
+  keep(count_, 0);
+}
+
 }  // namespace sparcl::sparse

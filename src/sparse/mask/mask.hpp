@@ -56,6 +56,8 @@ class Mask {
   // The way back: elements outside the mask are not written.
   void unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type,
               const kernels::KernelSet& kernels, std::byte* array) const;
+  // Zeros elsewhere.
+  void clear_outside(DataType type, std::byte* array) const;
 
  private:
   using Part = kernels::MaskPart;  // empty ones are left out

@@ -24,6 +24,13 @@ struct alignas(kernels::kAccumulatorAlignment) Chunk {
 
 }  // namespace
 
+WireType wire_type(DataType datatype, Wire wire) {
+  const DataType accumulator = kernels::accumulator_type(datatype);
+  if (wire == Wire::kSameType || accumulator != DataType::kFloat32) return {accumulator, datatype};
+  if (wire == Wire::kBfloat16) return {accumulator, DataType::kBfloat16};
+  return {accumulator, accumulator, true};
+}
+
 void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,
                    const std::byte* accumulators, std::size_t count, std::byte* sent) {
   if (wire.is_scaled) return round_to_scaled(accumulators, count, sent);

@@ -8,6 +8,9 @@
 
 namespace sparcl::sparse {
 
+// What values are rounded to before they are sent; sums are of what was sent.
+enum class Wire : std::uint8_t { kSameType, kBfloat16, kScaled8 };
+
 // How a value is rounded before it is sent.
 struct WireType {
   DataType accumulator;    // of the call's elements
@@ -16,6 +19,9 @@ struct WireType {
 
   bool is_exact() const { return accumulator == sent && !is_scaled; }
 };
+
+// Values of types without float32 accumulators are not rounded.
+WireType wire_type(DataType datatype, Wire wire);
 
 // sent[i]: accumulators[i], rounded. Any alignment of `sent`.
 void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,

@@ -59,24 +59,25 @@ TEST(DeviceCalls, MaskedSums) {
     EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.1, 3), sparclSuccess);
     std::vector<float> expected = values_of(9);
     EXPECT_EQ(sparclAllReduceMasked(values_of(rank).data(), expected.data(), kCount, sparclFloat32,
-                                    sparclSum, mask, comm, nullptr),
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     const OnDevice<float> from(values_of(rank)), to(values_of(9)), both(values_of(rank));
-    const sparclResult_t apart = sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32,
-                                                       sparclSum, mask, comm, stream_of(rank));
+    const sparclResult_t apart =
+        sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask, nullptr,
+                              nullptr, comm, stream_of(rank));
     EXPECT_EQ(to.read(), expected);
     EXPECT_EQ(from.read(), values_of(rank));
     // In place, and from the device to the host.
     EXPECT_EQ(sparclAllReduceMasked(both.get(), both.get(), kCount, sparclFloat32, sparclSum, mask,
-                                    comm, nullptr),
+                                    nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     std::vector<float> in_place = values_of(rank), on_host = values_of(9);
     EXPECT_EQ(sparclAllReduceMasked(in_place.data(), in_place.data(), kCount, sparclFloat32,
-                                    sparclSum, mask, comm, nullptr),
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(both.read(), in_place);
     EXPECT_EQ(sparclAllReduceMasked(from.get(), on_host.data(), kCount, sparclFloat32, sparclSum,
-                                    mask, comm, nullptr),
+                                    mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(on_host, expected);
     sparclMaskDestroy(mask);
@@ -98,11 +99,11 @@ TEST(DeviceCalls, TopKWithFeedback) {
       const std::vector<float> sent = values_of(rank + step);
       std::vector<float> expected(kCount);
       EXPECT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), kCount, 500, sparclFloat32,
-                                    sparclSum, ours, comm, nullptr),
+                                    sparclSum, ours, nullptr, comm, nullptr),
                 sparclSuccess);
       const OnDevice<float> from(sent), to(std::vector<float>(kCount, 7));
       result = sparclAllReduceTopK(from.get(), to.get(), kCount, 500, sparclFloat32, sparclSum,
-                                   theirs, comm, stream_of(rank));
+                                   theirs, nullptr, comm, stream_of(rank));
       EXPECT_EQ(to.read(), expected);
     }
     sparclFeedbackDestroy(ours);
@@ -122,7 +123,7 @@ TEST(DeviceCalls, SparseSums) {
     const sparclResult_t result = sparclAllReduceSparse(
         values.get(), indices.get(), 2, kCount, sums.get(), where.get(),
         rank == 0 ? nnz.get() : static_cast<std::uint64_t*>(fake_device_memory(8).device), 5,
-        sparclFloat64, sparclSum, comm, stream_of(rank));
+        sparclFloat64, sparclSum, nullptr, comm, stream_of(rank));
     EXPECT_EQ(sums.read(), (std::vector<double>{4.5, 2.5, 2.5, 2.5, -1}));
     EXPECT_EQ(where.read(), (std::vector<std::uint64_t>{7, 10, 11, 12, 99}));
     EXPECT_EQ(nnz.read()[0], rank == 0 ? 4U : 77U);
@@ -139,8 +140,8 @@ TEST(DeviceCalls, Broadcasts) {
     target[3] = 9;
     target[kCount - 1] = -0.0F;
     const OnDevice<float> weights(rank == 1 ? target : values_of(0)), base(values_of(0));
-    const sparclResult_t result = sparclBroadcastDelta(weights.get(), base.get(), kCount,
-                                                       sparclFloat32, 1, comm, stream_of(rank));
+    const sparclResult_t result = sparclBroadcastDelta(
+        weights.get(), base.get(), kCount, sparclFloat32, 1, nullptr, comm, stream_of(rank));
     EXPECT_EQ(weights.read(), target);
 
     const OnDevice<float> values(rank == 0 ? std::vector<float>{1, 2, 3, 4}
@@ -150,7 +151,7 @@ TEST(DeviceCalls, Broadcasts) {
                   : std::vector<std::uint64_t>(4, 8));
     const OnDevice<std::size_t> nnz({rank == 0 ? std::size_t{3} : std::size_t{0}});
     EXPECT_EQ(sparclBroadcastSparse(values.get(), indices.get(), nnz.get(), 4, sparclFloat32, 0,
-                                    comm, nullptr),
+                                    nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(nnz.read()[0], 3U);
     EXPECT_EQ(values.read(), (std::vector<float>{1, 2, 3, rank == 0 ? 4.0F : 8.0F}));
@@ -169,10 +170,10 @@ TEST(DeviceCalls, ACopyThatFailsIsAnErrorOnAllRanks) {
     const OnDevice<float> from(values_of(rank));
     if (rank == 1)
       return sparclAllReduceTopK(from.get(), received.data(), kCount, 10, sparclFloat32, sparclSum,
-                                 nullptr, comm, stream_of(rank));
+                                 nullptr, nullptr, comm, stream_of(rank));
     std::vector<float> own(kCount);
     return sparclAllReduceTopK(values_of(0).data(), own.data(), kCount, 10, sparclFloat32,
-                               sparclSum, nullptr, comm, nullptr);
+                               sparclSum, nullptr, nullptr, comm, nullptr);
   });
   fail_copies_from(-1);
   EXPECT_THAT(results, Each(sparclUnhandledCudaError));
@@ -192,31 +193,35 @@ TEST(DeviceCalls, NonBlockingCalls) {
     std::vector<float> summed = values_of(9), largest(kCount), weights = values_of(0);
     if (rank == 0) weights[7] = 4;
     EXPECT_EQ(sparclAllReduceMasked(values_of(rank).data(), summed.data(), kCount, sparclFloat32,
-                                    sparclSum, mask, comm, nullptr),
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(sparclAllReduceTopK(values_of(rank).data(), largest.data(), kCount, 70, sparclFloat32,
-                                  sparclAvg, nullptr, comm, nullptr),
+                                  sparclAvg, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     const OnDevice<float> from(values_of(rank)), to(values_of(9)), top(values_of(9)), held(weights),
         base(values_of(0));
     const OnDevice<double> values({1.5, 2.5}), sums(std::vector<double>(5, -1));
     const OnDevice<std::uint64_t> indices({7, 10 + static_cast<std::uint64_t>(rank)}),
         where(std::vector<std::uint64_t>(5, 99)), nnz({77});
+    const auto stream =
+        reinterpret_cast<sparclStream_t>(reinterpret_cast<std::uintptr_t>(stream_of(rank)) + 0x800);
     sparclRequest_t requests[4] = {};
     EXPECT_EQ(sparclIAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask,
-                                     comm, &requests[0]),
+                                     nullptr, nullptr, comm, stream, &requests[0]),
               sparclSuccess);
     EXPECT_EQ(sparclIAllReduceTopK(from.get(), top.get(), kCount, 70, sparclFloat32, sparclAvg,
-                                   nullptr, comm, &requests[1]),
+                                   nullptr, nullptr, comm, stream, &requests[1]),
               sparclSuccess);
-    EXPECT_EQ(
-        sparclIBroadcastDelta(held.get(), base.get(), kCount, sparclFloat32, 0, comm, &requests[2]),
-        sparclSuccess);
-    EXPECT_EQ(
-        sparclIAllReduceSparse(values.get(), indices.get(), 2, kCount, sums.get(), where.get(),
-                               nnz.get(), 5, sparclFloat64, sparclSum, comm, &requests[3]),
-        sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastDelta(held.get(), base.get(), kCount, sparclFloat32, 0, nullptr, comm,
+                                    stream, &requests[2]),
+              sparclSuccess);
+    EXPECT_EQ(sparclIAllReduceSparse(values.get(), indices.get(), 2, kCount, sums.get(),
+                                     where.get(), nnz.get(), 5, sparclFloat64, sparclSum, nullptr,
+                                     comm, nullptr, &requests[3]),
+              sparclSuccess);
     EXPECT_EQ(to.read(), values_of(9)) << "it is not over";
+    const int copied_in = copies_in_stream(stream);
+    EXPECT_GE(copied_in, 4) << "inputs are read in the order of the call's stream";
     for (const int number : {1, 0, 3, 2})
       EXPECT_EQ(sparclWait(&requests[number], nullptr), sparclSuccess);
     EXPECT_EQ(to.read(), summed);
@@ -225,6 +230,7 @@ TEST(DeviceCalls, NonBlockingCalls) {
     EXPECT_EQ(sums.read(), (std::vector<double>{3, 2.5, 2.5, -1, -1}));
     EXPECT_EQ(where.read(), (std::vector<std::uint64_t>{7, 10, 11, 99, 99}));
     EXPECT_EQ(nnz.read()[0], 3U);
+    EXPECT_GE(copies_in_stream(stream), copied_in + (rank == 0 ? 2 : 3)) << "and outputs written";
     sparclMaskDestroy(mask);
     return sparclSuccess;
   });
@@ -245,8 +251,9 @@ TEST(DeviceCalls, LargeArraysGoInChunks) {
     EXPECT_EQ(party.run([&](int rank, sparclComm_t comm) {
       sparclMask_t mask = nullptr;
       EXPECT_EQ(sparclMaskCreateRandom(&mask, count, 1, 3), sparclSuccess);
-      const sparclResult_t result = sparclAllReduceMasked(
-          from.get(), to.get(), count, sparclFloat32, sparclSum, mask, comm, stream_of(rank));
+      const sparclResult_t result =
+          sparclAllReduceMasked(from.get(), to.get(), count, sparclFloat32, sparclSum, mask,
+                                nullptr, nullptr, comm, stream_of(rank));
       sparclMaskDestroy(mask);
       return result;
     })[0],
@@ -275,7 +282,7 @@ TEST(DeviceCalls, InCxxInTheOrderOfAStream) {
     };
     const std::span<const float> sent(from.get(), kCount), old(base.get(), kCount);
     const std::span<float> received(to.get(), kCount);
-    comm.broadcast_delta(received, old, 0, stream);
+    comm.broadcast_delta(received, old, 0, SPARCL_BROADCAST_OPTIONS_INITIALIZER, stream);
     expect_copies("broadcast_delta");
     EXPECT_EQ(to.read(), values_of(0));
     comm.all_reduce_masked(sent, received, mask, sparclSum, stream);
@@ -285,7 +292,7 @@ TEST(DeviceCalls, InCxxInTheOrderOfAStream) {
     expect_copies("all_reduce_top_k");
     State state;
     state.add("weights", received, {kCount});
-    comm.broadcast_update(state, 1, 0, stream);
+    comm.broadcast_update(state, 1, 0, SPARCL_UPDATE_OPTIONS_INITIALIZER, stream);
     expect_copies("broadcast_update");
   };
   const std::jthread other(run, 1);

@@ -117,8 +117,9 @@ void broadcast(ThreadRanks& party, sparclDataType_t type, const std::vector<Word
     const sparclStream_t stream =
         place.on_device && !base.empty() ? stream_of(rank, place.stream_gpu) : nullptr;
     if (place.stream_gpu > 0) put_on_gpu(stream, place.stream_gpu);
-    const sparclResult_t result = sparclBroadcastDelta(
-        weights.get(), has_base ? old.get() : nullptr, base.size(), type, root, comm, stream);
+    const sparclResult_t result =
+        sparclBroadcastDelta(weights.get(), has_base ? old.get() : nullptr, base.size(), type, root,
+                             nullptr, comm, stream);
     EXPECT_TRUE(same(weights.read(), target)) << "rank " << rank;
     if (place.on_device && !base.empty())
       expect_goes(goes, rank == root, has_base, weights.get(), old.get());

@@ -32,7 +32,7 @@ Outcome broadcast_to_another(const std::vector<Word>& base, const std::vector<Wo
     const std::vector<Word>& held = rank == 0 ? target : rank == 1 ? other : base;
     Held<Word> weights(held, own), old(base, own);
     const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                       sparclFloat32, 0, comm, nullptr);
+                                                       sparclFloat32, 0, nullptr, comm, nullptr);
     EXPECT_TRUE(same(weights.read(), after.empty() ? held : after)) << "rank " << rank;
     return result;
   });
@@ -81,7 +81,7 @@ void expect_named_errors(void (*fail_from)(int), const char* text, int min_refus
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint32_t> weights(rank == 0 ? target : base, {}), old(base, {});
       const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                         sparclFloat32, 0, comm, nullptr);
+                                                         sparclFloat32, 0, nullptr, comm, nullptr);
       held[static_cast<std::size_t>(rank)] = weights.read();
       return result;
     });
@@ -117,7 +117,7 @@ TEST_F(DeviceBroadcastFailure, ACaptureIsRefusedAsBefore) {
     Held<std::uint32_t> weights(rank == 0 ? target : base, {}), old(base, {});
     if (rank == 1) begin_capture(stream_of(rank));
     const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), 100, sparclFloat32,
-                                                       0, comm, stream_of(rank));
+                                                       0, nullptr, comm, stream_of(rank));
     if (rank == 1) {
       EXPECT_EQ(end_capture(stream_of(rank)), nullptr);
       EXPECT_TRUE(same(weights.read(), base));
@@ -140,8 +140,9 @@ TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAGpuIsBusy) {
   });
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     Held<std::uint32_t> weights(rank == 0 ? target : base, {}), old(base, {});
-    const sparclResult_t result = sparclBroadcastDelta(
-        weights.get(), old.get(), base.size(), sparclFloat32, 0, comm, rank == 1 ? busy : nullptr);
+    const sparclResult_t result =
+        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclFloat32, 0, nullptr, comm,
+                             rank == 1 ? busy : nullptr);
     if (rank == 0) other_is_told.count_down();
     EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base));
     return result;
@@ -163,8 +164,8 @@ TEST_F(DeviceBroadcastFailure, AnAbortReachesTheOthersWhileAnArrayIsCopied) {
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     Held<std::uint16_t> weights(rank == 0 ? target : base, {rank == 1}), old(base, {rank == 1});
     const sparclResult_t result =
-        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclBfloat16, 0, comm,
-                             rank == 1 ? stream_of(1) : nullptr);
+        sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclBfloat16, 0, nullptr,
+                             comm, rank == 1 ? stream_of(1) : nullptr);
     if (rank == 0) go_on(stream_of(1));
     EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base));
     return result;
@@ -195,7 +196,7 @@ TEST_F(DeviceBroadcastFailure, ADriverThatFailsInTheMiddle) {
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint64_t> weights(rank == 0 ? target : base, {});
       const sparclResult_t result = sparclBroadcastDelta(weights.get(), nullptr, base.size(),
-                                                         sparclFloat64, 0, comm, nullptr);
+                                                         sparclFloat64, 0, nullptr, comm, nullptr);
       EXPECT_TRUE(failing >= 2 || same(weights.read(), rank == 0 ? target : base))
           << "rank " << rank;
       return result;

@@ -35,8 +35,8 @@ TEST_F(DeviceBroadcast, InClasses) {
     const std::uint64_t sent = report_of(party.comm(0)).bytes_sent;
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint16_t> weights(target, {}), old(base, {});
-      const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                         sparclBfloat16, 0, comm, stream_of(rank));
+      const sparclResult_t result = sparclBroadcastDelta(
+          weights.get(), old.get(), base.size(), sparclBfloat16, 0, nullptr, comm, stream_of(rank));
       EXPECT_TRUE(same(weights.read(), target));
       return result;
     });
@@ -113,8 +113,8 @@ TEST_F(DeviceBroadcast, OfArraysThatAreNotAligned) {
   const auto bytes = random_words<std::uint8_t>(4'000, 7), new_bytes = changed(bytes, 0.05, 8);
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     Held<std::uint8_t> weights(rank == 0 ? new_bytes : bytes, {true, 1}), old(bytes, {true, 1});
-    const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), 1'000,
-                                                       sparclFloat32, 0, comm, stream_of(rank));
+    const sparclResult_t result = sparclBroadcastDelta(
+        weights.get(), old.get(), 1'000, sparclFloat32, 0, nullptr, comm, stream_of(rank));
     EXPECT_TRUE(same(weights.read(), new_bytes));
     expect_goes(Goes::kByHost, rank == 0, true, weights.get(), old.get());
     return result;

@@ -34,13 +34,15 @@ void compare(ThreadRanks& party, sparclDataType_t type, sparclRedOp_t op, bool i
     auto expected = before;
     const OnDevice<Word> send(own), receive(before);
     const Word* const from = in_place ? expected.data() : own.data();
-    EXPECT_EQ(sparclAllReduceMasked(from, expected.data(), kMaskedCount, type, op, mask.mask, comm,
-                                    nullptr),
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.outside = in_place ? sparclOutsideZero : sparclOutsideKeep;
+    EXPECT_EQ(sparclAllReduceMasked(from, expected.data(), kMaskedCount, type, op, mask.mask,
+                                    nullptr, &options, comm, nullptr),
               sparclSuccess);
     const sparclReport_t here = report_of(comm);
     const sparclResult_t result =
         sparclAllReduceMasked(in_place ? receive.get() : send.get(), receive.get(), kMaskedCount,
-                              type, op, mask.mask, comm, stream_of(rank));
+                              type, op, mask.mask, nullptr, &options, comm, stream_of(rank));
     const sparclReport_t there = report_of(comm);
     EXPECT_TRUE(same(receive.read(), expected)) << "rank " << rank;
     EXPECT_TRUE(same(send.read(), own)) << "rank " << rank;
@@ -102,7 +104,7 @@ TEST_F(DeviceMasked, RanksMayHaveArraysWhereTheyLike) {
         receive(std::vector<std::uint32_t>(kMaskedCount), {rank % 2 == 0});
     const sparclResult_t result =
         sparclAllReduceMasked(send.get(), receive.get(), kMaskedCount, sparclFloat32, sparclSum,
-                              mask.mask, comm, nullptr);
+                              mask.mask, nullptr, nullptr, comm, nullptr);
     sums[static_cast<std::size_t>(rank)] = receive.read();
     return result;
   }),
@@ -118,7 +120,7 @@ TEST_F(DeviceMasked, WhatGoesByWayOfTheHostWhole) {
       const MaskOf mask(kMaskedCount, density);
       const OnDevice<std::uint8_t> array(random_words<std::uint8_t>(4 * kMaskedCount + 4, 3));
       return sparclAllReduceMasked(array.get() + offset, array.get() + offset, kMaskedCount,
-                                   sparclFloat32, sparclSum, mask.mask, comm,
+                                   sparclFloat32, sparclSum, mask.mask, nullptr, nullptr, comm,
                                    stream_of(rank, stream));
     }),
                 Each(sparclSuccess));
@@ -147,7 +149,7 @@ TEST_F(DeviceMasked, ADriverThatFails) {
       const OnDevice<std::uint32_t> array(before);
       const sparclResult_t result =
           sparclAllReduceMasked(array.get(), array.get(), 1'000, sparclInt32, sparclSum, mask.mask,
-                                comm, stream_of(rank));
+                                nullptr, nullptr, comm, stream_of(rank));
       texts[static_cast<std::size_t>(rank)] = sparclGetLastError(comm);
       EXPECT_EQ(same(array.read(), before), result != sparclSuccess);
       return result;

@@ -238,7 +238,7 @@ struct Shown {
 TEST(DeviceReplica, ASecondSetOnTheDevice) {
   DeviceModel trainer(DeviceModel::kAllOnHost), replica(DeviceModel::kMixed, 9, false);
   sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
-  options.double_buffer = 1;
+  options.double_buffer = sparclOn;
   const OwnPublisher publisher(trainer.state());
   const OwnSubscriber subscriber(replica.state(), publisher.address(), &options);
   int failed = 0;
@@ -272,7 +272,7 @@ TEST(DeviceReplica, ASecondSetOnTheDevice) {
 TEST(DeviceReplica, WithoutRoomForASecondSet) {
   DeviceModel replica(DeviceModel::kAllOnDevice, 9, false);
   sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
-  options.double_buffer = 1;
+  options.double_buffer = sparclOn;
   sparclSubscriber_t made = nullptr;
   fail_allocations(true);
   EXPECT_EQ(sparclSubscriberCreate(&made, replica.state(), "127.0.0.1:9", &options),
@@ -288,7 +288,7 @@ class AnyTrouble : public testing::TestWithParam<int> {};
 TEST_P(AnyTrouble, LeavesAVersionOrAnError) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
-  options.double_buffer = GetParam() % 2;
+  options.double_buffer = GetParam() % 2 != 0 ? sparclOn : sparclOff;
   DeviceModel trainer(kPlaces[random() % 3]), replica(kPlaces[random() % 3], 9, false);
   const OwnPublisher publisher(trainer.state());
   auto subscriber = std::make_unique<OwnSubscriber>(replica.state(), publisher.address(), &options);

@@ -23,7 +23,7 @@ using DeviceStateFailure = NcclRanks;
 void expect_torn(const DeviceModel& model) {
   ThreadRanks alone(1);
   EXPECT_THAT(alone.run([&](int, sparclComm_t comm) {
-    return sparclBroadcastUpdate(model.state(), 9, 0, comm, nullptr);
+    return sparclBroadcastUpdate(model.state(), 9, 0, nullptr, comm, nullptr);
   }),
               Each(sparclInvalidUsage));
   EXPECT_THAT(std::string(sparclGetLastError(alone.comm(0))), HasSubstr("are no version since"));
@@ -97,16 +97,16 @@ TEST_F(DeviceStateFailure, TornTensorsTakeNoChanges) {
   std::optional<ThreadRanks> other(std::in_place, 2);
   const auto update = [&](ThreadRanks& party, std::uint64_t version) {
     return party.run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, comm,
-                                   nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, nullptr,
+                                   comm, nullptr);
     });
   };
   ASSERT_THAT(update(one, 1), Each(sparclSuccess));
   DeviceModel second(DeviceModel::kAllOnHost, 0, false);
   const auto update_by_second = [&](std::uint64_t version) {
     return other->run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(rank == 0 ? second.state() : device.state(), version, 0, comm,
-                                   nullptr);
+      return sparclBroadcastUpdate(rank == 0 ? second.state() : device.state(), version, 0, nullptr,
+                                   comm, nullptr);
     });
   };
   ASSERT_THAT(update_by_second(1), Each(sparclSuccess));
@@ -164,7 +164,7 @@ TEST_F(DeviceStateFailure, ASnapshotThatAStuckStreamUsesIsKept) {
 
 sparclResult_t update(const DeviceModel& model, std::uint64_t version, sparclComm_t comm,
                       sparclStream_t stream = nullptr) {
-  return sparclBroadcastUpdate(model.state(), version, 0, comm, stream);
+  return sparclBroadcastUpdate(model.state(), version, 0, nullptr, comm, stream);
 }
 
 // Both ranks call, the first with a stream, or the second; it is stuck after so many things, and
@@ -298,8 +298,8 @@ TEST_F(DeviceStateFailure, ASnapshotThatDoesNotComeBackToTheGpu) {
     const auto call = [&](const sparclUpdateOptions_t* options) {
       ++version;
       return ranks.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastUpdateEx(states[rank], version, 0, comm,
-                                       rank == 0 ? stream_of(0) : nullptr, options);
+        return sparclBroadcastUpdate(states[rank], version, 0, options, comm,
+                                     rank == 0 ? stream_of(0) : nullptr);
       });
     };
     for (int i = 0; i < 2; ++i) ASSERT_THAT(call(&top_k), Each(sparclSuccess));
@@ -324,8 +324,8 @@ TEST_F(DeviceStateFailure, TornTensorsTakeNoChangesOfAllElements) {
     ThreadRanks other(2), broken(2);
     const auto by_second = [&](std::uint64_t version) {
       return other.run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastUpdateEx((rank == 0 ? second : device).state(), version, 0, comm,
-                                       nullptr, &lossy);
+        return sparclBroadcastUpdate((rank == 0 ? second : device).state(), version, 0, &lossy,
+                                     comm, nullptr);
       });
     };
     Bytes all = second.read();

@@ -57,7 +57,7 @@ TEST_F(DeviceStateUpdates, RootsTakeTurns) {
 // What the ranks have confirmed goes with it, there and back: no later one sends all.
 TEST_F(DeviceStateUpdates, TheSnapshotGoesWhereTheNextCallIs) {
   const sparclUpdateOptions_t top_k = with(sparclSelectTopK),
-                              adopting = with(sparclSelectTopK, sparclValuesExact, 1),
+                              adopting = with(sparclSelectTopK, sparclValuesExact, sparclOn),
                               lossy = with(sparclSelectAll, sparclValuesInt8),
                               all = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   UpdateRanks device = UpdateRanks::on_device(2), host = UpdateRanks::on_host(2);
@@ -76,8 +76,9 @@ TEST_F(DeviceStateUpdates, TheSnapshotGoesWhereTheNextCallIs) {
   }
   const auto without_waiting = [&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIBroadcastUpdate(device.state(rank), version, 0, comm, &request),
-              sparclSuccess);
+    EXPECT_EQ(
+        sparclIBroadcastUpdate(device.state(rank), version, 0, nullptr, comm, nullptr, &request),
+        sparclSuccess);
     return sparclWait(&request, nullptr);
   };
   for (const bool waits : {false, true, false}) {
@@ -133,7 +134,7 @@ TEST_F(DeviceStateUpdates, AStreamOfAnotherGpuIsRefused) {
   for (const std::uint64_t version : {1, 2}) {  // the second time the root has a snapshot there
     device.models[0]->step(version, 0.01);
     EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdate(device.state(rank), version, 0, comm,
+      return sparclBroadcastUpdate(device.state(rank), version, 0, nullptr, comm,
                                    rank == 0 ? stream_of(0, 2) : nullptr);
     }),
                 Each(sparclInvalidArgument));
@@ -238,7 +239,7 @@ TEST_P(AnyUpdatesOfStates, HaveTheHostsBits) {
                         is_met_again = random() % 10;
     const double density = random() % 4 == 0 ? 0.5 : random() % 4 == 0 ? 0 : 0.01;
     sparclUpdateOptions_t options = with(kind == 0 ? sparclSelectTopK : sparclSelectAll);
-    if (kind == 1) options = with(sparclSelectThreshold, sparclValuesExact, 1);
+    if (kind == 1) options = with(sparclSelectThreshold, sparclValuesExact, sparclOn);
     for (UpdateRanks* const each : {&device, &host}) {
       if (is_met_again == 0) each->meet_again();
       const DeviceModel& trained = *each->models[static_cast<std::size_t>(root)];

@@ -29,7 +29,7 @@ struct Case {
   sparclResult_t call(int rank, sparclComm_t comm, sparclStream_t stream) const {
     Held<std::uint16_t> weights(rank == 0 ? target : base, place(rank)), old(base, place(rank));
     return sparclBroadcastDelta(weights.get(), has_base ? old.get() : nullptr, base.size(), kType,
-                                0, comm, place(rank).on_device ? stream : nullptr);
+                                0, nullptr, comm, place(rank).on_device ? stream : nullptr);
   }
 };
 
@@ -146,7 +146,7 @@ TEST_F(DeviceStuckStream, ABusyStreamIsWaitedForWhereTheCommunicatorGoesOn) {
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     if (rank == 0) return with_changes().call(rank, comm, stream_of(rank));
     const sparclResult_t refused =
-        sparclBroadcastDelta(nullptr, nullptr, kBlock + 50, kType, 0, comm, nullptr);
+        sparclBroadcastDelta(nullptr, nullptr, kBlock + 50, kType, 0, nullptr, comm, nullptr);
     go_on(stream_of(0));
     return refused;
   }),

@@ -24,15 +24,15 @@ void compare_call(int rank, sparclComm_t comm, const Way& way, const std::vector
                   std::size_t k, const Feedbacks& feedbacks, bool is_selected_there = true) {
   const sparclTopKOptions_t options = options_of(way);
   std::vector<T> expected(sent.size(), T{9});
-  ASSERT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), sent.size(), k, way.type, way.op,
-                                  feedbacks.host, &options, comm, nullptr),
+  ASSERT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), sent.size(), k, way.type, way.op,
+                                feedbacks.host, &options, comm, nullptr),
             sparclSuccess)
       << sparclGetLastError(comm);
   const OnDevice<T> from(sent), to(std::vector<T>(sent.size(), T{9}));
   // Of no elements nothing is in device memory.
   const sparclStream_t stream = sent.empty() ? nullptr : stream_of(rank);
-  ASSERT_EQ(sparclAllReduceTopKEx(from.get(), to.get(), sent.size(), k, way.type, way.op,
-                                  feedbacks.device, &options, comm, stream),
+  ASSERT_EQ(sparclAllReduceTopK(from.get(), to.get(), sent.size(), k, way.type, way.op,
+                                feedbacks.device, &options, comm, stream),
             sparclSuccess)
       << sparclGetLastError(comm);
   EXPECT_TRUE(same_bits(to.read(), expected));
@@ -64,12 +64,13 @@ void compare(int ranks, const Way& way, std::size_t count, std::size_t k, int st
 
 TEST_F(DeviceTopK, OfEachModeWireAndResidual) {
   int turn = 0;
-  for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
-    for (const int wire : {0, 1, 2}) {
+  for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+    for (const sparclWire_t wire : {sparclWireSame, sparclWireBfloat16, sparclWireInt8}) {
       for (const int feedback :
            {-1, static_cast<int>(sparclResidualSent), static_cast<int>(sparclResidualMean)}) {
-        const Way way{sparclFloat32, turn++ % 2 == 0 ? sparclSum : sparclAvg,     mode, wire,
-                      feedback >= 0, feedback < 0 ? sparclResidualSent : feedback};
+        const Way way{sparclFloat32, turn++ % 2 == 0 ? sparclSum : sparclAvg,
+                      mode,          wire,
+                      feedback >= 0, static_cast<sparclResidual_t>(feedback < 0 ? 0 : feedback)};
         compare<float>(2, way, 700, 60, 2, turn % 3 == 0);
       }
     }
@@ -77,10 +78,10 @@ TEST_F(DeviceTopK, OfEachModeWireAndResidual) {
 }
 
 TEST_F(DeviceTopK, OfEachTypeAndSpecialNumbers) {
-  for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+  for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
     const bool has_feedback = mode != sparclTopKSelected;
     const auto way = [&](sparclDataType_t type) {
-      return Way{type, has_feedback ? sparclSum : sparclAvg, mode, 0, has_feedback};
+      return Way{type, has_feedback ? sparclSum : sparclAvg, mode, sparclWireSame, has_feedback};
     };
     compare<float>(2, way(sparclFloat32), 500, 80, 2, true);
     compare<std::uint16_t>(2, way(sparclFloat16), 500, 80, 2, true);
@@ -106,13 +107,14 @@ TEST_F(DeviceTopK, OfAnyRankCountAndK) {
 
 // Several blocks of a support, tiles of the kernels, and tensors with shares of their own.
 TEST_F(DeviceTopK, OfLargerArraysAndTensors) {
-  compare<float>(2, {sparclFloat32, sparclSum, sparclTopKUnion, 0}, 150'000, 700, 2);
-  compare<float>(2, {sparclFloat32, sparclSum, sparclTopKGlobal, 1}, 150'000, 700, 1);
+  compare<float>(2, {sparclFloat32, sparclSum, sparclTopKUnion, sparclWireSame}, 150'000, 700, 2);
+  compare<float>(2, {sparclFloat32, sparclSum, sparclTopKGlobal, sparclWireBfloat16}, 150'000, 700,
+                 1);
   compare<std::uint16_t>(2,
                          {sparclBfloat16,
                           sparclSum,
                           sparclTopKUnion,
-                          0,
+                          sparclWireSame,
                           true,
                           sparclResidualSent,
                           {300, 0, 1, 17'000, 699}},
@@ -149,7 +151,7 @@ TEST_F(DeviceTopK, InAStreamOfAnotherGpu) {
 // In place, and what crosses between the memories is what was selected.
 TEST_F(DeviceTopK, OnlyWhatIsSelectedCrosses) {
   const std::size_t count = 40'000, k = 40;
-  for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+  for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
     ThreadRanks party(2);
     (void)party.run([&](int rank, sparclComm_t comm) {
       const Way way{sparclFloat32, sparclSum, mode};
@@ -158,13 +160,13 @@ TEST_F(DeviceTopK, OnlyWhatIsSelectedCrosses) {
       for (int step = 0; step < 2; ++step) {
         const std::vector<float> sent = values_of<float>(sparclFloat32, rank, step, count);
         std::vector<float> expected = sent;
-        EXPECT_EQ(sparclAllReduceTopKEx(expected.data(), expected.data(), count, k, sparclFloat32,
-                                        sparclSum, feedbacks.host, &options, comm, nullptr),
+        EXPECT_EQ(sparclAllReduceTopK(expected.data(), expected.data(), count, k, sparclFloat32,
+                                      sparclSum, feedbacks.host, &options, comm, nullptr),
                   sparclSuccess);
         const OnDevice<float> both(sent);
         const std::size_t before = bytes_copied(stream_of(rank));
-        EXPECT_EQ(sparclAllReduceTopKEx(both.get(), both.get(), count, k, sparclFloat32, sparclSum,
-                                        feedbacks.device, &options, comm, stream_of(rank)),
+        EXPECT_EQ(sparclAllReduceTopK(both.get(), both.get(), count, k, sparclFloat32, sparclSum,
+                                      feedbacks.device, &options, comm, stream_of(rank)),
                   sparclSuccess);
         EXPECT_LE(bytes_copied(stream_of(rank)) - before, 8 + k * 12 + 2 * 2 * k * 14 + 512);
         EXPECT_TRUE(same_bits(both.read(), expected));
@@ -192,11 +194,11 @@ TEST_F(DeviceTopK, AFeedbackGoesWhereTheCallsAre) {
         compare_call(rank, comm, way, sent, k, feedbacks);
       } else {  // on the host, with the one of the device calls
         std::vector<std::uint16_t> expected(count), own(count);
-        EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), expected.data(), count, k, way.type, way.op,
-                                        feedbacks.host, &options, comm, nullptr),
+        EXPECT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), count, k, way.type, way.op,
+                                      feedbacks.host, &options, comm, nullptr),
                   sparclSuccess);
-        EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), own.data(), count, k, way.type, way.op,
-                                        feedbacks.device, &options, comm, nullptr),
+        EXPECT_EQ(sparclAllReduceTopK(sent.data(), own.data(), count, k, way.type, way.op,
+                                      feedbacks.device, &options, comm, nullptr),
                   sparclSuccess);
         EXPECT_EQ(own, expected);
       }
@@ -230,14 +232,11 @@ TEST_F(DeviceTopK, AFeedbackIsSharedWithMaskedSums) {
     const std::vector<float> sent = values_of<float>(sparclFloat32, rank, 1, count);
     std::vector<float> expected(count);
     const OnDevice<float> from(sent), to(expected);
-    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
-    options.feedback = feedbacks.host;
-    EXPECT_EQ(sparclAllReduceMaskedEx(sent.data(), expected.data(), count, sparclFloat32, sparclSum,
-                                      mask, &options, comm, nullptr),
+    EXPECT_EQ(sparclAllReduceMasked(sent.data(), expected.data(), count, sparclFloat32, sparclSum,
+                                    mask, feedbacks.host, nullptr, comm, nullptr),
               sparclSuccess);
-    options.feedback = feedbacks.device;
-    EXPECT_EQ(sparclAllReduceMaskedEx(from.get(), to.get(), count, sparclFloat32, sparclSum, mask,
-                                      &options, comm, stream_of(rank)),
+    EXPECT_EQ(sparclAllReduceMasked(from.get(), to.get(), count, sparclFloat32, sparclSum, mask,
+                                    feedbacks.device, nullptr, comm, stream_of(rank)),
               sparclSuccess);
     EXPECT_TRUE(same_bits(to.read(), expected));
     feedbacks.compare();
@@ -256,14 +255,14 @@ TEST_F(DeviceTopK, RanksMayHaveArraysWhereTheyLike) {
     const std::vector<float> sent = values_of<float>(sparclFloat32, rank, 0, count);
     std::vector<float> expected(count), own(count);
     EXPECT_EQ(sparclAllReduceTopK(sent.data(), expected.data(), count, k, sparclFloat32, sparclSum,
-                                  nullptr, comm, nullptr),
+                                  nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     const OnDevice<float> from(sent), to(own);
     const sparclResult_t result =
         rank == 1 ? sparclAllReduceTopK(sent.data(), own.data(), count, k, sparclFloat32, sparclSum,
-                                        nullptr, comm, nullptr)
+                                        nullptr, nullptr, comm, nullptr)
                   : sparclAllReduceTopK(from.get(), to.get(), count, k, sparclFloat32, sparclSum,
-                                        nullptr, comm, stream_of(rank));
+                                        nullptr, nullptr, comm, stream_of(rank));
     EXPECT_TRUE(same_bits(rank == 1 ? own : to.read(), expected));
     return result;
   }),
@@ -277,7 +276,7 @@ TEST_F(DeviceTopK, ARankThatCannotIsAnErrorOnAllRanks) {
   const auto call = [&](int rank, sparclComm_t comm) {
     const OnDevice<float> both(values_of<float>(sparclFloat32, rank, 0, count));
     return sparclAllReduceTopK(both.get(), both.get(), count, 10, sparclFloat32, sparclSum, nullptr,
-                               comm, stream_of(rank));
+                               nullptr, comm, stream_of(rank));
   };
   std::vector<std::shared_ptr<FakeGraph>> graphs(2);
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
@@ -301,10 +300,10 @@ TEST_F(DeviceTopK, ACopyThatFailsInTheCallEndsTheComm) {
     const OnDevice<float> both(values_of<float>(sparclFloat32, rank, 0, count));
     if (rank == 1)
       return sparclAllReduceTopK(both.get(), both.get(), count, 10, sparclFloat32, sparclSum,
-                                 nullptr, comm, stream_of(rank));
+                                 nullptr, nullptr, comm, stream_of(rank));
     std::vector<float> own(count);
     return sparclAllReduceTopK(own.data(), own.data(), count, 10, sparclFloat32, sparclSum, nullptr,
-                               comm, nullptr);
+                               nullptr, comm, nullptr);
   });
   fail_copies_from(-1);
   EXPECT_THAT(results, testing::ElementsAre(sparclRemoteError, sparclSystemError));

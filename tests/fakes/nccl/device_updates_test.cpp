@@ -36,8 +36,9 @@ TEST_F(DeviceUpdates, ReachAllRanks) {
 TEST_F(DeviceUpdates, WithOptionsHaveTheHostsBits) {
   for (const sparclUpdateOptions_t& options :
        {with(sparclSelectThreshold), with(sparclSelectTopK), with(sparclSelectGrid),
-        with(sparclSelectBytes), with(sparclSelectTopK, sparclValuesExact, 1),
-        with(sparclSelectAll, sparclValuesInt8), with(sparclSelectAll, sparclValuesFloat8, 1)}) {
+        with(sparclSelectBytes), with(sparclSelectTopK, sparclValuesExact, sparclOn),
+        with(sparclSelectAll, sparclValuesInt8),
+        with(sparclSelectAll, sparclValuesFloat8, sparclOn)}) {
     SCOPED_TRACE(testing::Message() << "select " << options.select << ", values " << options.values
                                     << ", adopt " << options.adopt);
     UpdateRanks device = UpdateRanks::mixed(3), host = UpdateRanks::on_host(3);
@@ -77,7 +78,8 @@ TEST_F(DeviceUpdates, NonBlocking) {
     EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
       sparclRequest_t request = nullptr;
       const sparclState_t state = device.models[static_cast<std::size_t>(rank)]->state();
-      EXPECT_EQ(sparclIBroadcastUpdate(state, version, 1, comm, &request), sparclSuccess);
+      EXPECT_EQ(sparclIBroadcastUpdate(state, version, 1, nullptr, comm, nullptr, &request),
+                sparclSuccess);
       return sparclWait(&request, nullptr);
     }),
                 Each(sparclSuccess));
@@ -93,7 +95,7 @@ TEST_F(DeviceUpdates, InTheStreamsOrder) {
     EXPECT_THAT(device.party().run([&](int rank, sparclComm_t comm) {
       if (rank == 0) enqueue(stream_of(0), [&, version] { all_there.step(version, 0.01); });
       const sparclState_t state = rank == 0 ? all_there.state() : device.models[1]->state();
-      return sparclBroadcastUpdate(state, version, 0, comm, stream_of(rank));
+      return sparclBroadcastUpdate(state, version, 0, nullptr, comm, stream_of(rank));
     }),
                 Each(sparclSuccess));
     EXPECT_EQ(device.models[1]->read(), all_there.read());
@@ -104,7 +106,7 @@ TEST_F(DeviceUpdates, InTheStreamsOrder) {
 TEST_F(DeviceUpdates, AStreamIsForDeviceMemory) {
   UpdateRanks host = UpdateRanks::on_host(1);
   EXPECT_THAT(host.party().run([&](int, sparclComm_t comm) {
-    return sparclBroadcastUpdate(host.models[0]->state(), 1, 0, comm, stream_of(0));
+    return sparclBroadcastUpdate(host.models[0]->state(), 1, 0, nullptr, comm, stream_of(0));
   }),
               Each(sparclUnsupported));
 }
@@ -141,7 +143,8 @@ TEST_F(DeviceUpdates, AfterAFailedOneTheTensorsAreReadAgain) {
 TEST_F(DeviceUpdates, ACopyThatFails) {
   int agreed = 0, alone = 0, succeeded = 0;
   for (const bool adopts : {false, true}) {
-    const sparclUpdateOptions_t options = with(sparclSelectTopK, sparclValuesExact, adopts ? 1 : 0);
+    const sparclUpdateOptions_t options =
+        with(sparclSelectTopK, sparclValuesExact, adopts ? sparclOn : sparclOff);
     succeeded = 0;
     for (int failing = 0; succeeded == 0 && failing < 40; ++failing) {
       SCOPED_TRACE(testing::Message()
@@ -153,8 +156,8 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
       const DeviceModel& other = adopts ? *host.models[1] : device;
       const auto update = [&](std::uint64_t version) {
         return host.party().run([&](int rank, sparclComm_t comm) {
-          return sparclBroadcastUpdateEx(rank == 0 ? root.state() : other.state(), version, 0, comm,
-                                         nullptr, &options);
+          return sparclBroadcastUpdate(rank == 0 ? root.state() : other.state(), version, 0,
+                                       &options, comm, nullptr);
         });
       };
       ASSERT_THAT(update(1), Each(sparclSuccess)) << host.error(0);
@@ -186,8 +189,8 @@ TEST_F(DeviceUpdates, ACopyThatFails) {
       for (std::uint64_t version = 3; version <= 4; ++version) {
         root.step(version, 0.001);
         ASSERT_THAT(host.party().run([&](int rank, sparclComm_t comm) {
-          return sparclBroadcastUpdate(rank == 0 ? root.state() : other.state(), version, 0, comm,
-                                       nullptr);
+          return sparclBroadcastUpdate(rank == 0 ? root.state() : other.state(), version, 0,
+                                       nullptr, comm, nullptr);
         }),
                     Each(sparclSuccess))
             << host.error(0) << host.error(1);
@@ -212,8 +215,8 @@ TEST_F(DeviceUpdates, WhatLacksAnUpdateIsNotBelieved) {
     DeviceModel device(DeviceModel::kMixed, 0, false);
     const auto update = [&](std::uint64_t version) {
       return host.party().run([&](int rank, sparclComm_t comm) {
-        return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, comm,
-                                     nullptr);
+        return sparclBroadcastUpdate(rank == 0 ? root.state() : device.state(), version, 0, nullptr,
+                                     comm, nullptr);
       });
     };
     ASSERT_THAT(update(1), Each(sparclSuccess)) << host.error(0);

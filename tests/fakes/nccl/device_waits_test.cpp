@@ -26,26 +26,27 @@ using Call = sparclResult_t (*)(Arrays&, sparclComm_t, sparclStream_t);
 
 sparclResult_t broadcast_sparse(Arrays& own, sparclComm_t comm, sparclStream_t stream) {
   return sparclBroadcastSparse(own.values.get(), own.indices.get(), &own.nnz, 3, sparclFloat32, 0,
-                               comm, stream);
+                               nullptr, comm, stream);
 }
 sparclResult_t sum_sparse(Arrays& own, sparclComm_t comm, sparclStream_t stream) {
   return sparclAllReduceSparse(own.values.get(), own.indices.get(), 3, kCount, own.sums.get(),
-                               own.union_of.get(), &own.nnz, kRoom, sparclFloat32, sparclSum, comm,
-                               stream);
+                               own.union_of.get(), &own.nnz, kRoom, sparclFloat32, sparclSum,
+                               nullptr, comm, stream);
 }
 // Of all elements: the arrays themselves cross.
 template <int kPercent>
 sparclResult_t sum_masked(Arrays& own, sparclComm_t comm, sparclStream_t stream) {
   sparclMask_t mask = nullptr;
   EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, kPercent / 100.0, 1), sparclSuccess);
-  const sparclResult_t result = sparclAllReduceMasked(own.values.get(), own.sums.get(), kCount,
-                                                      sparclFloat32, sparclSum, mask, comm, stream);
+  const sparclResult_t result =
+      sparclAllReduceMasked(own.values.get(), own.sums.get(), kCount, sparclFloat32, sparclSum,
+                            mask, nullptr, nullptr, comm, stream);
   EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
   return result;
 }
 sparclResult_t sum_top_k(Arrays& own, sparclComm_t comm, sparclStream_t stream) {
   return sparclAllReduceTopK(own.values.get(), own.sums.get(), kCount, 10, sparclFloat32, sparclSum,
-                             nullptr, comm, stream);
+                             nullptr, nullptr, comm, stream);
 }
 
 constexpr Call kCalls[] = {broadcast_sparse, sum_sparse, sum_masked<10>, sum_masked<100>,
@@ -117,9 +118,10 @@ TEST_F(DeviceWaits, AStreamThatIsStuckWhenAResultComesBack) {
   std::atomic<int> started = 0;
   const auto results = party.run([&](int rank, sparclComm_t comm) {
     sparclRequest_t request = nullptr;
-    EXPECT_EQ(sparclIAllReduceMasked(own[rank].values.get(), own[rank].sums.get(), kCount,
-                                     sparclFloat32, sparclSum, mask, comm, &request),
-              sparclSuccess);
+    EXPECT_EQ(
+        sparclIAllReduceMasked(own[rank].values.get(), own[rank].sums.get(), kCount, sparclFloat32,
+                               sparclSum, mask, nullptr, nullptr, comm, nullptr, &request),
+        sparclSuccess);
     ++started;
     while (started < 2) std::this_thread::yield();
     if (rank == 0) {  // the ranks' default stream is one here

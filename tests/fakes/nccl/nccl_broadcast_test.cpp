@@ -101,8 +101,8 @@ TEST_F(NcclBroadcast, NonBlockingCallsDoNotTakeIt) {
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     Held<std::uint32_t> weights(rank == 0 ? target : base, kHost), old(base, kHost);
     sparclRequest_t request = nullptr;
-    const sparclResult_t begun = sparclIBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                       sparclFloat32, 0, comm, &request);
+    const sparclResult_t begun = sparclIBroadcastDelta(
+        weights.get(), old.get(), base.size(), sparclFloat32, 0, nullptr, comm, nullptr, &request);
     const sparclResult_t ended = sparclWait(&request, nullptr);
     EXPECT_TRUE(same(weights.read(), target));
     return begun == sparclSuccess ? ended : begun;
@@ -134,8 +134,8 @@ TEST_F(NcclBroadcast, OfSparseVectors) {
                              place);
       std::size_t nnz = rank == 2 ? values.size() : 0;
       const sparclResult_t result =
-          sparclBroadcastSparse(own.get(), at.get(), &nnz, values.size(), sparclFloat32, 2, comm,
-                                on_device ? stream_of(rank) : nullptr);
+          sparclBroadcastSparse(own.get(), at.get(), &nnz, values.size(), sparclFloat32, 2, nullptr,
+                                comm, on_device ? stream_of(rank) : nullptr);
       EXPECT_EQ(nnz, values.size());
       EXPECT_TRUE(same(own.read(), values));
       EXPECT_TRUE(same(at.read(), indices));
@@ -157,10 +157,10 @@ TEST_F(NcclBroadcast, OfUpdatesOfAState) {
     sparclState_t state = nullptr;
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "w", weights.data(), sparclBfloat16, 1, &shape), sparclSuccess);
-    EXPECT_EQ(sparclBroadcastUpdate(state, 1, 0, comm, nullptr), sparclSuccess);
+    EXPECT_EQ(sparclBroadcastUpdate(state, 1, 0, nullptr, comm, nullptr), sparclSuccess);
     EXPECT_TRUE(same(weights, first));
     if (rank == 0) weights = second;
-    const sparclResult_t result = sparclBroadcastUpdate(state, 2, 0, comm, nullptr);
+    const sparclResult_t result = sparclBroadcastUpdate(state, 2, 0, nullptr, comm, nullptr);
     EXPECT_TRUE(same(weights, second));
     sparclStateDestroy(state);
     return result;
@@ -180,7 +180,7 @@ TEST_F(NcclBroadcast, AWrongBaseIsVotedOn) {
       const auto& held = rank == 0 ? target : rank == 1 ? other : base;
       Held<std::uint32_t> weights(held, place), old(base, place);
       const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                         sparclFloat32, 0, comm, nullptr);
+                                                         sparclFloat32, 0, nullptr, comm, nullptr);
       EXPECT_TRUE(same(weights.read(), held)) << "rank " << rank;
       return result;
     }),
@@ -199,8 +199,8 @@ TEST_F(NcclBroadcast, WithoutMemoryForItsFragmentsItIsRefused) {
   fail_allocations(true);
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
     Held<std::uint32_t> weights(rank == 0 ? target : base, kHost), old(base, kHost);
-    return sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclFloat32, 0, comm,
-                                nullptr);
+    return sparclBroadcastDelta(weights.get(), old.get(), base.size(), sparclFloat32, 0, nullptr,
+                                comm, nullptr);
   }),
               Each(sparclOutOfMemory));
   fail_allocations(false);
@@ -223,7 +223,7 @@ Failed broadcast_that_fails(ThreadRanks& party, const std::function<void(int)>& 
     Held<std::uint64_t> weights(rank == 0 ? target : base, kHost), old(base, kHost);
     meanwhile(rank);
     const sparclResult_t result = sparclBroadcastDelta(weights.get(), old.get(), base.size(),
-                                                       sparclFloat64, 0, comm, nullptr);
+                                                       sparclFloat64, 0, nullptr, comm, nullptr);
     EXPECT_TRUE(same(weights.read(), rank == 0 ? target : base)) << "rank " << rank;
     return result;
   });
@@ -322,7 +322,7 @@ TEST_F(NcclBroadcast, ADriverThatFails) {
     const auto results = party.run([&](int rank, sparclComm_t comm) {
       Held<std::uint32_t> weights(rank == 0 ? target : base, kHost);
       const sparclResult_t result = sparclBroadcastDelta(weights.get(), nullptr, base.size(),
-                                                         sparclFloat32, 0, comm, nullptr);
+                                                         sparclFloat32, 0, nullptr, comm, nullptr);
       held[static_cast<std::size_t>(rank)] = weights.read();
       return result;
     });

@@ -55,21 +55,25 @@ sparclResult_t compare(int rank, sparclComm_t comm, sparclDataType_t type, sparc
   EXPECT_EQ(kind.make(&mask), sparclSuccess);
   const std::vector<T> sent = exact_values<T>(rank);
   std::vector<T> expected = exact_values<T>(100);
-  sparclResult_t result =
-      sparclAllReduceMasked(sent.data(), expected.data(), kCount, type, op, mask, comm, nullptr);
+  sparclResult_t result = sparclAllReduceMasked(sent.data(), expected.data(), kCount, type, op,
+                                                mask, nullptr, nullptr, comm, nullptr);
   if (result != sparclSuccess) return result;
   std::vector<T> in_place = sent;
-  result = sparclAllReduceMasked(in_place.data(), in_place.data(), kCount, type, op, mask, comm,
-                                 nullptr);
+  sparclMaskedOptions_t zero = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  zero.outside = sparclOutsideZero;
+  result = sparclAllReduceMasked(in_place.data(), in_place.data(), kCount, type, op, mask, nullptr,
+                                 &zero, comm, nullptr);
   if (result != sparclSuccess) return result;
   const OnDevice<T> from(sent), to(exact_values<T>(100)), both(sent);
   const sparclStream_t stream = stream_of(rank);
-  result = sparclAllReduceMasked(from.get(), to.get(), kCount, type, op, mask, comm, stream);
+  result = sparclAllReduceMasked(from.get(), to.get(), kCount, type, op, mask, nullptr, nullptr,
+                                 comm, stream);
   if (result == sparclSuccess) {
     const bool has_any = std::string(kind.name) != "none";
     EXPECT_EQ(algorithm_of(comm) == "nccl", has_any);
     EXPECT_EQ(to.read(), exact_values<T>(100)) << "nothing happens before the stream comes to it";
-    result = sparclAllReduceMasked(both.get(), both.get(), kCount, type, op, mask, comm, stream);
+    result = sparclAllReduceMasked(both.get(), both.get(), kCount, type, op, mask, nullptr, &zero,
+                                   comm, stream);
   }
   EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess)
       << "what the stream holds does not need the mask";
@@ -141,7 +145,7 @@ TEST_F(NcclRanks, InexactSumsHaveTheSameBitsOnEveryRank) {
         values[i] = std::sin(static_cast<float>(i * static_cast<std::size_t>(rank + 3)));
       const OnDevice<float> from(values), to(std::vector<float>(kCount, 9));
       EXPECT_EQ(sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask,
-                                      comm, stream_of(rank)),
+                                      nullptr, nullptr, comm, stream_of(rank)),
                 sparclSuccess);
       sparclMaskDestroy(mask);
       const sparclResult_t result = sparclCommStreamSynchronize(comm, stream_of(rank));
@@ -153,6 +157,38 @@ TEST_F(NcclRanks, InexactSumsHaveTheSameBitsOnEveryRank) {
       EXPECT_EQ(std::memcmp(each.data(), sums[0].data(), kCount * sizeof(float)), 0)
           << ranks << " ranks";
   }
+}
+
+TEST_F(NcclRanks, ACallMayAskForTheBitsOfTheHost) {
+  ThreadRanks party(5);
+  ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
+  const auto results = party.run([&](int rank, sparclComm_t comm) {
+    sparclMask_t mask = nullptr;
+    EXPECT_EQ(sparclMaskCreateRandom(&mask, kCount, 0.5, 3), sparclSuccess);
+    std::vector<float> values(kCount), expected(kCount, 9);
+    for (std::size_t i = 0; i < kCount; ++i)
+      values[i] = std::sin(static_cast<float>(i * static_cast<std::size_t>(rank + 3)));
+    EXPECT_EQ(sparclAllReduceMasked(values.data(), expected.data(), kCount, sparclFloat32,
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
+              sparclSuccess);
+    const OnDevice<float> from(values), to(std::vector<float>(kCount, 9));
+    sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+    options.determinism = sparclDeterminismCanonical;
+    EXPECT_EQ(sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask,
+                                    nullptr, &options, comm, stream_of(rank)),
+              sparclSuccess);
+    EXPECT_EQ(algorithm_of(comm), "nccl");
+    EXPECT_EQ(sparclCommStreamSynchronize(comm, stream_of(rank)), sparclSuccess);
+    EXPECT_EQ(std::memcmp(to.read().data(), expected.data(), kCount * sizeof(float)), 0);
+    // Ranks that ask for different bits make different calls.
+    options.determinism = rank == 1 ? sparclDeterminismCanonical : sparclDeterminismRuns;
+    const sparclResult_t result =
+        sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask, nullptr,
+                              &options, comm, stream_of(rank));
+    sparclMaskDestroy(mask);
+    return result;
+  });
+  EXPECT_THAT(results, Each(sparclMismatch));
 }
 
 // Masks that change from call to call, over two streams that share what the library holds on the
@@ -169,15 +205,15 @@ TEST_F(NcclRanks, RedrawnMasksAndSeveralStreams) {
     for (std::uint64_t step = 0; step < 8; ++step) {
       EXPECT_EQ(sparclMaskSetStep(mask, step), sparclSuccess);
       expected.emplace_back(kCount, -1);
-      EXPECT_EQ(
-          sparclAllReduceMasked(exact_values<std::int32_t>(rank).data(), expected.back().data(),
-                                kCount, sparclInt32, sparclSum, mask, comm, nullptr),
-          sparclSuccess);
+      EXPECT_EQ(sparclAllReduceMasked(exact_values<std::int32_t>(rank).data(),
+                                      expected.back().data(), kCount, sparclInt32, sparclSum, mask,
+                                      nullptr, nullptr, comm, nullptr),
+                sparclSuccess);
       outputs.emplace_back(std::vector<std::int32_t>(kCount, -1));
-      EXPECT_EQ(
-          sparclAllReduceMasked(from.get(), outputs.back().get(), kCount, sparclInt32, sparclSum,
-                                mask, comm, stream_of(rank, static_cast<int>(step % 2))),
-          sparclSuccess);
+      EXPECT_EQ(sparclAllReduceMasked(from.get(), outputs.back().get(), kCount, sparclInt32,
+                                      sparclSum, mask, nullptr, nullptr, comm,
+                                      stream_of(rank, static_cast<int>(step % 2))),
+                sparclSuccess);
     }
     sparclMaskDestroy(mask);
     EXPECT_EQ(sparclCommStreamSynchronize(comm, stream_of(rank, 1)), sparclSuccess);
@@ -202,12 +238,12 @@ TEST_F(NcclRanks, CallsOnOtherStreamsComeAfterThoseThatShareMemory) {
     const std::vector<float> values = exact_values<float>(rank);
     std::vector<float> expected = values;
     EXPECT_EQ(sparclAllReduceMasked(values.data(), expected.data(), kCount, sparclFloat32,
-                                    sparclSum, some, comm, nullptr),
+                                    sparclSum, some, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     const OnDevice<float> first(values), between(values), last(values);
     const auto call = [&](const OnDevice<float>& array, sparclMask_t mask, int stream) {
       EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), kCount, sparclFloat32, sparclSum,
-                                      mask, comm, stream_of(rank, stream)),
+                                      mask, nullptr, nullptr, comm, stream_of(rank, stream)),
                 sparclSuccess);
     };
     call(first, some, 0);
@@ -239,10 +275,10 @@ TEST_F(NcclRanks, CallsAreCapturedIntoGraphs) {
       begin_capture(stream);
       // Two calls, the first that this mask makes.
       EXPECT_EQ(sparclAllReduceMasked(from.get(), to.get(), kCount, sparclFloat32, sparclSum, mask,
-                                      comm, stream),
+                                      nullptr, nullptr, comm, stream),
                 sparclSuccess);
       EXPECT_EQ(sparclAllReduceMasked(to.get(), to.get(), kCount, sparclFloat32, sparclMax, mask,
-                                      comm, stream),
+                                      nullptr, nullptr, comm, stream),
                 sparclSuccess);
       EXPECT_EQ(sparclCommStreamSynchronize(comm, stream), sparclInvalidUsage);
       const auto graph = end_capture(stream);
@@ -251,15 +287,15 @@ TEST_F(NcclRanks, CallsAreCapturedIntoGraphs) {
       std::vector<std::vector<float>> expected;
       for (int launch = 0; launch < 3; ++launch) {
         expected.emplace_back(kCount, 9);
-        EXPECT_EQ(
-            sparclAllReduceMasked(exact_values<float>(rank + launch).data(), expected.back().data(),
-                                  kCount, sparclFloat32, sparclSum, mask, comm, nullptr),
-            sparclSuccess);
+        EXPECT_EQ(sparclAllReduceMasked(exact_values<float>(rank + launch).data(),
+                                        expected.back().data(), kCount, sparclFloat32, sparclSum,
+                                        mask, nullptr, nullptr, comm, nullptr),
+                  sparclSuccess);
       }
       EXPECT_EQ(sparclMaskSetStep(mask, 1), sparclSuccess);
       const OnDevice<float> other(std::vector<float>(kCount, 9));
       EXPECT_EQ(sparclAllReduceMasked(from.get(), other.get(), kCount, sparclFloat32, sparclSum,
-                                      mask, comm, stream),
+                                      mask, nullptr, nullptr, comm, stream),
                 sparclSuccess);
       sparclMaskDestroy(mask);
       sparclResult_t result = sparclSuccess;
@@ -286,14 +322,14 @@ TEST_F(NcclRanks, TypesThatNcclLacksGoByWayOfTheHost) {
     const OnDevice<std::uint16_t> array(
         std::vector<std::uint16_t>(kCount, static_cast<std::uint16_t>(rank + 1)));
     for (const sparclDataType_t type : {sparclInt16, sparclUint16}) {
-      EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), kCount, type, sparclMax, mask, comm,
-                                      stream_of(rank)),
+      EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), kCount, type, sparclMax, mask,
+                                      nullptr, nullptr, comm, stream_of(rank)),
                 sparclSuccess);
       EXPECT_NE(algorithm_of(comm), "nccl");
     }
     const OnDevice<std::uint8_t> bytes(std::vector<std::uint8_t>(kCount, 0x38));
     EXPECT_EQ(sparclAllReduceMasked(bytes.get(), bytes.get(), kCount, sparclFloat8e4m3, sparclMax,
-                                    mask, comm, stream_of(rank)),
+                                    mask, nullptr, nullptr, comm, stream_of(rank)),
               sparclSuccess);
     sparclMaskDestroy(mask);
     return sparclSuccess;

@@ -26,7 +26,7 @@ struct PieceSum {
   PieceSum(const PieceSum&) = delete;
   sparclResult_t enqueue(sparclComm_t comm, sparclStream_t stream) const {
     return sparclAllReduceMasked(array.get(), array.get(), kBrokenCount, sparclFloat32, sparclSum,
-                                 mask, comm, stream);
+                                 mask, nullptr, nullptr, comm, stream);
   }
   OnDevice<float> array;
   sparclMask_t mask = nullptr;

@@ -73,20 +73,24 @@ sparclResult_t compare(int rank, sparclComm_t comm, sparclDataType_t type, sparc
   EXPECT_EQ(kind.make(&mask), sparclSuccess);
   const std::vector<Word> sent = special_words<Word>(rank), before = special_words<Word>(100);
   std::vector<Word> expected = before, expected_in_place = sent;
-  sparclResult_t result =
-      sparclAllReduceMasked(sent.data(), expected.data(), kElements, type, op, mask, comm, nullptr);
+  sparclResult_t result = sparclAllReduceMasked(sent.data(), expected.data(), kElements, type, op,
+                                                mask, nullptr, nullptr, comm, nullptr);
   if (result != sparclSuccess) return result;
+  sparclMaskedOptions_t zero = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  zero.outside = sparclOutsideZero;
   result = sparclAllReduceMasked(expected_in_place.data(), expected_in_place.data(), kElements,
-                                 type, op, mask, comm, nullptr);
+                                 type, op, mask, nullptr, &zero, comm, nullptr);
   if (result != sparclSuccess) return result;
   const OnDevice<Word> from(sent), to(before), both(sent);
   const sparclStream_t stream = stream_of(rank);
-  result = sparclAllReduceMasked(from.get(), to.get(), kElements, type, op, mask, comm, stream);
+  result = sparclAllReduceMasked(from.get(), to.get(), kElements, type, op, mask, nullptr, nullptr,
+                                 comm, stream);
   if (result != sparclSuccess) return result;
   const bool has_any = std::string(kind.name) != "none";
   EXPECT_EQ(algorithm_of(comm) == "nccl", has_any);
   EXPECT_TRUE(same(to.read(), before)) << "nothing happens before the stream comes to it";
-  result = sparclAllReduceMasked(both.get(), both.get(), kElements, type, op, mask, comm, stream);
+  result = sparclAllReduceMasked(both.get(), both.get(), kElements, type, op, mask, nullptr, &zero,
+                                 comm, stream);
   EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess)
       << "what the stream holds does not need the mask";
   if (result == sparclSuccess) result = sparclCommStreamSynchronize(comm, stream);
@@ -163,7 +167,7 @@ TEST_F(NcclCanonical, SizeAndRanksDecideTheWay) {
       const OnDevice<std::uint32_t> array(
           random_words<std::uint32_t>(count, static_cast<std::uint64_t>(rank)));
       EXPECT_EQ(sparclAllReduceMasked(array.get(), array.get(), count, sparclUint32, sparclSum,
-                                      mask, comm, stream_of(rank, ranks)),
+                                      mask, nullptr, nullptr, comm, stream_of(rank, ranks)),
                 sparclSuccess);
       sparclMaskDestroy(mask);
       return sparclCommStreamSynchronize(comm, stream_of(rank, ranks));
@@ -197,13 +201,13 @@ TEST_F(NcclCanonical, RedrawnMasksAndSeveralStreams) {
       for (std::uint64_t step = 0; step < 8; ++step) {
         EXPECT_EQ(sparclMaskSetStep(mask, step), sparclSuccess);
         expected.emplace_back(kElements, 1);
-        EXPECT_EQ(
-            sparclAllReduceMasked(special_words<std::uint32_t>(rank).data(), expected.back().data(),
-                                  kElements, sparclFloat32, sparclSum, mask, comm, nullptr),
-            sparclSuccess);
+        EXPECT_EQ(sparclAllReduceMasked(special_words<std::uint32_t>(rank).data(),
+                                        expected.back().data(), kElements, sparclFloat32, sparclSum,
+                                        mask, nullptr, nullptr, comm, nullptr),
+                  sparclSuccess);
         outputs.emplace_back(std::vector<std::uint32_t>(kElements, 1));
         EXPECT_EQ(sparclAllReduceMasked(from.get(), outputs.back().get(), kElements, sparclFloat32,
-                                        sparclSum, mask, comm,
+                                        sparclSum, mask, nullptr, nullptr, comm,
                                         stream_of(rank, first + static_cast<int>(step % 2))),
                   sparclSuccess);
       }
@@ -237,7 +241,7 @@ TEST_F(NcclCanonical, CallsAreCapturedIntoGraphs) {
         const sparclStream_t stream = stream_of(rank, number);
         const auto call = [&](const void* send, void* receive, sparclStream_t in) {
           return sparclAllReduceMasked(send, receive, kElements, sparclFloat16, sparclAvg, mask,
-                                       comm, in);
+                                       nullptr, nullptr, comm, in);
         };
         begin_capture(stream);
         EXPECT_EQ(call(from.get(), to.get(), stream), sparclSuccess);
@@ -284,20 +288,20 @@ TEST_F(NcclCanonical, WhatGoesByWayOfTheHost) {
     const auto sent = special_words<std::uint32_t>(rank);
     std::vector<std::uint32_t> expected = sent;
     EXPECT_EQ(sparclAllReduceMasked(sent.data(), expected.data(), kElements, sparclFloat32,
-                                    sparclSum, mask, comm, nullptr),
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     std::vector<std::uint8_t> bytes(4 * kElements + 4), result(4 * kElements);
     std::memcpy(bytes.data() + 1, sent.data(), 4 * kElements);
     const OnDevice<std::uint8_t> between(bytes);
     EXPECT_EQ(sparclAllReduceMasked(between.get() + 1, between.get() + 1, kElements, sparclFloat32,
-                                    sparclSum, mask, comm, stream_of(rank)),
+                                    sparclSum, mask, nullptr, nullptr, comm, stream_of(rank)),
               sparclSuccess);
     EXPECT_NE(algorithm_of(comm), "nccl");
     EXPECT_EQ(std::memcmp(between.read().data() + 1, expected.data(), 4 * kElements), 0);
     const OnDevice<std::uint32_t> array(sent);
     sparclRequest_t request = nullptr;
     EXPECT_EQ(sparclIAllReduceMasked(array.get(), array.get(), kElements, sparclFloat32, sparclSum,
-                                     mask, comm, &request),
+                                     mask, nullptr, nullptr, comm, nullptr, &request),
               sparclSuccess);
     EXPECT_EQ(sparclWait(&request, nullptr), sparclSuccess);
     EXPECT_TRUE(same(array.read(), expected));

@@ -27,7 +27,7 @@ struct Sum {
   Sum(const Sum&) = delete;
   sparclResult_t enqueue(sparclComm_t comm, sparclStream_t stream) const {
     return sparclAllReduceMasked(array.get(), array.get(), kFailedCount, sparclFloat32, sparclSum,
-                                 mask, comm, stream);
+                                 mask, nullptr, nullptr, comm, stream);
   }
   OnDevice<float> array;
   sparclMask_t mask = nullptr;
@@ -37,8 +37,9 @@ sparclResult_t sum_on_host(int rank, sparclComm_t comm) {
   sparclMask_t mask = nullptr;
   EXPECT_EQ(sparclMaskCreateRandom(&mask, kFailedCount, 0.5, 1), sparclSuccess);
   std::vector<float> values(kFailedCount, static_cast<float>(rank));
-  const sparclResult_t result = sparclAllReduceMasked(
-      values.data(), values.data(), kFailedCount, sparclFloat32, sparclSum, mask, comm, nullptr);
+  const sparclResult_t result =
+      sparclAllReduceMasked(values.data(), values.data(), kFailedCount, sparclFloat32, sparclSum,
+                            mask, nullptr, nullptr, comm, nullptr);
   sparclMaskDestroy(mask);
   return result;
 }
@@ -300,7 +301,7 @@ TEST_F(NcclFailure, ArraysOfDifferentKindsAreAMismatch) {
     if (rank == 1) return sum.enqueue(comm, stream_of(rank));
     std::vector<float> values(kFailedCount);
     return sparclAllReduceMasked(values.data(), values.data(), kFailedCount, sparclFloat32,
-                                 sparclSum, sum.mask, comm, nullptr);
+                                 sparclSum, sum.mask, nullptr, nullptr, comm, nullptr);
   }),
               Each(sparclMismatch));
   EXPECT_THAT(last_error(party, 0), AllOf(HasSubstr("arrays in the host's memory"),
@@ -309,7 +310,7 @@ TEST_F(NcclFailure, ArraysOfDifferentKindsAreAMismatch) {
     const Sum sum(rank);
     const OnDevice<float> elsewhere(std::vector<float>(kFailedCount), rank);
     return sparclAllReduceMasked(sum.array.get(), elsewhere.get(), kFailedCount, sparclFloat32,
-                                 sparclSum, sum.mask, comm, stream_of(rank));
+                                 sparclSum, sum.mask, nullptr, nullptr, comm, stream_of(rank));
   }),
               Each(sparclInvalidArgument));
   EXPECT_THAT(last_error(party, 0),

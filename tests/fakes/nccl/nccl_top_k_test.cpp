@@ -51,7 +51,7 @@ TEST_F(NcclTopK, OfAnyRanksAndMode) {
       const std::size_t k =
           std::min<std::size_t>(600 / static_cast<std::size_t>(ranks * ranks) + 1, 350);
       std::vector<sparclResult_t> results;
-      for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal})
+      for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal})
         results.push_back(compare<float>(rank, comm, {sparclFloat32, sparclSum, mode}, 350, k,
                                          ranks > 4 ? 1 : 2));
       return *std::ranges::max_element(results);
@@ -70,12 +70,13 @@ TEST_F(NcclTopK, OfEachModeWireAndResidual) {
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     int turn = 0;
     std::vector<sparclResult_t> results;
-    for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
-      for (const int wire : {0, 1, 2}) {
+    for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+      for (const sparclWire_t wire : {sparclWireSame, sparclWireBfloat16, sparclWireInt8}) {
         for (const int feedback :
              {-1, static_cast<int>(sparclResidualSent), static_cast<int>(sparclResidualMean)}) {
-          const Way way{sparclFloat32, turn++ % 2 == 0 ? sparclSum : sparclAvg,     mode, wire,
-                        feedback >= 0, feedback < 0 ? sparclResidualSent : feedback};
+          const Way way{sparclFloat32, turn++ % 2 == 0 ? sparclSum : sparclAvg,
+                        mode,          wire,
+                        feedback >= 0, static_cast<sparclResidual_t>(feedback < 0 ? 0 : feedback)};
           results.push_back(compare<float>(rank, comm, way, 400, 60, 2, turn % 3 == 0));
           if (wire == 2)
             results.push_back(compare<std::uint16_t>(
@@ -94,9 +95,11 @@ TEST_F(NcclTopK, OfEachTypeAndSpecialNumbers) {
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     std::vector<sparclResult_t> results;
-    for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
-      const auto way = [&](sparclDataType_t type, int residual = sparclResidualSent) {
-        return Way{type, mode == sparclTopKUnion ? sparclAvg : sparclSum, mode, 0, true, residual};
+    for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+      const auto way = [&](sparclDataType_t type, sparclResidual_t residual = sparclResidualSent) {
+        return Way{type, mode == sparclTopKUnion ? sparclAvg : sparclSum,
+                   mode, sparclWireSame,
+                   true, residual};
       };
       results.push_back(compare<std::uint16_t>(rank, comm, way(sparclFloat16, sparclResidualMean),
                                                300, 50, 2, true));
@@ -124,7 +127,7 @@ TEST_F(NcclTopK, WhatCancelsOutIsStillKept) {
   ThreadRanks party(2);
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
-    for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+    for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
       const Way way{sparclFloat32, sparclSum, mode};
       const Feedbacks feedbacks(way, 12);
       std::vector<float> sent(12, 0.25F);
@@ -148,7 +151,7 @@ TEST_F(NcclTopK, OfAnyK) {
   ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     std::vector<sparclResult_t> results;
-    for (const int mode : {sparclTopKSelected, sparclTopKGlobal}) {
+    for (const sparclTopKMode_t mode : {sparclTopKSelected, sparclTopKGlobal}) {
       results.push_back(compare<float>(rank, comm, {sparclFloat32, sparclSum, mode}, 200, 0, 2));
       results.push_back(compare<float>(rank, comm, {sparclFloat32, sparclSum, mode}, 200, 1, 2));
       results.push_back(compare<float>(rank, comm, {sparclFloat32, sparclSum, mode}, 200, 200, 2));
@@ -201,8 +204,14 @@ TEST_F(NcclTopK, WhatGoesByWayOfTheHost) {
   EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
     std::vector<sparclResult_t> results{
         compare<float>(rank, comm,
-                       {sparclFloat32, sparclSum, sparclTopKUnion, 0, true, 0, {100, 200}}, 300, 40,
-                       1, false, "another"),
+                       {sparclFloat32,
+                        sparclSum,
+                        sparclTopKUnion,
+                        sparclWireSame,
+                        true,
+                        sparclResidualSent,
+                        {100, 200}},
+                       300, 40, 1, false, "another"),
         compare<float>(rank, comm, {sparclFloat32, sparclSum, sparclTopKUnion}, 300, 200, 1, false,
                        "another")};  // 4 times 300 values
     return *std::ranges::max_element(results);
@@ -229,19 +238,21 @@ TEST_F(NcclTopK, ArraysThatAreNotAligned) {
       std::memcpy(bytes.data() + 1, sent.data(), kBytes);
       const OnDevice<std::uint8_t> in_place(bytes), received(bytes);
       EXPECT_EQ(sparclAllReduceTopK(sent.data(), top_k.data(), kElements, 40, sparclFloat32,
-                                    sparclSum, nullptr, comm, nullptr),
+                                    sparclSum, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
       EXPECT_EQ(sparclAllReduceMasked(sent.data(), masked.data(), kElements, sparclFloat32,
-                                      sparclSum, mask, comm, nullptr),
+                                      sparclSum, mask, nullptr, nullptr, comm, nullptr),
                 sparclSuccess);
-      EXPECT_EQ(sparclAllReduceTopK(in_place.get() + 1, received.get() + 1, kElements, 40,
-                                    sparclFloat32, sparclSum, nullptr, comm, stream_of(rank)),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclAllReduceTopK(in_place.get() + 1, received.get() + 1, kElements, 40, sparclFloat32,
+                              sparclSum, nullptr, nullptr, comm, stream_of(rank)),
+          sparclSuccess);
       EXPECT_GE(bytes_copied(stream_of(rank)), 2 * kBytes);
       EXPECT_EQ(std::memcmp(received.read().data() + 1, top_k.data(), kBytes), 0);
-      EXPECT_EQ(sparclAllReduceMasked(in_place.get() + 1, in_place.get() + 1, kElements,
-                                      sparclFloat32, sparclSum, mask, comm, stream_of(rank)),
-                sparclSuccess);
+      EXPECT_EQ(
+          sparclAllReduceMasked(in_place.get() + 1, in_place.get() + 1, kElements, sparclFloat32,
+                                sparclSum, mask, nullptr, nullptr, comm, stream_of(rank)),
+          sparclSuccess);
       EXPECT_EQ(std::memcmp(in_place.read().data() + 1, masked.data(), kBytes), 0);
       return sparclMaskDestroy(mask);
     }),

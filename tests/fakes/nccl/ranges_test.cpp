@@ -27,15 +27,15 @@ TEST(Ranges, OfCallsAndStagesReachAProfiler) {
     sparclMask_t mask = nullptr;
     EXPECT_EQ(sparclMaskCreateRandom(&mask, values.size(), 0.5, 1), sparclSuccess);
     EXPECT_EQ(sparclAllReduceMasked(values.data(), values.data(), values.size(), sparclFloat32,
-                                    sparclSum, mask, comm, nullptr),
+                                    sparclSum, mask, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     EXPECT_EQ(sparclMaskDestroy(mask), sparclSuccess);
     EXPECT_EQ(sparclAllReduceTopK(values.data(), values.data(), values.size(), 10, sparclFloat32,
-                                  sparclSum, nullptr, comm, nullptr),
+                                  sparclSum, nullptr, nullptr, comm, nullptr),
               sparclSuccess);
     base = values;
-    return sparclBroadcastDelta(values.data(), base.data(), values.size(), sparclFloat32, 0, comm,
-                                nullptr);
+    return sparclBroadcastDelta(values.data(), base.data(), values.size(), sparclFloat32, 0,
+                                nullptr, comm, nullptr);
   }),
               testing::Each(sparclSuccess));
   std::ifstream file(path);

@@ -53,7 +53,7 @@ TEST_F(NcclTopKStream, CallsAreCapturedIntoGraphs) {
     ASSERT_THAT(use_nccl(party), Each(sparclSuccess)) << last_error(party, 0);
     EXPECT_THAT(party.run([](int rank, sparclComm_t comm) {
       const std::size_t count = 300, k = 40;
-      for (const int mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
+      for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
         const Way way{sparclFloat32, sparclSum, mode};
         const Feedbacks feedbacks(way, count);
         const OnDevice<float> from(std::vector<float>(count, 0)), to(std::vector<float>(count, 9));
@@ -81,7 +81,7 @@ TEST_F(NcclTopKStream, CallsAreCapturedIntoGraphs) {
         // What the graph holds stays where it is.
         std::vector<float> on_host(count);
         EXPECT_EQ(sparclAllReduceTopK(on_host.data(), on_host.data(), count, k, sparclFloat32,
-                                      sparclSum, feedbacks.device, comm, nullptr),
+                                      sparclSum, feedbacks.device, nullptr, comm, nullptr),
                   sparclInvalidUsage);
         EXPECT_THAT(sparclGetLastError(comm), HasSubstr("a CUDA graph holds this feedback"));
         EXPECT_EQ(sparclFeedbackReset(feedbacks.device), sparclSuccess);
@@ -120,7 +120,7 @@ TEST_F(NcclTopKStream, AFeedbackOutlivesItsGraphs) {
     (void)by_host(comm, {}, sent, 10, feedbacks.host);
     (void)by_host(comm, {}, sent, 10, feedbacks.host);
     return sparclAllReduceTopK(sent.data(), received.data(), 100, 10, sparclFloat32, sparclSum,
-                               feedbacks.device, comm, nullptr);
+                               feedbacks.device, nullptr, comm, nullptr);
   }),
               Each(sparclSuccess));
   feedbacks.compare_residuals();
@@ -167,8 +167,8 @@ TEST_F(NcclTopKStream, ArraysOfDifferentKindsAreAMismatch) {
     const bool on_gpu = is_alike || rank == 0;
     float* const array = on_gpu ? both.get() : on_host.data();
     const sparclStream_t stream = on_gpu ? stream_of(rank) : nullptr;
-    const sparclResult_t result =
-        sparclAllReduceTopK(array, array, 100, 5, sparclFloat32, sparclSum, nullptr, comm, stream);
+    const sparclResult_t result = sparclAllReduceTopK(array, array, 100, 5, sparclFloat32,
+                                                      sparclSum, nullptr, nullptr, comm, stream);
     return result == sparclSuccess ? sparclCommStreamSynchronize(comm, stream) : result;
   };
   EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) { return call(rank, comm, false); }),
@@ -181,7 +181,7 @@ TEST_F(NcclTopKStream, ArraysOfDifferentKindsAreAMismatch) {
     const OnDevice<float> own(std::vector<float>(100, 1)),
         elsewhere(std::vector<float>(100, 1), rank);
     return sparclAllReduceTopK(own.get(), elsewhere.get(), 100, 5, sparclFloat32, sparclSum,
-                               nullptr, comm, stream_of(rank));
+                               nullptr, nullptr, comm, stream_of(rank));
   }),
               Each(sparclInvalidArgument));
   EXPECT_THAT(last_error(party, 0),

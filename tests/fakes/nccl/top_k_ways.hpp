@@ -12,9 +12,10 @@ namespace sparcl::test {
 struct Way {
   sparclDataType_t type = sparclFloat32;
   sparclRedOp_t op = sparclSum;
-  int mode = sparclTopKUnion, wire = 0;
+  sparclTopKMode_t mode = sparclTopKUnion;
+  sparclWire_t wire = sparclWireSame;
   bool has_feedback = true;
-  int residual = sparclResidualSent;
+  sparclResidual_t residual = sparclResidualSent;
   std::vector<std::uint64_t> tensors = {};
 };
 
@@ -82,12 +83,13 @@ struct Feedbacks {
 
 template <class T>
 std::vector<T> by_host(sparclComm_t comm, const Way& way, const std::vector<T>& sent, std::size_t k,
-                       sparclFeedback_t feedback, int determinism = 0) {
+                       sparclFeedback_t feedback,
+                       sparclDeterminism_t determinism = sparclDeterminismDefault) {
   sparclTopKOptions_t options = options_of(way);
   options.determinism = determinism;
   std::vector<T> received(sent.size(), T{9});
-  EXPECT_EQ(sparclAllReduceTopKEx(sent.data(), received.data(), sent.size(), k, way.type, way.op,
-                                  feedback, &options, comm, nullptr),
+  EXPECT_EQ(sparclAllReduceTopK(sent.data(), received.data(), sent.size(), k, way.type, way.op,
+                                feedback, &options, comm, nullptr),
             sparclSuccess)
       << sparclGetLastError(comm);
   return received;
@@ -96,11 +98,12 @@ std::vector<T> by_host(sparclComm_t comm, const Way& way, const std::vector<T>& 
 template <class T>
 sparclResult_t on_stream(sparclComm_t comm, const Way& way, const OnDevice<T>& from,
                          const OnDevice<T>& to, std::size_t count, std::size_t k,
-                         sparclFeedback_t feedback, sparclStream_t stream, int determinism = 0) {
+                         sparclFeedback_t feedback, sparclStream_t stream,
+                         sparclDeterminism_t determinism = sparclDeterminismDefault) {
   sparclTopKOptions_t options = options_of(way);
   options.determinism = determinism;
-  return sparclAllReduceTopKEx(from.get(), to.get(), count, k, way.type, way.op, feedback, &options,
-                               comm, stream);
+  return sparclAllReduceTopK(from.get(), to.get(), count, k, way.type, way.op, feedback, &options,
+                             comm, stream);
 }
 
 }  // namespace sparcl::test

@@ -57,7 +57,7 @@ class UpdateRanks {
   std::vector<sparclResult_t> update(std::uint64_t version, int root,
                                      const sparclUpdateOptions_t* options = nullptr) {
     return party_->run([&](int rank, sparclComm_t comm) {
-      return sparclBroadcastUpdateEx(state(rank), version, root, comm, stream(rank), options);
+      return sparclBroadcastUpdate(state(rank), version, root, options, comm, stream(rank));
     });
   }
   std::string error(int rank) const { return sparclGetLastError(party_->comm(rank)); }
@@ -70,7 +70,8 @@ class UpdateRanks {
   std::vector<std::unique_ptr<DeviceModel>> models;
 };
 
-inline sparclUpdateOptions_t with(int select, int values = sparclValuesExact, int adopt = 0) {
+inline sparclUpdateOptions_t with(sparclSelect_t select, sparclValues_t values = sparclValuesExact,
+                                  sparclToggle_t adopt = sparclOff) {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   options.select = select;
   options.values = values;

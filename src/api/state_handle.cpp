@@ -1,4 +1,4 @@
-#include "src/api/state.hpp"
+#include "src/api/state_handle.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,162 @@
+/** @file
+ * Replication: one publisher, and subscribers that hold its newest version (C99).
+ *
+ * No communicator: publisher and subscribers connect over TCP (docs/replication.md). Subscribers
+ * may join, crash, stall or fall behind without slowing the publisher or other subscribers. A
+ * replica always holds exactly one published version.
+ *
+ * Functions are local. One thread at a time uses a publisher or subscriber, unless a comment says
+ * otherwise. Each owns a thread of the library. A state has one publisher or subscriber at a time,
+ * and must outlive it. After fork() only the parent may use them.
+ */
+#ifndef SPARCL_REPLICATION_H_
+#define SPARCL_REPLICATION_H_
+
+#include "sparcl/core.h"
+#include "sparcl/state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sparclPublisher* sparclPublisher_t;
+typedef struct sparclSubscriber* sparclSubscriber_t;
+
+/* ---- publisher ---- */
+
+/** Options of a publisher. */
+typedef struct {
+  size_t size;
+  const char* listen;     /**< "HOST:PORT"; NULL: a free port of all interfaces */
+  const char* model_id;   /**< subscribers must pass the same; UTF-8 without control characters, at
+                               most 4,096 bytes; NULL: "" */
+  const char* key_path;   /**< Ed25519 key (`sparcl keygen`) that signs versions; NULL: unsigned */
+  const char* state_path; /**< file that keeps the publisher's epoch over restarts, so that a clock
+                               may go back; NULL: the epoch is learned from subscribers */
+  uint64_t queue;         /**< versions that are kept for late subscribers, up to the model's bytes;
+                               0: 64 */
+  uint64_t peer_bytes; /**< memory that connections may take beside that; 0: SPARCL_PEER_BYTES, else
+                            twice the model's bytes, at least 64 MiB */
+} sparclPublisherOptions_t;
+#define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
+  { sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0 }
+
+/** Starts a publisher: takes a port and serves subscribers until it is destroyed.
+ * Takes memory for one copy of the state, for kept updates of at most the same size, and for up to
+ * peer_bytes.
+ * @param publisher written; see sparclPublisherDestroy
+ * @param options may be NULL */
+SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
+                                                const sparclPublisherOptions_t* options);
+
+/** Tells the address for subscribers, also on other hosts (SPARCL_INTERFACE).
+ * @param address storage for capacity bytes, written: "10.0.0.7:4711"
+ * Errors: sparclTruncated if the address does not fit. */
+SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address,
+                                                 size_t capacity);
+
+/** Publishes the tensors as a version.
+ * Compares with the last version, or reads what sparclStateMark... named. Does not wait for
+ * subscribers. The tensors may change when the call returns.
+ * @param version 1 or more, and larger than all versions before */
+SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
+
+/** Waits until replicas hold a version, or a later one. Blocking, from any thread.
+ * The count is advisory: replicas are not authenticated. A lost replica does not count; one that
+ * ended by sparclSubscriberDestroy does.
+ * @param acks replicas
+ * @param seconds until sparclTimeout */
+SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version,
+                                              int acks, double seconds);
+
+/** Counts replicas; advisory, as in sparclPublisherWait. From any thread.
+ * @param connected written: connected replicas; may be NULL
+ * @param holding written: those that hold `version` or a later one; may be NULL */
+SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version,
+                                               int* connected, int* holding);
+
+/** Reports the last sparclPublish. From any thread.
+ * @param report its size must be set. Written: nnz_in, the changed elements; bytes_sent, the update
+ *   as each replica of the version before receives it (0 for the first version); bytes_dense;
+ *   seconds. Other fields are 0, wire_datatype is -1 */
+SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher,
+                                                    sparclReport_t* report);
+
+/** Ends a publisher. Replicas keep what they hold.
+ * Waits up to 2 s for a call of another thread. If that call goes on, the result is
+ * sparclInvalidUsage and the publisher is unchanged. */
+SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
+
+/* ---- subscriber ---- */
+
+/** Options of a subscriber. */
+typedef struct {
+  size_t size;
+  const char* model_id;    /**< of the publisher; NULL: "" */
+  const char* trust_path;  /**< file of public keys: versions need a signature by one of them, and
+                                model_id is required. NULL: unsigned versions are accepted */
+  const char* record_path; /**< with trust_path: file that keeps the last version, so that the next
+                                subscriber refuses older ones (docs/keys.md); NULL: none */
+  void (*on_swap)(uint64_t version, void* arg); /**< called inside sparclSubscriberNext when the
+                                                     tensors hold a version, and must not call
+                                                     sparclSubscriberNext; NULL: none */
+  void* arg;
+  sparclToggle_t double_buffer; /**< on: a second set of the tensors; see sparclSubscriberTensor */
+  sparclToggle_t relay;         /**< pass updates on to other replicas; default: SPARCL_RELAY */
+} sparclSubscriberOptions_t;
+#define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER \
+  { sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault }
+
+/** Starts a subscriber, which connects to a publisher and connects again after each failure.
+ * @param subscriber written; see sparclSubscriberDestroy
+ * @param state tensors with the publisher's names, types, shapes and order, with any content. If
+ *   they hold a version that the publisher keeps, only later changes are sent
+ * @param address "HOST:PORT"
+ * @param options may be NULL */
+SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
+                                                 sparclState_t state, const char* address,
+                                                 const sparclSubscriberOptions_t* options);
+
+/** Waits for a newer version and writes it to the tensors. Blocking.
+ * Only this call writes the tensors. After an error they are unchanged.
+ * @param seconds until sparclTimeout
+ * @param version written: the version that the tensors now hold; may be NULL
+ * The subscriber goes on after an error: call again. Errors: sparclTimeout; sparclRemoteError (no
+ * publisher); sparclSystemError (unknown host); sparclUnauthorized (no trusted signature);
+ * sparclMismatch (another model); sparclCorrupt (tensors were damaged, and blocks are fetched
+ * again); sparclWrongBase (another update is fetched); sparclOutOfMemory; sparclUnhandledCudaError.
+ * sparclMismatch, sparclUnauthorized and sparclUnsupported are returned at once. */
+SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,
+                                               uint64_t* version);
+
+/** Gives the memory of a tensor of the shown version, for reading. From any thread.
+ * Without double_buffer: the tensor of the state. With double_buffer a version is prepared beside
+ * the shown one, and sparclSubscriberNext switches. The memory that was given before stays
+ * unchanged until the second call of sparclSubscriberNext begins. Ask again after each call.
+ * @param i number of the tensor, from 0, in the order of adding
+ * @param data written; valid until the subscriber is destroyed */
+SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i,
+                                                 const void** data);
+
+/** Tells the shown version and the newest known version. From any thread.
+ * @param held written: 0 before the first; may be NULL
+ * @param newest written: the last that the publisher announced; may be NULL */
+SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held,
+                                                  uint64_t* newest);
+
+/** Limits sparclSubscriberNext to versions up to `version`. From any thread.
+ * Set the limit right after sparclSubscriberCreate, because one update may span several versions.
+ * The version before the shown one is possible while its old values are kept: the next
+ * sparclSubscriberNext goes back without the network.
+ * @param version 0: no limit
+ * Errors: sparclInvalidUsage for any other older version. */
+SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
+
+/** Ends a subscriber. The tensors keep what they hold. Waits as sparclPublisherDestroy does. */
+SPARCL_API sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPARCL_REPLICATION_H_ */

@@ -1,0 +1,53 @@
+#include "src/api/call_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sparcl::api {
+
+Status check_enum(const char* field, int value, int max, const char* type) {
+  if (value >= 0 && value <= max) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("{} = {} is no {}", field, value, type));
+}
+
+Status check_toggle(const char* field, const sparclToggle_t& value) {
+  return check_enum(field, number_of(value), sparclOff, "sparclToggle_t");
+}
+
+Status check_verify(const char* field, const sparclVerify_t& value) {
+  return check_enum(field, number_of(value), sparclVerifyFull, "sparclVerify_t");
+}
+
+Status check_determinism(const char* field, const sparclDeterminism_t& value) {
+  return check_enum(field, number_of(value), sparclDeterminismFast, "sparclDeterminism_t");
+}
+
+Status check_commit(const char* field, const sparclCommit_t& value) {
+  return check_enum(field, number_of(value), sparclCommitEarly, "sparclCommit_t");
+}
+
+Status check_wire(const char* field, const sparclWire_t& value) {
+  return check_enum(field, number_of(value), sparclWireInt8, "sparclWire_t");
+}
+
+Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice) {
+  const std::string_view given = name != nullptr ? name : "auto";
+  const auto names = choice.names();
+  if (given == "auto" || std::ranges::find(names, given) != names.end()) return Status();
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.algorithm = '{}': expected auto, {}, or NULL for SPARCL_{}",
+                            given, fmt::join(names, ", "), choice.setting));
+}
+
+codec::Verify verify_of(sparclVerify_t value) {
+  return value == sparclVerifyOff    ? codec::Verify::kOff
+         : value == sparclVerifyFull ? codec::Verify::kFull
+                                     : codec::Verify::kTouched;
+}
+
+Determinism determinism_of(sparclDeterminism_t value) {
+  return value == sparclDeterminismCanonical ? Determinism::kCanonical : Determinism::kRuns;
+}
+
+}  // namespace sparcl::api

@@ -1,0 +1,66 @@
+// The C structs that grow: their `size` tells which fields a program has, so that no bytes stand
+// between fields or after the last one. Each new field is added here.
+#include <cstddef>
+
+#include "sparcl/sparcl.h"
+
+namespace sparcl::api::struct_layout {
+
+template <class Struct, class... Fields>
+constexpr bool has_no_padding(Fields Struct::*... /* all of them */) {
+  return (sizeof(Fields) + ...) == sizeof(Struct);
+}
+
+using Config = sparclConfig_t;
+static_assert(has_no_padding(&Config::size, &Config::transport, &Config::timeout_s,
+                             &Config::liveness_s, &Config::verify, &Config::determinism,
+                             &Config::threads, &Config::heartbeat));
+
+using Report = sparclReport_t;
+static_assert(has_no_padding(&Report::size, &Report::algorithm, &Report::nnz_in, &Report::nnz_out,
+                             &Report::bytes_sent, &Report::bytes_received, &Report::bytes_dense,
+                             &Report::bytes_bound, &Report::seconds, &Report::seconds_predicted,
+                             &Report::seconds_select, &Report::seconds_exchange,
+                             &Report::dropped_l2, &Report::applied, &Report::wire_datatype));
+
+using Nccl = sparclNcclOptions_t;
+static_assert(has_no_padding(&Nccl::size, &Nccl::unique_id, &Nccl::comm));
+
+using Update = sparclUpdateOptions_t;
+static_assert(has_no_padding(&Update::size, &Update::algorithm, &Update::select, &Update::grid,
+                             &Update::threshold, &Update::count, &Update::bytes, &Update::seed,
+                             &Update::values, &Update::rounding, &Update::adopt, &Update::verify));
+
+using Broadcast = sparclBroadcastOptions_t;
+static_assert(has_no_padding(&Broadcast::size, &Broadcast::algorithm, &Broadcast::verify,
+                             &Broadcast::commit));
+
+using Masked = sparclMaskedOptions_t;
+static_assert(has_no_padding(&Masked::size, &Masked::algorithm, &Masked::outside,
+                             &Masked::determinism));
+
+using TopK = sparclTopKOptions_t;
+static_assert(has_no_padding(&TopK::size, &TopK::algorithm, &TopK::mode, &TopK::wire,
+                             &TopK::determinism, &TopK::residual, &TopK::reuse_threshold,
+                             &TopK::device_kernels, &TopK::tensors, &TopK::tensor_count));
+
+using Sparse = sparclSparseOptions_t;
+static_assert(has_no_padding(&Sparse::size, &Sparse::algorithm, &Sparse::determinism,
+                             &Sparse::wire));
+
+using Stats = sparclFeedbackStats_t;
+static_assert(has_no_padding(&Stats::size, &Stats::calls, &Stats::selected, &Stats::sent,
+                             &Stats::passes, &Stats::sent_mass, &Stats::dropped_l2,
+                             &Stats::residual_l2, &Stats::threshold, &Stats::threshold_drift));
+
+using Publisher = sparclPublisherOptions_t;
+static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,
+                             &Publisher::key_path, &Publisher::state_path, &Publisher::queue,
+                             &Publisher::peer_bytes));
+
+using Subscriber = sparclSubscriberOptions_t;
+static_assert(has_no_padding(&Subscriber::size, &Subscriber::model_id, &Subscriber::trust_path,
+                             &Subscriber::record_path, &Subscriber::on_swap, &Subscriber::arg,
+                             &Subscriber::double_buffer, &Subscriber::relay));
+
+}  // namespace sparcl::api::struct_layout
