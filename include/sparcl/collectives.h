@@ -41,6 +41,7 @@ typedef struct {
  * @param base root: count elements that all ranks hold, only read; NULL: unknown, all is sent.
  *   Ignored on other ranks
  * @param options may be NULL
+ *
  * All or nothing: an agreed error leaves weights unchanged. sparclWrongBase: a rank does not hold
  * the base; a call with base NULL brings the ranks together again.
  * @see sparclIBroadcastDelta, sparclBroadcastUpdate */
@@ -65,10 +66,11 @@ SPARCL_API sparclResult_t sparclIBroadcastDelta(void* weights, const void* base,
  *   or 0 for the root's. The last version may be repeated after an error or on a new comm.
  * @param options may be NULL; see sparclUpdateOptions_t
  * @param stream of the GPU that holds tensors; NULL if no GPU or several do
+ *
  * All or nothing: an agreed error leaves the tensors unchanged. If a GPU fails during the commit,
- * the tensors hold no version until an update that sends all. sparclUnhandledCudaError on one rank:
- * all ranks hold the update, but this rank could not copy it to its device memory (`applied` is
- * 0); its next update completes the copy.
+ * the tensors hold no version until an update that sends all.
+ * @retval sparclUnhandledCudaError on one rank: all ranks hold the update, but this rank could not
+ *   copy it to its device memory (`applied` is 0). Its next update completes the copy
  * @see sparclIBroadcastUpdate, sparclStateMarkIndices, sparclPublish */
 SPARCL_API sparclResult_t sparclBroadcastUpdate(sparclState_t state, uint64_t version, int root,
                                                 const sparclUpdateOptions_t* options,
@@ -88,8 +90,7 @@ SPARCL_API sparclResult_t sparclIBroadcastUpdate(sparclState_t state, uint64_t v
  * @param nnz entries; read on the root, written on the others
  * @param capacity entries; ignored on the root
  * @param options may be NULL
- * Errors: sparclTruncated if the entries do not fit every rank. Then *nnz is written on the other
- * ranks, and nothing else.
+ * @retval sparclTruncated the entries do not fit a rank: only *nnz is written, on the other ranks
  * @see sparclIBroadcastSparse */
 SPARCL_API sparclResult_t sparclBroadcastSparse(void* values, uint64_t* indices, size_t* nnz,
                                                 size_t capacity, sparclDataType_t datatype,
@@ -133,7 +134,8 @@ SPARCL_API sparclResult_t sparclMaskSetStep(sparclMask_t mask, uint64_t step);
 
 /** Copies the elements of a mask.
  * @param indices storage for capacity indices, written in ascending order; NULL: nnz only
- * @param nnz written: elements of the mask. Errors: sparclTruncated if they exceed capacity */
+ * @param nnz written: elements of the mask
+ * @retval sparclTruncated they exceed capacity */
 SPARCL_API sparclResult_t sparclMaskGetIndices(sparclMask_t mask, uint64_t* indices,
                                                size_t capacity, size_t* nnz);
 
@@ -159,8 +161,10 @@ SPARCL_API sparclResult_t sparclFeedbackCreate(sparclFeedback_t* feedback, size_
 SPARCL_API sparclResult_t sparclFeedbackSave(sparclFeedback_t feedback, const char* path);
 
 /** Makes a feedback from a file of sparclFeedbackSave, bit for bit; statistics start again.
- * Errors name the path: sparclSystemError (not readable), sparclInvalidArgument (a folder, or
- * other tensors), sparclCorrupt (a check failed), sparclUnsupported (of a later version). */
+ * @retval sparclSystemError the file is not readable
+ * @retval sparclInvalidArgument the path is a folder, or the file has other tensors
+ * @retval sparclCorrupt a check failed
+ * @retval sparclUnsupported the file is of a later version */
 SPARCL_API sparclResult_t sparclFeedbackLoad(sparclFeedback_t* feedback, const char* path);
 
 /** Sets the residual to zeros and resets the statistics. */
@@ -203,7 +207,7 @@ SPARCL_API sparclResult_t sparclFeedbackDestroy(sparclFeedback_t feedback);
 
 /* ---- masked all-reduce ---- */
 
-/** What a masked all-reduce does to recvbuff outside the mask. */
+/** The elements of recvbuff outside the mask of a masked all-reduce. */
 typedef enum {
   sparclOutsideKeep = 0, /**< leaves it */
   sparclOutsideZero = 1, /**< writes +0 */
@@ -231,6 +235,7 @@ typedef struct {
  *   call sums sendbuff + residual. The residual keeps everything outside the mask, and the
  *   rounding error inside. NULL: the rest is discarded
  * @param options may be NULL
+ *
  * The result has the same bits on every rank, in every run and for every algorithm. Over NCCL this
  * takes sparclDeterminismCanonical. After a poisoning error recvbuff may be partially written, and
  * the residual may hold sendbuff + residual.
@@ -260,7 +265,7 @@ typedef enum {
   sparclTopKModeForceInt = 0x7fffffff
 } sparclTopKMode_t;
 
-/** What the residual keeps. */
+/** The residual after a top-k call. */
 typedef enum {
   sparclResidualSent = 0, /**< what this rank did not send */
   sparclResidualMean = 1, /**< of floats: acc - mean at the elements of the result, else acc */
@@ -301,6 +306,7 @@ typedef struct {
  * @param op sparclSum or sparclAvg
  * @param feedback of this rank, with the same count and datatype; NULL: the rest is discarded
  * @param options may be NULL
+ *
  * An agreed error leaves recvbuff and residual unchanged. After a poisoning error recvbuff may be
  * partially written, and the residual holds acc, without what was sent if anything was sent.
  * @see sparclIAllReduceTopK, sparclFeedbackCreate */
@@ -343,8 +349,10 @@ typedef struct {
  * @param out_nnz written: entries of the union
  * @param out_capacity entries
  * @param options may be NULL
- * Errors: sparclTruncated if the union does not fit every rank: *out_nnz is the number that is
- * needed, and nothing else is written. After a poisoning error outputs may be partially written.
+ * @retval sparclTruncated the union does not fit a rank: *out_nnz is what is needed, and nothing
+ *   else is written
+ *
+ * After a poisoning error outputs may be partially written.
  * The bits are the same on every rank; see sparclDeterminism_t.
  * @see sparclIAllReduceSparse */
 SPARCL_API sparclResult_t sparclAllReduceSparse(const void* values, const uint64_t* indices,

@@ -50,7 +50,7 @@
 extern "C" {
 #endif
 
-/** What a call returns. Values 0 to 7 have the numbers and meanings of ncclResult_t. */
+/** The result of a call. Values 0 to 7 have the numbers and meanings of ncclResult_t. */
 typedef enum {
   sparclSuccess = 0,
   sparclUnhandledCudaError = 1,
@@ -118,7 +118,7 @@ typedef enum {
   sparclDeterminismForceInt = 0x7fffffff
 } sparclDeterminism_t;
 
-/** What a rank checks of the base that an update is for. */
+/** Checks of the base that an update is for. */
 typedef enum {
   sparclVerifyDefault = 0, /**< SPARCL_VERIFY; touched if that is not set */
   sparclVerifyOff = 1,     /**< nothing */
@@ -135,7 +135,7 @@ typedef enum {
   sparclCommitForceInt = 0x7fffffff
 } sparclCommit_t;
 
-/** What the values of a sum are rounded to before they are sent. */
+/** The type that the values of a sum are rounded to before they are sent. */
 typedef enum {
   sparclWireSame = 0,     /**< not rounded */
   sparclWireBfloat16 = 1, /**< bfloat16, for floats of up to 32 bits */
@@ -195,8 +195,10 @@ SPARCL_API sparclResult_t sparclGetUniqueId(sparclUniqueId* id);
  * @param comm written on success; owned by the caller; see sparclCommDestroy
  * @param rank 0 to nranks - 1, each once
  * @param config may be NULL; timeout_s limits the wait for the other ranks
- * Errors, on every rank: sparclTimeout (names the missing ranks), sparclMismatch (nranks differ),
- * sparclInvalidUsage (a rank or an id was used twice), sparclRemoteError (a process ended). */
+ * @retval sparclTimeout on every rank: a rank did not call; the text names the missing ranks
+ * @retval sparclMismatch on every rank: nranks differ
+ * @retval sparclInvalidUsage on every rank: a rank or an id was used twice
+ * @retval sparclRemoteError on every rank: a process ended */
 SPARCL_API sparclResult_t sparclCommInitRank(sparclComm_t* comm, int nranks, sparclUniqueId id,
                                              int rank, const sparclConfig_t* config);
 
@@ -231,6 +233,7 @@ SPARCL_API sparclResult_t sparclCommAbort(sparclComm_t comm);
 /** Takes part in the next collective of the other ranks with a refusal.
  * Blocking. For layers above sparcl that find out that they cannot make the call.
  * @param why text for the error, or NULL
+ *
  * All ranks, this one included, get sparclInvalidArgument with "rank r refused: " and `why`. */
 SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
 
@@ -239,20 +242,21 @@ SPARCL_API sparclResult_t sparclCommRefuse(sparclComm_t comm, const char* why);
  * which comm is good for sparclCommDestroy only. If comm is not poisoned, its calls are aborted.
  * Ranks may hold different states after a failure: the first sparclBroadcastUpdate sends all.
  * @param survivors written on success, with the config of comm; the same ranks everywhere
- * Errors: sparclUnsupported (transport mpi or loopback, or heartbeats are off), sparclInvalidUsage
- * (requests in flight on a comm that is not poisoned), sparclTimeout (names a live rank that did
- * not call), sparclRemoteError (this rank was given up: only the majority of ranks continues). */
+ * @retval sparclUnsupported the transport is mpi or loopback, or heartbeats are off
+ * @retval sparclInvalidUsage requests are in flight on a comm that is not poisoned
+ * @retval sparclTimeout a live rank did not call; the text names it
+ * @retval sparclRemoteError this rank was given up: only the majority of ranks continues */
 SPARCL_API sparclResult_t sparclCommShrink(sparclComm_t comm, sparclComm_t* survivors);
 
 /** Destroys a communicator. Local. Over UCX up to 1 s, while other ranks still use theirs.
  * Pending requests end with sparclRemoteError and stay valid for sparclWait and sparclTest.
- * Errors: sparclInvalidUsage while another thread is in a call (sparclCommAbort ends that call).
- * In a child of fork() the function does nothing: the communicator belongs to the parent. */
+ * In a child of fork() the function does nothing: the communicator belongs to the parent.
+ * @retval sparclInvalidUsage another thread is in a call; sparclCommAbort ends that call */
 SPARCL_API sparclResult_t sparclCommDestroy(sparclComm_t comm);
 
 /* ---- reports ---- */
 
-/** What the last collective did on this rank. Bytes are those on the wire. */
+/** Figures of the last collective on this rank. Bytes are those on the wire. */
 typedef struct {
   size_t size;
   const char* algorithm; /**< a constant text: "chain", ... */
@@ -325,9 +329,12 @@ typedef struct {
  * sparclCommStreamSynchronize. Large blocking broadcasts send coded bytes by NCCL, too.
  * docs/gpus.md tells which calls do so, and which bits they give.
  * @param options may be NULL
- * Errors, on every rank, after which comm is usable: sparclUnsupported (no driver, no NCCL, too
- * old, no kernels for this GPU), sparclInvalidUsage (no GPU, a shared GPU, a second call),
- * sparclMismatch (options differ). If NCCL fails to connect the ranks, comm is poisoned. */
+ * @retval sparclUnsupported on every rank: driver or NCCL are missing or too old, or there are no
+ *   kernels for a GPU
+ * @retval sparclInvalidUsage on every rank: no GPU, a shared GPU, or a second call
+ * @retval sparclMismatch on every rank: options differ
+ *
+ * comm is usable after these errors. If NCCL fails to connect the ranks, comm is poisoned. */
 SPARCL_API sparclResult_t sparclCommUseNccl(sparclComm_t comm, const sparclNcclOptions_t* options);
 
 /** Waits for a stream, as cudaStreamSynchronize does, and watches the other ranks meanwhile.

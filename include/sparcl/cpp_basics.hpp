@@ -96,14 +96,14 @@ concept IsRange = std::ranges::contiguous_range<Array> && std::ranges::sized_ran
 template <class Array>
 concept IsArray =
     IsRange<Array> && !std::is_same_v<std::remove_cvref_t<Array>, std::span<ElementOf<Array>>>;
-// What a call writes.
+// An array that a call writes.
 template <class Array>
 std::span<ElementOf<Array>> written(Array& array) {
   static_assert(!std::is_const_v<ElementOf<Array>>,
                 "this call writes the array: give one whose elements are not const");
   return {std::ranges::data(array), std::ranges::size(array)};
 }
-// What a call that writes `Array` reads.
+// The input of a call that writes `Array`.
 template <class Array>
 using InputOf = std::span<const std::remove_cv_t<ElementOf<Array>>>;
 

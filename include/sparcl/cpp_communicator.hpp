@@ -70,10 +70,9 @@ class Comm {
     return size;
   }
 
-  // Arrays of calls are std::vector, std::array, C arrays or std::span; those that are written, not
-  // of const elements. Of start_..., arrays must stay as they are until the request is done.
-
-  // options: as of the C call of the same name; NULL there, the initialiser here.
+  // Arrays of calls are std::vector, std::array, C arrays or std::span. Arrays that are written
+  // have no const elements. Arrays of start_... stay as they are until the request is done. Options
+  // are those of the C call; by default, its initialiser.
 
   // base: the root's, empty if the ranks hold nothing; ignored on the others.
   template <class T>

@@ -173,7 +173,7 @@ class State {
   }
 
   sparclState_t get() const { return handle_.get(); }
-  // What a Request, Publisher or Subscriber holds, so that this may go before it.
+  // Held by a Request, Publisher or Subscriber, so that this State may be destroyed before it.
   std::shared_ptr<sparclState> shared() const { return handle_; }
 
  private:
@@ -226,7 +226,7 @@ class Mask {
   std::shared_ptr<sparclMask> handle_;
 };
 
-// What one rank has not sent yet of one array: see sparclFeedbackCreate.
+// The residual of one array of one rank: see sparclFeedbackCreate.
 class Feedback {
  public:
   Feedback(std::size_t count, sparclDataType_t datatype) {

@@ -61,7 +61,7 @@ class Publisher {
     check(sparclPublisherCount(get(), version, nullptr, &holding));
     return holding;
   }
-  // Of the last publish().
+  // The figures of the last publish().
   Report last_report() const {
     Report report = SPARCL_REPORT_INITIALIZER;
     check(sparclPublisherLastReport(get(), &report));

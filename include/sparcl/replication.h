@@ -51,7 +51,7 @@ SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sp
 
 /** Tells the address for subscribers, also on other hosts (SPARCL_INTERFACE).
  * @param address storage for capacity bytes, written: "10.0.0.7:4711"
- * Errors: sparclTruncated if the address does not fit. */
+ * @retval sparclTruncated the address does not fit */
 SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address,
                                                  size_t capacity);
 
@@ -121,11 +121,16 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * Only this call writes the tensors. After an error they are unchanged.
  * @param seconds until sparclTimeout
  * @param version written: the version that the tensors now hold; may be NULL
- * The subscriber goes on after an error: call again. Errors: sparclTimeout; sparclRemoteError (no
- * publisher); sparclSystemError (unknown host); sparclUnauthorized (no trusted signature);
- * sparclMismatch (another model); sparclCorrupt (tensors were damaged, and blocks are fetched
- * again); sparclWrongBase (another update is fetched); sparclOutOfMemory; sparclUnhandledCudaError.
- * sparclMismatch, sparclUnauthorized and sparclUnsupported are returned at once. */
+ * @retval sparclTimeout no newer version came in time
+ * @retval sparclRemoteError the publisher is not there
+ * @retval sparclSystemError the host name has no address
+ * @retval sparclUnauthorized no trusted key signed the version; returned at once
+ * @retval sparclMismatch the publisher has another model; returned at once
+ * @retval sparclUnsupported the publisher is of another version; returned at once
+ * @retval sparclCorrupt tensors were damaged; their blocks are fetched again
+ * @retval sparclWrongBase an update did not fit; another one is fetched
+ *
+ * The subscriber goes on after an error: call again. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,
                                                uint64_t* version);
 
@@ -149,7 +154,7 @@ SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber,
  * The version before the shown one is possible while its old values are kept: the next
  * sparclSubscriberNext goes back without the network.
  * @param version 0: no limit
- * Errors: sparclInvalidUsage for any other older version. */
+ * @retval sparclInvalidUsage any other older version */
 SPARCL_API sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version);
 
 /** Ends a subscriber. The tensors keep what they hold. Waits as sparclPublisherDestroy does. */

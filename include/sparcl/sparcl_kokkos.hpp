@@ -1,15 +1,13 @@
 #pragma once
-// sparcl's calls on Kokkos views (C++20): in the order of the execution space's instance that is
-// given. Views have one dimension and no strides. What a call gets of a view:
-//  - CUDA's device memory (CudaSpace, from an instance of Kokkos::Cuda): the view itself, and the
-//  instance's stream. docs/gpus.md
-//    has what of it crosses to the host, and which calls, between GPUs, are over only when the
-//    stream is through (space.fence());
-//  - memory that the host reaches (managed and pinned, too): the view itself, once the instance is
-//  through with what it holds;
+// sparcl's calls on Kokkos views (C++20), in the order of the given instance of an execution space.
+// Views have one dimension and no strides. A call takes of a view:
+//  - CUDA device memory (CudaSpace, from an instance of Kokkos::Cuda): the view itself and the
+//    instance's stream. docs/gpus.md tells what crosses to the host;
+//  - memory that the host reaches, managed and pinned memory included: the view itself, after
+//    space.fence();
 //  - other memory (HIP, SYCL): a copy on the host, which is copied back.
-// But for calls between GPUs, each has done its own when it returns. The kernels of
-// kokkos_kernels.hpp (what has changed, top-k, gather, scatter, error feedback) stay where the
+// A call is complete when it returns. Calls between GPUs are complete after space.fence(). The
+// kernels of kokkos_kernels.hpp (changes, top-k, gather, scatter, error feedback) run where the
 // views are.
 
 #include <Kokkos_Core.hpp>
@@ -40,7 +38,7 @@ constexpr sparclDataType_t data_type() {
 namespace detail {
 
 // Device memory that the C calls take from an instance of this space, and the stream by which they
-// are ordered. Of no other than CUDA's.
+// are ordered: CUDA's only.
 template <class Space, class Memory>
 struct DeviceMemory {
   static constexpr bool is_taken = false;
@@ -65,8 +63,8 @@ constexpr Access access_of() {
                                                                            : Access::kCopy;
 }
 
-// What a C call gets for a view: a pointer that is good when this is made, a stream if the call has
-// to keep its order, and what it has written comes back.
+// A view as a C call takes it: a pointer, which is valid once this is made, and a stream if the
+// call has to keep its order. give_back() copies what the call has written.
 template <class Space, class View, Access kAccess = access_of<Space, View>()>
 class Argument {
  public:
@@ -231,8 +229,8 @@ Report broadcast_delta(
 }
 
 // A view becomes a tensor of the state, which must not outlive it: memory that the host reaches, or
-// CUDA's device memory. What is called with the state knows no instance: give it the stream where
-// it takes one, or fence before.
+// CUDA's device memory. Calls with the state know no instance: give them the stream if they take
+// one, or fence before.
 template <class View>
 void add(State& state, const std::string& name, const View& view) {
   static_assert(detail::is_plain<View>(), "sparcl takes views of one dimension without strides");

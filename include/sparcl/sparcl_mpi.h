@@ -1,4 +1,5 @@
-/* sparcl over MPI: link sparcl_mpi (CMake: sparcl::mpi, pkg-config: sparcl-mpi). */
+/** @file
+ * sparcl over MPI: link sparcl_mpi (CMake: sparcl::mpi, pkg-config: sparcl-mpi). */
 #ifndef SPARCL_SPARCL_MPI_H_
 #define SPARCL_SPARCL_MPI_H_
 
@@ -22,28 +23,28 @@ extern "C" {
 #define SPARCL_MPI_FAMILY ""
 #endif
 
-/* Makes a communicator over the ranks of `mpi`. Collective over `mpi`; blocks until all its ranks
- * have called.
+/** Makes a communicator over the ranks of an MPI communicator.
+ * Collective over mpi; blocks until all its ranks have called. MPI must be initialised.
+ * @param comm written on success; destroy it by sparclCommDestroy before MPI_Finalize or
+ *   MPI_Session_finalize
+ * @param mpi is duplicated; stays the caller's, with its error handler; may be of an MPI 4 session
+ * @param config may be NULL
+ * @retval sparclInvalidUsage MPI is not initialised, or finalised; this thread may not call MPI; or
+ *   the program is compiled with another MPI than the library
+ * @retval sparclInvalidArgument comm, mpi or config
+ * @retval sparclMismatch ranks differ in transport or heartbeats
+ * @retval sparclTimeout a rank did not call within timeout_s: mpi cannot be used any more
+ * @retval sparclSystemError MPI returned an error, for example no more communicators
  *
- * comm    written on success; ended by sparclCommDestroy, before MPI_Finalize or
- * MPI_Session_finalize mpi     duplicated; stays the caller's, with its error handler. It may come
- * of a session of MPI 4 config  may be NULL
+ * If one rank refuses, all ranks return its error.
  *
- * MPI must be initialised; MPI_Init suffices. Threads: with MPI_THREAD_SINGLE or
- * MPI_THREAD_FUNNELED (MPI_Init gives one of them) only the thread that initialised MPI calls this
- * and the communicator's functions. With MPI_THREAD_SERIALIZED any thread does, and the program
- * sees to it that one thread at a time is in MPI or in these calls. With MPI_THREAD_MULTIPLE one
- * thread at a time a communicator. Threads of the library's own never call MPI.
+ * Threads: MPI_Init suffices. With MPI_THREAD_SINGLE or MPI_THREAD_FUNNELED only the thread that
+ * initialised MPI calls this function and uses the communicator. With MPI_THREAD_SERIALIZED any
+ * thread does, if one thread at a time is in MPI or in these calls. With MPI_THREAD_MULTIPLE one
+ * thread at a time uses a communicator. Threads of the library never call MPI.
  *
- * After MPI_Finalize calls that communicate are sparclInvalidUsage, and sparclCommDestroy frees
- * what is sparcl's.
- *
- * Errors. If one rank refuses, all ranks return its error:
- *  sparclInvalidUsage    MPI is not initialised, or finalised; this thread may not call MPI;
- * another MPI than the library's sparclInvalidArgument comm, mpi or config sparclMismatch ranks
- * differ in transport or heartbeats sparclTimeout         a rank did not call within config's
- * timeout_s: no collective call over mpi is possible any more sparclSystemError     MPI returned an
- * error, for example no room for another communicator */
+ * After MPI_Finalize, calls that communicate are sparclInvalidUsage, and sparclCommDestroy frees
+ * what the library owns. */
 #ifdef SPARCL_BUILDS_MPI_LIBRARY
 SPARCL_API sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi,
                                             const sparclConfig_t* config);
@@ -63,7 +64,7 @@ static inline sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi,
 #ifdef __cplusplus
 }
 
-/* What sparcl::Comm::mpi() of sparcl.hpp calls. */
+/* For sparcl::Comm::mpi() of sparcl.hpp. */
 namespace sparcl {
 namespace detail {
 template <class MpiComm>

@@ -29,7 +29,7 @@ SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
  *   device memory in the order of their stream, or of the default stream; docs/gpus.md
  * @param ndim dimensions; 0: a scalar
  * @param shape ndim dimensions; copied
- * Errors: sparclInvalidArgument; sparclInvalidUsage after the first use of the state. */
+ * @retval sparclInvalidUsage the state was used before */
 SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, void* data,
                                          sparclDataType_t datatype, int ndim,
                                          const uint64_t* shape);
@@ -43,7 +43,8 @@ SPARCL_API sparclResult_t sparclStateAdd(sparclState_t state, const char* name, 
  * @param shape ndim dimensions of the tensor; copied
  * @param begin first index of the slice in each dimension; copied
  * @param extent indices of the slice in each dimension, 0 allowed; copied
- * Errors: as sparclStateAdd; sparclInvalidArgument if the slice reaches out of the tensor. */
+ * @retval sparclInvalidArgument the slice reaches out of the tensor
+ * @see sparclStateAdd */
 SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* name, void* data,
                                               sparclDataType_t datatype, int ndim,
                                               const uint64_t* shape, const uint64_t* begin,
@@ -56,7 +57,8 @@ SPARCL_API sparclResult_t sparclStateAddSlice(sparclState_t state, const char* n
  * @param master product(shape) elements in host or device memory; may be added several times,
  *   under other names or types
  * @param datatype a float type of 16 or 8 bits
- * Errors: as sparclStateAdd. Calls that need the tensor in memory return sparclUnsupported. */
+ *
+ * Calls that need the tensor in memory return sparclUnsupported. @see sparclStateAdd */
 SPARCL_API sparclResult_t sparclStateAddMaster(sparclState_t state, const char* name,
                                                const float* master, sparclDataType_t datatype,
                                                int ndim, const uint64_t* shape);
@@ -71,8 +73,8 @@ SPARCL_API sparclResult_t sparclStateMarkIndices(sparclState_t state, const char
                                                  const uint64_t* indices, size_t nnz);
 
 /** Names the blocks that may have changed, as sparclStateMarkIndices does for elements.
- * @param bitmap bit i, of word i / 64 and from the low end, stands for the elements
- *   [i * block, (i + 1) * block); as many words as that needs; copied
+ * @param bitmap bit i % 64 of word i / 64, from the low end, stands for block i of the tensor; as
+ *   many words as there are blocks / 64; copied
  * @param block elements a bit */
 SPARCL_API sparclResult_t sparclStateMarkBlocks(sparclState_t state, const char* name,
                                                 const uint64_t* bitmap, size_t block);
@@ -100,7 +102,7 @@ SPARCL_API sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* vers
 SPARCL_API sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]);
 
 /** Destroys a state; the tensors are left as they are.
- * Errors: sparclInvalidUsage while a call, a publisher or a subscriber uses the state. */
+ * @retval sparclInvalidUsage a call, a publisher or a subscriber uses the state */
 SPARCL_API sparclResult_t sparclStateDestroy(sparclState_t state);
 
 /* ---- options of updates ---- */
@@ -137,8 +139,8 @@ typedef enum {
 
 /** Options of sparclBroadcastUpdate. The root's fields count; `algorithm` and `verify` must be the
  * same on all ranks (else sparclMismatch). An update without a base sends all, exactly.
- * After an update that left changes out or was not exact, sparclStateHash differs between the root
- * and the other ranks, and marks stay set; unless `adopt` is on. */
+ * If an update leaves changes out or is not exact, sparclStateHash differs between the root and the
+ * other ranks afterwards, and marks stay set. With `adopt` the states are equal again. */
 typedef struct {
   size_t size;
   const char* algorithm; /**< as in sparclBroadcastOptions_t; NULL: SPARCL_ALGO_BROADCAST */

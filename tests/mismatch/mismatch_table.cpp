@@ -236,7 +236,7 @@ std::vector<MismatchRow> update_rows() {
          a.options = &extras.options;
        },
        sparclInvalidArgument,
-       {"options.select is 99"}},
+       {"options.select = 99 is no sparclSelect_t"}},
       {"options that are ignored",
        kUpdate,
        kUpdate,

@@ -6,8 +6,8 @@
 // other kernels bit for bit, in every execution space: no sum of floats depends on an order.
 //
 // Floats of 16 bits: sparcl::float16 and sparcl::bfloat16 of sparcl.hpp, and Kokkos' half_t and
-// bhalf_t where they have 16 bits (on hosts they are float). What is done with them is done in
-// float, and rounded to nearest, ties to even.
+// bhalf_t where they have 16 bits (on hosts they are float). They are computed in float, and
+// rounded to nearest, ties to even.
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
@@ -69,7 +69,7 @@ inline constexpr bool is_float =
     std::is_same_v<T, float> || std::is_same_v<T, double> || half_of<T> != Half::kNone;
 template <class T>
 inline constexpr bool has_magnitude = is_float<T> || (std::is_integral_v<T> && sizeof(T) <= 8);
-// Of one type, or of float and a float of 16 bits.
+// Both of one type, or a float and a float of 16 bits.
 template <class Residual, class Value>
 inline constexpr bool can_accumulate = (std::is_same_v<Residual, float> &&
                                         half_of<Value> != Half::kNone) ||
@@ -253,13 +253,13 @@ struct Accumulate {
   }
 };
 
-// What TopK runs, and what it keeps on the device meanwhile.
+// Kernels of TopK, and its data on the device.
 namespace top_k {
 
 constexpr std::size_t kDigits = 256;
 
 struct State {
-  std::uint64_t key = 0;       // of the least that is taken: its digits so far
+  std::uint64_t key = 0;       // the digits found until now of the least that is taken
   std::uint64_t rest = 0;      // elements that are to be found among those with these digits
   std::uint64_t last_tie = 0;  // index of the last that is taken of those with this key
 };
@@ -374,8 +374,8 @@ void find_changed(const Space& space, const Base& base, const Target& target,
                   count);
 }
 
-// Those of |x| >= |least|, NaN among them; least: not 0. Of float, double, floats of 16 bits, and
-// integers.
+// Those of |x| >= |least|, NaN among them; least: not 0. Types: float, double, floats of 16 bits,
+// and integers.
 template <class Space, class Array, class Indices>
 void find_at_least(const Space& space, const Array& array,
                    const typename Array::non_const_value_type& least, const Indices& indices,
@@ -408,9 +408,9 @@ void scatter(const Space& space, const Values& values, const Indices& indices,
       detail::Scatter<Values, Indices, Count<Space>, Array>{values, indices, count, array});
 }
 
-// Error feedback: residual += values, of one type: float, double, floats of 16 bits (each sum is
-// rounded), or integers, which wrap around; or values of 16 bits and a residual of float, which
-// keeps what a residual of 16 bits would round off.
+// Error feedback: residual += values. Both are of one type: float, double, floats of 16 bits (each
+// sum is rounded), or integers, which wrap around. Or values have 16 bits and the residual is
+// float, which keeps what a residual of 16 bits would round off.
 template <class Space, class Values, class Residual>
 void accumulate(const Space& space, const Values& values, const Residual& residual) {
   static_assert(
