@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <mutex>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -222,21 +222,20 @@ Status check_setting(const SettingRow& row) {
 }
 
 void warn_of_unknown_settings(std::span<const SettingRow> more) {
-  static std::once_flag once;
-  std::call_once(once, [more] {
-    const auto has = [](std::span<const SettingRow> rows, std::string_view name) {
-      return std::any_of(rows.begin(), rows.end(),
-                         [&](const SettingRow& row) { return row.name == name; });
-    };
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      std::string_view text(*entry);
-      if (!text.starts_with("SPARCL_")) continue;
-      const std::string_view name = text.substr(7, text.find('=') - 7);
-      const bool is_of_tests = name == "TRACE" || name.starts_with("TEST_");
-      if (!is_of_tests && !has(kRows, name) && !has(more, name))
-        log_warn("SPARCL_{} is set, but no setting has this name{}", name, meant(name, more));
-    }
-  });
+  static std::atomic_flag is_done;
+  if (is_done.test_and_set()) return;
+  const auto has = [](std::span<const SettingRow> rows, std::string_view name) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const SettingRow& row) { return row.name == name; });
+  };
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string_view text(*entry);
+    if (!text.starts_with("SPARCL_")) continue;
+    const std::string_view name = text.substr(7, text.find('=') - 7);
+    const bool is_of_tests = name == "TRACE" || name.starts_with("TEST_");
+    if (!is_of_tests && !has(kRows, name) && !has(more, name))
+      log_warn("SPARCL_{} is set, but no setting has this name{}", name, meant(name, more));
+  }
 }
 
 }  // namespace sparcl

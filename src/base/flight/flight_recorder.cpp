@@ -88,18 +88,19 @@ void leave_record_to_parent() {
   one.mutex.unlock();
 }
 
+// Not by std::call_once: an exception that leaves it goes through the C library, which aborts if it
+// has no memory to load its unwinder.
 void set_up_process() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); },
-                     leave_record_to_parent);
-    (void)std::atexit([] {
-      remove_file_at_end();
-      remove_dump_handler();
-    });
-    (void)remove_surplus_records(wall_ns());
-    install_dump_handler();
+  static std::atomic_flag is_done;
+  if (is_done.test_and_set()) return;
+  ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); },
+                   leave_record_to_parent);
+  (void)std::atexit([] {
+    remove_file_at_end();
+    remove_dump_handler();
   });
+  install_dump_handler();
+  (void)remove_surplus_records(wall_ns());
 }
 
 // nullptr if there is no file to be had.
@@ -140,13 +141,12 @@ bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
   const auto at = static_cast<off_t>(kPageBytes + index * kTrailBytes);
   const FileSizeSignalBlock no_signal;  // the limit may have been lowered since
   if (const int error = ::posix_fallocate(one.file, at, kTrailBytes); error != 0) {
-    static std::once_flag once;
-    std::call_once(once, [&] {
+    static std::atomic_flag is_said;
+    if (!is_said.test_and_set())
       log_warn(
           "{}: {}: this process's further flight records are kept in memory, where `sparcl status` "
           "cannot look",
           one.path, error_text(error));
-    });
     return map_private(image + at, kTrailBytes) != nullptr;
   }
   return true;
