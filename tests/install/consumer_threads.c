@@ -1,7 +1,8 @@
-/* What a C99 program needs of the install tree: ranks as threads, one broadcast, the errors and the
- * report. */
+/* What a C99 program needs of the install tree: ranks as threads, one broadcast, the errors, the
+ * report, and the functions on files. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
+#include <sparcl/file.h>
 #include <sparcl/sparcl.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,12 +40,22 @@ static void* run_rank(void* argument) {
   return NULL;
 }
 
+static int names_a_missing_file(void) {
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  return sparclFileVerify("no_such_file", NULL, &report) == sparclSystemError &&
+         strstr(sparclGetLastError(NULL), "no_such_file") != NULL;
+}
+
 int main(void) {
   sparclComm_t comms[kRanks];
   pthread_t threads[kRanks];
   int version = 0, failed = 0, i, r;
   if (sparclGetVersion(&version) != sparclSuccess || version != SPARCL_EXPECTED_VERSION) {
     fprintf(stderr, "version %d, but the package says %d\n", version, SPARCL_EXPECTED_VERSION);
+    return 1;
+  }
+  if (!names_a_missing_file()) {
+    fprintf(stderr, "sparclFileVerify of a missing file: %s\n", sparclGetLastError(NULL));
     return 1;
   }
   for (i = 0; i < kCount; ++i) {

@@ -2,6 +2,7 @@
 // error as an exception.
 #include <cstdio>
 #include <numeric>
+#include <sparcl/file.hpp>
 #include <sparcl/sparcl.hpp>
 #include <thread>
 #include <vector>
@@ -34,6 +35,15 @@ bool refuses_a_rank_count_of_none() {
   return false;
 }
 
+bool names_a_missing_file() {
+  try {
+    (void)sparcl::file::verify("no_such_file");
+  } catch (const sparcl::Error& error) {
+    return error.result() == sparclSystemError;
+  }
+  return false;
+}
+
 }  // namespace
 
 int main() {
@@ -45,8 +55,8 @@ int main() {
     threads.emplace_back([&, rank] { good[rank] = run_rank(comms[rank], hashes[rank]); });
   }
   for (std::thread& thread : threads) thread.join();
-  const bool passed =
-      good[0] && good[1] && hashes[0] == hashes[1] && refuses_a_rank_count_of_none();
+  const bool passed = good[0] && good[1] && hashes[0] == hashes[1] &&
+                      refuses_a_rank_count_of_none() && names_a_missing_file();
   std::puts(passed ? "both ranks hold version 2" : "FAILED");
   return passed ? 0 : 1;
 }

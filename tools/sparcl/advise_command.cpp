@@ -1,14 +1,14 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
-#include "collectives/broadcast/broadcast_forecast.hpp"
-#include "src/model/files/delta_file.hpp"
-#include "src/model/files/mode_costs.hpp"
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/console_watch.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -20,41 +20,41 @@ struct AdviseOptions {
   int ranks = 8;
 };
 
-struct Advice : model::ModeCosts, collectives::broadcast::BroadcastForecast {};
-
-Result<Advice> advise(const AdviseOptions& options) {
-  SPARCL_ASSIGN_OR_RETURN(
-      model::ModeCosts costs,
-      model::measure_costs(options.first, options.second, console_watch("advise")));
-  const collectives::broadcast::BroadcastForecast forecast = collectives::broadcast::forecast(
-      costs.shape, costs.broadcast, options.link_gbit, options.ranks);
-  return Advice{std::move(costs), forecast};
+double bits_a_change(std::uint64_t bytes, const sparclFileAdvice_t& advice) {
+  return ratio(8 * static_cast<double>(bytes), static_cast<double>(advice.changed));
 }
 
-double bits_a_change(std::uint64_t bytes, const model::ChangeShape& shape) {
-  return ratio(8 * static_cast<double>(bytes), static_cast<double>(shape.changed));
+double density_of(const sparclFileAdvice_t& advice) {
+  return ratio(static_cast<double>(advice.changed), static_cast<double>(advice.elements));
 }
 
-Json advice_json(const Advice& advice, const AdviseOptions& options) {
-  const model::ChangeShape& shape = advice.shape;
+std::span<const sparclFileMode_t> modes_of(const sparclFileAdvice_t& advice) {
+  return {advice.modes, static_cast<std::size_t>(advice.mode_count)};
+}
+
+bool sparse_wins(const sparclFileAdvice_t& advice) {
+  return advice.sparse_seconds < advice.dense_seconds;
+}
+
+Json advice_json(const sparclFileAdvice_t& advice, const AdviseOptions& options) {
   Json modes = Json::array();
-  for (const model::ModeCost& mode : advice.modes) {
+  for (const sparclFileMode_t& mode : modes_of(advice)) {
     modes.push_back({{"mode", mode.name},
                      {"bytes", mode.bytes},
-                     {"bits_per_change", bits_a_change(mode.bytes, shape)},
+                     {"bits_per_change", bits_a_change(mode.bytes, advice)},
                      {"encode_seconds", mode.seconds}});
   }
-  return {{"elements", shape.elements},
-          {"changed", shape.changed},
-          {"density", shape.density()},
-          {"dense_bytes", shape.dense_bytes},
-          {"clustering", shape.clustering},
-          {"position_bits", shape.position_bits},
-          {"position_bits_given_old", shape.position_bits_given_old},
-          {"unit_steps", shape.unit_steps},
+  return {{"elements", advice.elements},
+          {"changed", advice.changed},
+          {"density", density_of(advice)},
+          {"dense_bytes", advice.dense_bytes},
+          {"clustering", advice.clustering},
+          {"position_bits", advice.position_bits},
+          {"position_bits_given_old", advice.position_bits_given_old},
+          {"unit_steps", advice.unit_steps},
           {"modes", modes},
           {"best_mode", advice.best_mode},
-          {"bytes", advice.modes.front().bytes},
+          {"bytes", advice.modes[0].bytes},
           {"broadcast_bytes", advice.broadcast.bytes},
           {"broadcast_encode_seconds", advice.broadcast.seconds},
           {"link_gbit", options.link_gbit},
@@ -64,45 +64,52 @@ Json advice_json(const Advice& advice, const AdviseOptions& options) {
           {"dense_seconds", advice.dense_seconds},
           {"dense_algorithm", advice.dense_algorithm},
           {"speedup", ratio(advice.dense_seconds, advice.sparse_seconds)},
-          {"advice", advice.sparse_wins ? "sparse" : "dense"},
+          {"advice", sparse_wins(advice) ? "sparse" : "dense"},
           {"dense_wins_above_density",
-           advice.dense_wins_above ? Json(*advice.dense_wins_above) : Json(nullptr)}};
+           advice.dense_wins_above >= 0 ? Json(advice.dense_wins_above) : Json(nullptr)}};
 }
 
-std::string shape_text(const model::ChangeShape& shape) {
+std::string shape_text(const sparclFileAdvice_t& advice) {
   return fmt::format(
       "{} of {} elements changed ({:.3g} %), {:.0f} % of them by one unit in the last place\n"
       "clustering {:.2f} (1: strewn independently); positions {:.2f} bits a change, {:.2f} given "
       "the old exponent\n",
-      shape.changed, shape.elements, 100 * shape.density(), 100 * shape.unit_steps,
-      shape.clustering, shape.position_bits, shape.position_bits_given_old);
+      advice.changed, advice.elements, 100 * density_of(advice), 100 * advice.unit_steps,
+      advice.clustering, advice.position_bits, advice.position_bits_given_old);
 }
 
-std::string advice_text(const Advice& advice, const AdviseOptions& options) {
-  std::string text = shape_text(advice.shape);
-  for (const model::ModeCost& mode : advice.modes) {
-    text += fmt::format("  {:<9} {:>10}  {:>7.2f} bits a change  encoded in {:.3g} s{}\n",
-                        mode.name, human_bytes(mode.bytes), bits_a_change(mode.bytes, advice.shape),
-                        mode.seconds, mode.name == advice.best_mode ? "  <- best" : "");
+std::string advice_text(const sparclFileAdvice_t& advice, const AdviseOptions& options) {
+  std::string text = shape_text(advice);
+  for (const sparclFileMode_t& mode : modes_of(advice)) {
+    text +=
+        fmt::format("  {:<9} {:>10}  {:>7.2f} bits a change  encoded in {:.3g} s{}\n", mode.name,
+                    human_bytes(mode.bytes), bits_a_change(mode.bytes, advice), mode.seconds,
+                    std::string_view(mode.name) == advice.best_mode ? "  <- best" : "");
   }
   text += fmt::format(
       "broadcast to {} ranks at {:.3g} Gbit/s: sparse {} {:.3g} s ({}), dense {} {:.3g} s ({}): {} "
       "is {:.3g} times faster\n",
       options.ranks, options.link_gbit, human_bytes(advice.broadcast.bytes), advice.sparse_seconds,
-      advice.sparse_algorithm, human_bytes(advice.shape.dense_bytes), advice.dense_seconds,
-      advice.dense_algorithm, advice.sparse_wins ? "sparse" : "dense",
-      advice.sparse_wins ? ratio(advice.dense_seconds, advice.sparse_seconds)
-                         : ratio(advice.sparse_seconds, advice.dense_seconds));
-  return text + (advice.dense_wins_above
+      advice.sparse_algorithm, human_bytes(advice.dense_bytes), advice.dense_seconds,
+      advice.dense_algorithm, sparse_wins(advice) ? "sparse" : "dense",
+      sparse_wins(advice) ? ratio(advice.dense_seconds, advice.sparse_seconds)
+                          : ratio(advice.sparse_seconds, advice.dense_seconds));
+  return text + (advice.dense_wins_above >= 0
                      ? fmt::format("dense wins where more than {:.2g} % of the elements change\n",
-                                   100 * *advice.dense_wins_above)
+                                   100 * advice.dense_wins_above)
                      : std::string("on this link dense wins at no density\n"));
 }
 
 Status run_advise(const AdviseOptions& options, bool as_json) {
-  for (const std::string& path : {options.first, options.second})
-    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(path));
-  SPARCL_ASSIGN_OR_RETURN(const Advice advice, advise(options));
+  FileCommand command("advise");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
+  const sparclResult_t result =
+      sparclFileAdvise(options.first.c_str(), options.second.c_str(), options.link_gbit,
+                       options.ranks, &call_options, &advice);
+  command.warn();
+  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileAdvise", result));
   return print(as_json, advice_json(advice, options), advice_text(advice, options));
 }
 

@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/files/delta_composer.hpp"
-#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/console_watch.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -19,43 +16,34 @@ struct ComposeOptions {
   std::string output;
 };
 
-Result<model::ComposeReport> compose(const ComposeOptions& options) {
-  if (!options.base.empty())
-    return model::compose_deltas_on(options.base, options.deltas, options.output,
-                                    console_watch("compose"));
-  Result<model::ComposeReport> report =
-      model::compose_deltas(options.deltas, options.output, console_watch("compose"));
-  if (report.ok() || report.status().code() != Code::kUnsupported) return report;
-  return Status(Code::kUnsupported, report.status().message() + ": give it by --base");
-}
-
 Status run_compose(const ComposeOptions& options, bool as_json) {
-  std::vector<std::string> inputs = options.deltas;
-  if (!options.base.empty()) {
-    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
-    inputs.push_back(options.base);
-  }
-  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, inputs));
-  const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const model::ComposeReport report, compose(options));
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::vector<const char*> paths;
+  for (const std::string& path : options.deltas) paths.push_back(path.c_str());
+  FileCommand command("compose");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  const sparclResult_t result =
+      sparclFileCompose(paths.data(), paths.size(), path_or_null(options.base),
+                        options.output.c_str(), &call_options, &report);
+  command.warn();
+  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileCompose", result));
   const Json json{{"output", options.output},
                   {"deltas", options.deltas.size()},
                   {"elements", report.elements},
                   {"changed", report.changed},
                   {"bytes", report.bytes},
                   {"input_bytes", report.input_bytes},
-                  {"seconds", seconds},
-                  {"base_hash", to_hex(report.base_hash)},
-                  {"target_hash", to_hex(report.target_hash)}};
+                  {"seconds", report.seconds},
+                  {"base_hash", report.base_hash},
+                  {"target_hash", report.target_hash}};
   return print(
       as_json, json,
       fmt::format(
           "{}: {} deltas of {} as one of {}: {}{} of {} elements changed\nbase   {}\ntarget {}\n",
           shown(options.output), options.deltas.size(), human_bytes(report.input_bytes),
           human_bytes(report.bytes), options.base.empty() ? "at most " : "", report.changed,
-          report.elements, to_hex(report.base_hash), to_hex(report.target_hash)));
+          report.elements, report.base_hash, report.target_hash));
 }
 
 }  // namespace

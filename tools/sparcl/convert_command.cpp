@@ -1,16 +1,13 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "src/base/shown_text.hpp"
 #include "src/model/exchange/exchange_format.hpp"
 #include "src/model/files/converter.hpp"
-#include "src/model/files/delta_file.hpp"
-#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/console_watch.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -29,23 +26,29 @@ std::string formats_text() {
   return text;
 }
 
-Status run_convert(const model::ConvertOptions& options, bool as_json) {
-  std::vector<std::string> inputs{options.input};
-  if (!options.base.empty()) {
-    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
-    inputs.push_back(options.base);
-  }
-  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, inputs));
-  const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const model::ConvertReport report,
-                          model::convert_change(options, console_watch("convert")));
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+struct ConvertOptions {
+  std::string input;
+  std::string output;
+  std::string from;
+  std::string to;
+  std::string base;
+};
+
+Status run_convert(const ConvertOptions& options, bool as_json) {
+  FileCommand command("convert");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  const sparclResult_t result =
+      sparclFileConvert(options.input.c_str(), path_or_null(options.from), options.output.c_str(),
+                        options.to.c_str(), path_or_null(options.base), &call_options, &report);
+  command.warn();
+  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileConvert", result));
   const Json json{
-      {"output", options.output},  {"from", report.from},       {"to", options.to},
+      {"output", options.output},  {"from", report.layout},     {"to", options.to},
       {"tensors", report.tensors}, {"changed", report.changed}, {"input_bytes", report.input_bytes},
       {"bytes", report.bytes},     {"files", report.files},     {"unchanged", report.unchanged},
-      {"seconds", seconds}};
+      {"seconds", report.seconds}};
   if (report.unchanged > 0) {
     print_warning(
         fmt::format("{} of {} values in {} are those of {} already: is it the checkpoint that the "
@@ -54,7 +57,7 @@ Status run_convert(const model::ConvertOptions& options, bool as_json) {
   }
   return print(as_json, json,
                fmt::format("{}: {} changes of {} tensors, from {} ({}) to {} ({}{})\n",
-                           shown(options.output), report.changed, report.tensors, report.from,
+                           shown(options.output), report.changed, report.tensors, report.layout,
                            human_bytes(report.input_bytes), options.to, human_bytes(report.bytes),
                            report.files > 1 ? fmt::format(" in {} files", report.files) : ""));
 }
@@ -62,7 +65,7 @@ Status run_convert(const model::ConvertOptions& options, bool as_json) {
 }  // namespace
 
 void add_convert(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<model::ConvertOptions>();
+  auto options = std::make_shared<ConvertOptions>();
   app.footer(formats_text());
   app.add_option("IN", options->input,
                  "a delta of ours, or a file (or folder of files) of another program")

@@ -1,20 +1,15 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/files/delta_file.hpp"
 #include "src/model/files/delta_maker.hpp"
-#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/console_watch.hpp"
+#include "tools/sparcl/file_command.hpp"
 #include "tools/sparcl/left_out_text.hpp"
 #include "tools/sparcl/selection_options.hpp"
-#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -25,7 +20,7 @@ struct DiffArguments {
   std::string delta;
   std::string mode = "auto";
   bool no_side_files = false;
-  model::ChangeSelection selection;
+  SelectionOptions selection;
 };
 
 std::vector<std::string> mode_names() {
@@ -34,17 +29,13 @@ std::vector<std::string> mode_names() {
   return names;
 }
 
-const codec::BlockMode* find_mode(const std::string& name) {
-  for (const codec::BlockMode* mode : codec::block_modes()) {
-    if (mode->name == name) return mode;
-  }
-  return nullptr;  // auto
-}
-
-std::string tensors_text(const model::TensorChanges& tensors) {
-  if (tensors.added.empty() && tensors.removed.empty() && tensors.replaced.empty()) return "";
-  return fmt::format("tensors: {} added, {} removed, {} replaced (another type or size)\n",
-                     tensors.added.size(), tensors.removed.size(), tensors.replaced.size());
+std::string tensors_text(FileCommand& command) {
+  const std::size_t added = command.names(sparclFileTensorAdded).size();
+  const std::size_t removed = command.names(sparclFileTensorRemoved).size();
+  const std::size_t replaced = command.names(sparclFileTensorReplaced).size();
+  if (added + removed + replaced == 0) return "";
+  return fmt::format("tensors: {} added, {} removed, {} replaced (another type or size)\n", added,
+                     removed, replaced);
 }
 
 std::string shown_names(const std::vector<std::string>& names) {
@@ -53,89 +44,85 @@ std::string shown_names(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string side_files_text(const model::DiffReport& report) {
+std::string side_files_text(FileCommand& command) {
   std::string text;
-  if (!report.side_files.empty())
-    text = fmt::format("files that travel: {}\n", shown_names(report.side_files));
-  if (!report.skipped.empty())
-    text += fmt::format("too large to travel: {}\n", shown_names(report.skipped));
+  if (const auto& names = command.names(sparclFileSideFile); !names.empty())
+    text = fmt::format("files that travel: {}\n", shown_names(names));
+  if (const auto& names = command.names(sparclFileSideFileLeft); !names.empty())
+    text += fmt::format("too large to travel: {}\n", shown_names(names));
   return text;
-}
-
-double relative_error(const codec::LossyError& error) {
-  return std::sqrt(ratio(error.squares, error.change_squares));
-}
-
-// Between TARGET and what apply writes.
-codec::LossyError whole_error(const model::DiffReport& report) {
-  codec::LossyError error = report.lossy;
-  error.squares += report.left_out.squares;
-  error.largest = std::max(error.largest, report.left_out.largest);
-  if (report.is_partial()) error.change_squares = report.left_out.change_squares;
-  return error;
 }
 
 Json number_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
 
-std::string error_text(const codec::ValueCoding& values, const model::DiffReport& report) {
+std::string error_text(bool is_lossy, const sparclFileReport_t& report) {
   std::string text;
-  if (report.is_partial()) text = left_out_text(report.left_out);
-  if (!values.is_lossy()) return text;
+  if (report.left_out > 0)
+    text = left_out_text(report.left_out, report.left_out_l2, report.left_out_largest);
+  if (!is_lossy) return text;
   return text +
          fmt::format(
              "values are codes of 8 bits: off by {:.3g} at most, {:.3g} % of the change (l2)\n",
-             report.lossy.largest, 100 * relative_error(report.lossy));
+             report.quantisation_largest, 100 * report.quantisation_relative);
+}
+
+Json diff_json(bool is_lossy, const sparclFileReport_t& report, FileCommand& command) {
+  const auto changed = static_cast<double>(report.changed);
+  const bool is_partial = report.left_out > 0;
+  return {{"elements", report.elements},
+          {"changed", report.changed},
+          {"density", ratio(changed, static_cast<double>(report.elements))},
+          {"bytes", report.bytes},
+          {"bits_per_change", ratio(8 * static_cast<double>(report.bytes), changed)},
+          {"dense_bytes", report.dense_bytes},
+          {"seconds", report.seconds},
+          {"base_hash", report.base_hash},
+          {"target_hash", report.target_hash},
+          {"added", command.names(sparclFileTensorAdded)},
+          {"removed", command.names(sparclFileTensorRemoved)},
+          {"replaced", command.names(sparclFileTensorReplaced)},
+          {"side_files", command.names(sparclFileSideFile)},
+          {"skipped_files", command.names(sparclFileSideFileLeft)},
+          {"lossy", is_partial || is_lossy},
+          {"partial", is_partial},
+          {"left_out", left_out_json(report.left_out, report.left_out_l2, report.left_out_largest)},
+          {"largest_error", number_or_null(report.largest_error)},
+          {"relative_error", number_or_null(report.relative_error)},
+          {"not_in_index", command.names(sparclFileNotInIndex)}};
 }
 
 Status run_diff(const DiffArguments& options, bool as_json) {
-  for (const std::string& input : {options.base, options.target})
-    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(input));
-  SPARCL_RETURN_IF_ERROR(model::check_output(options.delta, {options.base, options.target}));
-  const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const model::DiffReport report,
-                          model::make_delta(options.base, options.target, options.delta,
-                                            {.mode = find_mode(options.mode),
-                                             .with_side_files = !options.no_side_files,
-                                             .selection = options.selection},
-                                            console_watch("diff")));
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-
-  const auto elements = static_cast<double>(report.elements);
+  std::vector<const char*> only;
+  for (const std::string& glob : options.selection.only) only.push_back(glob.c_str());
+  const sparclUpdateOptions_t selection = options.selection.as_update_options();
+  FileCommand command("diff");
+  sparclFileDiffOptions_t call_options = SPARCL_FILE_DIFF_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  call_options.mode = options.mode.c_str();
+  call_options.only = only.data();
+  call_options.only_count = only.size();
+  call_options.selection = &selection;
+  call_options.side_files =
+      options.no_side_files ? sparclFileSideFilesOmit : sparclFileSideFilesCarry;
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(FileCommand::status(
+      "sparclFileDiff", sparclFileDiff(options.base.c_str(), options.target.c_str(),
+                                       options.delta.c_str(), &call_options, &report)));
+  command.warn();
+  const bool is_lossy = selection.values != sparclValuesExact;
   const auto changed = static_cast<double>(report.changed);
   const auto bytes = static_cast<double>(report.bytes);
-  const Json json{{"elements", report.elements},
-                  {"changed", report.changed},
-                  {"density", ratio(changed, elements)},
-                  {"bytes", report.bytes},
-                  {"bits_per_change", ratio(8 * bytes, changed)},
-                  {"dense_bytes", report.dense_bytes},
-                  {"seconds", seconds},
-                  {"base_hash", to_hex(report.base_hash)},
-                  {"target_hash", to_hex(report.target_hash)},
-                  {"added", report.tensors.added},
-                  {"removed", report.tensors.removed},
-                  {"replaced", report.tensors.replaced},
-                  {"side_files", report.side_files},
-                  {"skipped_files", report.skipped},
-                  {"lossy", report.is_partial() || options.selection.values.is_lossy()},
-                  {"partial", report.is_partial()},
-                  {"left_out", left_out_json(report.left_out)},
-                  {"largest_error", number_or_null(whole_error(report).largest)},
-                  {"relative_error", number_or_null(relative_error(whole_error(report)))},
-                  {"not_in_index", report.stray_shards}};
-  warn_of_strays(report.stray_shards);
   return print(
-      as_json, json,
+      as_json, diff_json(is_lossy, report, command),
       fmt::format(
           "{}: {} of {} elements changed ({:.3g} %)\n"
           "{}, {:.2f} bits a change; dense {}: {:.3g} times smaller\n{}base   {}\ntarget {}\n",
-          shown(options.delta), report.changed, report.elements, 100 * ratio(changed, elements),
-          human_bytes(report.bytes), ratio(8 * bytes, changed), human_bytes(report.dense_bytes),
+          shown(options.delta), report.changed, report.elements,
+          100 * ratio(changed, static_cast<double>(report.elements)), human_bytes(report.bytes),
+          ratio(8 * bytes, changed), human_bytes(report.dense_bytes),
           ratio(static_cast<double>(report.dense_bytes), bytes),
-          error_text(options.selection.values, report) + tensors_text(report.tensors) +
-              side_files_text(report),
-          to_hex(report.base_hash), to_hex(report.target_hash)));
+          error_text(is_lossy, report) + tensors_text(command) + side_files_text(command),
+          report.base_hash, report.target_hash));
 }
 
 }  // namespace

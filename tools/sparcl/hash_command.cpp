@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <utility>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/checkpoint.hpp"
-#include "src/model/model_hash.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/stray_shards.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -18,32 +15,26 @@ struct HashOptions {
   std::string kind = "state";
 };
 
-template <class Hash>
-Result<std::string> hex(const Result<Hash>& hash) {
-  using sparcl::to_hex;
-  using trust::to_hex;
-  if (!hash.ok()) return hash.status();
-  return to_hex(*hash);
-}
-
-Result<std::string> hash_of(const model::Checkpoint& checkpoint, const std::string& kind) {
-  if (kind == "xxh3") return hex(model::xxh3_hash(checkpoint));
-  if (kind == "sha256") return hex(model::weights_hash(checkpoint));
-  return hex(model::state_hash(checkpoint));
+sparclFileHashKind_t kind_of(const std::string& name) {
+  if (name == "xxh3") return sparclFileHashXxh3;
+  return name == "sha256" ? sparclFileHashSha256 : sparclFileHashState;
 }
 
 Status run_hash(const HashOptions& options, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint,
-                          model::Checkpoint::open_unread(options.path));
-  const Result<std::string> hash = hash_of(checkpoint, options.kind);
-  if (!hash.ok()) return hash.status();
-  warn_of_strays(checkpoint.stray_paths());
+  FileCommand command("hash");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(FileCommand::status(
+      "sparclFileHash",
+      sparclFileHash(options.path.c_str(), kind_of(options.kind), &call_options, &report)));
+  command.warn();
   const Json json{{"kind", options.kind},
-                  {"hash", *hash},
-                  {"tensors", checkpoint.schema().size()},
-                  {"bytes", checkpoint.byte_count()},
-                  {"not_in_index", checkpoint.stray_shards()}};
-  return print(as_json, json, fmt::format("{}  {}\n", *hash, shown(options.path)));
+                  {"hash", report.hash},
+                  {"tensors", report.tensors},
+                  {"bytes", report.bytes},
+                  {"not_in_index", command.names_in(options.path)}};
+  return print(as_json, json, fmt::format("{}  {}\n", report.hash, shown(options.path)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -43,29 +44,31 @@ Json delta_json(const model::Delta& delta, const model::DeltaSummary& summary) {
                      {"changes", mode->whole ? Json(nullptr) : Json(tally.changes)}});
   }
   const auto changed = static_cast<double>(summary.changed);
-  return {{"kind", "delta"},
-          {"wire_version", codec::kWireVersion},
-          {"bytes", delta.bytes},
-          {"base_version", summary.base_version},
-          {"target_version", summary.target_version},
-          {"schema_hash", to_hex(summary.schema_hash)},
-          {"base_hash", hash_or_null(summary.whole_base_hash())},
-          {"target_hash", hash_or_null(summary.target_hash ? &*summary.target_hash : nullptr)},
-          {"arrays", summary.arrays},
-          {"elements", summary.elements},
-          {"changed", summary.changed},
-          {"density", ratio(changed, static_cast<double>(summary.elements))},
-          {"bits_per_change", ratio(8 * static_cast<double>(delta.bytes), changed)},
-          {"blocks", summary.block_count},
-          {"chunks", summary.chunk_count},
-          {"modes", modes},
-          {"lossy", summary.blocks[codec::kAddedMode.id].count > 0 || summary.left_out.has_value()},
-          {"partial", summary.left_out.has_value()},
-          {"left_out", left_out_json(summary.left_out.value_or(codec::LeftOut()))},
-          {"attachment_bytes", summary.attachment_bytes},
-          {"layout_change",
-           summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
-          {"side_files", side_files_json(summary.attachment.side_files)}};
+  const codec::LeftOut left_out = summary.left_out.value_or(codec::LeftOut());
+  return {
+      {"kind", "delta"},
+      {"wire_version", codec::kWireVersion},
+      {"bytes", delta.bytes},
+      {"base_version", summary.base_version},
+      {"target_version", summary.target_version},
+      {"schema_hash", to_hex(summary.schema_hash)},
+      {"base_hash", hash_or_null(summary.whole_base_hash())},
+      {"target_hash", hash_or_null(summary.target_hash ? &*summary.target_hash : nullptr)},
+      {"arrays", summary.arrays},
+      {"elements", summary.elements},
+      {"changed", summary.changed},
+      {"density", ratio(changed, static_cast<double>(summary.elements))},
+      {"bits_per_change", ratio(8 * static_cast<double>(delta.bytes), changed)},
+      {"blocks", summary.block_count},
+      {"chunks", summary.chunk_count},
+      {"modes", modes},
+      {"lossy", summary.blocks[codec::kAddedMode.id].count > 0 || summary.left_out.has_value()},
+      {"partial", summary.left_out.has_value()},
+      {"left_out", left_out_json(left_out.count, std::sqrt(left_out.squares), left_out.largest)},
+      {"attachment_bytes", summary.attachment_bytes},
+      {"layout_change",
+       summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
+      {"side_files", side_files_json(summary.attachment.side_files)}};
 }
 
 std::string delta_text(const model::Delta& delta, const model::DeltaSummary& summary) {
@@ -94,7 +97,8 @@ std::string delta_text(const model::Delta& delta, const model::DeltaSummary& sum
     out += fmt::format("{} of these blocks are lossy: values are codes of 8 bits (diff --values)\n",
                        lossy);
   }
-  if (summary.left_out) out += left_out_text(*summary.left_out);
+  if (const auto& left_out = summary.left_out)
+    out += left_out_text(left_out->count, std::sqrt(left_out->squares), left_out->largest);
   if (summary.attachment.layout) {
     const char* what = summary.attachment.layout->base_hash
                            ? "another list of tensors"

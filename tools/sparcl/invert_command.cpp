@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/files/delta_composer.hpp"
-#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/console_watch.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -20,28 +17,24 @@ struct InvertOptions {
 };
 
 Status run_invert(const InvertOptions& options, bool as_json) {
-  SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
-  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, {options.base, options.delta}));
-  const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const model::Delta delta, model::read_delta(options.delta));
-  SPARCL_ASSIGN_OR_RETURN(
-      const model::DiffReport report,
-      model::invert_delta(options.base, delta, options.output, console_watch("invert")));
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const Json json{{"output", options.output},
-                  {"elements", report.elements},
-                  {"changed", report.changed},
-                  {"bytes", report.bytes},
-                  {"seconds", seconds},
-                  {"base_hash", to_hex(report.base_hash)},
-                  {"target_hash", to_hex(report.target_hash)}};
+  FileCommand command("invert");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  const sparclResult_t result = sparclFileInvert(options.base.c_str(), options.delta.c_str(),
+                                                 options.output.c_str(), &call_options, &report);
+  command.warn();
+  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileInvert", result));
+  const Json json{{"output", options.output},         {"elements", report.elements},
+                  {"changed", report.changed},        {"bytes", report.bytes},
+                  {"seconds", report.seconds},        {"base_hash", report.base_hash},
+                  {"target_hash", report.target_hash}};
   return print(as_json, json,
                fmt::format("{}: leads back from the target of {} to {}: {} of {} elements, "
                            "{}\nbase   {}\ntarget {}\n",
                            shown(options.output), shown(options.delta), shown(options.base),
                            report.changed, report.elements, human_bytes(report.bytes),
-                           to_hex(report.base_hash), to_hex(report.target_hash)));
+                           report.base_hash, report.target_hash));
 }
 
 }  // namespace

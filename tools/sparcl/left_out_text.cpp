@@ -11,17 +11,15 @@ Json size_or_null(double size) { return std::isfinite(size) ? Json(size) : Json(
 
 }  // namespace
 
-Json left_out_json(const codec::LeftOut& left_out) {
-  return {{"changes", left_out.count},
-          {"l2", size_or_null(std::sqrt(left_out.squares))},
-          {"largest", size_or_null(left_out.largest)}};
+Json left_out_json(std::uint64_t changes, double l2, double largest) {
+  return {{"changes", changes}, {"l2", size_or_null(l2)}, {"largest", size_or_null(largest)}};
 }
 
-std::string left_out_text(const codec::LeftOut& left_out) {
+std::string left_out_text(std::uint64_t changes, double l2, double largest) {
   return fmt::format(
       "partial: {} changes are left out, {:.3g} (l2), the largest {:.3g}: apply does not write the "
       "target that it was made for\n",
-      left_out.count, std::sqrt(left_out.squares), left_out.largest);
+      changes, l2, largest);
 }
 
 }  // namespace sparcl::tool

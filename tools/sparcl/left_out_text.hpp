@@ -1,17 +1,17 @@
 #pragma once
 // What a partial delta says of the changes that it lacks.
 
+#include <cstdint>
 #include <string>
 
-#include "src/codec/update.hpp"
 #include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 
 // {"changes": 3, "l2": 0.5, "largest": 0.25}; a size that is infinite is null.
-Json left_out_json(const codec::LeftOut& left_out);
+Json left_out_json(std::uint64_t changes, double l2, double largest);
 
 // One line.
-std::string left_out_text(const codec::LeftOut& left_out);
+std::string left_out_text(std::uint64_t changes, double l2, double largest);
 
 }  // namespace sparcl::tool

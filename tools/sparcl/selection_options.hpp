@@ -1,12 +1,30 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
-#include "src/model/files/change_selection.hpp"
+#include "sparcl/sparcl.h"
 
 namespace sparcl::tool {
 
 // The options of `sparcl diff` that choose changes, and how exactly they travel.
-void add_selection_options(CLI::App& app, model::ChangeSelection& selection);
+struct SelectionOptions {
+  std::optional<double> threshold;
+  std::optional<std::uint64_t> largest;
+  std::optional<std::uint64_t> budget_bytes;
+  std::string grid;  // a safetensors type; empty: none
+  std::vector<std::string> only;
+  int values = sparclValuesExact;
+  int rounding = sparclRoundNearest;
+  std::uint64_t seed = 0;
+
+  // All of it but `only`, as the library takes it.
+  sparclUpdateOptions_t as_update_options() const;
+};
+
+void add_selection_options(CLI::App& app, SelectionOptions& selection);
 
 }  // namespace sparcl::tool

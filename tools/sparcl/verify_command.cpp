@@ -3,43 +3,48 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/checkpoint.hpp"
-#include "src/model/files/delta_file.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/stray_shards.hpp"
+#include "tools/sparcl/file_command.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-Status verify_delta(const std::string& path, bool as_json) {
-  const Result<model::Delta> delta = model::read_delta(path);
-  if (!delta.ok()) return delta.status();
-  SPARCL_ASSIGN_OR_RETURN(const model::DeltaSummary summary, model::scan_delta(*delta));
+Status print_delta(const std::string& path, const sparclFileReport_t& report, bool as_json) {
   const Json json{{"kind", "delta"},
-                  {"bytes", delta->bytes},
-                  {"chunks", summary.chunk_count},
-                  {"blocks", summary.block_count}};
+                  {"bytes", report.bytes},
+                  {"chunks", report.chunks},
+                  {"blocks", report.blocks}};
   return print(
       as_json, json,
       fmt::format(
           "{}: ok: {}, {} blocks in {} chunks; every checksum and the structure are right\n",
-          shown(path), human_bytes(delta->bytes), summary.block_count, summary.chunk_count));
+          shown(path), human_bytes(report.bytes), report.blocks, report.chunks));
 }
 
-Status verify_checkpoint(const std::string& path, bool as_json) {
-  const Result<model::Checkpoint> checkpoint = model::Checkpoint::open_unread(path);
-  if (!checkpoint.ok()) return checkpoint.status();
+Status print_checkpoint(const std::string& path, const sparclFileReport_t& report,
+                        const std::vector<std::string>& strays, bool as_json) {
   const Json json{{"kind", "checkpoint"},
-                  {"bytes", checkpoint->byte_count()},
-                  {"tensors", checkpoint->schema().size()},
-                  {"not_in_index", checkpoint->stray_shards()}};
-  warn_of_strays(checkpoint->stray_paths());
+                  {"bytes", report.bytes},
+                  {"tensors", report.tensors},
+                  {"not_in_index", strays}};
   return print(
       as_json, json,
       fmt::format(
           "{}: ok: {} tensors, {}; the structure is right (safetensors files carry no checksum)\n",
-          shown(path), checkpoint->schema().size(), human_bytes(checkpoint->byte_count())));
+          shown(path), report.tensors, human_bytes(report.bytes)));
+}
+
+Status run_verify(const std::string& path, bool as_json) {
+  FileCommand command("verify");
+  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  command.attach(call_options);
+  sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(FileCommand::status(
+      "sparclFileVerify", sparclFileVerify(path.c_str(), &call_options, &report)));
+  command.warn();
+  return report.is_delta != 0 ? print_delta(path, report, as_json)
+                              : print_checkpoint(path, report, command.names_in(path), as_json);
 }
 
 }  // namespace
@@ -47,10 +52,7 @@ Status verify_checkpoint(const std::string& path, bool as_json) {
 void add_verify(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
-  invocation.run = [path, &invocation] {
-    SPARCL_ASSIGN_OR_RETURN(const bool found, model::is_checkpoint(*path));
-    return found ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
-  };
+  invocation.run = [path, &invocation] { return run_verify(*path, invocation.json); };
 }
 
 }  // namespace sparcl::tool

@@ -20,8 +20,9 @@ Result<std::vector<bool>> matching_tensors(const std::vector<std::string>& globs
       matches[i] = any = true;
     }
     if (!any)
-      return Status(Code::kInvalidArgument,
-                    fmt::format("--only '{}' names no tensor; `sparcl inspect` lists them", glob));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("options.only '{}' names no tensor; `sparcl inspect` lists them", glob));
   }
   return matches;
 }
@@ -36,7 +37,7 @@ Status check_bases(const codec::EncodeInput& input, const Schema& schema) {
         Code::kInvalidArgument,
         fmt::format(
             "tensor '{}' has no base of its type and size, so that it goes whole: make a delta "
-            "without --threshold, --largest, --budget, --grid, --only and --values first",
+            "without options.only and options.selection first",
             schema[i].name));
   }
   return Status();
@@ -45,25 +46,19 @@ Status check_bases(const codec::EncodeInput& input, const Schema& schema) {
 // The elements of opaque types are no numbers: none of them is larger than another.
 Status check_sizes(const ChangeSelection& selection, const std::vector<bool>& chosen,
                    const Schema& schema) {
-  if (!selection.threshold && !selection.largest && !selection.budget_bytes &&
-      selection.grid.empty())
+  if (!selection.threshold && !selection.largest && !selection.budget_bytes && !selection.grid)
     return {};
   for (std::size_t i = 0; i < schema.size(); ++i) {
     if (!schema[i].opaque || !chosen[i] || schema[i].opaque->bytes == 0) continue;
     return Status(Code::kInvalidArgument,
                   fmt::format("tensor {} is {}, whose changes have no sizes: choose other tensors "
-                              "by --only, or leave out --threshold, --largest, --budget and --grid",
+                              "by options.only, or leave out options.selection->select",
                               in_quotes(schema[i].name), describe_kind(schema[i])));
   }
   return {};
 }
 
 }  // namespace
-
-const DataTypeInfo* find_grid(const std::string& safetensors_type) {
-  const DataTypeInfo* grid = find_safetensors_type(safetensors_type);
-  return grid != nullptr && (grid->is_float || grid->type == DataType::kInt8) ? grid : nullptr;
-}
 
 void SelectionRule::add(std::unique_ptr<codec::ChangeRule> rule) {
   rules_.push_back(std::move(rule));
@@ -78,7 +73,7 @@ Result<SelectionRule> SelectionRule::make(const ChangeSelection& selection, cons
   if (selection.is_exact()) return made;
   SPARCL_RETURN_IF_ERROR(check_bases(input, schema));
   SPARCL_RETURN_IF_ERROR(
-      codec::check_values(selection.values, input.map).with_prefix("--values: "));
+      codec::check_values(selection.values, input.map).with_prefix("options.selection->values: "));
   if (selection.selects_all()) return made;
   std::vector<bool> chosen(schema.size(), true);
   if (!selection.only.empty()) {
@@ -88,11 +83,12 @@ Result<SelectionRule> SelectionRule::make(const ChangeSelection& selection, cons
   }
   SPARCL_RETURN_IF_ERROR(check_sizes(selection, chosen, schema));
   if (selection.threshold) made.add(std::make_unique<codec::ThresholdRule>(*selection.threshold));
-  if (const DataTypeInfo* grid = find_grid(selection.grid)) {
+  if (selection.grid) {
     std::vector<double> steps;
     const codec::ArrayInput base{{input.base.begin(), input.base.end()}, input.options.base_source};
-    if (!grid->is_float) steps = codec::grid_steps(input.map, base, grid->type);
-    made.add(std::make_unique<codec::GridRule>(grid->type, std::move(steps)));
+    if (!info(*selection.grid).is_float)
+      steps = codec::grid_steps(input.map, base, *selection.grid);
+    made.add(std::make_unique<codec::GridRule>(*selection.grid, std::move(steps)));
   }
   if (selection.largest || selection.budget_bytes) {
     codec::EncodeOptions options = input.options;

@@ -1,6 +1,6 @@
 #pragma once
-// Which changes a delta carries, and how exactly: the options of `sparcl diff` as the codec's
-// rules.
+// Which changes a delta carries, and how exactly, as the codec's rules. Errors name the fields of
+// sparclFileDiffOptions_t.
 
 #include <cstdint>
 #include <memory>
@@ -18,18 +18,15 @@ struct ChangeSelection {
   std::optional<double> threshold;
   std::optional<std::uint64_t> largest;
   std::optional<std::uint64_t> budget_bytes;
-  std::string grid;               // a safetensors type: "BF16", "F8_E4M3", "I8"; empty: none
+  std::optional<DataType> grid;   // a float type, or kInt8
   std::vector<std::string> only;  // globs of tensor names; empty: all
   codec::ValueCoding values;
 
   bool selects_all() const {
-    return !threshold && !largest && !budget_bytes && grid.empty() && only.empty();
+    return !threshold && !largest && !budget_bytes && !grid && only.empty();
   }
   bool is_exact() const { return selects_all() && !values.is_lossy(); }
 };
-
-// nullptr: changes cannot be rounded to a type of this name.
-const DataTypeInfo* find_grid(const std::string& safetensors_type);
 
 // Owns the rules that it is made of.
 class SelectionRule {

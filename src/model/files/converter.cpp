@@ -27,7 +27,7 @@ struct ChangeInput {
 
 Status own_needs_base() {
   return Status(Code::kInvalidArgument,
-                "our own deltas say what changed against a base: give the checkpoint by --base");
+                "our own deltas say what changed against a base: give the checkpoint as `base`");
 }
 
 std::string known_formats() {
@@ -217,7 +217,7 @@ Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertR
     return Status(
         Code::kInvalidArgument,
         fmt::format(
-            "layout {} names the tensors' shapes, and {} has none: give the checkpoint by --base",
+            "layout {} names the tensors' shapes, and {} has none: give the checkpoint as `base`",
             options.to, options.input));
   }
   SPARCL_ASSIGN_OR_RETURN(const std::vector<TensorFile> files, format.write(input.change));

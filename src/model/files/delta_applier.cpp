@@ -1,5 +1,7 @@
 #include "src/model/files/delta_applier.hpp"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <vector>
 
@@ -8,6 +10,21 @@
 #include "src/model/model_hash.hpp"
 
 namespace sparcl::model {
+
+Status check_order(const std::string& base_path, const std::string& delta_path) {
+  SPARCL_ASSIGN_OR_RETURN(const bool is_swapped, is_checkpoint(delta_path));
+  if (!is_swapped) return expect_checkpoint(base_path);
+  SPARCL_ASSIGN_OR_RETURN(const bool has_delta, is_delta(base_path));
+  if (has_delta) {
+    return Status(Code::kCorrupt, fmt::format("the two arguments seem swapped: {} is a delta and "
+                                              "{} a checkpoint: give the checkpoint first",
+                                              base_path, delta_path));
+  }
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: it is a checkpoint, where a delta is expected: make one with sparcl diff",
+                  delta_path));
+}
 
 Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta,
                                 const std::string& out_path, const FileWatch& watch) {

@@ -20,6 +20,9 @@ struct ApplyReport {
                       // header anew since the diff
 };
 
+// Corrupt: the paths are not those of a checkpoint and of a delta, in this order.
+Status check_order(const std::string& base_path, const std::string& delta_path);
+
 // Writes the delta's target to out_path (a file, or a folder where the target is one), whole or not
 // at all, after every check has passed: CRCs and structure of the delta, the state hash of the base
 // before and of the result after. out_path may be base_path. Refusals: Corrupt, WrongBase.

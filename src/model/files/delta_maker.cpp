@@ -79,7 +79,9 @@ Result<std::vector<std::byte>> attachment_bytes(const Attachment& attachment) {
       fmt::format("an attachment of {} bytes (headers, metadata and {} side files): at most {} "
                   "travel with a delta{}",
                   bytes.size(), attachment.side_files.size(), codec::kMaxAttachmentBytes,
-                  attachment.side_files.empty() ? "" : "; --no-side-files leaves the files out"));
+                  attachment.side_files.empty()
+                      ? ""
+                      : "; options.side_files = sparclFileSideFilesOmit leaves the files out"));
 }
 
 Status encode_all(codec::UpdateEncoder& encoder, const codec::BlockMap& map, DeltaSink& sink,
@@ -156,7 +158,7 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
                           {map, change.base, target.tensors, encode_options, **kernels}));
   encode_options.rule = rule.get();
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
-  WorkerPool workers(threads);
+  WorkerPool workers(options.threads > 0 ? options.threads : threads);
   encode_options.workers = &workers;
   codec::UpdateEncoder encoder(map, change.base, target.tensors, encode_options, **kernels);
   SPARCL_RETURN_IF_ERROR(encode_all(encoder, map, sink, watch));

@@ -1,0 +1,53 @@
+#pragma once
+// What the commands on files share: the callbacks of a library call, and its error.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sparcl/file.h"
+#include "src/base/status.hpp"
+#include "tools/sparcl/progress.hpp"
+
+namespace sparcl::tool {
+
+// One call. Shows its progress as `name`, and keeps the names that it tells.
+class FileCommand {
+ public:
+  explicit FileCommand(const std::string& name) : progress_(name) {}
+  FileCommand(const FileCommand&) = delete;
+  FileCommand& operator=(const FileCommand&) = delete;
+
+  // Options of the call, with callbacks that point to this.
+  template <class Options>
+  void attach(Options& options) {
+    options.on_progress = on_progress;
+    options.on_note = on_note;
+    options.arg = this;
+  }
+
+  // What the call of `function` came to. The library names fields of options; the status names
+  // flags.
+  static Status status(const char* function, sparclResult_t result);
+
+  // Those of one kind, in the order in which they came.
+  const std::vector<std::string>& names(sparclFileNoteKind_t kind) { return names_[kind]; }
+  // The files in no index, without the folder that they lie in.
+  std::vector<std::string> names_in(const std::string& folder);
+  // Warns of files that are in no index.
+  void warn();
+
+ private:
+  static sparclResult_t on_progress(std::uint64_t done_bytes, std::uint64_t total_bytes, void* arg);
+  static void on_note(sparclFileNoteKind_t kind, const char* name, void* arg);
+
+  Progress progress_;
+  std::map<sparclFileNoteKind_t, std::vector<std::string>> names_;
+};
+
+// NULL where it is empty.
+inline const char* path_or_null(const std::string& path) {
+  return path.empty() ? nullptr : path.c_str();
+}
+
+}  // namespace sparcl::tool
