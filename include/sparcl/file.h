@@ -55,7 +55,7 @@ typedef struct {
 #define SPARCL_FILE_OPTIONS_INITIALIZER \
   { sizeof(sparclFileOptions_t), NULL, NULL, NULL }
 
-/** What a call read and wrote. Other fields are 0 or "". Hashes are hexadecimal digits. */
+/** What a call read and wrote. Unused fields are 0 or "". Hashes are hexadecimal digits. */
 typedef struct {
   size_t size;                          /**< set by SPARCL_FILE_REPORT_INITIALIZER */
   uint64_t elements;                    /**< of the target, or of the checkpoint */
@@ -95,13 +95,13 @@ typedef enum {
 
 /** Options of sparclFileDiff. */
 typedef struct {
-  size_t size;                      /**< set by SPARCL_FILE_DIFF_OPTIONS_INITIALIZER */
-  sparclFileProgress_t on_progress; /**< NULL: none */
-  sparclFileNote_t on_note;         /**< NULL: none */
-  void* arg;                        /**< passed to both callbacks */
-  const char* mode;        /**< one block mode for all blocks; NULL: the smallest of each */
-  const char* const* only; /**< globs: a tensor takes part if its name matches one */
-  size_t only_count;       /**< number of globs; 0: all tensors take part */
+  size_t size;                            /**< set by SPARCL_FILE_DIFF_OPTIONS_INITIALIZER */
+  sparclFileProgress_t on_progress;       /**< NULL: none */
+  sparclFileNote_t on_note;               /**< NULL: none */
+  void* arg;                              /**< passed to both callbacks */
+  const char* mode;                       /**< name as in `sparcl diff --mode`; NULL: auto */
+  const char* const* only;                /**< globs: a tensor takes part if its name matches one */
+  size_t only_count;                      /**< number of globs; 0: all tensors take part */
   const sparclUpdateOptions_t* selection; /**< which changes, how exactly; NULL: all, exactly */
   sparclFileSideFiles_t side_files;       /**< 0: carried */
   int threads;                            /**< that encode; 0: SPARCL_THREADS */
@@ -118,7 +118,7 @@ typedef struct {
  * @param base path of the checkpoint to start from
  * @param target path of the checkpoint to arrive at
  * @param output path of the delta
- * @param options NULL: all changes, exactly
+ * @param options NULL: all changes, exactly. `selection->adopt` must be 0
  * @param report elements, changed, bytes, dense_bytes, left_out to target_hash */
 SPARCL_API sparclResult_t sparclFileDiff(const char* base, const char* target, const char* output,
                                          const sparclFileDiffOptions_t* options,
