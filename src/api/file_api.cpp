@@ -1,9 +1,13 @@
 // Files behind the C interface: what src/model/files does, with the checks of arguments before it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

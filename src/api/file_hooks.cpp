@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace sparcl::api {
 namespace {

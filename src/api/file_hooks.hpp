@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "sparcl/file.h"
 #include "src/api/error.hpp"
-#include "src/base/checksum.hpp"
 #include "src/model/file_watch.hpp"
 
 namespace sparcl::api {
