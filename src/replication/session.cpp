@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "src/base/overloaded.hpp"
+
 namespace sparcl::replication {
 namespace {
 
@@ -13,11 +15,6 @@ bool is_same_host(const net::Socket& socket, const std::optional<net::NetAddress
   const Result<net::NetAddress> own = local_address(socket);
   return from && own.ok() && from->family == own->family && from->ip == own->ip;
 }
-
-template <class... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
 
 }  // namespace
 

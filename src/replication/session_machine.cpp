@@ -10,33 +10,30 @@
 namespace sparcl::replication {
 namespace {
 
-namespace action = session_action;
-namespace phase = session_phase;
-namespace stage = session_stage;
-
 constexpr double kStalledSeconds = 1;  // without any progress of an update
 constexpr double kMinPatience = 10;    // seconds, with a replica that takes nothing it is sent
 constexpr std::size_t kKeptActions = 8;
 
 // The update that is offered or being sent; nullptr: none.
-const UpdateRef* update_of(const stage::Any& at) {
-  if (const auto* offered = std::get_if<stage::Offered>(&at)) return &offered->update;
-  if (const auto* sending = std::get_if<stage::Sending>(&at)) return &sending->update;
+const UpdateRef* update_of(const session_stage::Any& at) {
+  if (const auto* offered = std::get_if<session_stage::Offered>(&at)) return &offered->update;
+  if (const auto* sending = std::get_if<session_stage::Sending>(&at)) return &sending->update;
   return nullptr;
 }
 
-const RepairRef* repair_of(const stage::Any& at) {
-  if (const auto* waits = std::get_if<stage::AwaitsRepair>(&at)) return &waits->repair;
-  if (const auto* waits = std::get_if<stage::AwaitsDigest>(&at); waits && waits->instead)
+const RepairRef* repair_of(const session_stage::Any& at) {
+  if (const auto* waits = std::get_if<session_stage::AwaitsRepair>(&at)) return &waits->repair;
+  if (const auto* waits = std::get_if<session_stage::AwaitsDigest>(&at); waits && waits->instead)
     return &waits->instead->repair;
   return nullptr;
 }
 
-std::uint64_t action_bytes(const action::Any& each) {
-  if (const auto* send = std::get_if<action::Send>(&each)) return kHeadBytes + send->content.size();
-  if (const auto* whole = std::get_if<action::SendWhole>(&each))
+std::uint64_t action_bytes(const session_action::Any& each) {
+  if (const auto* send = std::get_if<session_action::Send>(&each))
+    return kHeadBytes + send->content.size();
+  if (const auto* whole = std::get_if<session_action::SendWhole>(&each))
     return kHeadBytes + whole->message.content.size();
-  if (const auto* chunk = std::get_if<action::SendChunk>(&each))
+  if (const auto* chunk = std::get_if<session_action::SendChunk>(&each))
     return kHeadBytes + kChunkHeadBytes + chunk->bytes.size();
   return 0;
 }
@@ -67,13 +64,13 @@ SessionMachine::SessionMachine(const Peer& peer, const SessionContext& context,
 
 // --- actions ---
 
-void SessionMachine::act(action::Any each) {
+void SessionMachine::act(session_action::Any each) {
   queued_ += action_bytes(each);
   actions_.push_back(std::move(each));
 }
 
 void SessionMachine::send(MessageType type, std::vector<std::byte> content) {
-  act(action::Send{type, std::move(content)});
+  act(session_action::Send{type, std::move(content)});
 }
 
 void SessionMachine::send_of_update(MessageType type, std::vector<std::byte> content) {
@@ -84,12 +81,12 @@ void SessionMachine::send_of_update(MessageType type, std::vector<std::byte> con
 // --- what it is at ---
 
 const std::vector<std::byte>* SessionMachine::list() const {
-  const auto* has = std::get_if<phase::HasList>(&phase_);
+  const auto* has = std::get_if<session_phase::HasList>(&phase_);
   return has != nullptr ? &has->list : nullptr;
 }
 
 const Hash128& SessionMachine::list_hash() const {
-  return std::get<phase::HasList>(phase_).hello.schema_hash;
+  return std::get<session_phase::HasList>(phase_).hello.schema_hash;
 }
 
 std::uint64_t SessionMachine::own_bytes() const {
@@ -134,15 +131,17 @@ const char* SessionMachine::state() const {
   if (is_unauthenticated()) return "connecting";
   if (!is_replica()) return "leaving";
   const Serving& at = *serving();
-  if (std::holds_alternative<stage::Sending>(at.stage)) return "receiving";
-  if (std::holds_alternative<stage::Offered>(at.stage)) return "offered";
-  if (std::holds_alternative<stage::AwaitsDamage>(at.stage) || repair_of(at.stage) != nullptr)
+  if (std::holds_alternative<session_stage::Sending>(at.stage)) return "receiving";
+  if (std::holds_alternative<session_stage::Offered>(at.stage)) return "offered";
+  if (std::holds_alternative<session_stage::AwaitsDamage>(at.stage) ||
+      repair_of(at.stage) != nullptr)
     return "waits for a repair";
-  if (std::holds_alternative<stage::AwaitsDigest>(at.stage) ||
-      std::holds_alternative<stage::AwaitsAnswer>(at.stage))
+  if (std::holds_alternative<session_stage::AwaitsDigest>(at.stage) ||
+      std::holds_alternative<session_stage::AwaitsAnswer>(at.stage))
     return "is compared";
   if (at.needs_anchor) return "waits for an anchor";
-  if (std::holds_alternative<stage::AwaitsComposed>(at.stage)) return "waits for a composed update";
+  if (std::holds_alternative<session_stage::AwaitsComposed>(at.stage))
+    return "waits for a composed update";
   if (store().newest() && at.held.version == *store().newest()) return "current";
   return at.ahead > 0 ? "staged" : "behind";
 }
@@ -152,11 +151,11 @@ const char* SessionMachine::state() const {
 void SessionMachine::on_sent(std::uint64_t bytes, double now) {
   if (waiting_bytes() > 0) spoke_ = now;
   Serving* at = serving();
-  auto* sending = at != nullptr ? std::get_if<stage::Sending>(&at->stage) : nullptr;
+  auto* sending = at != nullptr ? std::get_if<session_stage::Sending>(&at->stage) : nullptr;
   if (sending != nullptr && bytes > sent_) sending->progress_at = now;
   sent_ = bytes;
   while (!in_flight_.empty() && in_flight_.front().end <= sent_) in_flight_.pop_front();
-  if (is_leaving() && waiting_bytes() == 0) phase_ = phase::Over{};
+  if (is_leaving() && waiting_bytes() == 0) phase_ = session_phase::Over{};
 }
 
 bool SessionMachine::on_tick(std::uint64_t taken, double now) {
@@ -167,7 +166,7 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
     return false;
   }
   if (is_leaving()) {
-    if (now - heard_ > context_.silence_s) phase_ = phase::Over{};
+    if (now - heard_ > context_.silence_s) phase_ = session_phase::Over{};
     return false;
   }
   if (now - heard_ > context_.silence_s) {
@@ -180,9 +179,10 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   if (is_over()) return false;
   note_given_by_parent();
   if (const UpdateRef* update = update_of(at.stage); update != nullptr && fan_out() != nullptr) {
-    const auto* sending = std::get_if<stage::Sending>(&at.stage);
-    const double moved =
-        sending != nullptr ? sending->progress_at : std::get<stage::Offered>(at.stage).progress_at;
+    const auto* sending = std::get_if<session_stage::Sending>(&at.stage);
+    const double moved = sending != nullptr
+                             ? sending->progress_at
+                             : std::get<session_stage::Offered>(at.stage).progress_at;
     if (now - moved > kStalledSeconds) fan_out()->held_up(id(), (*update)->commit.version, moved);
   }
   if (now - spoke_ <= at.alive_period_s) return false;
@@ -193,7 +193,7 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
 // Something that it has not taken keeps memory here.
 bool SessionMachine::owes(const Serving& at) const {
   return taken_ < update_end_ || !pieces_out_.empty() ||
-         std::holds_alternative<stage::Offered>(at.stage);
+         std::holds_alternative<session_stage::Offered>(at.stage);
 }
 
 // Signs of life are not enough. A replica whose user does not apply what it has is offered nothing.
@@ -202,7 +202,7 @@ void SessionMachine::drop_if_nothing_moves(const Serving& at, std::uint64_t take
   if (!owes(at) || (before < update_end_ && taken_ > before)) moved_at_ = now;
   const double patience = std::max(kMinPatience, 2 * context_.silence_s);
   if (now - moved_at_ <= patience) return;
-  const auto* offered = std::get_if<stage::Offered>(&at.stage);
+  const auto* offered = std::get_if<session_stage::Offered>(&at.stage);
   const std::string text = offered != nullptr && taken_ >= update_end_
                                ? fmt::format("it does not ask for version {}, which it was offered",
                                              offered->update->commit.version)
@@ -240,7 +240,7 @@ void SessionMachine::note_given(const ReceiptBook::Given& given) {
 // because it was announced.
 void SessionMachine::note_given_by_parent() {
   const Serving& at = *serving();
-  const bool has_parent = std::holds_alternative<stage::HasParent>(at.stage);
+  const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
   if (!has_parent || fan_out() == nullptr || at.announced_version <= given_.version) return;
   const SessionMachine* parent = context_.find_session(fan_out()->parent(id()));
   const std::uint64_t by_parent = parent == nullptr
@@ -251,7 +251,7 @@ void SessionMachine::note_given_by_parent() {
 
 void SessionMachine::on_call_back() {
   Serving* at = serving();
-  if (at == nullptr || !std::holds_alternative<stage::HasParent>(at->stage)) return;
+  if (at == nullptr || !std::holds_alternative<session_stage::HasParent>(at->stage)) return;
   send(MessageType::kParent, Parent{++at->placements, {}, context_.name});
 }
 
@@ -266,18 +266,18 @@ void SessionMachine::on_withdrawal(const UpdateRef& update) {
 void SessionMachine::on_leave() {
   if (!is_replica()) return drop(Status());
   send(MessageType::kBye, Bye());
-  act(action::Flush{});
-  phase_ = phase::Over{};
+  act(session_action::Flush{});
+  phase_ = session_phase::Over{};
 }
 
 void SessionMachine::drop(Status why) {
   if (is_over()) return;
   const bool was_replica = is_replica(), was_unauthenticated = is_unauthenticated();
-  phase_ = phase::Over{};
+  phase_ = session_phase::Over{};
   in_flight_.clear();
   pieces_out_.clear();
   actions_.clear();
-  actions_.emplace_back(action::Close{});
+  actions_.emplace_back(session_action::Close{});
   wants_turn_ = false;
   if (why.ok()) return;
   if (was_replica) tell_of_loss(why);
@@ -319,7 +319,7 @@ void SessionMachine::refuse(Status why) {
   }
   send(MessageType::kRefusal, Refusal{why.code(), why.message()});
   if (Serving* at = serving()) let_go(*at);
-  phase_ = phase::Leaving{};
+  phase_ = session_phase::Leaving{};
 }
 
 // The publisher will know a path.
@@ -328,7 +328,7 @@ void SessionMachine::end_without_path(const Serving& at) {
       fmt::format("there is no way from version {} here", at.tip.version.version);
   log_debug("replication: {}: {}", replica_, text);
   send(MessageType::kRefusal, Refusal{Code::kWrongBase, text});
-  phase_ = phase::Leaving{};
+  phase_ = session_phase::Leaving{};
 }
 
 }  // namespace sparcl::replication

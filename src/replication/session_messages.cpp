@@ -17,10 +17,6 @@
 namespace sparcl::replication {
 namespace {
 
-namespace action = session_action;
-namespace phase = session_phase;
-namespace stage = session_stage;
-
 constexpr int kMaxRefusals = 3;  // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
@@ -65,7 +61,7 @@ Status SessionMachine::out_of_place(MessageType type) const {
 Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, double now) {
   Serving* at = serving();
   const bool must_say_damage =
-      at != nullptr && std::holds_alternative<stage::AwaitsDamage>(at->stage);
+      at != nullptr && std::holds_alternative<session_stage::AwaitsDamage>(at->stage);
   if (must_say_damage && !may_precede_damage(type))
     return Status(Code::kCorrupt, "it is damaged, by its hello, and does not say where");
   if (type == MessageType::kRefusal) return take_refusal(content);
@@ -77,9 +73,9 @@ Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, d
 Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& content) {
   switch (type) {
     case MessageType::kHello:
-      return is<phase::Greeting>() ? take_hello(content) : out_of_place(type);
+      return is<session_phase::Greeting>() ? take_hello(content) : out_of_place(type);
     case MessageType::kSchema:
-      return is<phase::AwaitsList>() ? take_list(content) : out_of_place(type);
+      return is<session_phase::AwaitsList>() ? take_list(content) : out_of_place(type);
     case MessageType::kStatusQuery:
       return content.empty() ? take_status_query() : out_of_place(type);
     case MessageType::kModelQuery:
@@ -92,7 +88,7 @@ Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& c
 Status SessionMachine::take_of_replica(Serving& at, MessageType type,
                                        std::span<const std::byte> content, double now) {
   const bool may_say_blocks =
-      std::holds_alternative<stage::AwaitsAnswer>(at.stage) && feed_->request_repair;
+      std::holds_alternative<session_stage::AwaitsAnswer>(at.stage) && feed_->request_repair;
   switch (type) {
     case MessageType::kRequest:
       return read_and(parse_request(content),
@@ -137,7 +133,7 @@ Status SessionMachine::take_status_query() {
   const std::span<const std::byte> text =
       std::as_bytes(std::span(std::string_view(report).substr(0, kMaxReportBytes)));
   send(MessageType::kStatusReply, {text.begin(), text.end()});
-  phase_ = phase::Leaving{};
+  phase_ = session_phase::Leaving{};
   return {};
 }
 
@@ -148,8 +144,8 @@ Status SessionMachine::take_model_query(std::span<const std::byte> content) {
     return Status(Code::kUnsupported,
                   "a replica does not tell what is published: ask the publisher");
   if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(latest));
-  act(action::SendWhole{*context_.model_reply});
-  phase_ = phase::Leaving{};
+  act(session_action::SendWhole{*context_.model_reply});
+  phase_ = session_phase::Leaving{};
   return {};
 }
 
@@ -201,26 +197,26 @@ Status SessionMachine::take_hello(std::span<const std::byte> content) {
     return Status(Code::kMismatch,
                   "its list of tensors (names, types, shapes, order) is not this replica's");
   }
-  act(action::Expect{MessageType::kSchema, context_.max_schema_bytes()});
+  act(session_action::Expect{MessageType::kSchema, context_.max_schema_bytes()});
   send(MessageType::kSchemaWanted, std::vector<std::byte>());
-  phase_ = phase::AwaitsList{hello};
+  phase_ = session_phase::AwaitsList{hello};
   return {};
 }
 
 Status SessionMachine::take_list(std::vector<std::byte>& content) {
-  Hello& hello = std::get<phase::AwaitsList>(phase_).hello;
+  Hello& hello = std::get<session_phase::AwaitsList>(phase_).hello;
   if (model::schema_hash(content) != hello.schema_hash) {
     return Status(Code::kCorrupt,
                   "its list of tensors is not the one that its hello has the hash of");
   }
-  phase::HasList next{std::move(hello), std::move(content)};
+  session_phase::HasList next{std::move(hello), std::move(content)};
   phase_ = std::move(next);
   return {};
 }
 
 void SessionMachine::on_feed(Result<SessionFeedRef> feed) {
-  const Hello hello = std::move(std::get<phase::HasList>(phase_).hello);
-  phase_ = phase::AwaitsList{};  // its list is needed no more
+  const Hello hello = std::move(std::get<session_phase::HasList>(phase_).hello);
+  phase_ = session_phase::AwaitsList{};  // its list is needed no more
   Status status = feed.status();
   if (feed.ok()) {
     feed_ = std::move(*feed);
@@ -243,8 +239,8 @@ Status SessionMachine::enter(const Hello& hello) {
   phase_ = begin_serving(hello);
   const Serving& at = *serving();
   if (at.may_say_damage)
-    act(action::Expect{MessageType::kDamage, damage_bytes(feed_->block_count),
-                       feed_->request_repair != nullptr});
+    act(session_action::Expect{MessageType::kDamage, damage_bytes(feed_->block_count),
+                               feed_->request_repair != nullptr});
   if (context_.on_arrival) context_.on_arrival(*this);
   const bool shares_memory = hello.shares_memory && memory_.invitation() && peer_.is_same_host;
   join(hello, shares_memory);
@@ -269,7 +265,7 @@ SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const 
   if (is_of_this_epoch) at.oldest_taken = hello.latest.version;
   at.alive_period_s =
       std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
-  if (hello.damaged && feed_->request_repair) at.stage = stage::AwaitsDamage{};
+  if (hello.damaged && feed_->request_repair) at.stage = session_stage::AwaitsDamage{};
   return at;
 }
 
@@ -305,10 +301,10 @@ void SessionMachine::welcome(const Serving& at, bool shares_memory) {
 // --- what a replica says ---
 
 Status SessionMachine::take_request(Serving& at, const Request& request, double now) {
-  if (const auto* sending = std::get_if<stage::Sending>(&at.stage);
+  if (const auto* sending = std::get_if<session_stage::Sending>(&at.stage);
       sending != nullptr && request.update == sending->update->name())
     return {};  // it had refused another one meanwhile
-  auto* offered = std::get_if<stage::Offered>(&at.stage);
+  auto* offered = std::get_if<session_stage::Offered>(&at.stage);
   if (offered == nullptr || request.update != offered->update->name() ||
       request.first_byte > offered->update->commit.stream_bytes) {
     return Status(Code::kCorrupt,
@@ -321,7 +317,8 @@ Status SessionMachine::take_request(Serving& at, const Request& request, double 
   const Commit& commit = update->commit;
   const std::uint64_t leaves = leaf_count(commit.stream_bytes);
   const std::uint64_t first_leaf = request.has_leaves || leaves == 1 ? leaves : 0;
-  at.stage = stage::Sending{update, now, first_leaf, request.first_byte, request.first_byte == 0};
+  at.stage =
+      session_stage::Sending{update, now, first_leaf, request.first_byte, request.first_byte == 0};
   if (fan_out() != nullptr) {
     fan_out()->begin(id(), commit.version, commit.stream_bytes - request.first_byte,
                      commit.is_anchor, now);
@@ -342,10 +339,10 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
   if (is_held && is_ours && ack.held.version <= given_.version && given_.has_bytes &&
       !is_proven()) {
     standing_ = Standing::kProven;
-    act(action::Prove{});
+    act(session_action::Prove{});
   }
   if (is_ours) at.staged_version = std::max(at.staged_version, ack.held.version);
-  const bool has_parent = std::holds_alternative<stage::HasParent>(at.stage);
+  const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
   if (has_parent && !is_held) {  // else it was counted when it was sent
     at.tip = {ack.held, ack.is_vouched, is_ours};
     ++at.ahead;
@@ -356,11 +353,11 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
     if (is_tip) at.tip.is_vouched = ack.is_vouched;
     if (ack.is_vouched) {
       at.is_compared = false;
-      if (const auto* digest = std::get_if<stage::AwaitsDigest>(&at.stage);
+      if (const auto* digest = std::get_if<session_stage::AwaitsDigest>(&at.stage);
           digest != nullptr && digest->instead)
-        at.stage = stage::AwaitsRepair(*digest->instead);
-      else if (digest != nullptr || std::holds_alternative<stage::AwaitsAnswer>(at.stage))
-        at.stage = stage::Idle{};
+        at.stage = session_stage::AwaitsRepair(*digest->instead);
+      else if (digest != nullptr || std::holds_alternative<session_stage::AwaitsAnswer>(at.stage))
+        at.stage = session_stage::Idle{};
     }
     at.refused_in_a_row = 0;
     at.ahead = is_tip ? 0 : std::max(at.ahead - 1, 0);
@@ -373,14 +370,14 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
 }
 
 Status SessionMachine::take_orphan(Serving& at, const Orphan& orphan, double now) {
-  const bool has_parent = std::holds_alternative<stage::HasParent>(at.stage);
+  const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
   if (!has_parent || orphan.number != at.placements) return {};  // another PARENT has crossed it
   const FanOut::Blame blame = blame_of(orphan.code);
   if (blame == FanOut::Blame::kParent) ++context_.counts->blamed;
   if (orphan.code != Code::kSuccess)
     log_info("replication: replica {} comes back: {}", replica_, orphan.text);
   note_given_by_parent();
-  at.stage = stage::Idle{};
+  at.stage = session_stage::Idle{};
   at.tip = {orphan.tip, orphan.tip_is_vouched, store().knows(orphan.tip)};
   at.ahead = orphan.ahead;
   const std::optional<FanOut::Id> expelled = fan_out()->come_back(id(), blame, now);
@@ -398,7 +395,7 @@ Status SessionMachine::take_orphan(Serving& at, const Orphan& orphan, double now
 Status SessionMachine::take_damage(Serving& at, std::span<const std::byte> content) {
   at.may_say_damage = false;
   if (!feed_->request_repair) return {};  // nothing of it was kept
-  at.stage = stage::Idle{};
+  at.stage = session_stage::Idle{};
   SPARCL_ASSIGN_OR_RETURN(Damage damage, parse_damage(content));
   if (damage.block_hashes.size() != feed_->block_count) {
     return Status(Code::kCorrupt, fmt::format("it has hashes of {} blocks, its tensors have {}",
@@ -414,7 +411,7 @@ Status SessionMachine::take_damage(Serving& at, std::span<const std::byte> conte
   repair->wanted = damage.version;
   repair->held_hash = sum;
   repair->block_hashes = std::move(damage.block_hashes);
-  at.stage = stage::AwaitsRepair{std::move(repair)};
+  at.stage = session_stage::AwaitsRepair{std::move(repair)};
   return {};
 }
 
@@ -439,7 +436,7 @@ Status SessionMachine::take_blocks(Serving& at, std::span<const std::byte> conte
   repair->wanted = blocks->version;
   repair->held_hash = at.tip.version.hash;
   repair->digests = std::move(blocks->of_blocks);
-  at.stage = stage::AwaitsRepair{std::move(repair)};
+  at.stage = session_stage::AwaitsRepair{std::move(repair)};
   return {};
 }
 
@@ -453,7 +450,7 @@ Status SessionMachine::take_nack(Serving& at, const Nack& nack) {
                               at.refused_in_a_row, nack.text));
   }
   // What was sent after it is of no use to it either.
-  if (std::holds_alternative<stage::AwaitsAnswer>(at.stage)) at.is_compared = true;
+  if (std::holds_alternative<session_stage::AwaitsAnswer>(at.stage)) at.is_compared = true;
   let_go(at);
   at.ahead = 0;
   at.needs_anchor = at.needs_anchor || nack.wants_anchor;

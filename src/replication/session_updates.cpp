@@ -12,9 +12,6 @@
 namespace sparcl::replication {
 namespace {
 
-namespace action = session_action;
-namespace stage = session_stage;
-
 // Of an update, in one message: small updates go in smaller pieces, so that replicas further down a
 // chain need not wait. Heuristic.
 constexpr std::size_t kLargePiece = std::size_t{256} << 10;
@@ -27,10 +24,11 @@ constexpr std::size_t kMinPiece = std::size_t{256}
 constexpr std::size_t kMaxPiecesOut = 4;  // that a replica has not taken
 
 // Nothing is offered in these stages.
-bool is_busy(const stage::Any& at) {
-  return std::holds_alternative<stage::HasParent>(at) ||
-         std::holds_alternative<stage::Offered>(at) || std::holds_alternative<stage::Sending>(at) ||
-         std::holds_alternative<stage::AwaitsDamage>(at);
+bool is_busy(const session_stage::Any& at) {
+  return std::holds_alternative<session_stage::HasParent>(at) ||
+         std::holds_alternative<session_stage::Offered>(at) ||
+         std::holds_alternative<session_stage::Sending>(at) ||
+         std::holds_alternative<session_stage::AwaitsDamage>(at);
 }
 
 }  // namespace
@@ -42,7 +40,7 @@ void SessionMachine::serve(double now) {
 
 // The replica may take these updates from its parent, byte for byte. after: later versions only.
 void SessionMachine::announce(Serving& at, double now, std::uint64_t after) {
-  auto* parent = std::get_if<stage::HasParent>(&at.stage);
+  auto* parent = std::get_if<session_stage::HasParent>(&at.stage);
   if (parent == nullptr || !store().newest() || waiting_bytes() >= kQueuedBytes) return;
   const std::deque<Offer>& made = store().made();
   const std::uint64_t first = store().first_made(), end = first + made.size();
@@ -59,25 +57,25 @@ void SessionMachine::announce(Serving& at, double now, std::uint64_t after) {
 // True: what it came with is being compared with the version of the same state hash.
 bool SessionMachine::compare(Serving& at) {
   if (at.tip.is_vouched || !feed_->identify || at.is_compared) return false;
-  if (std::holds_alternative<stage::AwaitsAnswer>(at.stage)) return true;
-  std::optional<stage::AwaitsRepair> instead;
-  if (const auto* repair = std::get_if<stage::AwaitsRepair>(&at.stage)) instead = *repair;
-  if (const auto* digest = std::get_if<stage::AwaitsDigest>(&at.stage)) {
+  if (std::holds_alternative<session_stage::AwaitsAnswer>(at.stage)) return true;
+  std::optional<session_stage::AwaitsRepair> instead;
+  if (const auto* repair = std::get_if<session_stage::AwaitsRepair>(&at.stage)) instead = *repair;
+  if (const auto* digest = std::get_if<session_stage::AwaitsDigest>(&at.stage)) {
     instead = digest->instead;
-    at.stage = stage::Idle{};
+    at.stage = session_stage::Idle{};
     if (instead) at.stage = *instead;
   }
   const IdentityAnswer answer = feed_->identify(at.brought_hash, at.nearly);
   if (answer.is_coming || answer.identity) at.brought_hash = answer.of;
   at.nearly.reset();  // no other one, if that cannot be made: all bytes are sent instead
   if (!answer.identity) {
-    if (answer.is_coming) at.stage = stage::AwaitsDigest{std::move(instead)};
+    if (answer.is_coming) at.stage = session_stage::AwaitsDigest{std::move(instead)};
     return answer.is_coming;
   }
   send(MessageType::kIdentity, *answer.identity);
   if (feed_->request_repair)
-    act(action::Expect{MessageType::kBlocks, block_digests_bytes(feed_->block_count)});
-  at.stage = stage::AwaitsAnswer{};
+    act(session_action::Expect{MessageType::kBlocks, block_digests_bytes(feed_->block_count)});
+  at.stage = session_stage::AwaitsAnswer{};
   return true;
 }
 
@@ -103,7 +101,7 @@ bool SessionMachine::hand_over(Serving& at, const UpdateStore::Step& next, doubl
   }
   at.needs_anchor = at.is_of_another_epoch = false;
   send(MessageType::kParent, Parent{++at.placements, other->serves_at(), other->replica()});
-  at.stage = stage::HasParent{};
+  at.stage = session_stage::HasParent{};
   announce(at, now, anchor != 0 ? anchor - 1 : at.tip.version.version);
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
@@ -138,12 +136,12 @@ void SessionMachine::note_full(Serving& at, double now) {
 
 // True: a repair is made, or was offered.
 bool SessionMachine::offer_repair(Serving& at, double now) {
-  auto* waits = std::get_if<stage::AwaitsRepair>(&at.stage);
+  auto* waits = std::get_if<session_stage::AwaitsRepair>(&at.stage);
   if (waits == nullptr) return false;
   if (!std::exchange(waits->is_requested, true)) feed_->request_repair(waits->repair);
   if (!waits->repair->is_over) return true;
   const UpdateRef made = waits->repair->update;
-  at.stage = stage::Idle{};
+  at.stage = session_stage::Idle{};
   if (made == nullptr || !store().knows(made->target())) return false;
   offer(at, made, now);
   return true;
@@ -164,9 +162,10 @@ void SessionMachine::offer_next(Serving& at, double now) {
     return;
   }
   const bool awaits_composed = next.may_be_composed && feed_->request_composed;
-  if (std::holds_alternative<stage::AwaitsComposed>(at.stage)) at.stage = stage::Idle{};
-  if (awaits_composed && std::holds_alternative<stage::Idle>(at.stage))
-    at.stage = stage::AwaitsComposed{};
+  if (std::holds_alternative<session_stage::AwaitsComposed>(at.stage))
+    at.stage = session_stage::Idle{};
+  if (awaits_composed && std::holds_alternative<session_stage::Idle>(at.stage))
+    at.stage = session_stage::AwaitsComposed{};
   if (next.update == nullptr) return;
   if (awaits_composed) return feed_->request_composed(next.update->base());
   offer(at, next.update, now);
@@ -175,22 +174,24 @@ void SessionMachine::offer_next(Serving& at, double now) {
 void SessionMachine::offer(Serving& at, UpdateRef update, double now) {
   at.needs_anchor = false;
   send_of_update(MessageType::kOffer, serialise(Offer{update->commit, update->signature}));
-  at.stage = stage::Offered{std::move(update), now};
+  at.stage = session_stage::Offered{std::move(update), now};
   SPARCL_FAILPOINT("publisher.offered");
 }
 
 // What is queued of the update goes out. Nothing else is offered, or waited for.
 void SessionMachine::let_go(Serving& at) {
   UpdateRef update;
-  if (auto* offered = std::get_if<stage::Offered>(&at.stage)) update = std::move(offered->update);
-  if (auto* sending = std::get_if<stage::Sending>(&at.stage)) update = std::move(sending->update);
+  if (auto* offered = std::get_if<session_stage::Offered>(&at.stage))
+    update = std::move(offered->update);
+  if (auto* sending = std::get_if<session_stage::Sending>(&at.stage))
+    update = std::move(sending->update);
   if (update != nullptr && waiting_bytes() > 0)
     in_flight_.push_back({std::move(update), update_end_});
-  if (!std::holds_alternative<stage::HasParent>(at.stage)) at.stage = stage::Idle{};
+  if (!std::holds_alternative<session_stage::HasParent>(at.stage)) at.stage = session_stage::Idle{};
 }
 
 // As memory: a whole segment, or the end. 0: what comes next goes over the connection.
-std::size_t SessionMachine::next_piece(const stage::Sending& at) const {
+std::size_t SessionMachine::next_piece(const session_stage::Sending& at) const {
   if (memory_state_ != Memory::kShared || at.next_byte % kMaxPieceBytes != 0) return 0;
   const std::uint64_t count =
       std::min<std::uint64_t>(kMaxPieceBytes, at.update->commit.stream_bytes - at.next_byte);
@@ -198,7 +199,7 @@ std::size_t SessionMachine::next_piece(const stage::Sending& at) const {
 }
 
 // False: memory is shared no more.
-bool SessionMachine::send_piece(stage::Sending& at, std::size_t count, double now) {
+bool SessionMachine::send_piece(session_stage::Sending& at, std::size_t count, double now) {
   Result<SealedMemoryRef> memory = memory_.piece(at.update, at.next_byte, count, now);
   if (!memory.ok()) {
     log_debug("replication: {}: memory is shared no more: {}", replica_, memory.status().message());
@@ -211,14 +212,14 @@ bool SessionMachine::send_piece(stage::Sending& at, std::size_t count, double no
   pieces_out_.push_back(std::move(*memory));
   bytes_shared_ += count;
   at.next_byte += count;
-  act(action::Flush{});  // the replica takes this piece while the next one is made
+  act(session_action::Flush{});  // the replica takes this piece while the next one is made
   wants_turn_ = true;
   return true;
 }
 
 // The digests of all leaves, once they are known here. False: they are not, or their turn comes
 // again.
-bool SessionMachine::send_leaves(stage::Sending& at) {
+bool SessionMachine::send_leaves(session_stage::Sending& at) {
   const Update& update = *at.update;
   const std::uint64_t count = leaf_count(update.commit.stream_bytes);
   if (at.next_leaf == count) return true;
@@ -234,7 +235,7 @@ bool SessionMachine::send_leaves(stage::Sending& at) {
   return at.next_leaf == count;
 }
 
-void SessionMachine::send_ready(stage::Sending& at, double now) {
+void SessionMachine::send_ready(session_stage::Sending& at, double now) {
   if (!send_leaves(at)) return;
   const Update& update = *at.update;
   const std::uint64_t ready = update.ready_bytes();
@@ -247,8 +248,8 @@ void SessionMachine::send_ready(stage::Sending& at, double now) {
     }
     const std::uint64_t left_in_chunk = chunk - at.next_byte % chunk;
     const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - at.next_byte));
-    act(action::SendChunk{{update.commit.version, at.next_byte},
-                          update.bytes.slice(at.next_byte, count)});
+    act(session_action::SendChunk{{update.commit.version, at.next_byte},
+                                  update.bytes.slice(at.next_byte, count)});
     update_end_ = queued_;
     at.next_byte += count;
   }
@@ -257,7 +258,7 @@ void SessionMachine::send_ready(stage::Sending& at, double now) {
 void SessionMachine::send_on(double now) {
   wants_turn_ = false;
   Serving* at = serving();
-  auto* sending = at != nullptr ? std::get_if<stage::Sending>(&at->stage) : nullptr;
+  auto* sending = at != nullptr ? std::get_if<session_stage::Sending>(&at->stage) : nullptr;
   if (sending == nullptr) return;
   send_ready(*sending, now);
   const UpdateRef update = sending->update;

@@ -1,37 +1,30 @@
 #pragma once
 // A replica: its arrays hold exactly one published version at any time, and are written only inside
-// next(); with two sets of them those that are read are never written. A thread of its own keeps
-// the connections, takes updates in, passes them on to other replicas and checks them meanwhile.
+// next(). With two sets of arrays, the set that is read is never written.
 //
-// The connection to the publisher is always kept: it says from whom to take updates, and hears what
-// is held. They come from there, or from a parent, another replica; when that one fails, from the
-// publisher again.
+// A thread of its own keeps the connections, gives what comes to the machine (replica_machine.hpp),
+// carries out what the machine asks for, passes updates on to other replicas, and checks them.
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
-#include "src/base/repeated_messages.hpp"
 #include "src/net/host_port.hpp"
 #include "src/net/name_lookup.hpp"
 #include "src/net/run_clock.hpp"
 #include "src/net/service_thread.hpp"
 #include "src/replication/buffer_pair.hpp"
-#include "src/replication/parent_progress.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/relay.hpp"
+#include "src/replication/replica_machine.hpp"
 #include "src/replication/replicated_state.hpp"
-#include "src/replication/staged_update.hpp"
-#include "src/replication/state_digest.hpp"
 #include "src/replication/state_sweep.hpp"
 #include "src/replication/upstream.hpp"
 #include "src/replication/way_back.hpp"
-#include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::replication {
 
@@ -128,16 +121,30 @@ class Subscriber final : private UpstreamOwner {
       const;  // "host h1, pid 4711 (10.0.0.7:4711)"; empty before the first connection
 
  private:
-  static constexpr double kFirstRetry =
-      0.05;  // seconds until the publisher is looked for again; twice as long each time
+  // Between two tries to reach the publisher.
+  struct Retry {
+    static constexpr double kFirstPause = 0.05;  // seconds; twice as long each time
+    double at = 0;
+    double pause_s = kFirstPause;
+    std::uint64_t attempts = 0;
+  };
 
-  Subscriber(const ReplicatedState& state, const SubscriberOptions& options);
+  Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
+             ReplicaMachine::Options machine);
+
+  // The thread.
   void serve(const net::ServiceThread::Stop& stop);
+  void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
+  double wait_until(double now) const;
+  void move_on(std::span<const pollfd> entries, double now);
+  void recover(const std::exception& error);
+  void begin_anew(double now);
   void look_publisher_up(double now);
   void connect_publisher(double now);
   void miss_publisher(const Status& why, double now);
-  void move_on(std::span<const pollfd> entries, double now);
-  void tick(double now);
+  void check_on(double now);
+  void sweep_on(double now);
+  void compare_on(double now);
 
   // What the upstreams hear.
   Hello hello(const Upstream& to) override;
@@ -149,70 +156,39 @@ class Subscriber final : private UpstreamOwner {
   void hear_of(const Upstream& from, std::uint64_t version) override;
   void parted(Upstream& from, const Status& why, double now) override;
 
-  Status take_offer(double now);
-  Status check_offer(const Offer& offer) const;
-  Status accept_offer(Offer offer, double now);
-  Status check_base(const Commit& commit) const;
-  Status take_leaves(double now);
-  Status take_chunk(double now);
-  Status take_commit();
-  Status take_parent(double now);
-  Status take_announce(double now);
-  bool is_announced(const Commit& commit) const;
-  void leave_parent_whose_offer_is_unknown(double now);
-  bool wants_from_parent() const;
-  Status take_identity();
-  bool may_compare() const;
-  bool may_repair_unknown(const Commit& commit) const;
-  Status check_repaired(const ReplicatedState& written, Swap& swap) const;
-  void tell_why_all_bytes(const Commit& commit);
-  void compare_on(double now);
-  void forget_other_epochs(std::uint64_t epoch);
-  void leave_parent(const Status& why, double now);
-  void come_back(const Status& why, double now);
-  Upstream& source() { return has_parent_ ? parent_ : publisher_; }
-  void tell(const Ack& ack);
-  void refuse(const UpdateName& update, Status why, bool wants_anchor);
-  bool has_checks() const;
-  void drop_past_pin();
-  void check_on(double now);
-  void acknowledge();
-  LatestHeld latest_held() const;
-  Status take_trust();
-  void keep_record(const Offer* latest);
-  void forget_trouble();
-  void say_pin();
-  HeldVersion tip() const;
-  bool tip_is_vouched() const;
-  bool is_vouched() const { return trust_ == Trust::kVouched; }
-  std::uint8_t ahead() const;
-  bool may_swap() const;
-  bool may_lead_on(const StagedUpdate& update) const;
+  // What the machine asks for.
+  void carry_out(double now);
+  void carry_out(replica_action::Any& action, double now);
+  void connect_parent(const net::NetAddress& address, double now);
+  Upstream& upstream(UpstreamKind kind) {
+    return kind == UpstreamKind::kPublisher ? publisher_ : parent_;
+  }
+  UpstreamKind kind_of(const Upstream& upstream) const {
+    return &upstream == &publisher_ ? UpstreamKind::kPublisher : UpstreamKind::kParent;
+  }
+
+  // next().
   bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);
   Status climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
-  Status apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap, bool is_unknown);
-  void give_up_repair(const Commit& commit);
+  Status apply_front(replica_phase::Applying& front, const HeldVersion& held, Swap& swap);
+  Status check_repaired(const ReplicatedState& written, const Comparison& expected,
+                        Swap& swap) const;
+  void note_applied(replica_phase::Applying& front, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();
   Status show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap);
   std::uint64_t shown_version() const;
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status write_back(const HeldVersion& held, Swap& swap);
-  void begin_anew(double now);
-  void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
-  void recover(const std::exception& error);
-  Status nothing_newer(double seconds) const;
-  bool may_sweep() const;
-  void sweep_on(double now);
-  bool can_be_repaired() const;
+  void tell_repairs(const Swap& swap) const;
+  void keep_record(const Offer* latest);
 
-  ReplicatedState state_;  // its arrays are those that hold held_: of two sets the front ones, but
-                           // the back ones while a next() is at it
+  ReplicatedState state_;  // its arrays are those that hold the version: of two sets the front
+                           // ones, but the back ones while a next() is at it
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
-  std::optional<trust::TrustedKeys> trusted_;
   net::HostPort where_;
   std::string address_;
   ReplicaName name_;
@@ -220,85 +196,25 @@ class Subscriber final : private UpstreamOwner {
 
   std::mutex using_;  // one next() at a time; taken before mutex_
 
-  // Guards all below. While is_applying_ is set the arrays, the first of staged_ and what way_back_
-  // has kept are next()'s alone, without it; while is_going_back_ is, the arrays and what way_back_
-  // has kept.
+  // Guards all below. In the machine's phases Applying and Restoring the arrays, the update that is
+  // applied and what way_back_ has kept are next()'s alone, without it.
   mutable std::mutex mutex_;
   std::condition_variable came_;
   net::RunClock clock_;  // all times of the service
-  HeldVersion held_;
-  bool holds_published_ = false;
-  // Where the bytes that are held come from.
-  enum class Trust : std::uint8_t {
-    kUnknown,  // this replica came with them: whatever their state hash is, somebody may have
-               // chosen them
-    kVouched,  // the publisher's own updates, or its SHA-256, have led to them
-    kDamaged,  // they were vouched for, and some have changed by accident: what repairs them is
-               // vouched for again
-  };
-  Trust trust_ = Trust::kUnknown;
-  struct Comparison {
-    Identity with;
-    StateDigest digest;
-  };
-  std::unique_ptr<Comparison> comparison_;  // of what is held
-  // What is held is not that version, and the blocks that differ were asked for. next()'s alone
-  // while is_applying_ is set.
-  std::unique_ptr<Comparison> unlike_;
-  bool may_ask_for_blocks_ = true;  // they have not led to the version
-  std::uint64_t epoch_ = 0;         // of what is held
-  std::uint64_t publisher_epoch_ =
-      0;  // by its last welcome: what comes is of this one, whoever passes it on
-  std::uint64_t latest_epoch_ =
-      0;  // that something was applied of: earlier ones are not listened to
-  std::uint64_t latest_version_ = 0;    // of that epoch
-  std::shared_ptr<const Offer> proof_;  // a signed commit of that epoch
-  Receipt receipt_{};                   // of the publisher's last welcome
-  std::uint64_t newest_ = 0;
-  std::uint64_t pin_ = 0;
-  std::uint64_t said_pin_ = 0;  // to this publisher
-  enum class Back : std::uint8_t { kNo, kWanted, kThere };
-  Back back_ = Back::kNo;  // the pin is on the version before; it is held again
   WayBack way_back_;
   StateSweep sweep_;
-  Status damage_;                       // that it has found, and next() has not said yet
-  std::vector<std::byte> said_damage_;  // a DAMAGE, which a hello has promised
-  std::deque<std::unique_ptr<StagedUpdate>>
-      staged_;                              // whole ones, each from the target of the one before
-  std::unique_ptr<StagedUpdate> incoming_;  // from the last of these
-  bool is_requested_ = false;
-  struct AwaitedOffer {
-    Offer offer;
-    double since;
-  };
-  std::optional<AwaitedOffer> awaited_offer_;  // a parent's: the publisher has not announced it yet
-  Swap unshown_;  // of tensors in device memory: what their mirror holds already, and they do not
-  std::uint64_t shown_version_ = 0;  // that they hold
-  bool is_applying_ = false;
-  bool is_going_back_ = false;
-  bool is_elsewhere_ = false;  // than what all others know: they are to be told by a new hello
-  bool has_news_ = false;      // to be acknowledged: what is held
-  bool has_told_of_signatures_ = false;
-  Status trouble_;  // why nothing comes
-  Status lasting_;  // such a one that waiting does not cure, and next() has not said yet
-  RepeatedMessages warnings_;
   Upstream publisher_;
   Upstream parent_;
-  bool has_parent_ = false;       // updates come from it
-  ParentProgress progress_;       // of it
-  std::deque<Commit> announced_;  // by the publisher, since there is a parent
-  HeldVersion said_held_;         // by the last hello
-  double checked_at_ = 0;
-  double checks_from_ = 0;                 // there was no memory to check with
-  double parent_since_ = 0;                // it was to be connected to
-  std::uint32_t placements_ = 0;           // number of the last PARENT message
-  std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
+  ReplicaMachine machine_;
   Relay relay_;
+  Swap unshown_;  // of tensors in device memory: what their mirror holds already, and they do not
+  std::uint64_t shown_version_ = 0;        // that they hold
+  std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
+  double checked_at_ = 0;
+  double checks_from_ = 0;  // there was no memory to check with
   net::NameLookup lookup_;
   double looked_up_at_ = 0;
-  std::uint64_t attempts_ = 0;  // of connections to the publisher
-  double retry_at_ = 0;
-  double retry_s_ = 0;
+  Retry retry_;
 
   net::ServiceThread thread_;  // last: it ends first
 };

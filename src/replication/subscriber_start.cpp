@@ -18,6 +18,46 @@ constexpr std::uint64_t kKeptPart =
     4;  // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kReplacedPart = 4;  // and what they have replaced; heuristic
 
+// What an update of this state can have at most: all of it, with room for what frames it. More is a
+// lie.
+std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
+  return map.byte_count() + map.byte_count() / 8 + map.block_count() * 256 +
+         (std::uint64_t{1} << 20);
+}
+
+// The keys that the replica trusts, and what it has held in its life before.
+Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options) {
+  if (!options.record_path.empty() && options.trust_path.empty()) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format(
+            "a record ({}) without trusted keys proves nothing: set trust_path, or no record_path",
+            options.record_path));
+  }
+  if (options.trust_path.empty()) return std::optional<trust::TrustedKeys>();
+  SPARCL_ASSIGN_OR_RETURN(trust::TrustedKeys trusted, trust::TrustedKeys::load(options.trust_path));
+  if (!options.record_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
+                            load_replica_record(options.record_path, trusted, options.model_id));
+    options.latest = std::move(recorded);
+  }
+  return std::optional(std::move(trusted));
+}
+
+ReplicaMachine::Options complete(ReplicaMachine::Options machine, const ReplicatedState& state,
+                                 const SubscriberOptions& options, std::uint64_t max_replaced_bytes,
+                                 std::string name) {
+  machine.model_id = options.model_id;
+  machine.schema_hash = state.schema_hash;
+  machine.max_stream_bytes = max_stream_bytes(*state.map);
+  machine.max_replaced_bytes = max_replaced_bytes;
+  machine.holds_copy = options.holds_copy;
+  machine.silence_ms = to_ms(options.silence_s);
+  machine.name = std::move(name);
+  if (machine.trusted) machine.latest = options.latest;
+  return machine;
+}
+
 }  // namespace
 
 Status SubscriberOptions::take_settings() {
@@ -47,7 +87,11 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
             "answers could give another one of them: name the model, as its publisher does",
             options.trust_path));
   }
-  std::unique_ptr<Subscriber> made(new Subscriber(state, options));
+  SubscriberOptions kept = options;
+  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept));
+  ReplicaMachine::Options machine;
+  machine.trusted = std::move(trusted);
+  std::unique_ptr<Subscriber> made(new Subscriber(state, kept, std::move(machine)));
   if (options.double_buffer) {
     SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<BufferPair> buffers,
                             BufferPair::create(*state.map, state.arrays));
@@ -56,17 +100,16 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   }
   made->where_ = where;
   made->address_ = address;
-  SPARCL_RETURN_IF_ERROR(made->take_trust());
   SPARCL_ASSIGN_OR_RETURN(net::WakeEvent wake, net::WakeEvent::create());
   made->wake_ = std::move(wake);
-  made->held_ = {0, state.hash()};
   Subscriber* own = made.get();
   SPARCL_RETURN_IF_ERROR(made->thread_.start(
       "a subscriber", [own](const net::ServiceThread::Stop& stop) { own->serve(stop); }));
   return made;
 }
 
-Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options)
+Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
+                       ReplicaMachine::Options machine)
     : state_(state),
       options_(options),
       clock_(net::clock_slack_s(options.silence_s)),
@@ -76,34 +119,9 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
+      machine_(complete(std::move(machine), state, options, way_back_.max_bytes(), name_.text()),
+               publisher_, parent_, state.hash()),
       relay_(state, {options.model_id, options.silence_s, options.shares_memory,
-                     state.map->byte_count() / kKeptPart, options.peer_bytes}),
-      retry_s_(kFirstRetry) {}
-
-// Whom it believes, and what it has held in its life before.
-Status Subscriber::take_trust() {
-  if (!options_.record_path.empty() && options_.trust_path.empty()) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "a record ({}) without trusted keys proves nothing: set trust_path, or no record_path",
-            options_.record_path));
-  }
-  if (options_.trust_path.empty()) return {};
-  SPARCL_ASSIGN_OR_RETURN(trust::TrustedKeys trusted,
-                          trust::TrustedKeys::load(options_.trust_path));
-  trusted_ = std::move(trusted);
-  if (!options_.record_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(
-        std::optional<Offer> recorded,
-        load_replica_record(options_.record_path, *trusted_, options_.model_id));
-    options_.latest = std::move(recorded);
-  }
-  if (!options_.latest) return {};
-  latest_epoch_ = options_.latest->commit.epoch;
-  latest_version_ = options_.latest->commit.version;
-  proof_ = std::make_shared<const Offer>(*options_.latest);
-  return {};
-}
+                     state.map->byte_count() / kKeptPart, options.peer_bytes}) {}
 
 }  // namespace sparcl::replication

@@ -20,40 +20,19 @@ namespace {
 constexpr double kClimbPatience =
     0.05;  // seconds without an update, then what is held is shown; and of all together, where
 constexpr double kLongestClimb = 1;  // versions come as fast as they are applied; both heuristic
-// Of an epoch that nobody signed, after the clock: what publishers without keys believe is a little
-// more (PublisherEpoch).
-constexpr std::uint64_t kMaxAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
-
-// The lock is let go of, and the flag says so, as long as this lives.
+// The lock is let go of as long as this lives.
 class Unlocked {
  public:
-  Unlocked(std::unique_lock<std::mutex>& lock, bool& flag) : lock_(lock), flag_(flag) {
-    flag_ = true;
-    lock_.unlock();
-  }
-  ~Unlocked() {
-    lock_.lock();
-    flag_ = false;
-  }
+  explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
  private:
   std::unique_lock<std::mutex>& lock_;
-  bool& flag_;
 };
 
 }  // namespace
-
-// A pin that is reached is of these bytes, whatever another publisher calls its own.
-bool Subscriber::may_lead_on(const StagedUpdate& update) const {
-  const bool is_reached = pin_ != 0 && holds_published_ && held_.version == pin_;
-  return back_ == Back::kNo && !is_reached && (pin_ == 0 || update.commit().version <= pin_);
-}
-
-bool Subscriber::may_swap() const {
-  return !staged_.empty() && staged_.front()->is_checked() && may_lead_on(*staged_.front());
-}
 
 Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
@@ -61,12 +40,12 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const double deadline = net::monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
   Swap swap = unshown_;
   if (swap.is_news() || wait_for_news(lock, deadline)) {
-    if (!damage_.ok()) {
+    if (!machine_.damage().ok()) {
       unshown_ = Swap();  // what repairs it is shown instead
-      return std::exchange(damage_, Status());
+      return machine_.take_damage_report();
     }
     Status status;
-    if (back_ == Back::kWanted) {
+    if (machine_.wants_back()) {
       status = go_back(lock, swap);
     } else {
       status = climb_as_far_as_it_goes(lock, swap, deadline);
@@ -75,26 +54,30 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     wake_.wake();
     if (!status.ok() && swap.updates == unshown_.updates)
       return status;  // what is still to be shown waits for the next call
-    if (!swap.is_news() && !lasting_.ok()) return std::exchange(lasting_, Status());
+    if (!swap.is_news() && !machine_.lasting_trouble().ok()) return machine_.take_lasting_trouble();
   }
   if (swap.is_news()) {
     SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
-    const std::shared_ptr<const Offer> proof = proof_;
+    const std::shared_ptr<const Offer> proof = machine_.proof();
     lock.unlock();
     keep_record(proof.get());
     if (options_.on_swap) options_.on_swap(swap.version);
-    if (swap.damaged_blocks > 0) {
-      log_warn(
-          "replication: the bytes that this replica started with were damaged: {} of {} blocks "
-          "differed from version {}: repaired",
-          swap.damaged_blocks, state_.map->block_count(), swap.version);
-    } else if (swap.by_repair) {
-      log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew",
-               swap.version, swap.changed, state_.map->element_count());
-    }
+    tell_repairs(swap);
     return swap;
   }
-  return trouble_.ok() ? nothing_newer(seconds) : trouble_;
+  return machine_.trouble().ok() ? machine_.nothing_newer(seconds) : machine_.trouble();
+}
+
+void Subscriber::tell_repairs(const Swap& swap) const {
+  if (swap.damaged_blocks > 0) {
+    log_warn(
+        "replication: the bytes that this replica started with were damaged: {} of {} blocks "
+        "differed from version {}: repaired",
+        swap.damaged_blocks, state_.map->block_count(), swap.version);
+  } else if (swap.by_repair) {
+    log_warn("replication: the tensors hold version {} again: {} of {} elements were sent anew",
+             swap.version, swap.changed, state_.map->element_count());
+  }
 }
 
 // Without the lock, by next() alone. The arrays hold it already: where it cannot be kept they do
@@ -118,9 +101,7 @@ void Subscriber::keep_record(const Offer* latest) try {
 bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadline) {
   const auto limit =
       std::chrono::duration<double>(std::max(deadline - net::monotonic_seconds(), 0.0));
-  return came_.wait_for(lock, limit, [&] {
-    return !damage_.ok() || !lasting_.ok() || back_ == Back::kWanted || may_swap();
-  });
+  return came_.wait_for(lock, limit, [&] { return machine_.has_reason(); });
 }
 
 // What was applied is to be shown, whatever comes after it.
@@ -137,31 +118,13 @@ Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double 
   const double until = std::min(deadline, net::monotonic_seconds() + kLongestClimb);
   for (;;) {
     // What came after the first is checked here: its base is held only now.
-    while (!staged_.empty() && may_lead_on(*staged_.front()))
-      SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
-    if (held_.version >= (pin_ == 0 ? newest_ : std::min(newest_, pin_))) return {};
+    while (machine_.may_lead_on()) SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
+    if (machine_.is_as_far_as_it_goes()) return {};
     wake_.wake();
     if (!wait_for_news(lock, std::min(until, net::monotonic_seconds() + kClimbPatience)) ||
-        !may_swap())
+        !machine_.may_apply())
       return {};
   }
-}
-
-Status Subscriber::nothing_newer(double seconds) const {
-  const bool is_past_pin = pin_ != 0 && !holds_published_ && !staged_.empty() &&
-                           staged_.front()->commit().version > pin_;
-  if (is_past_pin) {
-    return Status(trust_ == Trust::kDamaged ? Code::kCorrupt : Code::kTimeout,
-                  fmt::format("{} this replica is pinned to version {}, which cannot be had any "
-                              "more: version {} is here, once the pin is moved or taken away",
-                              trust_ == Trust::kDamaged ? "the tensors are damaged, and"
-                                                        : "no version is held:",
-                              pin_, staged_.front()->commit().version));
-  }
-  return Status(
-      Code::kTimeout,
-      fmt::format("no newer version than {} has come within {:g} s{}", held_.version, seconds,
-                  pin_ != 0 ? fmt::format("; this replica is pinned to version {}", pin_) : ""));
 }
 
 // The state that is written now, before the first update of a next() or after it. Without the lock.
@@ -200,108 +163,119 @@ Status Subscriber::show_on_device(std::unique_lock<std::mutex>& lock, const Swap
 }
 
 std::uint64_t Subscriber::shown_version() const {
-  return state_.device != nullptr ? shown_version_ : held_.version;
+  return state_.device != nullptr ? shown_version_ : machine_.held().version;
 }
 
-// Applies the first of what is staged. An error leaves the arrays as they were; it is then gone,
-// and what came after it, unless only memory was missing.
+// Applies the first of what is staged. An error leaves the arrays as they were. The update is then
+// gone, and what came after it, unless only memory was missing.
 Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
-  StagedUpdate& front = *staged_.front();
-  const UpdateName name = front.update().name();
-  const bool is_unknown = front.commit().is_repair() && trust_ == Trust::kUnknown;
+  replica_phase::Applying& front = machine_.begin_applying();
   Status status;
-  {
-    const HeldVersion held = held_;
-    const Unlocked outside(lock, is_applying_);
-    status = apply_front(front, held, swap, is_unknown);
+  try {
+    const HeldVersion held = machine_.held();
+    const Unlocked outside(lock);
+    status = apply_front(front, held, swap);
+  } catch (...) {
+    machine_.on_applied_nothing();
+    throw;
   }
-  if (status.code() == Code::kOutOfMemory) return status;
-  if (!status.ok()) {
-    if (buffers_ != nullptr) buffers_->doubt();
-    if (is_unknown) give_up_repair(front.commit());
-    refuse(name, status, true);
+  if (status.code() == Code::kOutOfMemory) {
+    machine_.on_applied_nothing();
     return status;
   }
-  // The arrays hold it: nothing here fails.
-  unlike_ = nullptr;
-  const UpdateRef applied = front.shared();
-  if (swap.updates == 0 && holds_published_) way_back_.begin(held_, epoch_);
-  std::optional<codec::ChangeLog> replaced = front.take_replaced();
-  if (state_.device != nullptr && replaced) state_.device->note(*replaced);
-  if (state_.device != nullptr && !replaced) state_.device->note_all();
-  way_back_.add(std::move(replaced));
-  held_ = applied->target();
-  epoch_ = applied->commit.epoch;
-  // Without keys an epoch far ahead is anybody's word: it must not keep this replica from its true
-  // publisher.
-  latest_epoch_ =
-      trusted_
-          ? epoch_
-          : std::max(latest_epoch_, std::min(epoch_, system_nanoseconds() + kMaxAheadNanoseconds));
-  latest_version_ = held_.version;
-  proof_ = front.proof();
-  holds_published_ = has_news_ = true;
-  trust_ = Trust::kVouched;
-  newest_ = std::max(newest_, held_.version);
-  if (buffers_ != nullptr)
-    state_.arrays = buffers_->back();  // that is held, though the front is shown still
-  swap.version = held_.version;
-  swap.hash = held_.hash;
-  swap.changed += applied->commit.changed;
-  swap.stream_bytes += applied->commit.stream_bytes;
-  swap.by_anchor = swap.by_anchor || applied->commit.is_anchor;
-  swap.by_repair = swap.by_repair || applied->commit.is_repair();
-  ++swap.updates;
-  forget_trouble();
-  applied_ = std::move(staged_.front());
-  staged_.pop_front();
-  relay_.forget();
+  if (!status.ok()) {
+    if (buffers_ != nullptr) buffers_->doubt();
+    machine_.on_not_applied(status, buffers_ == nullptr, clock_.now());
+    carry_out(clock_.now());
+    return status;
+  }
+  note_applied(front, swap);
   return {};
 }
 
-// The arrays hold neither what this replica came with nor a version: no blocks are asked for again.
-void Subscriber::give_up_repair(const Commit& commit) {
-  may_ask_for_blocks_ = false;
-  unlike_ = nullptr;
-  if (buffers_ == nullptr) held_ = {0, commit.target_hash};
-  is_elsewhere_ = true;
+// The arrays hold it: nothing here fails.
+void Subscriber::note_applied(replica_phase::Applying& front, Swap& swap) {
+  if (swap.updates == 0 && machine_.holds_published())
+    way_back_.begin(machine_.held(), machine_.epoch());
+  std::optional<codec::ChangeLog> replaced = front.update->take_replaced();
+  if (state_.device != nullptr && replaced) state_.device->note(*replaced);
+  if (state_.device != nullptr && !replaced) state_.device->note_all();
+  way_back_.add(std::move(replaced));
+  applied_ = machine_.on_applied(system_nanoseconds());
+  if (buffers_ != nullptr)
+    state_.arrays = buffers_->back();  // that is held, though the front is shown still
+  const Commit& commit = applied_->commit();
+  swap.version = machine_.held().version;
+  swap.hash = machine_.held().hash;
+  swap.changed += commit.changed;
+  swap.stream_bytes += commit.stream_bytes;
+  swap.by_anchor = swap.by_anchor || commit.is_anchor;
+  swap.by_repair = swap.by_repair || commit.is_repair();
+  ++swap.updates;
+  relay_.forget();
 }
 
 // Without the lock. OutOfMemory: nothing was written, and it can be tried again.
-Status Subscriber::apply_front(StagedUpdate& front, const HeldVersion& held, Swap& swap,
-                               bool is_unknown) try {
+Status Subscriber::apply_front(replica_phase::Applying& front, const HeldVersion& held,
+                               Swap& swap) try {
+  StagedUpdate& update = *front.update;
   const ReplicatedState written = begin_writing(swap.updates == 0);
   for (bool more = true; more;)
-    SPARCL_RETURN_IF_ERROR(front.check(written, held, UINT64_MAX, more));
+    SPARCL_RETURN_IF_ERROR(update.check(written, held, UINT64_MAX, more));
   if (buffers_ != nullptr && swap.updates == 0 &&
-      front.is_held_already()) {  // in the front: the program has written it there
+      update.is_held_already()) {  // in the front: the program has written it there
     buffers_->doubt();
     (void)begin_writing(true);
   }
   const double begin = net::monotonic_seconds();
   const StageRange range("apply a version");
   SPARCL_FAILPOINT("subscriber.applying");
-  Status status = front.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
-  if (status.ok() && is_unknown) status = check_repaired(written, swap);
+  Status status =
+      update.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
+  if (status.ok() && front.expected) status = check_repaired(written, *front.expected, swap);
   if (buffers_ == nullptr) swap.pause_s += net::monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
 
+// Of the state that a repair has made of what this replica came with: all of it is the version that
+// the publisher vouches for.
+Status Subscriber::check_repaired(const ReplicatedState& written, const Comparison& expected,
+                                  Swap& swap) const try {
+  StateDigest now(state_.schema_hash);
+  const Result<bool> whole = now.step(*written.map, {written.readable()}, UINT64_MAX);
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 digest,
+                          whole.ok() ? now.finish() : Result<Digest256>(whole.status()));
+  const std::vector<Digest256>& before = expected.digest.of_blocks();
+  if (digest != expected.with.digest || before.size() != now.of_blocks().size()) {
+    return Status(Code::kCorrupt,
+                  fmt::format("the blocks that were sent anew have not led to version {} (SHA-256)",
+                              expected.with.version.version));
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (now.of_blocks()[i] != before[i]) ++swap.damaged_blocks;
+  }
+  return {};
+} catch (const std::bad_alloc&) {  // the update is applied: it cannot be tried again
+  return Status(Code::kSystemError, "there is no memory to compare what was repaired by SHA-256");
+}
+
 // An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked
 // for again.
 Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
-  back_ = Back::kNo;
+  machine_.begin_restoring();
   Status status;
-  {
-    const HeldVersion held = held_;
-    const Unlocked outside(lock, is_going_back_);
+  try {
+    const HeldVersion held = machine_.held();
+    const Unlocked outside(lock);
     status = write_back(held, swap);
+  } catch (...) {
+    machine_.on_not_restored(Status(), {});
+    throw;
   }
-  const bool is_wanted = way_back_.to() && pin_ == way_back_.to()->version;  // still
-  if (status.code() == Code::kOutOfMemory && is_wanted) back_ = Back::kWanted;
   if (!status.ok()) {
+    machine_.on_not_restored(status, way_back_.to());
     if (buffers_ != nullptr) buffers_->doubt();
     if (status.code() == Code::kCorrupt) {
       way_back_.lose("what the tensors hold was found damaged");
@@ -314,21 +288,13 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
   for (const codec::ChangeLog& each : way_back_.replaced()) {
     if (state_.device != nullptr) state_.device->note(each);
   }
-  held_ = *way_back_.to();
-  epoch_ = way_back_.epoch();
-  latest_version_ = epoch_ == latest_epoch_ ? held_.version : 0;  // its user's own wish
-  if (pin_ == held_.version) back_ = Back::kThere;
-  swap.version = held_.version;
-  swap.hash = held_.hash;
   swap.changed = way_back_.elements();
   swap.went_back = true;
+  machine_.on_restored(*way_back_.to(), way_back_.epoch());
+  swap.version = machine_.held().version;
+  swap.hash = machine_.held().hash;
   way_back_.lose("it has gone back already");
   sweep_.forget_pass();
-  staged_.clear();
-  incoming_ = nullptr;
-  is_requested_ = has_news_ = false;
-  is_elsewhere_ = true;
-  forget_trouble();
   return {};
 }
 

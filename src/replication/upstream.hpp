@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/replication/message_link.hpp"
+#include "src/replication/upstream_view.hpp"
 
 namespace sparcl::replication {
 
@@ -32,7 +33,7 @@ class UpstreamOwner {
   ~UpstreamOwner() = default;
 };
 
-class Upstream {
+class Upstream final : public UpstreamView {
  public:
   // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as
   // stopped or cut off.
@@ -46,7 +47,7 @@ class Upstream {
   void leave(bool begins_anew = false);  // says goodbye
 
   bool is_apart() const { return phase_ == Phase::kApart; }
-  bool is_ready() const { return phase_ == Phase::kReady; }
+  bool is_ready() const override { return phase_ == Phase::kReady; }
   int fd() const { return link_.fd(); }
   short events() const {
     return phase_ == Phase::kConnecting ? static_cast<short>(POLLOUT) : link_.events();
@@ -59,11 +60,11 @@ class Upstream {
   bool shares_memory() const { return !memory_failed_; }
 
   MessageLink& link() { return link_; }
-  double heard() const { return heard_; }            // the last time
+  double heard() const override { return heard_; }
   bool was_refused() const { return was_refused_; }  // by the other side: why it is over
   Result<net::NetAddress> own_address() const { return local_address(link_.socket()); }
   // "publisher host h1, pid 4711 (10.0.0.7:4711)", or without the name before the first welcome.
-  std::string who() const;
+  std::string who() const override;
   const std::string& name() const {
     return name_;
   }  // of the last that said welcome, with its address

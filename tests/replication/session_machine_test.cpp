@@ -12,31 +12,28 @@
 namespace sparcl::replication {
 namespace {
 
-namespace phase = session_phase;
-namespace stage = session_stage;
-
 // --- the phases ---
 
 TEST(SessionMachine, AHelloOfKnownTensorsIsWelcomedAndOffered) {
   DrivenSession session;
-  EXPECT_TRUE(session.is<phase::Greeting>());
+  EXPECT_TRUE(session.is<session_phase::Greeting>());
   EXPECT_EQ(session.hear(MessageType::kHello, session.hello()),
             (MessageTypes{MessageType::kWelcome, MessageType::kOffer}));
-  EXPECT_TRUE(session.is_at<stage::Offered>());
+  EXPECT_TRUE(session.is_at<session_stage::Offered>());
   EXPECT_STREQ(session.machine->state(), "offered");
 }
 
 TEST(SessionMachine, AHelloOfUnknownTensorsIsAskedForItsList) {
   DrivenSession session;
   session.await_list();
-  ASSERT_TRUE(session.is<phase::AwaitsList>());
+  ASSERT_TRUE(session.is<session_phase::AwaitsList>());
   EXPECT_TRUE(session.machine->is_listening());
   EXPECT_EQ(session.hear(MessageType::kSchema, std::vector<std::byte>(3)), MessageTypes{});
-  ASSERT_TRUE(session.is<phase::HasList>());
+  ASSERT_TRUE(session.is<session_phase::HasList>());
   EXPECT_FALSE(session.machine->is_listening());
   EXPECT_EQ(session.machine->list()->size(), 3U);
   session.machine->on_feed(session.context.find_feed(kSchema));
-  EXPECT_TRUE(session.is<phase::Serving>());
+  EXPECT_TRUE(session.is<session_phase::Serving>());
   EXPECT_EQ(session.said(), MessageTypes{MessageType::kWelcome});
 }
 
@@ -45,7 +42,7 @@ TEST(SessionMachine, AListWithoutAFeedIsRefused) {
   session.await_list();
   (void)session.hear(MessageType::kSchema, std::vector<std::byte>(3));
   session.machine->on_feed(Status(Code::kMismatch, "not published"));
-  EXPECT_TRUE(session.is<phase::Leaving>());
+  EXPECT_TRUE(session.is<session_phase::Leaving>());
   EXPECT_EQ(session.said(), MessageTypes{MessageType::kRefusal});
 }
 
@@ -53,16 +50,16 @@ TEST(SessionMachine, AQueryIsAnsweredAndTheSessionEndsOnceTheAnswerIsSent) {
   for (const MessageType query : {MessageType::kStatusQuery, MessageType::kModelQuery}) {
     DrivenSession session;
     EXPECT_EQ(session.hear(query).size(), 1U);
-    EXPECT_TRUE(session.is<phase::Leaving>());
+    EXPECT_TRUE(session.is<session_phase::Leaving>());
     EXPECT_FALSE(session.machine->is_listening());
     session.machine->on_sent(1, session.now);
-    EXPECT_TRUE(session.is<phase::Leaving>());
+    EXPECT_TRUE(session.is<session_phase::Leaving>());
     session.machine->on_sent(std::uint64_t{1} << 20, session.now);  // more than there was
   }
   DrivenSession session;
   (void)session.hear(MessageType::kStatusQuery);
   session.machine->on_sent(kHeadBytes + 2, session.now);
-  EXPECT_TRUE(session.is<phase::Over>());
+  EXPECT_TRUE(session.is<session_phase::Over>());
 }
 
 TEST(SessionMachine, AHelloThatDoesNotFitIsRefused) {
@@ -71,7 +68,7 @@ TEST(SessionMachine, AHelloThatDoesNotFitIsRefused) {
     Hello hello = session.hello();
     spoil(session, hello);
     EXPECT_EQ(session.hear(MessageType::kHello, hello), MessageTypes{MessageType::kRefusal});
-    EXPECT_TRUE(session.is<phase::Leaving>());
+    EXPECT_TRUE(session.is<session_phase::Leaving>());
     return parse_refusal(session.last_content)->code;
   };
   EXPECT_EQ(refused([](auto&, Hello& hello) { hello.protocol = 1; }), Code::kUnsupported);
@@ -175,7 +172,7 @@ TEST(SessionMachine, AMessageWithoutRoomIsRefused) {
   DrivenSession session;
   session.await_list();
   session.machine->on_no_room();
-  EXPECT_TRUE(session.is<phase::Leaving>());
+  EXPECT_TRUE(session.is<session_phase::Leaving>());
   EXPECT_EQ(session.said(), MessageTypes{MessageType::kRefusal});
 }
 
@@ -214,7 +211,7 @@ std::vector<Situation> situations() {
 // A sound message of this type.
 std::vector<std::byte> content_of(DrivenSession& session, MessageType type) {
   using M = MessageType;
-  const bool is_third = session.is_at<stage::Sending>();
+  const bool is_third = session.is_at<session_stage::Sending>();
   switch (type) {
     case M::kHello:
       return serialise(session.hello());
@@ -254,7 +251,7 @@ TEST(SessionMachine, EachMessageIsTakenOrRefusedInEachPhase) {
       EXPECT_EQ(is_refused, !situation.taken.contains(type)) << situation.name << " " << number;
       EXPECT_EQ(is_refused, session.context.counts->refused > 0) << situation.name << " " << number;
       if (is_refused) {
-        EXPECT_TRUE(session.is<phase::Leaving>()) << situation.name << " " << number;
+        EXPECT_TRUE(session.is<session_phase::Leaving>()) << situation.name << " " << number;
         EXPECT_EQ(parse_refusal(session.last_content)->code, Code::kCorrupt)
             << situation.name << " " << number;
       }
@@ -270,7 +267,8 @@ TEST(SessionMachine, DamagedContentIsRefusedInEachPhase) {
       DrivenSession session;
       situation.begin(session);
       (void)session.hear(type, damaged);
-      EXPECT_TRUE(session.is<phase::Leaving>()) << situation.name << " " << static_cast<int>(type);
+      EXPECT_TRUE(session.is<session_phase::Leaving>())
+          << situation.name << " " << static_cast<int>(type);
     }
   }
 }

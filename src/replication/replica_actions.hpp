@@ -1,0 +1,59 @@
+#pragma once
+// What a replica's machine asks the owner of its connections to do, in this order.
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "src/net/net_address.hpp"
+#include "src/replication/message.hpp"
+#include "src/replication/update_store.hpp"
+#include "src/replication/upstream_view.hpp"
+
+namespace sparcl::replication {
+
+namespace replica_action {
+
+struct Send {
+  UpstreamKind to;
+  MessageType type;
+  std::vector<std::byte> content;
+};
+struct Flush {  // what is queued goes out now
+  UpstreamKind to;
+};
+struct Leave {  // says goodbye
+  UpstreamKind from;
+};
+struct Part {  // the connection ends for this reason
+  UpstreamKind from;
+  Status why;
+};
+struct ConnectParent {
+  net::NetAddress address;
+};
+
+// What other replicas take from this one.
+struct PassOn {
+  UpdateRef update;
+};
+struct PassBytesOn {};  // more of it has come
+struct Withdraw {
+  UpdateRef update;
+};
+struct StopPassingOn {};  // nothing that was passed on is of use
+struct SetEpoch {
+  std::uint64_t epoch;
+};
+
+struct WakeUser {};      // next() has a reason to look
+struct NoteProgress {};  // an update has come whole: a lost connection is tried again soon
+
+using Any = std::variant<Send, Flush, Leave, Part, ConnectParent, PassOn, PassBytesOn, Withdraw,
+                         StopPassingOn, SetEpoch, WakeUser, NoteProgress>;
+
+}  // namespace replica_action
+
+using ReplicaActions = std::vector<replica_action::Any>;
+
+}  // namespace sparcl::replication

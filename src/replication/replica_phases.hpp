@@ -1,0 +1,98 @@
+#pragma once
+// The phases of a replica. It is in one phase of each of these five groups at a time; each phase
+// has its own data.
+//
+// Source:    FromPublisher ── PARENT ──► FromParent ── its end, PARENT (none) ──► FromPublisher
+// Transfer:  NoUpdate ── OFFER ──► Receiving ── COMMIT ──► NoUpdate, and the update is staged
+//               │                     └── the sender is gone ──► Partial ── the same OFFER ──►
+//               Receiving └── a parent's OFFER ──► AwaitsAnnouncement ── ANNOUNCE ──► Receiving
+// Bytes:     Brought ── IDENTITY, equal ──► Vouched ── a label ──► Published
+//               └── an anchor, or a repair with the right SHA-256 ──► Published
+//            Published ── the sweep ──► Damaged ── a repair, or an anchor ──► Published
+// Writer:    Resting ── next() ──► Applying, Restoring ──► Resting
+// Pin:       None; Ahead, up to a version; Back, to the version before; Held, after that
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "src/replication/message.hpp"
+#include "src/replication/parent_progress.hpp"
+#include "src/replication/staged_update.hpp"
+#include "src/replication/state_digest.hpp"
+
+namespace sparcl::replication {
+
+// Of the bytes that are held with a version, by SHA-256.
+struct Comparison {
+  Identity with;
+  StateDigest digest;
+};
+
+namespace replica_phase {
+
+// --- where updates come from ---
+
+struct FromPublisher {};
+struct FromParent {
+  double since = 0;  // the connection to it was begun
+  ParentProgress progress;
+};
+using Source = std::variant<FromPublisher, FromParent>;
+
+// --- the update that comes, from the last that is staged ---
+
+struct NoUpdate {};
+struct Partial {
+  std::unique_ptr<StagedUpdate> update;
+};
+struct Receiving {
+  std::unique_ptr<StagedUpdate> update;
+};
+struct AwaitsAnnouncement {  // nothing is asked for that the publisher has not announced
+  Offer offer;
+  double since = 0;
+  std::unique_ptr<StagedUpdate> partial;  // of an earlier sender; nullptr: none
+};
+using Transfer = std::variant<NoUpdate, Partial, Receiving, AwaitsAnnouncement>;
+
+// --- where the bytes that are held come from ---
+
+// The replica came with them. Whatever their state hash is, somebody may have chosen them.
+struct Brought {
+  bool may_ask_for_blocks = true;   // false: the blocks that differ have not led to the version
+  std::optional<Comparison> asked;  // they are not this version: the blocks that differ were asked
+};
+struct Vouched {};    // the publisher's SHA-256 is theirs; they have no version yet
+struct Published {};  // a version: the publisher's own updates have led there
+// They were a version, and some have changed by accident. What repairs them is vouched for again.
+struct Damaged {
+  Damage blocks;  // no hashes if there are too many blocks to tell
+};
+using Bytes = std::variant<Brought, Vouched, Published, Damaged>;
+
+// --- what next() does with the arrays ---
+
+struct Resting {};
+struct Applying {  // the update is next()'s alone
+  std::unique_ptr<StagedUpdate> update;
+  std::optional<Comparison> expected;  // of all bytes after a repair of what the replica came with
+};
+struct Restoring {};  // the version before
+using Writer = std::variant<Resting, Applying, Restoring>;
+
+// --- how far next() goes ---
+
+struct Pin {
+  enum class To : std::uint8_t {
+    kAhead,
+    kBack,  // the version before: next() goes back to it
+    kHeld,  // it has gone back
+  };
+  std::uint64_t version = 0;  // 0: as far as it can
+  To to = To::kAhead;
+};
+
+}  // namespace replica_phase
+}  // namespace sparcl::replication
