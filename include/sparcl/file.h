@@ -20,7 +20,7 @@
 #ifndef SPARCL_FILE_H_
 #define SPARCL_FILE_H_
 
-#include "sparcl/sparcl.h"
+#include "sparcl/core.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "sparcl/cpp_basics.hpp"
 #include "sparcl/file.h"
-#include "sparcl/sparcl.hpp"
 
 namespace sparcl::file {
 

@@ -20,6 +20,7 @@
 
 #include "sparcl/collectives.h"
 #include "sparcl/core.h"
+#include "sparcl/file.h"
 #include "sparcl/replication.h"
 #include "sparcl/state.h"
 

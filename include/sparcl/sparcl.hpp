@@ -10,4 +10,5 @@
 #include "sparcl/cpp_communicator.hpp"
 #include "sparcl/cpp_objects.hpp"
 #include "sparcl/cpp_replicas.hpp"
+#include "sparcl/file.hpp"
 #include "sparcl/sparcl.h"
