@@ -6,7 +6,7 @@ programs   every ```c and ```cpp block is a complete program: it is compiled and
            KOKKOS_FLAGS (empty: no Kokkos), CUDA_FLAGS (empty: no CUDA).
 commands   every command of a ```console block exists, as do the presets and the commands of `sparcl` that it names (SPARCL: the program).
 links      every relative link leads to a file.
-errors     include/sparcl/sparcl.h and docs/guarantees.md name the same errors as agreed, and the same as poisoning.
+errors     include/sparcl/sparcl.h and docs/explanation/guarantees.md name the same errors as agreed, and the same as poisoning.
 """
 
 import json
@@ -156,7 +156,7 @@ def check_errors(root):
         match = re.search(re.escape(begin) + "(.*?)" + re.escape(end), text_of(root, path), re.S)
         return set(re.findall(r"sparcl[A-Z]\w+", match[1])) if match else set()
 
-    header, guarantees = "include/sparcl/sparcl.h", "docs/guarantees.md"
+    header, guarantees = "include/sparcl/sparcl.h", "docs/explanation/guarantees.md"
     faults = []
     for kind, in_header, in_guarantees in (
         ("agreed", ("are agreed:", "sparclTimeout"), ("**Agreed**", "Every rank returns")),

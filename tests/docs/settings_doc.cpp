@@ -1,5 +1,5 @@
-// Prints docs/settings.md from the table of settings. scripts/settings-doc writes the file; a test
-// compares the two.
+// Prints docs/reference/settings.md from the table of settings. scripts/settings-doc writes the
+// file; a test compares the two.
 
 #include <fmt/format.h>
 
