@@ -34,6 +34,7 @@ class CheckProse(unittest.TestCase):
     def test_passes_over_code_headings_quotes_and_comments(self):
         self.assertEqual(self.lengths("# Of what\n\n```c\nOf what.\n```\n> Of what.\n\n<!-- Of\nwhat. -->\nOne.\n"), [1])
         self.assertEqual(self.lengths("````\n```\nOne.\n````\nTwo.\n"), [1])
+        self.assertEqual(self.lengths("One.\n\n    Of what.\n\nTwo.\n\n- three\n\n    four\n"), [1, 1, 1, 1])
 
     def test_takes_each_list_item_as_a_text(self):
         self.assertEqual(self.lengths("Intro:\n- one two\n  three\n- four\n1. five\n"), [1, 3, 1, 1])
