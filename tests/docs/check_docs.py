@@ -208,7 +208,7 @@ def check_names(root):
         if path.startswith(("docs/decisions/", "docs/results/", "CHANGELOG")):
             continue
         for number, line in enumerate(text_of(root, path).splitlines(), 1):
-            for name in re.findall(r"(?<![\w/])(?:sparcl[A-Z]\w+|SPARCL_[A-Z]\w*)(?!\.\.\.|\w)", line):
+            for name in re.findall(r"(?<![\w/\"])(?:sparcl[A-Z]\w+|SPARCL_[A-Z]\w*)(?!\.\.\.|\w)", line):
                 count += 1
                 if name not in known and not name.endswith("_"):
                     faults.append(f"{path}:{number}: there is no {name}")

@@ -9,6 +9,6 @@ void step(const float* gradient, float* sum, size_t count, int ranks, sparclUniq
   sparclComm_t comm = NULL;
   sparclNcclOptions_t options = SPARCL_NCCL_OPTIONS_INITIALIZER;
   options.comm = nccl;
-  (void)ranks, (void)id, (void)rank, (void)comm, (void)feedback;
+  (void)ranks, (void)id, (void)rank, (void)comm, (void)feedback, (void)options;
   HERE
 }
