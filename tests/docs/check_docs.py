@@ -7,7 +7,7 @@ programs   every ```c and ```cpp block is a complete program: it is compiled and
            KOKKOS_FLAGS (empty: no Kokkos), CUDA_FLAGS (empty: no CUDA).
 commands   every command of a ```console block exists, as do the presets, and the commands and options of `sparcl` that it names
            (SPARCL: the program).
-links      every relative link leads to a file, and its #anchor to a heading of it.
+links      every relative link leads to a file, and its #anchor to a heading of it; every page that a source or a script names exists.
 names      every function, type and constant of sparcl, and every SPARCL_ name, is in the public headers, the table of settings or CMake.
 messages   every text in a heading of docs/troubleshooting.md is one that a source prints, and the entries of a part ascend.
 errors     the public headers and docs/explanation/guarantees.md name the same errors as agreed, and the same as poisoning.
@@ -169,6 +169,18 @@ def anchors(text):
     return found
 
 
+def source_files(root):
+    """Sources, scripts and READMEs outside of docs, but for the tests of these checks themselves."""
+    for folder in ("bench", "cmake", "collectives", "examples", "include", "kernels", "scripts", "slurm", "src", "tests", "tools"):
+        for place, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = sorted(each for each in folders if each != "__pycache__")
+            for name in sorted(names):
+                path = os.path.relpath(os.path.join(place, name), root)
+                is_text = name.endswith((".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inl", ".py", ".md", ".txt")) or folder == "scripts"
+                if is_text and not name.startswith(("check_prose", "char_text")):
+                    yield path
+
+
 def check_links(root):
     faults = []
     count = 0
@@ -182,6 +194,12 @@ def check_links(root):
                 faults.append(f"{path}: the link {match[1]} leads nowhere")
             elif match[2] and target.endswith(".md") and match[2] not in anchors(text_of(root, target)):
                 faults.append(f"{path}: the link {match[1]}#{match[2]} leads to no heading")
+    for path in source_files(root):
+        for number, line in enumerate(text_of(root, path).splitlines(), 1):
+            for page in re.findall(r"(?<![\w/])docs/[\w./-]+\.md\b", line):
+                count += 1
+                if not os.path.exists(os.path.join(root, page)):
+                    faults.append(f"{path}:{number}: {page} is no page")
     print(f"{count} links")
     return faults if count else ["no links found"]
 
