@@ -117,8 +117,8 @@ def check_programs(root):
     )
 
 
-def command_fault(root, presets, words):
-    """What is wrong with one command line, or None."""
+def command_fault(root, presets, words, page):
+    """What is wrong with one command line of a page, or None."""
     while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
     if not words:
@@ -134,6 +134,9 @@ def command_fault(root, presets, words):
         for word in words[2:]:
             if re.match(r"--?[a-z]", word) and not re.search(r"(?<![\w-])" + re.escape(word.split("=")[0]) + r"(?![\w-])", asked.stdout):
                 return f"sparcl {words[1]} knows no option {word}"
+    elif words[0].startswith("./"):
+        if f"-o {words[0][2:]}\n" not in page:
+            return f"no command of this page makes {words[0]}"
     elif "/" in words[0] and not words[0].startswith(("/", "build/")):
         if not os.access(os.path.join(root, words[0]), os.X_OK):
             return f"{words[0]} is no program"
@@ -152,7 +155,7 @@ def check_commands(root):
                 continue
             count += 1
             for part in re.split(r"&&|\|", command[2:].split(" #")[0]):
-                fault = command_fault(root, presets, shlex.split(part))
+                fault = command_fault(root, presets, shlex.split(part), text_of(root, path))
                 if fault:
                     faults.append(f"{path}:{line + offset}: {fault}")
     print(f"{count} commands")
