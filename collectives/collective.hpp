@@ -1,6 +1,7 @@
 #pragma once
 // The words of src/comm that every collective is written in.
 
+#include "src/comm/agreed_call.hpp"
 #include "src/comm/agreement/agreement.hpp"
 #include "src/comm/comm_context.hpp"
 #include "src/comm/cost_model.hpp"
@@ -11,11 +12,15 @@
 namespace sparcl::collectives {
 
 using comm::agree;
+using comm::agreed_call;
+using comm::Ahead;
+using comm::CallBody;
 using comm::CallDifference;
 using comm::CallFingerprint;
 using comm::CallKind;
 using comm::CallPair;
 using comm::CallReport;
+using comm::CallTerms;
 using comm::CollectiveDescriptor;
 using comm::CommContext;
 using comm::DeviceCalls;

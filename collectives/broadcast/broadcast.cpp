@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "collectives/broadcast/gpu_stream.hpp"
 #include "collectives/broadcast/message_stream.hpp"
 #include "collectives/broadcast/part_list.hpp"
+#include "collectives/broadcast/stream_nccl.hpp"
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
@@ -72,10 +72,6 @@ std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t numbe
                                      memory.ok() ? std::move(*memory) : nullptr, call.root);
 }
 
-void close_channels(transport::Transport& transport, std::uint32_t number) {
-  for (const std::uint8_t lane : {kAgreementLane, kData, kVote}) transport.close({number, lane});
-}
-
 // What is wrong with a stream or with what a rank holds was found far below the call: whose it was,
 // and the way out.
 Status with_way_out(const Status& verdict, const CommContext& comm, std::uint32_t operation) {
@@ -95,101 +91,117 @@ Status with_way_out(const Status& verdict, const CommContext& comm, std::uint32_
   return Status(verdict.code(), name + ": " + verdict.message() + way_out, verdict.scope());
 }
 
+class StreamedCall final : public CallBody {
+ public:
+  StreamedCall(const CommContext& comm, std::uint32_t number, BroadcastCall& call,
+               CallReport& report)
+      : comm_(comm), engine_(*comm.engine), number_(number), call_(call), report_(report) {}
+
+  CallTerms terms() override {
+    call_.fingerprint.root = call_.root;
+    call_.fingerprint.verify = static_cast<std::uint8_t>(comm_.verify);
+    report_.dense_bytes = call_.dense_bytes;
+    stream_ = open_stream(comm_, number_, call_, report_);
+    is_sender_ = call_.refusal.ok() && call_.source != nullptr;
+    return {call_.fingerprint, call_.refusal, PartList::subject(call_.parts),
+            Extents{.has_device_arrays = call_.is_on_device ? 1U : 0U}};
+  }
+
+  // The root encodes, and sends nothing.
+  Ahead work_ahead() noexcept override try {
+    if (!is_sender_ || !call_.encodes_ahead || !outcome_.ok() ||
+        !stream_->wants_more_ahead(*call_.source))
+      return Ahead::kDone;
+    if (call_.source->is_waiting()) return Ahead::kWaits;
+    outcome_ = stream_->produce(*call_.source);
+    return Ahead::kWorked;
+  } catch (const std::exception&) {  // the agreement goes on
+    outcome_ = caught_error("an update could not be encoded");
+    return Ahead::kDone;
+  }
+
+  // Stream, then vote, which is the commit point.
+  Task run(const Extents& extents) override {
+    note_devices(extents);
+    const double begin = engine_.transport().now();
+    std::optional<StageRange> range("exchange");
+    Task streaming = is_sender_ ? stream_->send_all(*call_.source, outcome_)
+                                : stream_->receive_all(*call_.target, outcome_);
+    Status alive = co_await streaming;
+    report_.traffic = stream_->traffic();
+    if (!alive.ok()) co_return alive;
+    SPARCL_FAILPOINT("broadcast.before_vote");
+    // The root speaks first: what the others find wrong in a stream that it broke off comes of
+    // that.
+    Status verdict;
+    Task vote = agree(engine_, {number_, kVote}, CallFingerprint{}, outcome_, verdict, Subject{},
+                      call_.root);
+    alive = co_await vote;
+    if (!alive.ok()) co_return alive;
+    report_.seconds_exchange = engine_.transport().now() - begin;
+    if (!verdict.ok()) {
+      stream_->abandon();
+      co_return with_way_out(verdict, comm_, call_.fingerprint.operation);
+    }
+    range.emplace("commit");
+    Task committing = commit();
+    const Status committed = co_await committing;
+    co_return committed;
+  }
+
+  std::uint8_t lanes() const override { return kVote + 1; }
+
+ private:
+  void note_devices(const Extents& extents) const {
+    if (call_.is_blocking && call_.fingerprint.operation < comm_.devices_take_part->size())
+      (*comm_.devices_take_part)[call_.fingerprint.operation] = extents.has_device_arrays != 0;
+  }
+
+  Task commit() {
+    SPARCL_FAILPOINT("broadcast.before_commit");
+    Task drained = stream_->drain();
+    if (is_sender_) {
+      call_.source->commit();
+    } else {
+      Status committed = call_.target->commit(stream_->bytes());
+      while (committed.ok() && call_.target->is_committing()) {
+        SPARCL_FAILPOINT("broadcast.committing");
+        co_await engine_.yield(true);
+        committed = call_.target->commit(stream_->bytes());
+      }
+      if (!committed.ok()) {
+        // The others are committed: the ranks of this comm no longer hold one state.
+        engine_.fail(
+            Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()),
+            engine_.transport().rank());
+        co_return engine_.health();
+      }
+    }
+    report_.applied = true;
+    SPARCL_FAILPOINT("broadcast.committed");
+    // Every rank has voted for what it has received: the sends are over, or about to be.
+    const Status alive = co_await drained;
+    if (!alive.ok())
+      log_warn("the update is applied, but the comm failed right after it: {}", alive.message());
+    co_return Status();
+  }
+
+  const CommContext& comm_;
+  Engine& engine_;
+  std::uint32_t number_;
+  BroadcastCall& call_;
+  CallReport& report_;
+  std::unique_ptr<Stream> stream_;
+  bool is_sender_ = false;
+  Status outcome_;  // of this rank's end of the stream
+};
+
 }  // namespace
 
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call,
                    CallReport& report) {
-  Engine& engine = *comm.engine;
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  SPARCL_FAILPOINT("broadcast.begin");
-  const double begin = transport.now();
-  call.fingerprint.root = call.root;
-  call.fingerprint.verify = static_cast<std::uint8_t>(comm.verify);
-  report.dense_bytes = call.dense_bytes;
-  const std::unique_ptr<Stream> opened = open_stream(comm, number, call, report);
-  Stream& stream = *opened;
-
-  // Agree on the call; meanwhile the root encodes, and sends nothing.
-  Status verdict, outcome;
-  const Subject subject = PartList::subject(call.parts);
-  Extents extents{.has_device_arrays = call.is_on_device ? 1U : 0U};
-  Task agreement = agree(engine, {number, kAgreementLane}, call.fingerprint, call.refusal, verdict,
-                         subject, 0, &extents);
-  engine.start(agreement);
-  const bool sends = call.refusal.ok() && call.source != nullptr;
-  try {
-    while (sends && call.encodes_ahead && outcome.ok() && !agreement.done() &&
-           stream.wants_more_ahead(*call.source)) {
-      const bool is_idle = call.source->is_waiting();
-      if (!is_idle) outcome = stream.produce(*call.source);
-      co_await engine.yield(is_idle);
-    }
-  } catch (const std::exception&) {  // the agreement goes on
-    outcome = caught_error("an update could not be encoded");
-  }
-  Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
-  if (verdict.ok() && call.is_blocking &&
-      call.fingerprint.operation < comm.devices_take_part->size())
-    (*comm.devices_take_part)[call.fingerprint.operation] = extents.has_device_arrays != 0;
-  if (!verdict.ok()) {
-    close_channels(transport, number);
-    co_return verdict;
-  }
-
-  SPARCL_FAILPOINT("broadcast.agreed");
-
-  // Stream, then vote: the commit point.
-  std::optional<StageRange> range("exchange");
-  const double exchange_begin = transport.now();
-  Task streaming =
-      sends ? stream.send_all(*call.source, outcome) : stream.receive_all(*call.target, outcome);
-  alive = co_await streaming;
-  report.traffic = stream.traffic();
-  if (!alive.ok()) co_return alive;
-  SPARCL_FAILPOINT("broadcast.before_vote");
-  // The root speaks first: what the others find wrong in a stream that it broke off comes of that.
-  Task vote =
-      agree(engine, {number, kVote}, CallFingerprint{}, outcome, verdict, Subject{}, call.root);
-  alive = co_await vote;
-  if (!alive.ok()) co_return alive;
-  report.seconds_exchange = transport.now() - exchange_begin;
-  if (!verdict.ok()) {
-    stream.abandon();
-    close_channels(transport, number);
-    co_return with_way_out(verdict, comm, call.fingerprint.operation);
-  }
-
-  range.emplace("commit");
-  SPARCL_FAILPOINT("broadcast.before_commit");
-  Task drained = stream.drain();
-  if (sends) {
-    call.source->commit();
-  } else {
-    Status committed = call.target->commit(stream.bytes());
-    while (committed.ok() && call.target->is_committing()) {
-      SPARCL_FAILPOINT("broadcast.committing");
-      co_await engine.yield(true);
-      committed = call.target->commit(stream.bytes());
-    }
-    if (!committed.ok()) {
-      // The others are committed: this comm's ranks no longer hold one state.
-      engine.fail(
-          Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()),
-          transport.rank());
-      co_return engine.health();
-    }
-  }
-  report.applied = true;
-  SPARCL_FAILPOINT("broadcast.committed");
-  report.seconds = transport.now() - begin;
-  // What every rank has voted for it has received: the sends are over, or about to be.
-  alive = co_await drained;
-  close_channels(transport, number);
-  if (!alive.ok())
-    log_warn("the update is applied, but the comm failed right after it: {}", alive.message());
-  co_return Status();
+  return agreed_call(comm, number, std::make_unique<StreamedCall>(comm, number, call, report),
+                     report);
 }
 
 }  // namespace sparcl::collectives::broadcast

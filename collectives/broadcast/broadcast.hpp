@@ -1,5 +1,5 @@
 #pragma once
-// The sparse broadcast: check, infer, plan, run. One rank's state changes reach all ranks, whole or
+// The sparse broadcast: agree, stream, vote, commit. One rank's changes reach all ranks, whole or
 // not at all.
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
   int root = 0;
-  const collectives::broadcast::PartList* parts = nullptr;  // see agree()
+  const PartList* parts = nullptr;  // see agree()
   bool encodes_ahead = true;      // false: the source is not looked at before the ranks have agreed
   bool is_blocking = false;       // calls in flight together would come to NCCL in no order
   bool is_on_device = false;      // this rank's arrays are read and written by kernels
@@ -52,43 +52,53 @@ struct UpdateOnDevice {
       nullptr;  // its memory, and the bases': stays while the stream may use it
 };
 
+// What the root gives beside its arrays.
+struct UpdateSender {
+  std::span<const std::byte* const> base;  // what the ranks hold; nullptr entries: nothing
+  std::uint64_t base_version = 0;
+  std::span<const codec::ChangedHint* const> hints;  // empty, or one an array
+  const codec::ChangeRule* rule = nullptr;           // which changes are sent; nullptr: all
+  codec::ValueCoding values;                         // how
+  std::span<std::byte* const> snapshot;  // empty, or brought to the new state with the commit
+  bool with_state_hash = false;  // the update names its base and target by their state hashes
+};
+
+// What the other ranks give.
+struct UpdateReceiver {
+  codec::Writing writing = codec::Writing::kStaged;
+  std::uint64_t held_version = 0;  // what is held, if that is known and has a number
+  std::uint64_t updated_to = 0;    // of the last update that was taken
+  bool holds_no_version = false;   // only an update that writes all is taken
+};
+
+// What a call leaves, also one that failed.
+struct UpdateOutcome {
+  std::uint64_t version = 0;    // that is now held
+  std::optional<Hash128> hash;  // its state hash, where the update names it
+  bool is_committed = false;    // receivers: the arrays hold the update, even if the call fails
+  bool is_partially_written = false;  // the call failed while it wrote to device memory
+  std::shared_ptr<const gpu::DeviceEvent> written_until;  // which may go on until then, or nullptr
+  bool has_written_snapshot = false;  // root, on the device: the snapshot is not what it was,
+  bool is_snapshot_lost = false;      // and here it is that of no state
+};
+
 // sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
 struct UpdateCall {
   CallKind kind = CallKind::kBroadcastUpdate;
   Status refusal;  // of the caller's arguments on this rank
   int root = 0;
+  bool is_blocking = false;
   std::uint64_t version = 0;  // others than the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
-  const collectives::broadcast::PartList* parts =
-      nullptr;                             // a model's tensors, for the text of a Mismatch
+  const PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
   codec::ArrayName array_name;             // empty, or for the texts of errors
   std::span<std::byte* const> held;        // root: the new state, only read
-  std::span<const std::byte* const> base;  // root: what the ranks hold; nullptr entries: nothing
-  std::uint64_t base_version = 0;
-  std::span<const codec::ChangedHint* const> hints;  // root: empty, or one an array
-  const codec::ChangeRule* rule = nullptr;           // root: which changes are sent; nullptr: all
-  codec::ValueCoding values;                         // root: how
-  std::span<std::byte* const> snapshot;  // root: empty, or brought to the new state with the commit
-  codec::Writing writing = codec::Writing::kStaged;  // others
-  bool with_state_hash = false;  // root: the update names its base and target by their state hashes
-  std::optional<Hash128>
-      known_hash;  // root: of the base; others: of what is held, as far as it is known
-  std::uint64_t held_version = 0;  // others: what is held, if that is known and has a number
-  std::uint64_t updated_to = 0;    // others: of the last update that was taken
-  bool holds_no_version = false;   // others: only an update that writes all is taken
-  bool is_blocking = false;
+  std::optional<Hash128> known_hash;       // of the root's base, or of what is held, if it is known
   const UpdateOnDevice* device = nullptr;  // map has elements: they are there
-  bool is_committed =
-      false;             // out, receivers: the arrays hold the update, whatever becomes of the call
-  bool is_torn = false;  // out: the call failed while it wrote to arrays in device memory
-  std::shared_ptr<const gpu::DeviceEvent>
-      written_until;  // and that may go on until then; nullptr: it does not
-  bool has_written_snapshot =
-      false;  // out, root, on the device: whatever becomes of the call, it is not what it was;
-  bool is_snapshot_lost = false;    // and here that of no state
-  std::uint64_t new_version = 0;    // out: the version that is now held
-  std::optional<Hash128> new_hash;  // out: its state hash, where the update names it
+  UpdateSender sender;
+  UpdateReceiver receiver;
+  UpdateOutcome outcome;
 };
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,
                       CallReport& report);

@@ -27,7 +27,7 @@ struct FanoutRow {
 
 std::span<const FanoutRow> fanout_table();
 extern const comm::AlgorithmChoice kFanoutAlgorithms;
-constexpr std::uint8_t kNcclFanout = 254;  // in a row's place: NCCL's own ways (gpu_stream.hpp)
+constexpr std::uint8_t kNcclFanout = 254;  // in a row's place: NCCL's own ways (stream_nccl.hpp)
 constexpr const char* kNcclFanoutName = "nccl";
 
 struct FanoutPlan {

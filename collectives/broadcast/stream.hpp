@@ -1,6 +1,6 @@
 #pragma once
 // A stream of unknown length from a root to all ranks: one rank's end of it. How its bytes come to
-// the others is message_stream.hpp's, or gpu_stream.hpp's.
+// the others is message_stream.hpp's, or stream_nccl.hpp's.
 
 #include <cstdint>
 

@@ -19,14 +19,14 @@ class HostSource final : public UpdateSource {
       : call_(call),
         has_state_hash_(options(call, comm).with_state_hash),
         target_(call.held.begin(), call.held.end()),
-        encoder_(*call.map, call.base, target_, options(call, comm), *comm.kernels) {}
+        encoder_(*call.map, call.sender.base, target_, options(call, comm), *comm.kernels) {}
 
   Status produce(codec::ByteSink& sink) override { return encoder_.step(kElementsPerStep, sink); }
   bool finished() const override { return encoder_.finished(); }
 
   void commit() override {
-    call_.new_version = call_.version;
-    if (has_state_hash_) call_.new_hash = encoder_.stats().target_hash;
+    call_.outcome.version = call_.version;
+    if (has_state_hash_) call_.outcome.hash = encoder_.stats().target_hash;
     encoder_.keep_forward();
   }
 
@@ -36,20 +36,20 @@ class HostSource final : public UpdateSource {
  private:
   static codec::EncodeOptions options(const UpdateCall& call, const CommContext& comm) {
     codec::EncodeOptions options;
-    options.base_version = call.base_version;
+    options.base_version = call.sender.base_version;
     options.target_version = call.version;
     options.schema_hash = call.schema_hash;
-    options.with_state_hash = call.with_state_hash || comm.verify == codec::Verify::kFull;
+    options.with_state_hash = call.sender.with_state_hash || comm.verify == codec::Verify::kFull;
     options.base_hash = call.known_hash;
-    options.hints = call.hints;
-    options.rule = call.rule;
-    options.values = call.values;
-    options.bring_forward = call.snapshot;
+    options.hints = call.sender.hints;
+    options.rule = call.sender.rule;
+    options.values = call.sender.values;
+    options.bring_forward = call.sender.snapshot;
     // Who selects counts bytes: they may have to keep to a budget, which was found by them.
-    if (call.rule == nullptr)
+    if (call.sender.rule == nullptr)
       options.link = comm::link_time(comm.engine->transport(), comm.link_gbit);
     options.for_devices = (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] &&
-                          call.rule == nullptr && !call.values.is_lossy();
+                          call.sender.rule == nullptr && !call.sender.values.is_lossy();
     options.workers = comm.workers;
     return options;
   }
@@ -65,7 +65,8 @@ class HostTarget final : public UpdateTarget {
   HostTarget(UpdateCall& call, const CommContext& comm)
       : call_(call),
         comm_(comm),
-        decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels, call.writing) {
+        decoder_(*call.map, call.held, comm.verify, call.schema_hash, *comm.kernels,
+                 call.receiver.writing) {
     decoder_.set_array_name(call.array_name);
     if (call.known_hash) decoder_.track(*call.known_hash);
     if (comm.workers != nullptr) decoder_.set_workers(*comm.workers);
@@ -81,10 +82,10 @@ class HostTarget final : public UpdateTarget {
   }
 
   Status commit(const Staging& stream) override {
-    call_.new_version = decoder_.target_version();
-    call_.new_hash = decoder_.target_hash();
+    call_.outcome.version = decoder_.target_version();
+    call_.outcome.hash = decoder_.target_hash();
     const Status status = decoder_.apply(stream);
-    call_.is_committed = status.ok();
+    call_.outcome.is_committed = status.ok();
     return status;
   }
 
@@ -124,24 +125,25 @@ Status check_target(const UpdateCall& call, const CommContext& comm,
             "rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0",
             rank, call.version, call.root, decoder.target_version()));
   }
-  if (decoder.target_version() < call.updated_to) {
+  if (decoder.target_version() < call.receiver.updated_to) {
     return Status(
         Code::kInvalidArgument,
         fmt::format(
             "version {} of the root, rank {}, does not come after version {}, which the state of "
             "rank {} holds: give a larger one (to go back, make another state of the tensors)",
-            decoder.target_version(), call.root, call.updated_to, rank));
+            decoder.target_version(), call.root, call.receiver.updated_to, rank));
   }
   if (decoder.writes_all()) return Status();
   // An older one may have been brought up to date by the program, as in double buffering.
-  if (call.held_version > decoder.base_version() && call.held_version != decoder.target_version()) {
+  if (call.receiver.held_version > decoder.base_version() &&
+      call.receiver.held_version != decoder.target_version()) {
     return Status(
         Code::kWrongBase,
         fmt::format("rank {} holds version {}, the update of the root, rank {}, is from version "
                     "{}: another communicator, whose first update sends all, brings them together",
-                    rank, call.held_version, call.root, decoder.base_version()));
+                    rank, call.receiver.held_version, call.root, decoder.base_version()));
   }
-  if (!call.holds_no_version) return Status();
+  if (!call.receiver.holds_no_version) return Status();
   return Status(Code::kWrongBase,
                 fmt::format("rank {} holds no version, as an update failed while it was written to "
                             "its tensors in device memory: it takes one that sends all, as the "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -84,75 +85,83 @@ class MaskedValues final : public dense::DenseValues {
   sparse::WireType wire_{kernels::accumulator_type(call_.datatype), call_.datatype};
 };
 
+class MaskedSum final : public CallBody {
+ public:
+  MaskedSum(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+            CallReport& report)
+      : comm_(comm), number_(number), call_(call), report_(report) {}
+
+  CallTerms terms() override {
+    return masked_terms(call_, dense::forced_dense_row(comm_.all_reduce_algorithm), sketch_);
+  }
+
+  Task run(const Extents&) override {
+    transport::Transport& transport = comm_.engine->transport();
+    const std::uint64_t entries = call_.mask->size();
+    const std::uint64_t bytes = entries * element_bytes(call_.datatype);
+    const dense::DensePlan plan =
+        dense::plan_dense(comm_.link(), transport.size(), bytes, comm_.all_reduce_algorithm);
+    MaskedValues values(call_, *comm_.kernels);
+    values.accumulate();
+    SPARCL_FAILPOINT("allreduce.selected");
+    const double begin = transport.now();
+    std::optional<StageRange> range("exchange");
+    const dense::DenseCall dense{entries, call_.datatype, call_.reduction, &values, number_};
+    Task exchange = plan.row->run(comm_, dense, report_.traffic);
+    const Status alive = co_await exchange;
+    if (!alive.ok()) co_return alive;
+    report_.seconds_exchange = transport.now() - begin;
+    range.reset();
+    values.settle();
+    SPARCL_FAILPOINT("allreduce.reduced");
+    report_.algorithm = plan.row->name;
+    report_.seconds_predicted = plan.seconds;
+    report_sum(call_, transport.size(), report_);
+    co_return Status();
+  }
+
+  std::uint8_t lanes() const override { return dense::kResults + 1; }
+
+ private:
+  const CommContext& comm_;
+  std::uint32_t number_;
+  const MaskedCall& call_;
+  CallReport& report_;
+  sparse::MaskSketch sketch_{};
+};
+
 }  // namespace
 
-Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
-                   std::uint8_t algorithm, Status& verdict) {
-  Engine& engine = *comm.engine;
-  const bool takes_part = call.refusal.ok();
-  CallFingerprint fingerprint;
-  fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
-  fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
-  fingerprint.reduction =
-      call.reduction.is_mean ? comm::kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
-  fingerprint.algorithm = algorithm;
-  fingerprint.count = takes_part ? call.mask->count() : 0;
-  fingerprint.detail = takes_part ? call.mask->identity() : 0;
-  const sparse::MaskSketch sketch = takes_part ? call.mask->sketch() : sparse::MaskSketch();
-  const Subject subject{.sketch = std::as_bytes(std::span(&sketch, 1))};
-  Task agreement =
-      agree(engine, {number, kAgreementLane}, fingerprint, call.refusal, verdict, subject);
-  Status alive = co_await agreement;
-  if (alive.ok() && !verdict.ok()) engine.transport().close({number, kAgreementLane});
-  co_return alive;
+CallTerms masked_terms(const MaskedCall& call, std::uint8_t algorithm, sparse::MaskSketch& sketch) {
+  CallTerms terms;
+  terms.refusal = call.refusal;
+  terms.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAllReduceMasked);
+  terms.fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);
+  terms.fingerprint.reduction =
+      call.reduction.is_mean ? kMeanReduction : static_cast<std::uint8_t>(call.reduction.op);
+  terms.fingerprint.algorithm = algorithm;
+  if (call.refusal.ok()) {
+    terms.fingerprint.count = call.mask->count();
+    terms.fingerprint.detail = call.mask->identity();
+    sketch = call.mask->sketch();
+  }
+  terms.subject.sketch = std::as_bytes(std::span(&sketch, 1));
+  return terms;
+}
+
+void report_sum(const MaskedCall& call, int ranks, CallReport& report) {
+  const std::uint64_t width = element_bytes(call.datatype);
+  const auto size = static_cast<std::uint64_t>(ranks);
+  report.nnz_in = report.nnz_out = call.mask->size();
+  report.dense_bytes = call.mask->count() * width;
+  report.bound_bytes = 2 * call.mask->size() * width / size * (size - 1);
+  report.wire = call.datatype;
+  report.applied = true;
 }
 
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                        CallReport& report) {
-  Engine& engine = *comm.engine;
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  SPARCL_FAILPOINT("allreduce.begin");
-  const double begin = transport.now();
-  const std::uint64_t entries = call.refusal.ok() ? call.mask->size() : 0;
-  const std::uint64_t bytes = entries * (call.refusal.ok() ? element_bytes(call.datatype) : 0);
-  const dense::DensePlan plan =
-      dense::plan_dense(comm.link(), transport.size(), bytes, comm.all_reduce_algorithm);
-
-  Status verdict;
-  Task agreement = agree_on_mask(comm, number, call,
-                                 dense::forced_dense_row(comm.all_reduce_algorithm), verdict);
-  Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
-  if (!verdict.ok()) co_return verdict;
-  SPARCL_FAILPOINT("allreduce.agreed");
-
-  MaskedValues values(call, *comm.kernels);
-  values.accumulate();
-  SPARCL_FAILPOINT("allreduce.selected");
-  const double exchange_begin = transport.now();
-  std::optional<StageRange> range("exchange");
-  const dense::DenseCall dense{entries, call.datatype, call.reduction, &values, number};
-  Task exchange = plan.row->run(comm, dense, report.traffic);
-  alive = co_await exchange;
-  if (!alive.ok()) co_return alive;
-  const double exchange_end = transport.now();
-  range.reset();
-  values.settle();
-  SPARCL_FAILPOINT("allreduce.reduced");
-  report.algorithm = plan.row->name;
-  report.nnz_in = report.nnz_out = entries;
-  report.dense_bytes = call.mask->count() * element_bytes(call.datatype);
-  report.bound_bytes = 2 * bytes / static_cast<std::uint64_t>(transport.size()) *
-                       static_cast<std::uint64_t>(transport.size() - 1);
-  report.seconds_predicted = plan.seconds;
-  report.wire = call.datatype;
-  report.seconds_exchange = exchange_end - exchange_begin;
-  report.seconds = transport.now() - begin;
-  report.applied = true;
-  for (const std::uint8_t lane : {kAgreementLane, dense::kContributions, dense::kResults})
-    transport.close({number, lane});
-  co_return Status();
+  return agreed_call(comm, number, std::make_unique<MaskedSum>(comm, number, call, report), report);
 }
 
 }  // namespace sparcl::collectives::masked

@@ -3,8 +3,8 @@
 
 #include "collectives/dense/dense.hpp"
 #include "src/base/status.hpp"
-#include "src/sparse/mask/device_masks.hpp"
 #include "src/sparse/mask/mask.hpp"
+#include "src/sparse/mask/mask_device.hpp"
 #include "src/sparse/selection/feedback.hpp"
 
 namespace sparcl::device {
@@ -36,13 +36,14 @@ struct MaskedCall {
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                        CallReport& report);
 
-// What both begin with.
-Task agree_on_mask(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
-                   std::uint8_t algorithm, Status& verdict);
-// Of arrays in device memory (masked_device.cpp; masked_packed.cpp).
-Task all_reduce_masked_on_device(const CommContext& comm, std::uint32_t number,
-                                 const MaskedCall& call, CallReport& report);
-Task all_reduce_masked_packed(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+// What every masked call agrees on; `sketch` outlives the agreement. And what its report says.
+CallTerms masked_terms(const MaskedCall& call, std::uint8_t algorithm, sparse::MaskSketch& sketch);
+void report_sum(const MaskedCall& call, int ranks, CallReport& report);
+// Of arrays in device memory (masked_nccl.cpp between GPUs; masked_device.cpp for a sum on the
+// host).
+Task all_reduce_masked_nccl(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
+                            CallReport& report);
+Task all_reduce_masked_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                               CallReport& report);
 
 }  // namespace sparcl::collectives::masked

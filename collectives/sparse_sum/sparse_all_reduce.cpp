@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "collectives/collective.hpp"
 #include "src/base/failpoint.hpp"
@@ -123,85 +124,100 @@ CallFingerprint fingerprint_of(const SparseAllReduceCall& call, std::uint8_t for
   return fingerprint;
 }
 
+class SparseAllReduce final : public CallBody {
+ public:
+  SparseAllReduce(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call,
+                  CallReport& report)
+      : comm_(comm), number_(number), call_(call), report_(report) {}
+
+  CallTerms terms() override {
+    if (call_.refusal.ok())
+      call_.refusal =
+          entries_.take(call_.indices, call_.values, call_.count, call_.kind, *comm_.kernels)
+              .with_prefix(kCallName);
+    CallTerms terms;
+    terms.fingerprint = fingerprint_of(call_, forced_row(comm_.sparse_sum_algorithm));
+    terms.refusal = call_.refusal;
+    if (call_.refusal.ok())
+      terms.extents = {entries_.indices().size(), call_.out_capacity, comm_.max_scratch_mib,
+                       entries_.has_duplicates(), comm_.learned_union->share};
+    return terms;
+  }
+
+  Task run(const Extents& extents) override {
+    const StageRange range("exchange");
+    transport::Transport& transport = comm_.engine->transport();
+    const double begin = transport.now();
+    SparseSumCall sum = sum_call(extents);
+    const SumShape shape = sum_shape(comm_, call_.count, extents, value_bytes(sum.in),
+                                     value_bytes(sparse::PartValues::kAccumulators));
+    OutputArrays output(comm_, call_, union_fits(extents, call_.count, transport.size()),
+                        shape.union_of(transport.size()));
+    sum.result = &output;
+    const SparseSumPlan plan =
+        plan_sparse_sum(comm_, shape, call_.kind.determinism, comm_.sparse_sum_algorithm);
+    Task exchange = plan.row->run(comm_, sum, report_.traffic);
+    const Status alive = co_await exchange;
+    if (!alive.ok()) co_return alive;
+    Status verdict = output.finish(extents, transport);
+    if (!output.is_whole()) co_return refuse_part(comm_, kNoPeer);
+    comm_.learned_union->share =
+        static_cast<std::uint16_t>(std::lround(shape.share_of(call_.out_nnz) * kWholeUnion));
+    SPARCL_FAILPOINT("allreduce.reduced");
+    report_.seconds_exchange = transport.now() - begin - report_.traffic.produce_seconds;
+    report_.bound_bytes = exact_sum_bytes(shape, entries_.indices().size(), call_.out_nnz);
+    report_.algorithm = plan.row->name;
+    report_.seconds_predicted = plan.seconds;
+    report_.applied = verdict.ok();
+    report_sum(sum.in);
+    co_return verdict;
+  }
+
+  std::uint8_t lanes() const override { return kSumLane + 2; }
+
+ private:
+  SparseSumCall sum_call(const Extents& extents) {
+    SparseSumCall sum;
+    sum.in = extents.has_duplicates && makes_accumulators(call_.kind, *comm_.kernels)
+                 ? sparse::PartValues::kAccumulators
+                 : sparse::PartValues::kElements;
+    if (sum.in == sparse::PartValues::kAccumulators && !entries_.has_duplicates())
+      entries_.widen(call_.kind.datatype, *comm_.kernels);
+    sum.indices = entries_.indices();
+    sum.values = entries_.values();
+    sum.count = call_.count;
+    sum.kind = call_.kind;
+    sum.max_entries = extents.max_entries;
+    sum.number = number_;
+    return sum;
+  }
+
+  std::size_t value_bytes(sparse::PartValues values) const {
+    return part_value_bytes(*comm_.kernels, call_.kind.datatype, values);
+  }
+
+  void report_sum(sparse::PartValues values) {
+    report_.nnz_in = call_.indices.size();
+    report_.nnz_out = call_.out_nnz;
+    report_.dense_bytes = call_.count * element_bytes(call_.kind.datatype);
+    report_.wire = values == sparse::PartValues::kAccumulators
+                       ? kernels::accumulator_type(call_.kind.datatype)
+                       : call_.kind.datatype;
+  }
+
+  const CommContext& comm_;
+  std::uint32_t number_;
+  SparseAllReduceCall& call_;
+  CallReport& report_;
+  sparse::SortedEntries entries_;
+};
+
 }  // namespace
 
 Task all_reduce_sparse(const CommContext& comm, std::uint32_t number, SparseAllReduceCall& call,
                        CallReport& report) {
-  Engine& engine = *comm.engine;
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  const int ranks = transport.size();
-  SPARCL_FAILPOINT("allreduce.begin");
-  const double begin = transport.now();
-  sparse::SortedEntries entries;
-  if (call.refusal.ok())
-    call.refusal = entries.take(call.indices, call.values, call.count, call.kind, *comm.kernels)
-                       .with_prefix(kCallName);
-
-  Extents extents;
-  if (call.refusal.ok())
-    extents = {entries.indices().size(), call.out_capacity, comm.max_scratch_mib,
-               entries.has_duplicates(), comm.learned_union->share};
-
-  Status verdict;
-  Task agreement = agree(engine, {number, kAgreementLane},
-                         fingerprint_of(call, forced_row(comm.sparse_sum_algorithm)), call.refusal,
-                         verdict, {}, 0, &extents);
-  Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
-  if (!verdict.ok()) {
-    transport.close({number, kAgreementLane});
-    co_return verdict;
-  }
-  SPARCL_FAILPOINT("allreduce.agreed");
-
-  const StageRange range("exchange");
-  const double exchange_begin = transport.now();
-  SparseSumCall sum;
-  sum.in = extents.has_duplicates && makes_accumulators(call.kind, *comm.kernels)
-               ? sparse::PartValues::kAccumulators
-               : sparse::PartValues::kElements;
-  if (sum.in == sparse::PartValues::kAccumulators && !entries.has_duplicates())
-    entries.widen(call.kind.datatype, *comm.kernels);
-  const SumShape shape = sum_shape(
-      comm, call.count, extents, part_value_bytes(*comm.kernels, call.kind.datatype, sum.in),
-      part_value_bytes(*comm.kernels, call.kind.datatype, sparse::PartValues::kAccumulators));
-  OutputArrays output(comm, call, union_fits(extents, call.count, ranks), shape.union_of(ranks));
-  sum.indices = entries.indices();
-  sum.values = entries.values();
-  sum.count = call.count;
-  sum.kind = call.kind;
-  sum.max_entries = extents.max_entries;
-  sum.number = number;
-  sum.result = &output;
-  const SparseSumPlan plan =
-      plan_sparse_sum(comm, shape, call.kind.determinism, comm.sparse_sum_algorithm);
-  Task exchange = plan.row->run(comm, sum, report.traffic);
-  alive = co_await exchange;
-  if (!alive.ok()) co_return alive;
-  verdict = output.finish(extents, transport);
-  if (!output.is_whole()) co_return refuse_part(comm, kNoPeer);
-  comm.learned_union->share =
-      static_cast<std::uint16_t>(std::lround(shape.share_of(call.out_nnz) * kWholeUnion));
-  SPARCL_FAILPOINT("allreduce.reduced");
-
-  report.algorithm = plan.row->name;
-  report.nnz_in = call.indices.size();
-  report.nnz_out = call.out_nnz;
-  report.dense_bytes = call.count * element_bytes(call.kind.datatype);
-  report.bound_bytes = exact_sum_bytes(shape, entries.indices().size(), call.out_nnz);
-  report.seconds_predicted = plan.seconds;
-  report.wire = sum.in == sparse::PartValues::kAccumulators
-                    ? kernels::accumulator_type(call.kind.datatype)
-                    : call.kind.datatype;
-  report.seconds_exchange = transport.now() - exchange_begin - report.traffic.produce_seconds;
-  report.seconds = transport.now() - begin;
-  report.applied = verdict.ok();
-  for (const std::uint8_t lane : {kAgreementLane, kPartLane, kSumLane}) {
-    transport.close({number, lane});
-    if (lane != kAgreementLane) transport.close({number, static_cast<std::uint8_t>(lane + 1)});
-  }
-  co_return verdict;
+  return agreed_call(comm, number, std::make_unique<SparseAllReduce>(comm, number, call, report),
+                     report);
 }
 
 }  // namespace sparcl::collectives::sparse_sum

@@ -1,5 +1,6 @@
 #include "collectives/top_k/top_k_all_reduce.hpp"
 
+#include <memory>
 #include <optional>
 
 #include "collectives/collective.hpp"
@@ -79,64 +80,77 @@ TopKOptions unpack_options(std::uint64_t packed) {
           static_cast<std::uint8_t>(packed >> 2 & 3), static_cast<Determinism>(packed & 3)};
 }
 
+namespace {
+
+class TopKAllReduce final : public CallBody {
+ public:
+  TopKAllReduce(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                CallReport& report)
+      : comm_(comm), number_(number), call_(call), report_(report) {}
+
+  CallTerms terms() override {
+    CallTerms terms;
+    terms.fingerprint = fingerprint_of(comm_, call_);
+    terms.refusal = call_.refusal;
+    if (terms.refusal.ok()) {
+      arrays_ = call_.device != nullptr
+                    ? top_k_on_device(*comm_.kernels, call_, comm_.engine->transport().size())
+                    : top_k_on_host(*comm_.kernels, call_);
+      terms.refusal = arrays_->prepare();
+    }
+    if (terms.refusal.ok())
+      terms.extents = {call_.k, UINT64_MAX, comm_.max_scratch_mib, 0, comm_.learned_top_k->share};
+    return terms;
+  }
+
+  Task run(const Extents& extents) override {
+    transport::Transport& transport = comm_.engine->transport();
+    std::optional<StageRange> range("select");
+    const double select_begin = transport.now();
+    const TopKPlan plan{*comm_.kernels, call_, *arrays_, wire_of(call_), transport.size(), extents};
+    const Result<sparse::Selected> found = arrays_->select();
+    if (!found.ok()) co_return end_comm(comm_, found.status());
+    const sparse::Selected selected = *found;
+    if (call_.feedback != nullptr) note_selection(*call_.feedback, call_.datatype, selected);
+    const double select_seconds = transport.now() - select_begin;
+    report_.traffic.produce_seconds = select_seconds;
+    SPARCL_FAILPOINT("allreduce.selected");
+
+    range.emplace("exchange");
+    const double exchange_begin = transport.now();
+    Task exchange = call_.mode == TopKMode::kUnion
+                        ? sum_at_union(comm_, number_, plan, selected, report_)
+                        : sum_selected(comm_, number_, plan, selected, report_);
+    const Status alive = co_await exchange;
+    if (!alive.ok()) co_return alive;
+    SPARCL_FAILPOINT("allreduce.reduced");
+    report_.nnz_in = selected.indices.size();
+    report_.dense_bytes = call_.count * element_bytes(call_.datatype);
+    report_.bound_bytes = sparse_sum::exact_sum_bytes(
+        {plan.ranks, call_.count, call_.k, element_bytes(plan.wire.sent)}, report_.nnz_in,
+        report_.nnz_out);
+    report_.seconds_exchange =
+        transport.now() - exchange_begin - (report_.traffic.produce_seconds - select_seconds);
+    report_.applied = true;
+    co_return Status();
+  }
+
+  std::uint8_t lanes() const override { return kSupportLane + 2; }
+
+ private:
+  const CommContext& comm_;
+  std::uint32_t number_;
+  const TopKCall& call_;
+  CallReport& report_;
+  std::unique_ptr<TopKArrays> arrays_;
+};
+
+}  // namespace
+
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call,
                       CallReport& report) {
-  Engine& engine = *comm.engine;
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  SPARCL_FAILPOINT("allreduce.begin");
-  const double begin = transport.now();
-  Status verdict, refusal = call.refusal;
-  std::unique_ptr<TopKArrays> arrays;
-  if (refusal.ok()) {
-    arrays = call.device != nullptr ? top_k_on_device(*comm.kernels, call, transport.size())
-                                    : top_k_on_host(*comm.kernels, call);
-    refusal = arrays->prepare();
-  }
-  Extents extents;
-  if (refusal.ok())
-    extents = {call.k, UINT64_MAX, comm.max_scratch_mib, 0, comm.learned_top_k->share};
-  Task agreement = agree(engine, {number, kAgreementLane}, fingerprint_of(comm, call), refusal,
-                         verdict, {}, 0, &extents);
-  Status alive = co_await agreement;
-  if (!alive.ok()) co_return alive;
-  if (!verdict.ok()) {
-    transport.close({number, kAgreementLane});
-    co_return verdict;
-  }
-  SPARCL_FAILPOINT("allreduce.agreed");
-
-  std::optional<StageRange> range("select");
-  const double select_begin = transport.now();
-  const TopKPlan plan{*comm.kernels, call, *arrays, wire_of(call), transport.size(), extents};
-  const Result<sparse::Selected> found = arrays->select();
-  if (!found.ok()) co_return end_comm(comm, found.status());
-  const sparse::Selected selected = *found;
-  if (call.feedback != nullptr) note_selection(*call.feedback, call.datatype, selected);
-  const double select_seconds = transport.now() - select_begin;
-  report.traffic.produce_seconds = select_seconds;
-  SPARCL_FAILPOINT("allreduce.selected");
-
-  range.emplace("exchange");
-  const double exchange_begin = transport.now();
-  Task exchange = call.mode == TopKMode::kUnion
-                      ? sum_at_union(comm, number, plan, selected, report)
-                      : sum_selected(comm, number, plan, selected, report);
-  alive = co_await exchange;
-  if (!alive.ok()) co_return alive;
-  SPARCL_FAILPOINT("allreduce.reduced");
-  report.nnz_in = selected.indices.size();
-  report.dense_bytes = call.count * element_bytes(call.datatype);
-  report.bound_bytes =
-      sparse_sum::exact_sum_bytes({plan.ranks, call.count, call.k, element_bytes(plan.wire.sent)},
-                                  report.nnz_in, report.nnz_out);
-  report.seconds_exchange =
-      transport.now() - exchange_begin - (report.traffic.produce_seconds - select_seconds);
-  report.seconds = transport.now() - begin;
-  report.applied = true;
-  for (std::uint8_t lane = kAgreementLane; lane <= kSupportLane + 1; ++lane)
-    transport.close({number, lane});
-  co_return Status();
+  return agreed_call(comm, number, std::make_unique<TopKAllReduce>(comm, number, call, report),
+                     report);
 }
 
 }  // namespace sparcl::collectives::top_k

@@ -70,9 +70,9 @@ constexpr std::uint8_t kDenseChoice = 0x80;
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call,
                       CallReport& report);
 
-// The same between the ranks' GPUs, of what takes_gpus() (stream_top_k.hpp): both arrays are in the
+// The same between the ranks' GPUs, of what takes_gpus() (top_k_stream.hpp): both arrays are in the
 // memory of comm.device's, and the call is over when it is enqueued.
-Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number,
-                                   const TopKCall& call, CallReport& report);
+Task all_reduce_top_k_nccl(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                           CallReport& report);
 
 }  // namespace sparcl::collectives::top_k

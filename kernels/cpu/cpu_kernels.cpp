@@ -48,6 +48,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/select.inl"
 #include "kernels/cpu/accumulate.inl"
+#include "kernels/cpu/entry_identity.inl"
+#include "kernels/cpu/entry_merge.inl"
 #include "kernels/cpu/entry_sum.inl"
 #include "kernels/cpu/step.inl"
 

@@ -39,20 +39,20 @@ class MaskedCall final : public Call {
     if (call_.device_masks == nullptr)
       return collectives::masked::all_reduce_masked(context, number, call_, report);
     return call_.scratch != nullptr
-               ? collectives::masked::all_reduce_masked_packed(context, number, call_, report)
-               : collectives::masked::all_reduce_masked_on_device(context, number, call_, report);
+               ? collectives::masked::all_reduce_masked_device(context, number, call_, report)
+               : collectives::masked::all_reduce_masked_nccl(context, number, call_, report);
+  }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::masked::kAllReduceMasked;
   }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceMasked",
-            .count = count_,
-            .datatype = static_cast<int>(call_.datatype)};
+    return {.count = count_, .datatype = static_cast<int>(call_.datatype)};
   }
   CallWork work() const override {
     const bool is_named = mask_.get() != nullptr;
-    return {
-        .operation = call_.feedback != nullptr ? "AllReduceMasked, feedback" : "AllReduceMasked",
-        .elements = call_.feedback != nullptr ? count_ : 0,
-        .entries = is_named ? call_.mask->size() : 0};
+    return {.variant = call_.feedback != nullptr ? "feedback" : "",
+            .elements = call_.feedback != nullptr ? count_ : 0,
+            .entries = is_named ? call_.mask->size() : 0};
   }
   void complete(const Status&) override { let_go(); }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -28,12 +29,12 @@ class DeltaCall final : public Call {
     update_.kind = comm::CallKind::kBroadcastDelta;
     update_.refusal = std::move(refusal);
     update_.root = root;
-    update_.writing = comm.writing(is_blocking);
+    update_.receiver.writing = comm.writing(is_blocking);
     update_.is_blocking = is_blocking;
     update_.map = &map_;
     update_.schema_hash = model::schema_hash({{"", datatype, {count}}});
     update_.held = std::span(&held_, 1);
-    update_.base = std::span(&base_, 1);
+    update_.sender.base = std::span(&base_, 1);
   }
 
   // Both arrays stay where they are, in device memory.
@@ -46,17 +47,16 @@ class DeltaCall final : public Call {
                  comm::CallReport& report) override {
     return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::broadcast::kBroadcastDelta;
+  }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastDelta",
-            .count = array_.count,
-            .root = update_.root,
-            .datatype = static_cast<int>(array_.datatype)};
+    return {
+        .count = array_.count, .root = update_.root, .datatype = static_cast<int>(array_.datatype)};
   }
   CallWork work() const override {
     const bool sends_all = is_root_ && base_ == nullptr;
-    return {.operation = sends_all ? "BroadcastDelta, all" : "BroadcastDelta",
-            .elements = array_.bytes() / 4,
-            .is_root = is_root_};
+    return {.variant = sends_all ? "all" : "", .elements = array_.bytes() / 4, .is_root = is_root_};
   }
   void complete(const Status&) override {}
 
@@ -126,16 +126,16 @@ class SparseCall final : public Call {
                  comm::CallReport& report) override {
     return collectives::broadcast::broadcast_sparse(context, number, call_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::broadcast::kBroadcastSparse;
+  }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastSparse",
-            .count = is_root_ ? call_.nnz : call_.capacity,
+    return {.count = is_root_ ? call_.nnz : call_.capacity,
             .root = call_.root,
             .datatype = static_cast<int>(call_.datatype),
             .detail = is_root_ ? "entries" : "capacity"};
   }
-  CallWork work() const override {
-    return {.operation = "BroadcastSparse", .entries = call_.nnz, .is_root = is_root_};
-  }
+  CallWork work() const override { return {.entries = call_.nnz, .is_root = is_root_}; }
   void complete(const Status& status) override {
     if (!is_root_ && nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated))
       *nnz_ = call_.nnz;

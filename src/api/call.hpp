@@ -17,7 +17,8 @@ namespace sparcl::api {
 class Call {
  public:
   virtual ~Call() = default;
-  virtual flight::CallNote note() const = 0;  // for the flight record
+  virtual const comm::CollectiveDescriptor& collective() const = 0;
+  virtual flight::CallNote note() const = 0;  // for the flight record, without its name
   virtual CallWork work() const = 0;          // before it begins
   virtual comm::Task run(const comm::CommContext& context, std::uint32_t number,
                          comm::CallReport& report) = 0;

@@ -29,8 +29,8 @@ double size_of(int count_class) {
 }  // namespace
 
 CallPredictor::Kind CallPredictor::kind_of(const CallWork& work) {
-  return {work.operation, work.is_root, work.is_blocking, class_of(work.elements),
-          class_of(work.entries)};
+  return {work.operation,          work.variant,          work.is_root, work.is_blocking,
+          class_of(work.elements), class_of(work.entries)};
 }
 
 double CallPredictor::Seen::median() const {
@@ -60,8 +60,8 @@ std::optional<double> CallPredictor::scaled_from_nearest(const Kind& kind) const
   Kind found{};
   int least = std::numeric_limits<int>::max();
   for (const auto& [other, seen] : seen_) {
-    if (other.operation != kind.operation || other.is_root != kind.is_root ||
-        other.is_blocking != kind.is_blocking)
+    if (other.operation != kind.operation || other.variant != kind.variant ||
+        other.is_root != kind.is_root || other.is_blocking != kind.is_blocking)
       continue;
     const int distance = std::abs(other.elements_class - kind.elements_class) +
                          std::abs(other.entries_class - kind.entries_class);

@@ -13,7 +13,8 @@ namespace sparcl::api {
 
 // What is known of a call before it begins, and says how long it takes.
 struct CallWork {
-  std::string_view operation;  // of a literal
+  std::string_view operation{};  // its collective's name; launch() knows it
+  std::string_view variant{};    // calls that cost differently: a literal
   std::uint64_t elements = 0;
   std::uint64_t entries = 0;  // of those, what travels, if that is known; else 0
   bool is_root = false;
@@ -29,7 +30,7 @@ class CallPredictor {
  private:
   // Sizes within a factor of the square root of two are one class.
   struct Kind {
-    std::string_view operation;
+    std::string_view operation, variant;
     bool is_root, is_blocking;
     int elements_class, entries_class;
     auto operator<=>(const Kind&) const = default;

@@ -6,8 +6,8 @@
 
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
-#include "src/sparse/mask/device_masks.hpp"
 #include "src/sparse/mask/mask.hpp"
+#include "src/sparse/mask/mask_device.hpp"
 
 struct sparclMask {
   sparcl::api::OwnHandle<sparclMask> handle{this};

@@ -141,6 +141,7 @@ sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclReques
   made->comm = comm;
   made->comm_handle = comm->handle.get();
   made->work = call->work();
+  made->work.operation = call->collective().name;
   made->work.is_blocking = request == nullptr;
   made->expected_s = comm->predictor.expect(made->work);
   made->call = std::move(call);
@@ -148,7 +149,8 @@ sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclReques
   made->number = comm->next_call;
   comm->next_call = next_call_number(comm->next_call);
   made->task = made->call->run(comm->context, made->number, made->report);
-  const flight::CallNote note = made->call->note();
+  flight::CallNote note = made->call->note();
+  note.operation = comm::shown_name(made->call->collective());
   made->range.emplace(note.operation);
   SPARCL_FAILPOINT("call.made");
   comm->pending.reserve(comm->pending.size() + 1);

@@ -24,15 +24,15 @@ class SparseSumCall final : public Call {
                  comm::CallReport& report) override {
     return collectives::sparse_sum::all_reduce_sparse(context, number, call_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::sparse_sum::kAllReduceSparse;
+  }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceSparse",
-            .count = call_.indices.size(),
+    return {.count = call_.indices.size(),
             .datatype = static_cast<int>(call_.kind.datatype),
             .detail = "entries"};
   }
-  CallWork work() const override {
-    return {.operation = "AllReduceSparse", .entries = call_.indices.size()};
-  }
+  CallWork work() const override { return {.entries = call_.indices.size()}; }
   void complete(const Status& status) override {
     if (out_nnz_ != nullptr && (status.ok() || status.code() == Code::kTruncated))
       *out_nnz_ = call_.out_nnz;

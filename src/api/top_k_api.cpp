@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
-#include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
+#include "collectives/top_k/top_k_stream.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_arrays.hpp"
@@ -34,18 +34,18 @@ class TopKRequest final : public Call {
   comm::Task run(const comm::CommContext& context, std::uint32_t number,
                  comm::CallReport& report) override {
     return call_.is_between_gpus
-               ? collectives::top_k::all_reduce_top_k_between_gpus(context, number, call_, report)
+               ? collectives::top_k::all_reduce_top_k_nccl(context, number, call_, report)
                : collectives::top_k::all_reduce_top_k(context, number, call_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::top_k::kAllReduceTopK;
+  }
   flight::CallNote note() const override {
-    return {.operation = "AllReduceTopK",
-            .count = call_.count,
-            .datatype = static_cast<int>(call_.datatype)};
+    return {.count = call_.count, .datatype = static_cast<int>(call_.datatype)};
   }
   CallWork work() const override {
-    constexpr std::array kModes{"AllReduceTopK, union", "AllReduceTopK, selected",
-                                "AllReduceTopK, global"};
-    return {.operation = kModes[static_cast<std::size_t>(call_.mode)],
+    constexpr std::array kModes{"union", "selected", "global"};
+    return {.variant = kModes[static_cast<std::size_t>(call_.mode)],
             .elements = call_.count * element_bytes(call_.datatype) / 4,
             .entries = call_.k};
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/device_way.hpp"
@@ -32,9 +33,9 @@ class StateCall final : public Call {
     update_.kind = comm::CallKind::kBroadcastUpdate;
     update_.root = root;
     update_.version = version;
-    update_.writing = comm.writing(is_blocking);
+    update_.receiver.writing = comm.writing(is_blocking);
     update_.is_blocking = is_blocking;
-    update_.with_state_hash = comm.context.verify != codec::Verify::kOff;
+    update_.sender.with_state_hash = comm.context.verify != codec::Verify::kOff;
     is_root_ = comm.transport->rank() == root;
     if (refusal.ok()) {
       state->freeze();
@@ -60,16 +61,18 @@ class StateCall final : public Call {
                  comm::CallReport& report) override {
     return collectives::broadcast::broadcast_update(context, number, update_, report);
   }
+  const comm::CollectiveDescriptor& collective() const override {
+    return collectives::broadcast::kBroadcastUpdate;
+  }
   flight::CallNote note() const override {
-    return {.operation = "BroadcastUpdate",
-            .count = update_.held.size(),
+    return {.count = update_.held.size(),
             .version = update_.version,
             .root = update_.root,
             .detail = "tensors"};
   }
 
   CallWork work() const override {
-    return {.operation = has_base_ ? "BroadcastUpdate" : "BroadcastUpdate, all",
+    return {.variant = has_base_ ? "" : "all",
             .elements = state_ != nullptr ? state_->map->byte_count() / 4 : 0,
             .is_root = is_root_};
   }
@@ -91,8 +94,8 @@ class StateCall final : public Call {
 
   void end(const Status& status) {
     if (!status.ok()) return note_failure(status);
-    state_->version = state_->updated_to = update_.new_version;
-    state_->tracked_hash = update_.new_hash;
+    state_->version = state_->updated_to = update_.outcome.version;
+    state_->tracked_hash = update_.outcome.hash;
     if (is_root_) {
       confirm();
     } else {
@@ -124,9 +127,9 @@ class StateCall final : public Call {
     if (!stay_on_device(comm)) SPARCL_RETURN_IF_ERROR(reach_from_host(comm));
     update_.held = arrays();
     update_.known_hash = state_->tracked_hash;
-    update_.holds_no_version = state_->is_torn;
-    update_.updated_to = state_->updated_to;
-    if (!is_root_ && !state_->is_torn) update_.held_version = state_->version;
+    update_.receiver.holds_no_version = state_->is_torn;
+    update_.receiver.updated_to = state_->updated_to;
+    if (!is_root_ && !state_->is_torn) update_.receiver.held_version = state_->version;
     return is_root_ ? prepare_base(comm) : Status();
   }
 
@@ -184,44 +187,44 @@ class StateCall final : public Call {
   }
 
   Status prepare_base(const sparclComm& comm) {
-    update_.base_version = state_->version;
+    update_.sender.base_version = state_->version;
     if (update_.device != nullptr)
-      update_.snapshot = state_->confirmed.arrays();  // it is filled with the first update
+      update_.sender.snapshot = state_->confirmed.arrays();  // it is filled with the first update
     if (!has_base()) {
       base_.assign(state_->data.size(), nullptr);  // these ranks have confirmed nothing
       update_.known_hash.reset();
-      update_.base = base_;
+      update_.sender.base = base_;
       return Status();
     }
-    update_.snapshot =
+    update_.sender.snapshot =
         state_->confirmed.arrays();  // known_hash is its: both came of the same update
-    base_.assign(update_.snapshot.begin(), update_.snapshot.end());
-    update_.base = base_;
+    base_.assign(update_.sender.snapshot.begin(), update_.sender.snapshot.end());
+    update_.sender.base = base_;
     hints_ = state_->hints();
     if (update_.device != nullptr) {
       for (std::size_t i = 0; i < hints_.size(); ++i)
         base_[i] = hints_[i] != nullptr ? state_->data[i] : base_[i];  // says: nothing
       return Status();
     }
-    update_.hints = hints_;
+    update_.sender.hints = hints_;
     return select(comm);
   }
 
   Status select(const sparclComm& comm) {
     const std::vector<const std::byte*> target(update_.held.begin(), update_.held.end());
-    update_.values = value_coding(options_);
+    update_.sender.values = value_coding(options_);
     codec::EncodeOptions options;
     options.target_version = update_.version;
-    options.values = update_.values;
+    options.values = update_.sender.values;
     options.schema_hash = update_.schema_hash;
-    options.with_state_hash = update_.with_state_hash;
+    options.with_state_hash = update_.sender.with_state_hash;
     options.base_hash = update_.known_hash;
-    options.hints = update_.hints;
+    options.hints = update_.sender.hints;
     SPARCL_ASSIGN_OR_RETURN(
         std::unique_ptr<codec::ChangeRule> rule,
         make_rule(options_, {*state_->map, base_, target, options, *comm.context.kernels}));
     rule_ = std::move(rule);
-    update_.rule = rule_.get();
+    update_.sender.rule = rule_.get();
     return Status();
   }
 
@@ -234,13 +237,14 @@ class StateCall final : public Call {
   // By a call that has failed, or ends in an exception.
   void note_what_was_written() noexcept {
     if (state_->mirror != nullptr) state_->mirror->forget();
-    state_->is_torn = state_->is_torn || update_.is_torn;
-    if (update_.written_until != nullptr) state_->written_until = update_.written_until;
-    if (update_.has_written_snapshot) state_->confirmed.clear();
-    if (is_root_ || !update_.is_committed || has_mirror())
+    state_->is_torn = state_->is_torn || update_.outcome.is_partially_written;
+    if (update_.outcome.written_until != nullptr)
+      state_->written_until = update_.outcome.written_until;
+    if (update_.outcome.has_written_snapshot) state_->confirmed.clear();
+    if (is_root_ || !update_.outcome.is_committed || has_mirror())
       return;  // of a mirror the tensors are as they were
-    state_->version = state_->updated_to = update_.new_version;
-    state_->tracked_hash = update_.new_hash;
+    state_->version = state_->updated_to = update_.outcome.version;
+    state_->tracked_hash = update_.outcome.hash;
     state_->is_torn = false;
     state_->confirmed.clear();
   }
@@ -248,10 +252,10 @@ class StateCall final : public Call {
   // All ranks hold the root's state, or as much of it as was selected: it is the base of the next
   // update.
   void confirm() {
-    if (rule_ == nullptr && !update_.values.is_lossy())
+    if (rule_ == nullptr && !update_.sender.values.is_lossy())
       state_->marks.clear();  // else what they name has not all been sent
-    if (update_.is_snapshot_lost) return state_->confirmed.clear();
-    if (!update_.snapshot.empty()) {  // it was brought forward with the commit
+    if (update_.outcome.is_snapshot_lost) return state_->confirmed.clear();
+    if (!update_.sender.snapshot.empty()) {  // it was brought forward with the commit
       state_->confirmed.confirm(comm_id_);
       is_adopted_ = options_.adopt != 0;
       if (is_adopted_) adopt();

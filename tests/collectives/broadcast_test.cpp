@@ -20,7 +20,7 @@ void expect_all_new(UpdateWorld& world, const transport::SimOutcome& outcome) {
   for (int rank = 0; rank < world.party.size(); ++rank) {
     EXPECT_TRUE(world.party.result(rank).ok()) << world.party.result(rank).message();
     EXPECT_TRUE(world.reports[static_cast<std::size_t>(rank)].applied);
-    EXPECT_EQ(world.calls[static_cast<std::size_t>(rank)].new_version, 8u);
+    EXPECT_EQ(world.calls[static_cast<std::size_t>(rank)].outcome.version, 8u);
   }
   EXPECT_EQ(world.ranks_at_target(), world.party.size());
 }
@@ -137,7 +137,7 @@ TEST(UpdateBroadcast, WithoutABaseEverythingIsSent) {
   world.held[3].fill(random);  // whatever a rank holds
   const transport::SimOutcome outcome =
       world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-        if (rank == 0) call.base = nothing;
+        if (rank == 0) call.sender.base = nothing;
       });
   expect_all_new(world, outcome);
 }
@@ -183,14 +183,14 @@ TEST(UpdateBroadcast, StateHashesTravelAndAreFollowedFromUpdateToUpdate) {
     world.change(step == 1 ? 0 : 0.05);  // an update without changes, too
     const transport::SimOutcome outcome =
         world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-          call.with_state_hash = rank == 0;
+          call.sender.with_state_hash = rank == 0;
           call.known_hash = known;
           if (rank == 2) call.known_hash.reset();          // has not followed
           if (rank == 3) call.known_hash = Hash128{3, 4};  // followed something else
         });
     expect_all_new(world, outcome);
     const Hash128 now = codec::state_hash(world.map, world.new_state.const_pointers(), {1, 2});
-    for (const broadcast::UpdateCall& call : world.calls) EXPECT_EQ(call.new_hash, now);
+    for (const broadcast::UpdateCall& call : world.calls) EXPECT_EQ(call.outcome.hash, now);
     known = now;
     world.old_state = world.new_state;
   }
@@ -203,7 +203,7 @@ TEST(UpdateBroadcast, AHashThatIsKnownWronglyIsNoError) {
   world.change(0.05);
   const transport::SimOutcome outcome =
       world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
-        call.with_state_hash = rank == 0;
+        call.sender.with_state_hash = rank == 0;
         if (rank != 2) call.known_hash = Hash128{5, 6};
         if (rank == 2)
           call.known_hash = codec::state_hash(world.map, world.old_state.const_pointers(), {1, 2});
@@ -257,8 +257,8 @@ TEST(UpdateBroadcast, TheRootsSnapshotComesForwardWithTheCommit) {
   const transport::SimOutcome outcome =
       world.broadcast(0, [&](int rank, broadcast::UpdateCall& call) {
         if (rank != 0) return;
-        call.base = base;
-        call.snapshot = pointers;
+        call.sender.base = base;
+        call.sender.snapshot = pointers;
       });
   expect_all_new(world, outcome);
   EXPECT_EQ(snapshot, world.new_state);

@@ -90,12 +90,12 @@ class UpdateWorld {
       UpdateCall& call = calls[rank];
       call.root = root;
       call.version = static_cast<int>(rank) == root ? 8 : 0;
-      call.base_version = 7;
+      call.sender.base_version = 7;
       call.map = &map;
       call.schema_hash = {1, 2};
-      call.writing = writing;
+      call.receiver.writing = writing;
       call.held = pointers[rank];
-      if (static_cast<int>(rank) == root) call.base = base;
+      if (static_cast<int>(rank) == root) call.sender.base = base;
       reports[rank] = CallReport{};
       if (adjust) adjust(static_cast<int>(rank), call);
     }

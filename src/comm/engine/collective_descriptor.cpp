@@ -5,6 +5,11 @@
 
 namespace sparcl::comm {
 
+const char* shown_name(const CollectiveDescriptor& collective) {
+  constexpr std::string_view kLibrary = "sparcl";
+  return collective.name.data() + (collective.name.starts_with(kLibrary) ? kLibrary.size() : 0);
+}
+
 const CollectiveDescriptor* find_collective(CollectiveTable table, std::uint32_t operation) {
   const auto found =
       std::find_if(table.begin(), table.end(), [&](const CollectiveDescriptor* each) {

@@ -62,7 +62,7 @@ std::vector<std::string_view> row_names(const Rows& rows) {
 
 struct CollectiveDescriptor {
   CallKind kind{};
-  std::string_view name;  // of the C function
+  std::string_view name;  // of the C function: a literal
   bool has_root = false;  // else it has a reduction
   // Where the algorithm comes from, and its name, by the fingerprint's `algorithm`: any number may
   // stand there.
@@ -82,6 +82,9 @@ struct CollectiveDescriptor {
 std::string location_of_arrays(const CallFingerprint& call, const CallFingerprint& other);
 // The text of that, if one call sums between GPUs and the other does not; else empty.
 std::string location_text(bool is_between_gpus, bool other_is_between_gpus);
+
+// "AllReduceTopK": the name without the library's, for the flight record and for profilers.
+const char* shown_name(const CollectiveDescriptor& collective);
 
 using CollectiveTable = std::span<const CollectiveDescriptor* const>;
 

@@ -51,7 +51,7 @@ struct DeviceClasses : DeviceCodec {
   // The stream of a root there.
   std::vector<std::byte> sent(const State& base, const State& target, bool is_named = true) {
     collectives::broadcast::UpdateCall call;
-    call.with_state_hash = is_named;
+    call.sender.with_state_hash = is_named;
     comm::CommContext comm;
     comm.device_classes = true;
     return DeviceCodec::sent(&base, target, call, comm);

@@ -86,7 +86,7 @@ struct DeviceCodec : testing::Test {
     collectives::broadcast::UpdateCall call = as;
     call.map = &map;
     call.held = there.pointers();
-    call.base = base != nullptr ? base_there.read_pointers() : no_base;
+    call.sender.base = base != nullptr ? base_there.read_pointers() : no_base;
     call.device = &device;
     codec::VectorSink sink;
     const auto source = collectives::broadcast::device_source(call, comm);

@@ -37,7 +37,7 @@ TEST_F(DeviceStates, ChangesTravelAsTheHosts) {
       options.with_state_hash = is_named;
       const std::vector<std::byte> expected = codec::encode(base, target, options).bytes;
       collectives::broadcast::UpdateCall call;
-      call.with_state_hash = is_named;
+      call.sender.with_state_hash = is_named;
       EXPECT_TRUE(sent(&base, target, call) == expected);
       call.known_hash = codec::state_hash(base.map(), base.read(), {});
       EXPECT_TRUE(sent(&base, target, call) == expected);
@@ -55,7 +55,7 @@ TEST_F(DeviceStates, AWholeStateTravelsAsTheHosts) {
   codec::VectorSink sink;
   while (!encoder.finished()) ASSERT_TRUE(encoder.step(1 << 20, sink).ok());
   collectives::broadcast::UpdateCall call;
-  call.with_state_hash = true;
+  call.sender.with_state_hash = true;
   EXPECT_TRUE(sent(nullptr, target, call) == sink.bytes());
 }
 
@@ -124,12 +124,12 @@ struct World : UpdateWorld {
     const std::vector<const std::byte*> no_base(kState.size(), nullptr);
     outcome = UpdateWorld::broadcast(root, [&](int rank, collectives::broadcast::UpdateCall& call) {
       const auto r = static_cast<std::size_t>(rank);
-      call.with_state_hash = true;
-      if (rank == root && !has_base) call.base = no_base;
+      call.sender.with_state_hash = true;
+      if (rank == root && !has_base) call.sender.base = no_base;
       if (is_there[r]) {
         call.device = &devices[r];
         call.held = states[r].pointers();
-        if (rank == root && has_base) call.base = base->read_pointers();
+        if (rank == root && has_base) call.sender.base = base->read_pointers();
       }
       if (adjust) adjust(rank, call);
     });
@@ -171,8 +171,8 @@ TEST_F(DeviceStates, AreBroadcast) {
         if (root_is_there) {
           EXPECT_EQ(world.states[1].copied_out(), 0) << "it stays there";
         }
-        EXPECT_TRUE(world.calls[1].new_hash.has_value());
-        EXPECT_EQ(world.calls[1].new_hash, world.calls[0].new_hash);
+        EXPECT_TRUE(world.calls[1].outcome.hash.has_value());
+        EXPECT_EQ(world.calls[1].outcome.hash, world.calls[0].outcome.hash);
       }
     }
   }
@@ -184,7 +184,7 @@ TEST_F(DeviceStates, TheRootsSnapshotComesForwardWithTheCommit) {
     for (const bool has_base : {false, true}) {
       World world({true, true}, 0.02, 66);
       world.broadcast(0, has_base, [&](int rank, collectives::broadcast::UpdateCall& call) {
-        if (rank == 0) call.snapshot = world.base->pointers();
+        if (rank == 0) call.sender.snapshot = world.base->pointers();
         if (rank == 1 && is_refused)
           call.refusal = Status(Code::kInvalidArgument, "as the test wants it");
       });

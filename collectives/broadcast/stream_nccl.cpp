@@ -1,4 +1,4 @@
-#include "collectives/broadcast/gpu_stream.hpp"
+#include "collectives/broadcast/stream_nccl.hpp"
 
 #include <fmt/format.h>
 

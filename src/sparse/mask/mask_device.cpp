@@ -1,4 +1,4 @@
-#include "src/sparse/mask/device_masks.hpp"
+#include "src/sparse/mask/mask_device.hpp"
 
 #include <algorithm>
 #include <span>

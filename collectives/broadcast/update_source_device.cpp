@@ -29,19 +29,19 @@ class DeviceSource : public UpdateSource {
         comm_(comm),
         target_(call.held.begin(), call.held.end()),
         patience_(comm.engine),
-        flags_(call.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
+        flags_(call.sender.with_state_hash || comm.verify == codec::Verify::kFull ? hashes : 0) {}
 
   bool finished() const override { return finished_; }
   void commit() override {
-    call_.new_version = call_.version;
-    if (flags_ != 0) call_.new_hash = end_.target_hash;
+    call_.outcome.version = call_.version;
+    if (flags_ != 0) call_.outcome.hash = end_.target_hash;
     if (const Status brought = bring_forward(); !brought.ok()) lose_snapshot(brought.message());
   }
   std::uint64_t changed() const override { return end_.changed; }
   bool is_settling() override {
     if (call_.device->scratch->is_free()) return false;
     if (patience_.goes_on()) return true;
-    if (call_.has_written_snapshot) lose_snapshot("its stream is stuck");
+    if (call_.outcome.has_written_snapshot) lose_snapshot("its stream is stuck");
     return false;
   }
 
@@ -61,7 +61,7 @@ class DeviceSource : public UpdateSource {
 
   void start(codec::ByteSink& sink) {
     started_ = true;
-    const codec::UpdateHeader header{call_.base_version,
+    const codec::UpdateHeader header{call_.sender.base_version,
                                      call_.version,
                                      call_.schema_hash,
                                      codec::layout_hash(*call_.map),
@@ -81,7 +81,7 @@ class DeviceSource : public UpdateSource {
  private:
   Status bring_forward();
   void lose_snapshot(std::string_view why) {
-    call_.is_snapshot_lost = true;
+    call_.outcome.is_snapshot_lost = true;
     log_warn("rank {}: the next update sends all, as the snapshot of this one is lost: {}",
              comm_.engine->transport().rank(), why);
   }
@@ -99,17 +99,17 @@ class DeviceSource : public UpdateSource {
 
 // Enqueues it; the call's end waits for it.
 Status DeviceSource::bring_forward() {
-  if (call_.snapshot.empty()) return Status();
-  call_.has_written_snapshot = true;
+  if (call_.sender.snapshot.empty()) return Status();
+  call_.outcome.has_written_snapshot = true;
   device::DeviceScratch& scratch = *call_.device->scratch;
   const gpu::DeviceScope inside(scratch.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
   scratch.begin_use(call_.device->stream, call_.device->snapshot);
   for (std::size_t i = 0; i < target_.size(); ++i) {
-    if (call_.base[i] == target_[i]) continue;
+    if (call_.sender.base[i] == target_[i]) continue;
     const codec::ArraySpec& array = call_.map->arrays()[i];
-    SPARCL_RETURN_IF_ERROR(
-        gpu::enqueue_copy(call_.snapshot[i], target_[i], array.bytes(), call_.device->stream));
+    SPARCL_RETURN_IF_ERROR(gpu::enqueue_copy(call_.sender.snapshot[i], target_[i], array.bytes(),
+                                             call_.device->stream));
   }
   return Status();
 }
@@ -120,7 +120,7 @@ class ChangesSource final : public DeviceSource {
   ChangesSource(UpdateCall& update, const CommContext& comm)
       : DeviceSource(update, comm, codec::kFlagBaseHash | codec::kFlagTargetHash),
         encoder_(*update.device->scratch,
-                 {update.map, update.base, target(), update.device->snapshot},
+                 {update.map, update.sender.base, target(), update.device->snapshot},
                  update.device->stream, comm.device_classes && has_state_hash()) {}
 
   bool is_waiting() override { return waits(started() && encoder_.is_waiting()); }
@@ -237,7 +237,8 @@ std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext&
   const auto is_there = [](const std::byte* base) {
     return base != nullptr;
   };  // of empty arrays there may be none
-  if (std::ranges::none_of(call.base, is_there)) return std::make_unique<WholeSource>(call, comm);
+  if (std::ranges::none_of(call.sender.base, is_there))
+    return std::make_unique<WholeSource>(call, comm);
   return std::make_unique<ChangesSource>(call, comm);
 }
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "collectives/collective.hpp"
-#include "collectives/top_k/stream_top_k.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
+#include "collectives/top_k/top_k_stream.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/comm/device/device_calls.hpp"
 
@@ -65,54 +65,54 @@ void note_call(sparse::Feedback& feedback) {
   feedback.least = 0;
 }
 
+class TopKBetweenGpus final : public CallBody {
+ public:
+  TopKBetweenGpus(const CommContext& comm, const TopKCall& call, CallReport& report)
+      : comm_(comm), call_(call), report_(report) {}
+
+  CallTerms terms() override {
+    CallTerms terms;
+    terms.fingerprint = fingerprint_of(comm_, call_);
+    terms.fingerprint.algorithm = comm::kDeviceAlgorithm;
+    terms.refusal = call_.refusal;
+    if (!terms.refusal.ok()) return terms;
+    steps_.emplace(*comm_.device, call_, wire_of(call_), comm_.engine->transport().size());
+    Result<Prepared> made = prepare(*comm_.device, call_, steps_->memory_bytes());
+    terms.refusal = made.status();
+    if (made.ok()) prepared_ = std::move(*made);
+    return terms;
+  }
+
+  // The other ranks enqueue, too: one that cannot ends the comm, else they would wait for good.
+  Task run(const Extents&) override {
+    const Status enqueued = enqueue(*comm_.device, call_, *steps_, prepared_);
+    if (!enqueued.ok()) co_return end_comm(comm_, enqueued);
+    if (call_.feedback != nullptr) note_call(*call_.feedback);
+    const sparse::WireType wire = wire_of(call_);
+    report_.algorithm = comm_.device->engine().name();
+    report_.dense_bytes = call_.count * element_bytes(call_.datatype);
+    report_.wire =
+        wire.is_exact() ? call_.datatype : wire.accumulator;  // what is rounded travels as float32
+    report_.applied = true;
+    co_return Status();
+  }
+
+  std::uint8_t lanes() const override { return kAgreementLane + 1; }
+  DeviceCalls* gpus() const override { return comm_.device; }
+
+ private:
+  const CommContext& comm_;
+  const TopKCall& call_;
+  CallReport& report_;
+  std::optional<StreamTopK> steps_;
+  Prepared prepared_;
+};
+
 }  // namespace
 
-Task all_reduce_top_k_between_gpus(const CommContext& comm, std::uint32_t number,
-                                   const TopKCall& call, CallReport& report) {
-  Engine& engine = *comm.engine;
-  comm.device->exchange_health(engine);
-  if (!engine.health().ok()) co_return engine.health();
-  transport::Transport& transport = engine.transport();
-  SPARCL_FAILPOINT("allreduce.begin");
-  const double begin = transport.now();
-  std::optional<StreamTopK> steps;
-  Prepared prepared;
-  Status refusal = call.refusal;
-  if (refusal.ok()) {
-    steps.emplace(*comm.device, call, wire_of(call), transport.size());
-    Result<Prepared> made = prepare(*comm.device, call, steps->memory_bytes());
-    refusal = made.status();
-    if (made.ok()) prepared = std::move(*made);
-  }
-  Status verdict;
-  CallFingerprint fingerprint = fingerprint_of(comm, call);
-  fingerprint.algorithm = comm::kDeviceAlgorithm;
-  Task agreement = agree(engine, {number, 0}, fingerprint, refusal, verdict);
-  const Status alive = co_await agreement;
-  if (!alive.ok()) {
-    comm.device->exchange_health(engine);  // what streams hold of calls before ends, too
-    co_return alive;
-  }
-  transport.close({number, 0});
-  if (!verdict.ok()) co_return verdict;
-  SPARCL_FAILPOINT("allreduce.agreed");
-
-  // From here on the others enqueue, too: who cannot ends the comm, else they would wait for good.
-  const Status enqueued = enqueue(*comm.device, call, *steps, prepared);
-  if (!enqueued.ok()) {
-    engine.fail(enqueued, transport.rank());
-    comm.device->exchange_health(engine);
-    co_return engine.health();
-  }
-  if (call.feedback != nullptr) note_call(*call.feedback);
-  report.algorithm = comm.device->engine().name();
-  report.dense_bytes = call.count * element_bytes(call.datatype);
-  report.seconds = transport.now() - begin;
-  report.wire = wire_of(call).is_exact()
-                    ? call.datatype
-                    : wire_of(call).accumulator;  // what is rounded travels as float32
-  report.applied = true;
-  co_return Status();
+Task all_reduce_top_k_nccl(const CommContext& comm, std::uint32_t number, const TopKCall& call,
+                           CallReport& report) {
+  return agreed_call(comm, number, std::make_unique<TopKBetweenGpus>(comm, call, report), report);
 }
 
 }  // namespace sparcl::collectives::top_k

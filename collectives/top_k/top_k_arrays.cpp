@@ -1,7 +1,8 @@
 // Top-k of arrays in the host's memory.
+#include "collectives/top_k/top_k_arrays.hpp"
+
 #include <optional>
 
-#include "collectives/top_k/top_k_arrays.hpp"
 #include "src/sparse/selection/residual.hpp"
 
 namespace sparcl::collectives::top_k {

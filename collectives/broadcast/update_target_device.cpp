@@ -66,10 +66,10 @@ class DeviceTarget final : public UpdateTarget {
     if (is_committing_ && (host_ != nullptr ? writer_->is_waiting() : blocks_.is_waiting()))
       return patience_.goes_on() ? Status() : comm_.engine->health();
     patience_.has_moved();
-    call_.is_torn = true;
+    call_.outcome.is_partially_written = true;
     const Status status = host_ != nullptr ? commit_by_host(stream) : commit_there(stream);
-    call_.is_torn = is_committing_ || !status.ok();
-    call_.is_committed = !call_.is_torn;
+    call_.outcome.is_partially_written = is_committing_ || !status.ok();
+    call_.outcome.is_committed = !call_.outcome.is_partially_written;
     return status;
   }
   bool is_committing() const override { return is_committing_; }
@@ -77,10 +77,10 @@ class DeviceTarget final : public UpdateTarget {
   bool is_settling() override {
     if (scratch_.is_free()) return false;
     if (patience_.goes_on()) return true;
-    if (!call_.is_torn) return false;
+    if (!call_.outcome.is_partially_written) return false;
     (void)end_->move_to_end(
         call_.device->stream);  // a stream that takes no mark any more does nothing any more
-    call_.written_until = end_;
+    call_.outcome.written_until = end_;
     return false;
   }
   std::uint64_t changed() const override {
@@ -89,8 +89,8 @@ class DeviceTarget final : public UpdateTarget {
 
  private:
   Status commit_there(const Staging& stream) {
-    call_.new_version = decoder_.target_version();
-    call_.new_hash = decoder_.target_hash();
+    call_.outcome.version = decoder_.target_version();
+    call_.outcome.hash = decoder_.target_hash();
     const Status status = decoder_.apply(stream);
     is_committing_ = blocks_.is_applying();
     return status;
@@ -174,8 +174,8 @@ Status DeviceTarget::copy_to_host() {
 Status DeviceTarget::commit_by_host(const Staging& stream) {
   if (!writer_) {
     SPARCL_RETURN_IF_ERROR(host_->commit(stream));
-    call_.new_version = host_call_.new_version;
-    call_.new_hash = host_call_.new_hash;
+    call_.outcome.version = host_call_.outcome.version;
+    call_.outcome.hash = host_call_.outcome.hash;
     range_.emplace("copy to the device");
     writer_.emplace(scratch_, *call_.map, device::ArrayPair{call_.held, written_},
                     reader_->pieces(), reader_->piece_bytes(), call_.device->stream);

@@ -1,4 +1,4 @@
-#include "collectives/top_k/stream_top_k.hpp"
+#include "collectives/top_k/top_k_stream.hpp"
 
 #include <algorithm>
 #include <bit>
