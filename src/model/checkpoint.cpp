@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t kLoadBytes = std::uint64_t{64}
+                                     << 20;  // between two looks at the progress, heuristic
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
 Status corrupt_file(const std::string& path, const std::string& what) {
@@ -102,9 +104,9 @@ Result<Checkpoint> Checkpoint::open_unread(const std::string& path) {
   return checkpoint;
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& path) {
+Result<Checkpoint> Checkpoint::open(const std::string& path, const FileWatch& watch) {
   Result<Checkpoint> checkpoint = open_unread(path);
-  if (checkpoint.ok()) SPARCL_RETURN_IF_ERROR(checkpoint->load());
+  if (checkpoint.ok()) SPARCL_RETURN_IF_ERROR(checkpoint->load(watch));
   return checkpoint;
 }
 
@@ -136,7 +138,7 @@ Status Checkpoint::add_file(const std::string& path, const std::string& name) {
   return {};
 }
 
-Status Checkpoint::load() {
+Status Checkpoint::load(const FileWatch& watch) {
   constexpr std::uint64_t kAlignment = 64;  // a line of the cache
   std::vector<std::uint64_t> offsets;
   std::uint64_t bytes = 0;
@@ -148,9 +150,16 @@ Status Checkpoint::load() {
       ZeroMemory::allocate(bytes + 1, "the tensors");  // + 1: an empty tensor has an address, too
   if (!memory.ok()) return memory.status().with_prefix(path_ + ": ");
   memory_.emplace(std::move(*memory));
+  const std::uint64_t total = byte_count();
+  std::uint64_t done = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     pointers_.push_back(memory_->data() + offsets[i]);
-    SPARCL_RETURN_IF_ERROR(read(i, pointers_[i]));
+    for (std::uint64_t at = 0; at < sizes_[i]; at += kLoadBytes) {
+      const std::uint64_t some = std::min<std::uint64_t>(kLoadBytes, sizes_[i] - at);
+      SPARCL_RETURN_IF_ERROR(read(i, at, {pointers_[i] + at, some}));
+      done += some;
+      SPARCL_RETURN_IF_ERROR(watch.progress(done, total));
+    }
   }
   return check_unchanged();
 }
@@ -196,6 +205,12 @@ Status Checkpoint::read(std::size_t tensor, std::uint64_t at, std::span<std::byt
 Status Checkpoint::check_unchanged() const {
   for (const FileReader& reader : readers_) SPARCL_RETURN_IF_ERROR(reader.check_unchanged());
   return {};
+}
+
+std::vector<std::string> Checkpoint::stray_paths() const {
+  std::vector<std::string> paths;
+  for (const std::string& name : stray_shards_) paths.push_back(path_ + "/" + name);
+  return paths;
 }
 
 std::uint64_t Checkpoint::byte_count() const {

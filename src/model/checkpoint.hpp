@@ -11,6 +11,7 @@
 #include "src/base/files/file_reader.hpp"
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
+#include "src/model/file_watch.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/zero_memory.hpp"
 
@@ -24,7 +25,7 @@ class Checkpoint {
   // out of the folder is refused before it is opened; a symbolic link is its owner's wish, and
   // followed. All tensors are read into private memory. No file is ever mapped: one that another
   // program cuts would end this process.
-  static Result<Checkpoint> open(const std::string& path);
+  static Result<Checkpoint> open(const std::string& path, const FileWatch& watch = {});
   // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
   static Result<Checkpoint> open_unread(const std::string& path);
 
@@ -60,12 +61,13 @@ class Checkpoint {
   // Files of the folder that are named like shards, and that its index does not name: they are no
   // part of it. Sorted.
   const std::vector<std::string>& stray_shards() const { return stray_shards_; }
+  std::vector<std::string> stray_paths() const;  // the same, with the folder
 
  private:
   Checkpoint() = default;
   Status add_file(const std::string& path, const std::string& name);
   Status open_folder();
-  Status load();
+  Status load(const FileWatch& watch);
 
   std::string path_;
   Layout layout_;

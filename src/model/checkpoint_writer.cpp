@@ -15,7 +15,7 @@ namespace {
 // Header and tensors of one file, which is to be committed; takes its tensors from the front of
 // `tensors`.
 Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
-                              std::span<const std::byte* const>& tensors) {
+                              std::span<const std::byte* const>& tensors, const FileWatch& watch) {
   const Result<Header> header = parse_header(layout.header);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   if (tensors.size() < header->tensors.size()) {
@@ -34,6 +34,7 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
     const std::uint64_t end =
         i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
     SPARCL_RETURN_IF_ERROR(file->write({tensors[i], end - header->offsets[i]}));
+    SPARCL_RETURN_IF_ERROR(watch.progress(end, header->data_bytes));
   }
   tensors = tensors.subspan(header->tensors.size());
   return file;
@@ -47,12 +48,12 @@ Status write_in_new_folder(const std::string& path, std::span<const std::byte> b
 
 Status write_folder(const std::string& path, const Layout& layout,
                     std::span<const std::byte* const> tensors, const Layout* replaced,
-                    std::span<const SideFile> side_files) {
+                    std::span<const SideFile> side_files, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::create(path, layout, replaced));
   for (const FileLayout& file : layout.files) {
     SPARCL_RETURN_IF_ERROR(check_file_name(file.name));
     SPARCL_ASSIGN_OR_RETURN(AtomicFile written,
-                            write_file(folder.inside(file.name), file, tensors));
+                            write_file(folder.inside(file.name), file, tensors, watch));
     SPARCL_RETURN_IF_ERROR(written.commit_in_new_folder());
   }
   if (!layout.index_name.empty()) {
@@ -76,13 +77,13 @@ Status write_folder(const std::string& path, const Layout& layout,
 
 Status write_checkpoint(const std::string& path, const Layout& layout,
                         std::span<const std::byte* const> tensors, const Layout* replaced,
-                        std::span<const SideFile> side_files) {
-  if (layout.is_folder) return write_folder(path, layout, tensors, replaced, side_files);
+                        std::span<const SideFile> side_files, const FileWatch& watch) {
+  if (layout.is_folder) return write_folder(path, layout, tensors, replaced, side_files, watch);
   if (layout.files.size() != 1) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
   }
-  Result<AtomicFile> written = write_file(path, layout.files.front(), tensors);
+  Result<AtomicFile> written = write_file(path, layout.files.front(), tensors, watch);
   return written.ok() ? written->commit() : written.status();
 }
 

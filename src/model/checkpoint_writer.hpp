@@ -7,6 +7,7 @@
 
 #include "src/base/status.hpp"
 #include "src/model/file_layout.hpp"
+#include "src/model/file_watch.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/side_file.hpp"
 
@@ -20,7 +21,7 @@ namespace sparcl::model {
 // into a folder beside the shards.
 Status write_checkpoint(const std::string& path, const Layout& layout,
                         std::span<const std::byte* const> tensors, const Layout* replaced = nullptr,
-                        std::span<const SideFile> side_files = {});
+                        std::span<const SideFile> side_files = {}, const FileWatch& watch = {});
 
 // One file with a header in the format's usual compact style.
 Status write_safetensors(const std::string& path, const Schema& schema,

@@ -26,6 +26,8 @@ codec::BlockMap make_block_map(const Schema& schema) {
 
 namespace {
 
+// Between two looks at the progress: 64 Mi elements, heuristic.
+constexpr std::uint64_t kHashBlocks = 1024;
 constexpr std::size_t kReadBytes = std::size_t{256}
                                    << 10;  // at once, of a file: in the cache, heuristic
 
@@ -54,7 +56,8 @@ std::string_view torch_name(const TensorSchema& tensor) {
 // Gives all bytes of a tensor to a hash.
 class TensorBytes {
  public:
-  explicit TensorBytes(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+  TensorBytes(const Checkpoint& checkpoint, const FileWatch& watch)
+      : checkpoint_(&checkpoint), watch_(&watch), total_(checkpoint.byte_count()) {}
   explicit TensorBytes(std::span<const std::byte* const> tensors) : tensors_(tensors) {}
 
   template <class Hash>
@@ -71,6 +74,8 @@ class TensorBytes {
           std::span(piece_).first(std::min<std::uint64_t>(kReadBytes, bytes - at));
       SPARCL_RETURN_IF_ERROR(checkpoint_->read(tensor, at, some));
       hash.update(some);
+      done_ += some.size();
+      SPARCL_RETURN_IF_ERROR(watch_->progress(done_, total_));
     }
     return {};
   }
@@ -80,6 +85,9 @@ class TensorBytes {
 
  private:
   const Checkpoint* checkpoint_ = nullptr;
+  const FileWatch* watch_ = nullptr;
+  std::uint64_t done_ = 0;
+  std::uint64_t total_ = 0;
   std::span<const std::byte* const> tensors_;
   std::vector<std::byte> piece_;
 };
@@ -122,9 +130,16 @@ Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors) 
          codec::blocks_hash(map, tensors, 0, map.block_count(), kernels::cpu_kernels());
 }
 
-Result<Hash128> state_hash(const Checkpoint& checkpoint) {
+Result<Hash128> state_hash(const Checkpoint& checkpoint, const FileWatch& watch) {
   const CheckpointSource source(checkpoint);
-  const Hash128 hash = state_hash_from(checkpoint.schema(), source.input());
+  const codec::BlockMap map = make_block_map(checkpoint.schema());
+  const std::uint64_t blocks = map.block_count();
+  Hash128 hash = schema_hash(checkpoint.schema());
+  for (std::uint64_t first = 0; first < blocks; first += kHashBlocks) {
+    const std::uint64_t last = std::min(first + kHashBlocks, blocks);
+    hash = hash + codec::blocks_hash(map, source.input(), first, last, kernels::cpu_kernels());
+    SPARCL_RETURN_IF_ERROR(watch.part(last, blocks, map.byte_count()));
+  }
   SPARCL_RETURN_IF_ERROR(source.status());
   return hash;
 }
@@ -133,8 +148,8 @@ Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
   return xxh3_hash(schema, TensorBytes(tensors));
 }
-Result<Hash128> xxh3_hash(const Checkpoint& checkpoint) {
-  return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint));
+Result<Hash128> xxh3_hash(const Checkpoint& checkpoint, const FileWatch& watch) {
+  return xxh3_hash(checkpoint.schema(), TensorBytes(checkpoint, watch));
 }
 
 Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
@@ -142,8 +157,8 @@ Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
   return weights_hash(schema, TensorBytes(tensors));
 }
-Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint) {
-  return weights_hash(checkpoint.schema(), TensorBytes(checkpoint));
+Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint, const FileWatch& watch) {
+  return weights_hash(checkpoint.schema(), TensorBytes(checkpoint, watch));
 }
 
 }  // namespace sparcl::model

@@ -19,7 +19,8 @@ codec::BlockMap make_block_map(const Schema& schema);
 // Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor
 // (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors);
-Result<Hash128> state_hash(const Checkpoint& checkpoint);  // its files are read; so for the others
+// Its files are read; so for the others.
+Result<Hash128> state_hash(const Checkpoint& checkpoint, const FileWatch& watch = {});
 // Every array is there. The schema must be valid; a source's status() is the caller's to ask.
 Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors);
 
@@ -28,13 +29,14 @@ Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors);
 
 // XXH3-128, seed 0, of the schema's canonical bytes and then of every tensor's, in order.
 Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors);
-Result<Hash128> xxh3_hash(const Checkpoint& checkpoint);
+Result<Hash128> xxh3_hash(const Checkpoint& checkpoint, const FileWatch& watch = {});
 
 // GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as
 // PyTorch writes it
 // ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
 Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
                                            std::span<const std::byte* const> tensors);
-Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint);
+Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint,
+                                           const FileWatch& watch = {});
 
 }  // namespace sparcl::model

@@ -100,17 +100,17 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
   state_.arrays = {};
   state_.source = nullptr;
   state_.finder = nullptr;
-  source_.schema_hash = schema_hash;
-  source_.tensor_bytes = map_->byte_count();
-  source_.store = &store_;
-  source_.fan_out = &fan_out_;
-  source_.request_anchor = [this] { anchor_is_wanted_ = true; };
-  source_.request_composed = [this](const HeldVersion& base) {
+  session_feed_.schema_hash = schema_hash;
+  session_feed_.tensor_bytes = map_->byte_count();
+  session_feed_.store = &store_;
+  session_feed_.fan_out = &fan_out_;
+  session_feed_.request_anchor = [this] { anchor_is_wanted_ = true; };
+  session_feed_.request_composed = [this](const HeldVersion& base) {
     if (!composed_is_wanted_) composed_is_wanted_ = base;
   };
-  source_.block_count = map_->block_count();
-  source_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
-  source_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) {
+  session_feed_.block_count = map_->block_count();
+  session_feed_.request_repair = [this](const RepairRef& repair) { repairs_.push_back(repair); };
+  session_feed_.identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) {
     return identify(hash, nearly);
   };
 }

@@ -72,7 +72,7 @@ class Feed {
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
-  const UpdateSource& source() const { return source_; }
+  const SessionFeed& session_feed() const { return session_feed_; }
   const UpdateStore& store() const { return store_; }
   FanOut& fan_out() { return fan_out_; }
   std::uint64_t tensor_bytes() const { return map_->byte_count(); }
@@ -165,7 +165,7 @@ class Feed {
   PeerBudget::Charge list_charge_;  // of parts: how they lie
   UpdateStore store_;
   FanOut fan_out_;
-  UpdateSource source_;
+  SessionFeed session_feed_;
 
   bool anchor_is_wanted_ = false;
   std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then

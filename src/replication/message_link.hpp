@@ -60,8 +60,7 @@ class MessageLink {
   // bytes at their place.
   Progress receive(const ChunkPlace& place);
   MessageType type() const { return head_.type; }
-  std::span<const std::byte> content() const { return content_; }
-  std::vector<std::byte> take_content() { return std::exchange(content_, {}); }
+  std::vector<std::byte>& content() { return content_; }  // may be taken
   const ChunkHead& chunk() const { return chunk_; }
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
   bool chunk_is_placed() const {

@@ -4,41 +4,20 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/codec/change_finder.hpp"
 #include "src/codec/changed_state.hpp"
-#include "src/model/model_hash.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/process_name.hpp"
-#include "src/replication/report_text.hpp"
 
 namespace sparcl::replication {
 namespace {
 
 constexpr double kMaxFanOut = 1 << 20;
-constexpr std::size_t kMaxFeeds = 256;    // different parts of the model
-constexpr double kIdleFeedSeconds = 300;  // without a replica
-constexpr double kUnprovenFeedSeconds =
-    10;  // the same, of one that no replica has held a version of
 constexpr double kRecoverSeconds = 0.1;
-constexpr const char* kNotPublished = "its tensors are not the publisher's: ";
-constexpr double kStarvedSeconds = 1;  // heuristic
-constexpr std::uint64_t kUnprovenEncoded =
-    2;  // shards of one model have what is not split each: more than the model together
-constexpr std::uint64_t kProvenEncoded =
-    4;  // times the model's bytes, of parts in one publish(); heuristic
-constexpr std::size_t kRefusedSchemaBytes =
-    std::size_t{1} << 20;  // of a list that is too long: its sender is told so; heuristic
-constexpr double kReportPause =
-    20;  // times what a report took, until another one is made; heuristic
-constexpr std::size_t kMaxFarewells = 4096;
-constexpr std::size_t kMaxReported =
-    1000;  // replicas, so that an answer takes a bounded time; of long names fewer have room
 
 }  // namespace
 
@@ -88,8 +67,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.shares_memory = options.shares_memory;
-  context_.find_session = [this](std::uint64_t id) { return server_->find(id); };
-  context_.find_source = [this](const Hash128& schema_hash) { return find_source(schema_hash); };
+  context_.find_session = [this](std::uint64_t id) { return server_->find_machine(id); };
+  context_.find_feed = [this](const Hash128& schema_hash) { return find_feed(schema_hash); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return cached_report(); };
   context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
@@ -97,9 +76,9 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.make_room = [this](const Session& asker) {
     return server_->make_room(&asker, clock_.now());
   };
-  context_.on_farewell = [this](const Session& session) { note_farewell(session); };
-  context_.on_arrival = [this](const Session& session) {
-    std::erase_if(farewells_, [&](const Farewell& each) { return is_again(each, session); });
+  context_.on_departure = [this](const SessionMachine& session) { note_departure(session); };
+  context_.on_arrival = [this](const SessionMachine& session) {
+    std::erase_if(departures_, [&](const Departure& each) { return is_again(each, session); });
   };
 }
 
@@ -240,152 +219,6 @@ void Publisher::work_on() {
   server_->spread_news();
 }
 
-// What all replicas need, and one part at a time, is always made. If no room comes, an unproven
-// replica that keeps what it is sent goes.
-bool Publisher::has_room_for(Feed& feed) {
-  if (&feed == whole_.get() || !feed.store().newest())
-    return true;  // its first version takes no memory
-  for (const Part& each : parts_) each.feed->drop_idle_anchor();
-  const auto is_idle = [&](const Part& each) {
-    return each.feed.get() == &feed || each.feed->update_bytes() == 0;
-  };
-  if (std::ranges::all_of(parts_, is_idle) || context_.budget->has_room(feed.tensor_bytes())) {
-    starved_since_ = -1;
-    return true;
-  }
-  const double now = clock_.now();
-  if (starved_since_ < 0) starved_since_ = now;
-  if (now - starved_since_ > kStarvedSeconds && server_->evict_taker()) starved_since_ = now;
-  return false;
-}
-
-// The oldest updates of parts that nobody is being sent go until peers are within the budget: first
-// those of parts without a proven replica.
-void Publisher::bound_parts() {
-  if (at_work_ != nullptr || !context_.budget->is_over()) return;
-  for (const Part& each : parts_) each.feed->drop_idle_anchor();
-  for (const bool proven : {false, true}) {
-    for (const Part& part : parts_) {
-      while (part.is_proven == proven && context_.budget->is_over() && part.feed->drop_idle()) {
-      }
-    }
-  }
-}
-
-std::vector<Publisher::FeedRef> Publisher::feeds() const {
-  std::vector<FeedRef> all{whole_};
-  for (const Part& part : parts_) all.push_back(part.feed);
-  return all;
-}
-
-UpdateSourceRef Publisher::find_source(const Hash128& schema_hash) const {
-  for (const FeedRef& feed : feeds()) {
-    if (feed->source().schema_hash == schema_hash) return UpdateSourceRef(feed, &feed->source());
-  }
-  return nullptr;
-}
-
-Status Publisher::parse_held() {
-  if (!held_.empty()) return {};
-  Result<model::Schema> held = model::parse_schema(state_.schema);
-  if (held.ok()) held_ = std::move(*held);
-  return held.status();
-}
-
-// That a list of parts of this model can have: more is not read.
-std::size_t Publisher::max_schema_bytes() {
-  return parse_held().ok()
-             ? static_cast<std::size_t>(std::clamp<std::uint64_t>(
-                   Feed::max_schema_bytes(held_), kRefusedSchemaBytes, kMaxSchemaBytes))
-             : 0;
-}
-
-// A list of tensors is parsed and placed without the mutex: it may be long, and whoever likes may
-// send one. publish() does not wait for that. One a turn, so that those who are served already have
-// theirs.
-void Publisher::look_at_list() {
-  std::uint64_t id = 0;
-  const std::vector<std::byte>* list = nullptr;
-  Status status;
-  {
-    const std::lock_guard lock(mutex_);
-    Session* const asker = server_->first_with_list();
-    if (asker == nullptr) return;
-    if (UpdateSourceRef known = find_source(asker->list_hash()); known != nullptr) {
-      return asker->take_source(std::move(known), clock_.now());
-    }
-    id = asker->id();
-    list = asker->list();  // this thread alone ends sessions
-    status = check_list(*asker);
-  }
-  Result<UpdateSourceRef> source = Status(Code::kOutOfMemory, "no memory for its list of tensors");
-  FeedRef feed;
-  try {
-    SPARCL_FAILPOINT("publisher.list");
-    if (status.ok()) status = make_part(*list, feed);
-    if (!status.ok()) source = status;
-  } catch (const std::bad_alloc&) {
-  }
-  const std::lock_guard lock(mutex_);
-  Session* const asker = server_->find(id);
-  if (asker == nullptr) return;
-  if (feed != nullptr) source = add_part(std::move(feed));
-  asker->take_source(std::move(source), clock_.now());
-}
-
-Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) const {
-  Result<FeedRef> made = Feed::of_parts(issuer_, state_, held_, list,
-                                        {options_.queue, options_.fan_out, context_.budget});
-  if (!made.ok()) return made.status().with_prefix(kNotPublished);
-  feed = std::move(*made);
-  return {};
-}
-
-// Before the work: it has too many entries, or nobody goes for it.
-Status Publisher::check_list(const Session& asker) {
-  SPARCL_RETURN_IF_ERROR(parse_held());
-  SPARCL_RETURN_IF_ERROR(Feed::check_count(*asker.list(), held_).with_prefix(kNotPublished));
-  const std::uint64_t bytes = Feed::list_bytes(*asker.list());
-  const PeerBudget& budget = *context_.budget;
-  if (!budget.has_unproven_room(bytes)) {
-    std::erase_if(parts_,
-                  [](const Part& part) { return !part.is_proven && part.feed.use_count() == 1; });
-  }
-  if (!server_->make_room(&asker, clock_.now(), bytes)) return no_room(budget);
-  if (parts_.size() >= kMaxFeeds) {
-    std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
-  }
-  if (parts_.size() >= kMaxFeeds) {
-    return Status(Code::kUnsupported,
-                  fmt::format("replicas hold {} different parts of the model already", kMaxFeeds));
-  }
-  return {};
-}
-
-UpdateSourceRef Publisher::add_part(FeedRef feed) {
-  log_info("replication: parts of {} of the model's {} bytes are served", feed->tensor_bytes(),
-           whole_->tensor_bytes());
-  parts_.push_back({feed, clock_.now()});
-  return UpdateSourceRef(feed, &feed->source());
-}
-
-void Publisher::drop_idle_feeds(double now) {
-  if (is_encoding_) return;
-  for (Part& part : parts_) {
-    if (part.feed.use_count() > 1) part.used_at = now;
-    if (!part.is_proven && part.feed->fan_out().has_staged()) {
-      part.is_proven = true;
-      part.feed->prove();
-    }
-  }
-  const auto is_idle = [&](const Part& part) {
-    return now - part.used_at > (part.is_proven ? kIdleFeedSeconds : kUnprovenFeedSeconds);
-  };
-  const auto idle =
-      std::ranges::find_if(parts_, is_idle);  // one a turn: a long list takes time to end, too
-  if (idle != parts_.end()) parts_.erase(idle);
-}
-
 // However publish() ends.
 Publisher::EncodingEnd::~EncodingEnd() {
   {
@@ -414,59 +247,6 @@ Result<Edition> Publisher::encode_next(std::uint64_t version,
   const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)},
                                     *state_.kernels);
   return whole_->encode(version, snapshot_.arrays(), {state_.readable(), &changed}, hints);
-}
-
-// Where it fails the replicas of that part start over. One that has no version yet, or whose way
-// from the last one is not known, gets its first one from the thread, which hashes it piece by
-// piece.
-void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,
-                             std::uint64_t expected_bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    bound_parts();
-    const auto own =
-        std::ranges::find(parts_, &part, [](const Part& each) { return each.feed.get(); });
-    const bool has_room =
-        own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
-    if (!part.store().newest() || replaced == nullptr || !has_room) return part.start_over();
-  }
-  Status status;
-  try {
-    Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
-    status = edition.status();
-    const std::lock_guard lock(mutex_);
-    if (edition.ok()) part.add(std::move(*edition));
-  } catch (const std::bad_alloc&) {
-    status = no_memory();
-  }
-  if (!status.ok()) {
-    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(),
-              status.message());
-    const std::lock_guard lock(mutex_);
-    part.start_over();
-  }
-  wake_.wake();
-}
-
-// Parts of proven replicas first, and of all no more bytes than a few times the model's: peers must
-// not make publish() take longer and longer. The others start over, and get their next version as
-// an anchor, which the thread makes.
-std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
-  std::vector<FeedRef> chosen;
-  for (const bool proven : {true, false}) {
-    std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : kUnprovenEncoded);
-    for (const Part& part : parts_) {
-      if (part.is_proven != proven) continue;
-      const std::uint64_t bytes = part.feed->encoded_bytes();
-      if (bytes > left) {
-        part.feed->start_over();
-        continue;
-      }
-      left -= bytes;
-      chosen.push_back(part.feed);
-    }
-  }
-  return chosen;
 }
 
 Result<Publisher::PublishReport> Publisher::publish(
@@ -520,136 +300,6 @@ Result<Publisher::PublishReport> Publisher::publish(
   for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
   report.seconds = net::monotonic_seconds() - begin;
   return report;
-}
-
-// The same replica: by its receipt, or another one of its process. A name alone is anybody's word.
-bool Publisher::is_again(const Farewell& farewell, const Session& session) {
-  if (farewell.receipt == session.last_receipt()) return true;
-  const auto same_host = [](const std::optional<net::NetAddress>& a,
-                            const std::optional<net::NetAddress>& b) {
-    return a && b && a->family == b->family && a->ip == b->ip;
-  };
-  return farewell.process == session.process() && same_host(farewell.from, session.from());
-}
-
-// What it held counts for those who wait for acknowledgements; what one held that was lost does
-// not.
-void Publisher::note_farewell(const Session& session) {
-  if (session.acknowledged_version() == 0) return;
-  farewells_.push_back(
-      {session.receipt(), session.process(), session.from(), session.acknowledged_version()});
-  if (farewells_.size() > kMaxFarewells) farewells_.pop_front();
-}
-
-Publisher::Count Publisher::count_locked(std::uint64_t version) const {
-  Count count;
-  count.left = static_cast<int>(std::ranges::count_if(
-      farewells_, [&](const Farewell& each) { return each.version >= version; }));
-  for (const auto& session : server_->sessions()) {
-    if (!session->is_replica()) continue;
-    ++count.connected;
-    // A number alone says nothing: the bytes must be of this life's versions, and it must have been
-    // given them.
-    const bool is_held = session->acknowledged_version() >= std::max<std::uint64_t>(version, 1);
-    if (is_held) ++count.holding;
-    if (is_held || session->received_version() >= std::max<std::uint64_t>(version, 1))
-      ++count.staged;
-  }
-  return count;
-}
-
-Publisher::Count Publisher::count(std::uint64_t version) const {
-  const std::lock_guard lock(mutex_);
-  return count_locked(version);
-}
-
-Status Publisher::wait(std::uint64_t version, int replicas, double seconds) {
-  return wait_for(version, replicas, seconds, &Count::holding, "hold");
-}
-
-Status Publisher::wait_staged(std::uint64_t version, int replicas, double seconds) {
-  return wait_for(version, replicas, seconds, &Count::staged, "have received");
-}
-
-Status Publisher::wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which,
-                           const char* do_what) {
-  std::unique_lock lock(mutex_);
-  const auto reached = [&](const Count& count) { return count.*which + count.left; };
-  const auto enough = [&] { return reached(count_locked(version)) >= replicas; };
-  const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
-  if (changed_.wait_for(lock, limit, enough)) return {};
-  const Count now = count_locked(version);
-  return Status(Code::kTimeout,
-                fmt::format("{} of {} replicas {} version {} after {:g} s; {} are connected",
-                            reached(now), replicas, do_what, version, seconds, now.connected));
-}
-
-std::string Publisher::status() const {
-  const std::lock_guard lock(mutex_);
-  return status_locked();
-}
-
-// A report of a thousand replicas takes milliseconds: those who ask again and again take a small
-// part of the thread's time.
-const std::string& Publisher::cached_report() {
-  const double begin = net::monotonic_seconds();
-  if (begin - report_.made_at < kReportPause * report_.took_s) return report_.text;
-  report_.text = status_locked();
-  report_.made_at = net::monotonic_seconds();
-  report_.took_s = report_.made_at - begin;
-  return report_.text;
-}
-
-std::string Publisher::status_locked() const {
-  ReportFields report;
-  report["publisher"] = context_.name;
-  report["model_id"] = options_.model_id;
-  report["address"] = address_;
-  const std::uint64_t newest = whole_->store().newest() ? whole_->store().newest()->version : 0;
-  report["version"] = newest;
-  report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
-  report["signed"] = issuer_.key.has_value();
-  report["acknowledgements"] =
-      "advisory";  // replicas prove neither who they are nor what they hold
-  report["tensor_bytes"] = whole_->tensor_bytes();
-  report["kept_updates"] = whole_->store().updates();
-  std::uint64_t kept_bytes = 0;
-  for (const FeedRef& feed : feeds()) kept_bytes += feed->store().bytes();
-  report["kept_bytes"] = kept_bytes;
-  report["peer_bytes"] = context_.budget->used();
-  report["peer_bytes_limit"] = context_.budget->limit();
-  report["peer_bytes_unproven"] = context_.budget->unproven();
-  report["peer_bytes_unproven_limit"] = context_.budget->unproven_limit();
-  report["replicas_connected"] = count_locked(0).connected;
-  report["replicas_lost"] = context_.counts->lost;
-  report["parents_blamed"] = context_.counts->blamed;
-  report["connections_refused"] = context_.counts->refused;
-  report["connections_evicted"] = context_.counts->evicted;
-  ReportText text(report, "replicas");
-  std::size_t reported = 0;
-  for (const auto& session : server_->sessions()) {
-    if (!session->is_replica()) continue;
-    const std::uint64_t held = session->held() ? session->held()->version : 0;
-    const Session* from = server_->find(session->source()->fan_out->parent(session->id()));
-    const bool has_room =
-        text.add({{"name", shown_name(session->replica())},
-                  {"replica", shown_name(session->label().name)},
-                  {"host", shown_name(session->label().host)},
-                  {"slot", session->label().slot},
-                  {"version", held},
-                  {"vouched", session->is_vouched()},
-                  {"lag", newest > held ? newest - held : 0},
-                  {"staged", session->staged_version()},
-                  {"tensor_bytes", session->source()->tensor_bytes},
-                  {"bytes_sent", session->bytes_sent()},
-                  {"bytes_shared", session->bytes_shared()},
-                  {"refused", session->refused()},
-                  {"expelled", session->source()->fan_out->is_expelled(session->id())},
-                  {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
-                  {"state", session->state()}});
-    if (!has_room || ++reported == kMaxReported) break;
-  }
-  return text.text();
 }
 
 }  // namespace sparcl::replication

@@ -122,11 +122,11 @@ class Publisher {
   bool has_room_for(Feed& feed);
   void bound_parts();
   void drop_idle_feeds(double now);
-  UpdateSourceRef find_source(const Hash128& schema_hash) const;
+  SessionFeedRef find_feed(const Hash128& schema_hash) const;
   void look_at_list();
   Status check_list(const Session& asker);
   Status make_part(std::span<const std::byte> list, FeedRef& feed) const;
-  UpdateSourceRef add_part(FeedRef feed);
+  SessionFeedRef add_part(FeedRef feed);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Result<Edition> encode_next(std::uint64_t version,
                               std::span<const codec::ChangedHint* const> hints);
@@ -139,7 +139,7 @@ class Publisher {
   Status wait_for(std::uint64_t version, int replicas, double seconds, int Count::*which,
                   const char* do_what);
   Count count_locked(std::uint64_t version) const;
-  void note_farewell(const Session& session);
+  void note_departure(const SessionMachine& session);
   std::string status_locked() const;
 
   ReplicatedState state_;
@@ -180,14 +180,14 @@ class Publisher {
       -1;          // a part's update cannot be made: the budget is used up; -1: none waits
   Report report_;  // for those who ask over the network
   std::unique_ptr<Server> server_;
-  struct Farewell {
+  struct Departure {
     Receipt receipt;
     std::string process;
     std::optional<net::NetAddress> from;
     std::uint64_t version;
   };
-  static bool is_again(const Farewell& farewell, const Session& session);
-  std::deque<Farewell> farewells_;
+  static bool is_again(const Departure& departure, const SessionMachine& session);
+  std::deque<Departure> departures_;
 
   net::ServiceThread thread_;  // last: it ends first
 };

@@ -41,7 +41,7 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     if (!link.flush()) return link.why();
     switch (link.receive(nowhere)) {
       case MessageLink::Progress::kMessage:
-        if (link.type() == answer) return link.take_content();
+        if (link.type() == answer) return std::move(link.content());
         if (link.type() == MessageType::kRefusal) {
           const Result<Refusal> refusal = parse_refusal(link.content());
           return refusal.ok() ? Status(refusal->code, refusal->text) : refusal.status();

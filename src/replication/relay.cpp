@@ -22,17 +22,17 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
     : store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state.map->byte_count()));
   context_.model_id = options.model_id;
-  source_->schema_hash = state.schema_hash;
-  source_->store = &store_;
-  source_->block_count = state.map->block_count();
+  feed_->schema_hash = state.schema_hash;
+  feed_->store = &store_;
+  feed_->block_count = state.map->block_count();
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
   context_.max_replicas = std::min(kMaxChildren, Server::max_replicas());
   context_.replica_limit_reason = "it passes updates on to";
   context_.shares_memory = options.shares_memory;
-  context_.find_source = [this](const Hash128& wanted) {
-    return wanted == source_->schema_hash ? source_ : nullptr;
+  context_.find_feed = [this](const Hash128& wanted) {
+    return wanted == feed_->schema_hash ? feed_ : nullptr;
   };
   context_.status_report = [this] { return report(); };
 }
@@ -90,7 +90,9 @@ void Relay::step(std::span<const pollfd> entries, double now) {
 
 int Relay::children() const {
   if (server_ == nullptr) return 0;
-  const auto is_child = [](const auto& each) { return !each->is_stranger() && !each->is_over(); };
+  const auto is_child = [](const auto& each) {
+    return !each->machine().is_unauthenticated() && !each->is_over();
+  };
   return static_cast<int>(
       std::count_if(server_->sessions().begin(), server_->sessions().end(), is_child));
 }
@@ -107,10 +109,10 @@ std::string Relay::report() const {
   report["replicas_connected"] = children();
   ReportText text(report, "passes_on_to");
   for (const auto& session : server_->sessions()) {
-    if (session->is_stranger() || session->is_over()) continue;
-    if (!text.add({{"name", shown_name(session->replica())},
+    if (session->machine().is_unauthenticated() || session->is_over()) continue;
+    if (!text.add({{"name", shown_name(session->machine().replica())},
                    {"bytes_sent", session->bytes_sent()},
-                   {"state", session->state()}}))
+                   {"state", session->machine().state()}}))
       break;
   }
   return text.text();

@@ -54,7 +54,7 @@ class Relay {
 
   SessionContext context_;
   UpdateStore store_;
-  std::shared_ptr<UpdateSource> source_ = std::make_shared<UpdateSource>();
+  std::shared_ptr<SessionFeed> feed_ = std::make_shared<SessionFeed>();
   net::NetAddress address_;
   std::unique_ptr<Server> server_;
 };

@@ -29,7 +29,7 @@ std::size_t Server::max_replicas() {
   constexpr rlim_t kLeft = 64;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  const rlim_t taken = std::max(limit.rlim_cur / 4, kLeft) + kMaxStrangers;
+  const rlim_t taken = std::max(limit.rlim_cur / 4, kLeft) + kMaxUnauthenticated;
   return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 1;
 }
 
@@ -50,7 +50,7 @@ void Server::step(std::span<const pollfd> entries, double now) {
   if (entries[0].revents != 0) accept_all(now);
   for (const auto& session : sessions_) session->tick(now);
   for (const auto& session : sessions_) {
-    if (session->is_over()) session->give_up_place();
+    if (session->is_over()) session->release();
   }
   memory_.forget_old(now);
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
@@ -71,20 +71,22 @@ void Server::take_turns(std::span<const pollfd> entries, double now) {
 }
 
 std::string Server::host_of(const Session& session) {
-  net::NetAddress from = session.from().value_or(net::NetAddress());
+  net::NetAddress from = session.machine().from().value_or(net::NetAddress());
   from.port = 0;
   return to_text(from);
 }
 
 bool Server::evict_unproven(double now) {
   const auto is_candidate = [&](const Session& each) {
-    return each.is_replica() && !each.is_proven() && now - each.born() >= kProvingSeconds;
+    return each.machine().is_replica() && !each.machine().is_proven() &&
+           now - each.machine().born() >= kProvingSeconds;
   };
   std::map<std::string, std::size_t> of_host;
   for (const auto& each : sessions_) of_host[host_of(*each)] += is_candidate(*each) ? 1 : 0;
   Session* chosen = nullptr;
   const auto rank = [&](const Session& each) {
-    return std::tuple(of_host[host_of(each)], !each.has_answered(), -each.born());
+    return std::tuple(of_host[host_of(each)], !each.machine().has_answered(),
+                      -each.machine().born());
   };
   for (const auto& each : sessions_) {
     if (is_candidate(*each) && (chosen == nullptr || rank(*each) > rank(*chosen)))
@@ -98,7 +100,8 @@ bool Server::evict_unproven(double now) {
 
 bool Server::evict_taker() {
   const auto is_taker = [](const auto& each) {
-    return each->is_replica() && !each->is_proven() && each->keeps_update(false);
+    return each->machine().is_replica() && !each->machine().is_proven() &&
+           each->machine().keeps_update(false);
   };
   const auto found = std::ranges::find_if(sessions_, is_taker);
   if (found == sessions_.end()) return false;
@@ -108,17 +111,20 @@ bool Server::evict_taker() {
 
 // Of the address whose sessions have most, the one that has most; if it has had a moment.
 bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
-  const auto is_unproven = [](const Session& each) { return !each.is_over() && !each.is_proven(); };
+  const auto is_unproven = [](const Session& each) {
+    return !each.is_over() && !each.machine().is_proven();
+  };
   while (!context_.budget->has_unproven_room(bytes)) {
     std::map<std::string, std::uint64_t> of_host;
     for (const auto& each : sessions_)
       of_host[host_of(*each)] += is_unproven(*each) ? each->own_bytes() : 0;
     Session* chosen = nullptr;
     const auto rank = [&](const Session& each) {
-      return std::tuple(of_host[host_of(each)], each.own_bytes(), -each.born());
+      return std::tuple(of_host[host_of(each)], each.own_bytes(), -each.machine().born());
     };
     for (const auto& each : sessions_) {
-      if (!is_unproven(*each) || each.get() == asker || now - each->born() < kEvictSeconds)
+      if (!is_unproven(*each) || each.get() == asker ||
+          now - each->machine().born() < kEvictSeconds)
         continue;
       if (chosen == nullptr || rank(*each) > rank(*chosen)) chosen = each.get();
     }
@@ -134,8 +140,8 @@ void Server::keep_within_budget(double now) {
   (void)make_room(nullptr, now);
   for (const bool proven : {false, true}) {
     for (const auto& each : sessions_) {
-      const bool may_end =
-          each->is_replica() && each->is_proven() == proven && each->keeps_update(true);
+      const bool may_end = each->machine().is_replica() && each->machine().is_proven() == proven &&
+                           each->machine().keeps_update(true);
       if (context_.budget->is_over() && may_end) end_for_others(*each);
     }
   }
@@ -143,17 +149,18 @@ void Server::keep_within_budget(double now) {
 }
 
 Session* Server::first_with_list() const {
-  const auto found = std::ranges::find_if(
-      sessions_, [](const auto& each) { return !each->is_over() && each->list() != nullptr; });
+  const auto found = std::ranges::find_if(sessions_, [](const auto& each) {
+    return !each->is_over() && each->machine().list() != nullptr;
+  });
   return found == sessions_.end() ? nullptr : found->get();
 }
 
 void Server::end_for_others(Session& session) {
   ++context_.counts->evicted;
   const std::string kind = "connections that have proven nothing end to make room for others";
-  context_.warnings->say(
-      kind, host_of(session),
-      fmt::format("{} is told to come again: there are too many others", session.replica()));
+  context_.warnings->say(kind, host_of(session),
+                         fmt::format("{} is told to come again: there are too many others",
+                                     session.machine().replica()));
   session.drop(Status());
 }
 
@@ -165,7 +172,7 @@ void Server::call_back(std::vector<std::uint64_t> ids) {
   if (ids.empty()) return;
   std::ranges::sort(ids);
   for (const auto& session : sessions_) {
-    if (std::ranges::binary_search(ids, session->id())) session->call_back();
+    if (std::ranges::binary_search(ids, session->machine().id())) session->call_back();
   }
 }
 
@@ -178,15 +185,21 @@ void Server::withdraw(const UpdateRef& update) {
 }
 
 Session* Server::find(std::uint64_t id) const {
-  const auto found =
-      std::ranges::lower_bound(sessions_, id, {}, [](const auto& each) { return each->id(); });
-  return found == sessions_.end() || (*found)->id() != id || (*found)->is_over() ? nullptr
-                                                                                 : found->get();
+  const auto found = std::ranges::lower_bound(
+      sessions_, id, {}, [](const auto& each) { return each->machine().id(); });
+  return found == sessions_.end() || (*found)->machine().id() != id || (*found)->is_over()
+             ? nullptr
+             : found->get();
+}
+
+const SessionMachine* Server::find_machine(std::uint64_t id) const {
+  const Session* found = find(id);
+  return found != nullptr ? &found->machine() : nullptr;
 }
 
 double Server::next_tick(double now) const {
   const bool is_due = std::ranges::any_of(sessions_, [](const auto& session) {
-    return session->has_news() || session->list() != nullptr;
+    return session->has_news() || session->machine().list() != nullptr;
   });
   return is_due ? now : now + kServerTickSeconds;
 }
@@ -239,14 +252,14 @@ void Server::count() {
 }
 
 bool Server::make_place(double now) {
-  if (counts_.waiting < kMaxStrangers) return true;
+  if (counts_.waiting < kMaxUnauthenticated) return true;
   count();
-  if (counts_.waiting < kMaxStrangers) return true;
+  if (counts_.waiting < kMaxUnauthenticated) return true;
   const auto since = [](const auto& session) {
-    return session->is_waiting() ? session->waits_since() : 1e300;
+    return session->is_waiting() ? session->machine().waits_since() : 1e300;
   };
   const auto oldest = std::ranges::min_element(sessions_, {}, since);
-  if (now - (*oldest)->waits_since() < kEvictSeconds) {
+  if (now - (*oldest)->machine().waits_since() < kEvictSeconds) {
     accept_from_ = now + 0.05;
     return false;
   }

@@ -16,7 +16,8 @@ namespace sparcl::replication {
 
 class Server {
  public:
-  static constexpr std::size_t kMaxStrangers = 64;  // with those that wait for an answer to go out
+  static constexpr std::size_t kMaxUnauthenticated =
+      64;  // with those that wait for an answer to go out
 
   // So many replicas can be served that a quarter of the descriptors of this process is left for
   // others, and 64 at least.
@@ -34,7 +35,8 @@ class Server {
   void spread_news();
   // Of no use after all.
   void withdraw(const UpdateRef& update);
-  Session* find(std::uint64_t id) const;  // nullptr: it is over
+  Session* find(std::uint64_t id) const;                       // nullptr: it is over
+  const SessionMachine* find_machine(std::uint64_t id) const;  // of the same
   // They are to take their updates from here again.
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.

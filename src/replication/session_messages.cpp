@@ -11,11 +11,15 @@
 #include "src/codec/wire.hpp"
 #include "src/model/schema.hpp"
 #include "src/replication/report_text.hpp"
-#include "src/replication/session.hpp"
+#include "src/replication/session_machine.hpp"
 #include "src/trust/keyed_hash.hpp"
 
 namespace sparcl::replication {
 namespace {
+
+namespace action = session_action;
+namespace phase = session_phase;
+namespace stage = session_stage;
 
 constexpr int kMaxRefusals = 3;  // of updates, one after the other
 
@@ -35,101 +39,142 @@ FanOut::Blame blame_of(Code why) {
   }
 }
 
-bool must_follow_damage(MessageType type) {
-  return type != MessageType::kDamage && type != MessageType::kBye && type != MessageType::kRefusal;
+bool may_precede_damage(MessageType type) {
+  return type == MessageType::kDamage || type == MessageType::kBye || type == MessageType::kRefusal;
 }
 
 std::string quoted(const std::string& text) { return text.empty() ? "(none)" : "'" + text + "'"; }
 
+template <class Message>
+Status read_and(const Result<Message>& message, auto&& use) {
+  return message.ok() ? use(*message) : message.status();
+}
+
 }  // namespace
 
-Status Session::handle(double now) {
-  const bool is_replica = phase_ == Phase::kReplica;
-  std::string report;
-  if (is_replica && awaits_damage() && must_follow_damage(link_.type())) {
+void SessionMachine::on_message(MessageType type, std::vector<std::byte>& content, double now) {
+  heard_ = now;
+  if (Status status = take(type, content, now); !status.ok()) refuse(std::move(status));
+}
+
+Status SessionMachine::out_of_place(MessageType type) const {
+  return Status(Code::kCorrupt,
+                fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
+}
+
+Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, double now) {
+  Serving* at = serving();
+  const bool must_say_damage =
+      at != nullptr && std::holds_alternative<stage::AwaitsDamage>(at->stage);
+  if (must_say_damage && !may_precede_damage(type))
     return Status(Code::kCorrupt, "it is damaged, by its hello, and does not say where");
-  }
-  switch (link_.type()) {
+  if (type == MessageType::kRefusal) return take_refusal(content);
+  if (type == MessageType::kBye) return take_bye(content);
+  return at != nullptr ? take_of_replica(*at, type, content, now) : take_greeting(type, content);
+}
+
+// Of an unauthenticated connection.
+Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& content) {
+  switch (type) {
     case MessageType::kHello:
-      if (is_replica || hello_) break;
-      return take_hello();
+      return is<phase::Greeting>() ? take_hello(content) : out_of_place(type);
     case MessageType::kSchema:
-      if (!hello_) break;
-      return take_schema();
+      return is<phase::AwaitsList>() ? take_list(content) : out_of_place(type);
     case MessageType::kStatusQuery:
-      if (is_replica || !link_.content().empty()) break;
-      report = context_.status_report();
-      link_.queue(MessageType::kStatusReply,
-                  std::as_bytes(std::span(std::string_view(report).substr(0, kMaxReportBytes))));
-      phase_ = Phase::kLeaving;
-      return {};
+      return content.empty() ? take_status_query() : out_of_place(type);
     case MessageType::kModelQuery:
-      if (is_replica) break;
-      return take_model_query();
+      return take_model_query(content);
+    default:
+      return out_of_place(type);
+  }
+}
+
+Status SessionMachine::take_of_replica(Serving& at, MessageType type,
+                                       std::span<const std::byte> content, double now) {
+  const bool may_say_blocks =
+      std::holds_alternative<stage::AwaitsAnswer>(at.stage) && feed_->request_repair;
+  switch (type) {
     case MessageType::kRequest:
-      if (!is_replica) break;
-      return take_request(now);
+      return read_and(parse_request(content),
+                      [&](const Request& each) { return take_request(at, each, now); });
     case MessageType::kAck:
-      if (!is_replica) break;
-      return take_ack(now);
+      return read_and(parse_ack(content), [&](const Ack& each) { return take_ack(at, each, now); });
+    case MessageType::kNack:
+      return read_and(parse_nack(content), [&](const Nack& each) { return take_nack(at, each); });
     case MessageType::kShares:
-      if (!is_replica || !was_invited_) break;
-      shares_memory_ = true;
+      if (memory_state_ == Memory::kNotShared) break;
+      memory_state_ = Memory::kShared;
       return {};
     case MessageType::kTaken:
-      if (!is_replica || pieces_out_.empty()) break;
-      pieces_out_.pop_front();
-      moved_at_ = now;
-      return {};
-    case MessageType::kNack:
-      if (!is_replica) break;
-      return take_nack();
+      if (pieces_out_.empty()) break;
+      return take_taken(now);
     case MessageType::kPin:
-      if (!is_replica) break;
-      return take_pin(now);
+      return read_and(parse_pin(content), [&](const Pin& each) {
+        at.pin = each.version;
+        offer_next(at, now);
+        return Status();
+      });
     case MessageType::kOrphan:
-      if (!is_replica || fan_out() == nullptr) break;
-      return take_orphan(now);
+      if (fan_out() == nullptr) break;
+      return read_and(parse_orphan(content),
+                      [&](const Orphan& each) { return take_orphan(at, each, now); });
     case MessageType::kDamage:
-      if (!is_replica || !said_damaged_) break;
-      return take_damage();
+      if (!at.may_say_damage) break;
+      return take_damage(at, content);
     case MessageType::kBlocks:
-      if (!is_replica || identifying_ != Identifying::kAwaitsWord || !source_->request_repair)
-        break;
-      return take_blocks();
+      if (!may_say_blocks) break;
+      return take_blocks(at, content);
     case MessageType::kAlive:
-      if (!is_replica) break;
-      return parse_alive(link_.content()).status();
-    case MessageType::kRefusal: {
-      SPARCL_ASSIGN_OR_RETURN(const Refusal refusal, parse_refusal(link_.content()));
-      warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal.text),
-           fmt::format("replicas refuse what they are sent ({})", code_name(refusal.code)));
-      drop(Status());
-      return {};
-    }
-    case MessageType::kBye:
-      return take_bye();
+      return parse_alive(content).status();
     default:
       break;
   }
-  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
-                                            static_cast<int>(link_.type())));
+  return out_of_place(type);
 }
 
-Status Session::take_model_query() {
-  SPARCL_ASSIGN_OR_RETURN(const LatestHeld latest, parse_model_query(link_.content()));
+Status SessionMachine::take_status_query() {
+  const std::string report = context_.status_report();
+  const std::span<const std::byte> text =
+      std::as_bytes(std::span(std::string_view(report).substr(0, kMaxReportBytes)));
+  send(MessageType::kStatusReply, {text.begin(), text.end()});
+  phase_ = phase::Leaving{};
+  return {};
+}
+
+Status SessionMachine::take_model_query(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const LatestHeld latest, parse_model_query(content));
   if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
   if (!context_.model_reply)
     return Status(Code::kUnsupported,
                   "a replica does not tell what is published: ask the publisher");
   if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(latest));
-  link_.queue(*context_.model_reply);
-  phase_ = Phase::kLeaving;
+  act(action::SendWhole{*context_.model_reply});
+  phase_ = phase::Leaving{};
   return {};
 }
 
-Status Session::take_hello() {
-  SPARCL_ASSIGN_OR_RETURN(const Hello hello, parse_hello(link_.content()));
+Status SessionMachine::take_refusal(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const Refusal refusal, parse_refusal(content));
+  warn(fmt::format("{} refuses what it is sent: {}", replica_, refusal.text),
+       fmt::format("replicas refuse what they are sent ({})", code_name(refusal.code)));
+  drop(Status());
+  return {};
+}
+
+// A replica that begins anew is not lost, and does not hold what it said.
+Status SessionMachine::take_bye(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const Bye bye, parse_bye(content));
+  if (is_replica() && !bye.begins_anew && context_.on_departure) context_.on_departure(*this);
+  if (is_replica())
+    log_info("replication: replica {} {}", replica_, bye.begins_anew ? "begins anew" : "has left");
+  drop(Status());
+  return {};
+}
+
+// --- the way in ---
+
+Status SessionMachine::take_hello(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const Hello hello, parse_hello(content));
   process_ = shown_name(hello.name);
   replica_ = fmt::format("{} ({})", process_, replica_);
   if (hello.protocol != kProtocolVersion) {
@@ -150,87 +195,97 @@ Status Session::take_hello() {
   }
   if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
   if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(hello.latest));
-  source_ = context_.find_source(hello.schema_hash);
-  if (source_ != nullptr) return enter(hello);
+  feed_ = context_.find_feed(hello.schema_hash);
+  if (feed_ != nullptr) return enter(hello);
   if (!context_.max_schema_bytes) {
     return Status(Code::kMismatch,
                   "its list of tensors (names, types, shapes, order) is not this replica's");
   }
-  hello_ = hello;
-  link_.allow(MessageType::kSchema, context_.max_schema_bytes());
-  link_.queue(MessageType::kSchemaWanted, std::span<const std::byte>());
+  act(action::Expect{MessageType::kSchema, context_.max_schema_bytes()});
+  send(MessageType::kSchemaWanted, std::vector<std::byte>());
+  phase_ = phase::AwaitsList{hello};
   return {};
 }
 
-// A replica that begins anew is not lost, and does not hold what it said.
-Status Session::take_bye() {
-  SPARCL_ASSIGN_OR_RETURN(const Bye bye, parse_bye(link_.content()));
-  const bool is_replica = phase_ == Phase::kReplica;
-  if (is_replica && !bye.begins_anew && context_.on_farewell) context_.on_farewell(*this);
-  if (is_replica)
-    log_info("replication: replica {} {}", replica_, bye.begins_anew ? "begins anew" : "has left");
-  drop(Status());
-  return {};
-}
-
-Status Session::take_schema() {
-  if (model::schema_hash(link_.content()) != hello_->schema_hash) {
+Status SessionMachine::take_list(std::vector<std::byte>& content) {
+  Hello& hello = std::get<phase::AwaitsList>(phase_).hello;
+  if (model::schema_hash(content) != hello.schema_hash) {
     return Status(Code::kCorrupt,
                   "its list of tensors is not the one that its hello has the hash of");
   }
-  list_ = link_.take_content();
+  phase::HasList next{std::move(hello), std::move(content)};
+  phase_ = std::move(next);
   return {};
 }
 
-void Session::take_source(Result<UpdateSourceRef> source, double now) {
-  list_.reset();
-  const Hello hello = *std::exchange(hello_, std::nullopt);
-  Status status = source.status();
-  if (source.ok()) {
-    source_ = std::move(*source);
+void SessionMachine::on_feed(Result<SessionFeedRef> feed) {
+  const Hello hello = std::move(std::get<phase::HasList>(phase_).hello);
+  phase_ = phase::AwaitsList{};  // its list is needed no more
+  Status status = feed.status();
+  if (feed.ok()) {
+    feed_ = std::move(*feed);
     status = enter(hello);
   }
   if (!status.ok()) refuse(std::move(status));
-  step(now);
 }
 
-Status Session::enter(const Hello& hello) {
+Status SessionMachine::enter(const Hello& hello) {
   if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict())) {
     return Status(Code::kRemoteError,
                   fmt::format("it serves {} replicas already, as many as {}", context_.max_replicas,
                               context_.replica_limit_reason));
   }
   ++counts_.replicas;
-  label_ = context_.slots->take(process_, id_);
-  alive_period_s_ =
-      std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
-  tip_ = hello.tip;
-  held_ = hello.held;
-  ahead_ = hello.ahead;
-  pin_ = hello.pin;
-  said_damaged_ = hello.damaged;
-  held_is_vouched_ = hello.held_is_vouched;
-  tip_is_vouched_ = hello.tip_is_vouched;
-  identity_of_ = tip_.hash;
-  if (hello.holds_copy) nearly_ = hello.latest.epoch == context_.epoch ? hello.latest.version : 0;
-  is_of_another_epoch_ =
-      hello.latest.epoch != context_.epoch && ahead_ == 0;  // what waits there is dropped if it is
-  if (hello.latest.epoch == context_.epoch) oldest_taken_ = hello.latest.version;
+  label_ = context_.slots->take(process_, id());
   SPARCL_RETURN_IF_ERROR(trust::fill_random(receipt_));
   last_receipt_ = hello.receipt;
   note_given(context_.receipts->given(last_receipt_));
-  if (said_damaged_) {
-    link_.allow(MessageType::kDamage, damage_bytes(source_->block_count));
-    if (!source_->request_repair) link_.skip(MessageType::kDamage);
-  }
-  // The publisher knows these bytes by this number: it may have been this replica's acknowledgement
-  // that was lost.
-  has_confirmed_ = held_is_vouched_ && store().knows(*held_);
-  tip_is_ours_ = store().knows(tip_);
-  phase_ = Phase::kReplica;
+  phase_ = begin_serving(hello);
+  const Serving& at = *serving();
+  if (at.may_say_damage)
+    act(action::Expect{MessageType::kDamage, damage_bytes(feed_->block_count),
+                       feed_->request_repair != nullptr});
   if (context_.on_arrival) context_.on_arrival(*this);
-  const bool is_near = hello.shares_memory && memory_.invitation() && is_neighbour();
-  join(hello, is_near);
+  const bool shares_memory = hello.shares_memory && memory_.invitation() && peer_.is_same_host;
+  join(hello, shares_memory);
+  welcome(at, shares_memory);
+  return {};
+}
+
+SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const {
+  Serving at;
+  // The publisher knows these bytes by this number: the replica's acknowledgement may have been
+  // lost.
+  at.held = {hello.held, hello.held_is_vouched, store().knows(hello.held)};
+  at.tip = {hello.tip, hello.tip_is_vouched, store().knows(hello.tip)};
+  at.ahead = hello.ahead;
+  at.pin = hello.pin;
+  at.brought_hash = hello.tip.hash;
+  at.may_say_damage = hello.damaged;
+  const bool is_of_this_epoch = hello.latest.epoch == context_.epoch;
+  if (hello.holds_copy) at.nearly = is_of_this_epoch ? hello.latest.version : 0;
+  // A replica of another epoch drops the updates that wait there.
+  at.is_of_another_epoch = !is_of_this_epoch && at.ahead == 0;
+  if (is_of_this_epoch) at.oldest_taken = hello.latest.version;
+  at.alive_period_s =
+      std::min(alive_period_s(context_.silence_s, hello.silence_ms), context_.alive_s);
+  if (hello.damaged && feed_->request_repair) at.stage = stage::AwaitsDamage{};
+  return at;
+}
+
+// Other replicas reach it at the address that it comes from, whatever it says. A replica of this
+// host takes nothing from other replicas.
+void SessionMachine::join(const Hello& hello, bool shares_memory) {
+  const std::optional<net::NetAddress>& from = peer_.from;
+  if (from && hello.port != 0) {
+    serves_at_ = from;
+    serves_at_->port = hello.port;
+  }
+  if (fan_out() == nullptr || shares_memory) return;
+  fan_out()->join(id(), serves_at_.has_value(), hello.shares_memory ? from : std::nullopt, from);
+}
+
+void SessionMachine::welcome(const Serving& at, bool shares_memory) {
   const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
   Welcome welcome{kProtocolVersion,
                   context_.model_id,
@@ -239,101 +294,97 @@ Status Session::enter(const Hello& hello) {
                   to_ms(context_.silence_s),
                   context_.name,
                   {}};
-  if (is_near) welcome.memory = memory_.invitation();
+  if (shares_memory) welcome.memory = memory_.invitation();
   welcome.receipt = receipt_;
-  was_invited_ = is_near;
-  link_.queue(MessageType::kWelcome, welcome);
+  memory_state_ = shares_memory ? Memory::kInvited : Memory::kNotShared;
+  send(MessageType::kWelcome, welcome);
   log_info("replication: replica {} has come with version {}, the newest is {}", replica_,
-           tip_.version, newest);
-  return {};
+           at.tip.version.version, newest);
 }
 
-bool Session::is_neighbour() const {
-  const Result<net::NetAddress> own = local_address(link_.socket());
-  return from_ && own.ok() && from_->family == own->family && from_->ip == own->ip;
-}
+// --- what a replica says ---
 
-// Others reach it at the address that it comes from, whatever it says. One of this machine takes
-// nothing from others.
-void Session::join(const Hello& hello, bool is_near) {
-  if (from_ && hello.port != 0) {
-    serves_at_ = from_;
-    serves_at_->port = hello.port;
-  }
-  if (fan_out() == nullptr || is_near) return;
-  fan_out()->join(id_, serves_at_.has_value(), hello.shares_memory ? from_ : std::nullopt, from_);
-}
-
-Status Session::take_request(double now) {
-  SPARCL_ASSIGN_OR_RETURN(const Request request, parse_request(link_.content()));
-  const bool is_again = update_ != nullptr && is_requested_ && request.update == update_->name();
-  if (is_again) return {};  // it had refused another one meanwhile
-  if (update_ == nullptr || is_requested_ || request.update != update_->name() ||
-      request.first_byte > update_->commit.stream_bytes) {
+Status SessionMachine::take_request(Serving& at, const Request& request, double now) {
+  if (const auto* sending = std::get_if<stage::Sending>(&at.stage);
+      sending != nullptr && request.update == sending->update->name())
+    return {};  // it had refused another one meanwhile
+  auto* offered = std::get_if<stage::Offered>(&at.stage);
+  if (offered == nullptr || request.update != offered->update->name() ||
+      request.first_byte > offered->update->commit.stream_bytes) {
     return Status(Code::kCorrupt,
                   fmt::format("it asks for byte {} of version {}, which was not offered",
                               request.first_byte, request.update.version));
   }
-  is_requested_ = has_answered_ = true;
-  progress_at_ = moved_at_ = now;
-  next_byte_ = request.first_byte;
-  is_asked_whole_ = next_byte_ == 0;
-  const std::uint64_t leaves = leaf_count(update_->commit.stream_bytes);
-  next_leaf_ = request.has_leaves || leaves == 1 ? leaves : 0;
+  if (standing_ == Standing::kNew) standing_ = Standing::kAnswered;
+  moved_at_ = now;
+  const UpdateRef update = std::move(offered->update);
+  const Commit& commit = update->commit;
+  const std::uint64_t leaves = leaf_count(commit.stream_bytes);
+  const std::uint64_t first_leaf = request.has_leaves || leaves == 1 ? leaves : 0;
+  at.stage = stage::Sending{update, now, first_leaf, request.first_byte, request.first_byte == 0};
   if (fan_out() != nullptr) {
-    const Commit& commit = update_->commit;
-    fan_out()->begin(id_, commit.version, commit.stream_bytes - next_byte_, commit.is_anchor, now);
+    fan_out()->begin(id(), commit.version, commit.stream_bytes - request.first_byte,
+                     commit.is_anchor, now);
   }
   return {};
 }
 
-Status Session::take_ack(double now) {
-  SPARCL_ASSIGN_OR_RETURN(const Ack ack, parse_ack(link_.content()));
+Status SessionMachine::take_taken(double now) {
+  pieces_out_.pop_front();
+  moved_at_ = now;
+  return {};
+}
+
+Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
   note_given_by_parent();
   const bool is_held = ack.stage == AckStage::kHeld;
   const bool is_ours = store().knows(ack.held);
-  if (is_held && is_ours && ack.held.version <= given_.version && given_.has_bytes && !is_proven_) {
-    is_proven_ = true;
-    charge_.prove();
+  if (is_held && is_ours && ack.held.version <= given_.version && given_.has_bytes &&
+      !is_proven()) {
+    standing_ = Standing::kProven;
+    act(action::Prove{});
   }
-  if (is_ours) staged_version_ = std::max(staged_version_, ack.held.version);
-  if (is_placed_ && !is_held) {  // else it was counted when it was sent
-    tip_ = ack.held;
-    tip_is_ours_ = is_ours;
-    tip_is_vouched_ = ack.is_vouched;
-    ++ahead_;
+  if (is_ours) at.staged_version = std::max(at.staged_version, ack.held.version);
+  const bool has_parent = std::holds_alternative<stage::HasParent>(at.stage);
+  if (has_parent && !is_held) {  // else it was counted when it was sent
+    at.tip = {ack.held, ack.is_vouched, is_ours};
+    ++at.ahead;
   }
   if (is_held) {
-    held_ = ack.held;
-    held_is_vouched_ = ack.is_vouched;
-    if (*held_ == tip_) tip_is_vouched_ = held_is_vouched_;
-    if (held_is_vouched_) identifying_ = Identifying::kNot;
-    has_confirmed_ = is_ours && held_is_vouched_;
-    refused_in_a_row_ = 0;
-    ahead_ = *held_ == tip_ ? 0 : std::max(ahead_ - 1, 0);
+    at.held = {ack.held, ack.is_vouched, is_ours};
+    const bool is_tip = ack.held == at.tip.version;
+    if (is_tip) at.tip.is_vouched = ack.is_vouched;
+    if (ack.is_vouched) {
+      at.is_compared = false;
+      if (const auto* digest = std::get_if<stage::AwaitsDigest>(&at.stage);
+          digest != nullptr && digest->instead)
+        at.stage = stage::AwaitsRepair(*digest->instead);
+      else if (digest != nullptr || std::holds_alternative<stage::AwaitsAnswer>(at.stage))
+        at.stage = stage::Idle{};
+    }
+    at.refused_in_a_row = 0;
+    at.ahead = is_tip ? 0 : std::max(at.ahead - 1, 0);
   }
   if (fan_out() != nullptr) {
-    fan_out()->staged(id_, staged_version_, now);
-    fan_out()->set_full(id_, ahead_ >= kMaxAhead);
+    fan_out()->staged(id(), at.staged_version, now);
+    fan_out()->set_full(id(), at.ahead >= kMaxAhead);
   }
   return {};
 }
 
-Status Session::take_orphan(double now) {
-  SPARCL_ASSIGN_OR_RETURN(const Orphan orphan, parse_orphan(link_.content()));
-  if (!is_placed_ || orphan.number != placements_) return {};  // it has been placed anew meanwhile
+Status SessionMachine::take_orphan(Serving& at, const Orphan& orphan, double now) {
+  const bool has_parent = std::holds_alternative<stage::HasParent>(at.stage);
+  if (!has_parent || orphan.number != at.placements) return {};  // another PARENT has crossed it
   const FanOut::Blame blame = blame_of(orphan.code);
   if (blame == FanOut::Blame::kParent) ++context_.counts->blamed;
   if (orphan.code != Code::kSuccess)
     log_info("replication: replica {} comes back: {}", replica_, orphan.text);
   note_given_by_parent();
-  is_placed_ = false;
-  tip_ = orphan.tip;
-  tip_is_ours_ = store().knows(tip_);
-  tip_is_vouched_ = orphan.tip_is_vouched;
-  ahead_ = orphan.ahead;
-  const std::optional<FanOut::Id> expelled = fan_out()->come_back(id_, blame, now);
-  const Session* const parent = expelled ? context_.find_session(*expelled) : nullptr;
+  at.stage = stage::Idle{};
+  at.tip = {orphan.tip, orphan.tip_is_vouched, store().knows(orphan.tip)};
+  at.ahead = orphan.ahead;
+  const std::optional<FanOut::Id> expelled = fan_out()->come_back(id(), blame, now);
+  const SessionMachine* const parent = expelled ? context_.find_session(*expelled) : nullptr;
   if (parent == nullptr) return {};
   log_warn(
       "replication: replica {} passes nothing on any more in this connection: replica {} reports: "
@@ -342,83 +393,72 @@ Status Session::take_orphan(double now) {
   return {};
 }
 
-// A replica that passes on has nothing to compare it with: it goes on as if there were none.
-Status Session::take_damage() {
-  said_damaged_ = false;
-  if (!source_->request_repair) return {};  // nothing of it was kept
-  SPARCL_ASSIGN_OR_RETURN(Damage damage, parse_damage(link_.content()));
-  if (damage.block_hashes.size() != source_->block_count) {
+// A replica that passes updates on has nothing to compare the hashes with: it goes on as if there
+// were none.
+Status SessionMachine::take_damage(Serving& at, std::span<const std::byte> content) {
+  at.may_say_damage = false;
+  if (!feed_->request_repair) return {};  // nothing of it was kept
+  at.stage = stage::Idle{};
+  SPARCL_ASSIGN_OR_RETURN(Damage damage, parse_damage(content));
+  if (damage.block_hashes.size() != feed_->block_count) {
     return Status(Code::kCorrupt, fmt::format("it has hashes of {} blocks, its tensors have {}",
-                                              damage.block_hashes.size(), source_->block_count));
+                                              damage.block_hashes.size(), feed_->block_count));
   }
   const auto sum =
-      std::accumulate(damage.block_hashes.begin(), damage.block_hashes.end(), source_->schema_hash);
+      std::accumulate(damage.block_hashes.begin(), damage.block_hashes.end(), feed_->schema_hash);
   warn(fmt::format("replica {} finds its memory damaged: it does not hold version {} any more",
                    replica_, damage.version.version),
        "replicas find their memory damaged");
-  if (sum != tip_.hash) return {};  // they are not of what it holds: it gets all bytes
-  repair_ = std::make_shared<Repair>();
-  repair_->wanted = damage.version;
-  repair_->held_hash = sum;
-  repair_->block_hashes = std::move(damage.block_hashes);
-  repair_is_asked_ = false;
+  if (sum != at.tip.version.hash) return {};  // they are not of what it holds: it gets all bytes
+  auto repair = std::make_shared<Repair>();
+  repair->wanted = damage.version;
+  repair->held_hash = sum;
+  repair->block_hashes = std::move(damage.block_hashes);
+  at.stage = stage::AwaitsRepair{std::move(repair)};
   return {};
 }
 
 // What it came with is not the version that it was compared with: it may need but some blocks.
-Status Session::take_blocks() {
-  Result<BlockDigests> blocks = parse_block_digests(link_.content());
+Status SessionMachine::take_blocks(Serving& at, std::span<const std::byte> content) {
+  Result<BlockDigests> blocks = parse_block_digests(content);
   if (!blocks.ok()) return blocks.status();
-  if (blocks->version.hash != identity_of_) {
+  if (blocks->version.hash != at.brought_hash) {
     return Status(Code::kCorrupt,
                   fmt::format("it has digests of version {}, with which it was not to be compared",
                               blocks->version.version));
   }
-  if (blocks->of_blocks.size() != source_->block_count) {
+  if (blocks->of_blocks.size() != feed_->block_count) {
     return Status(Code::kCorrupt, fmt::format("it has digests of {} blocks, its tensors have {}",
-                                              blocks->of_blocks.size(), source_->block_count));
+                                              blocks->of_blocks.size(), feed_->block_count));
   }
   warn(fmt::format("replica {} came with bytes that are not version {}, byte for byte", replica_,
                    blocks->version.version),
        "replicas come with bytes that are no version");
-  identifying_ = Identifying::kIsAnother;
-  repair_ = std::make_shared<Repair>();
-  repair_->wanted = blocks->version;
-  repair_->held_hash = tip_.hash;
-  repair_->digests = std::move(blocks->of_blocks);
-  repair_is_asked_ = false;
+  at.is_compared = true;
+  auto repair = std::make_shared<Repair>();
+  repair->wanted = blocks->version;
+  repair->held_hash = at.tip.version.hash;
+  repair->digests = std::move(blocks->of_blocks);
+  at.stage = stage::AwaitsRepair{std::move(repair)};
   return {};
 }
 
-Status Session::take_nack() {
-  SPARCL_ASSIGN_OR_RETURN(const Nack nack, parse_nack(link_.content()));
+Status SessionMachine::take_nack(Serving& at, const Nack& nack) {
   warn(fmt::format("replica {} refuses version {}: {}", replica_, nack.update.version, nack.text),
        fmt::format("replicas refuse updates ({})", code_name(nack.code)));
   ++refused_;
-  if (++refused_in_a_row_ > kMaxRefusals) {
+  if (++at.refused_in_a_row > kMaxRefusals) {
     return Status(nack.code,
                   fmt::format("it refused {} updates one after the other, the last one so: {}",
-                              refused_in_a_row_, nack.text));
+                              at.refused_in_a_row, nack.text));
   }
   // What was sent after it is of no use to it either.
-  let_go();
-  repair_ = nullptr;
-  is_requested_ = false;
-  ahead_ = 0;
-  needs_anchor_ = needs_anchor_ || nack.wants_anchor;
-  if (identifying_ == Identifying::kAwaitsWord) identifying_ = Identifying::kIsAnother;
-  if (held_) {
-    tip_ = *held_;
-    tip_is_ours_ = has_confirmed_;
-    tip_is_vouched_ = held_is_vouched_;
-  }
-  return {};
-}
-
-Status Session::take_pin(double now) {
-  SPARCL_ASSIGN_OR_RETURN(const Pin pin, parse_pin(link_.content()));
-  pin_ = pin.version;
-  offer_next(now);
+  if (std::holds_alternative<stage::AwaitsAnswer>(at.stage)) at.is_compared = true;
+  let_go(at);
+  at.ahead = 0;
+  at.needs_anchor = at.needs_anchor || nack.wants_anchor;
+  at.tip = at.held;
+  at.tip.is_ours = at.held.is_ours && at.held.is_vouched;
   return {};
 }
 

@@ -1,17 +1,22 @@
 // What a session offers its replica next, and how the bytes of it go.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
-#include "src/replication/session.hpp"
+#include "src/replication/session_machine.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-// Of an update, in one message: small ones go in smaller pieces, so that those further down a chain
-// need not wait. Heuristic.
+namespace action = session_action;
+namespace stage = session_stage;
+
+// Of an update, in one message: small updates go in smaller pieces, so that replicas further down a
+// chain need not wait. Heuristic.
 constexpr std::size_t kLargePiece = std::size_t{256} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
@@ -21,209 +26,251 @@ constexpr std::size_t kMinPiece = std::size_t{256}
                                   << 10;  // fewer bytes go over the connection; heuristic
 constexpr std::size_t kMaxPiecesOut = 4;  // that a replica has not taken
 
+// Nothing is offered in these stages.
+bool is_busy(const stage::Any& at) {
+  return std::holds_alternative<stage::HasParent>(at) ||
+         std::holds_alternative<stage::Offered>(at) || std::holds_alternative<stage::Sending>(at) ||
+         std::holds_alternative<stage::AwaitsDamage>(at);
+}
+
 }  // namespace
 
+void SessionMachine::serve(double now) {
+  if (Serving* at = serving()) offer_next(*at, now);
+  send_on(now);
+}
+
 // The replica may take these updates from its parent, byte for byte. after: later versions only.
-void Session::announce(double now, std::uint64_t after) {
-  if (!is_placed_ || !store().newest() || link_.queued_bytes() >= kQueuedBytes) return;
+void SessionMachine::announce(Serving& at, double now, std::uint64_t after) {
+  auto* parent = std::get_if<stage::HasParent>(&at.stage);
+  if (parent == nullptr || !store().newest() || waiting_bytes() >= kQueuedBytes) return;
   const std::deque<Offer>& made = store().made();
-  const std::uint64_t end = store().first_made() + made.size();
-  for (announced_ = std::max(announced_, store().first_made()); announced_ < end; ++announced_) {
-    const Offer& each = made[announced_ - store().first_made()];
+  const std::uint64_t first = store().first_made(), end = first + made.size();
+  for (std::uint64_t& next = parent->announced = std::max(parent->announced, first); next < end;
+       ++next) {
+    const Offer& each = made[next - first];
     if (each.commit.version <= after) continue;
-    link_.queue(MessageType::kAnnounce, each);
-    announced_version_ = std::max(announced_version_, each.commit.version);
-    fan_out()->awaits(id_, each.commit.version, each.commit.stream_bytes, now);
+    send(MessageType::kAnnounce, each);
+    at.announced_version = std::max(at.announced_version, each.commit.version);
+    fan_out()->awaits(id(), each.commit.version, each.commit.stream_bytes, now);
   }
 }
 
 // True: what it came with is being compared with the version of the same state hash.
-bool Session::identify() {
-  if (tip_is_vouched_ || !source_->identify || identifying_ == Identifying::kIsAnother)
-    return false;
-  if (identifying_ == Identifying::kAwaitsWord) return true;
-  const IdentityAnswer answer = source_->identify(identity_of_, nearly_);
-  identifying_ = answer.is_coming ? Identifying::kAwaitsDigest : Identifying::kNot;
-  if (answer.is_coming || answer.identity) identity_of_ = answer.of;
-  nearly_.reset();  // no other one, if that cannot be made: all bytes are sent instead
-  if (!answer.identity) return answer.is_coming;
-  link_.queue(MessageType::kIdentity, *answer.identity);
-  if (source_->request_repair)
-    link_.allow(MessageType::kBlocks, block_digests_bytes(source_->block_count));
-  identifying_ = Identifying::kAwaitsWord;
+bool SessionMachine::compare(Serving& at) {
+  if (at.tip.is_vouched || !feed_->identify || at.is_compared) return false;
+  if (std::holds_alternative<stage::AwaitsAnswer>(at.stage)) return true;
+  std::optional<stage::AwaitsRepair> instead;
+  if (const auto* repair = std::get_if<stage::AwaitsRepair>(&at.stage)) instead = *repair;
+  if (const auto* digest = std::get_if<stage::AwaitsDigest>(&at.stage)) {
+    instead = digest->instead;
+    at.stage = stage::Idle{};
+    if (instead) at.stage = *instead;
+  }
+  const IdentityAnswer answer = feed_->identify(at.brought_hash, at.nearly);
+  if (answer.is_coming || answer.identity) at.brought_hash = answer.of;
+  at.nearly.reset();  // no other one, if that cannot be made: all bytes are sent instead
+  if (!answer.identity) {
+    if (answer.is_coming) at.stage = stage::AwaitsDigest{std::move(instead)};
+    return answer.is_coming;
+  }
+  send(MessageType::kIdentity, *answer.identity);
+  if (feed_->request_repair)
+    act(action::Expect{MessageType::kBlocks, block_digests_bytes(feed_->block_count)});
+  at.stage = stage::AwaitsAnswer{};
   return true;
 }
 
-// One that is at most a step behind may take that step, and those after it, from another replica.
-// One that needs an anchor may take it from a replica that is being sent it.
-bool Session::is_placed_elsewhere(const UpdateStore::Step& next, double now) {
+// A replica that is at most a step behind may take that step, and those after it, from another
+// replica. A replica that needs an anchor may take it from a replica that is being sent it.
+bool SessionMachine::hand_over(Serving& at, const UpdateStore::Step& next, double now) {
   if (fan_out() == nullptr || !store().newest()) return false;
   const std::uint64_t newest = store().newest()->version;
   std::uint64_t anchor = next.needs_anchor ? newest : 0;
   if (next.update != nullptr) {
     const Commit& commit = next.update->commit;
     if (commit.stream_bytes == 0 || next.is_composed)
-      return false;  // the publisher alone has such ones
+      return false;  // the publisher alone has such updates
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
-  const std::optional<FanOut::Id> parent = fan_out()->place(id_, anchor, now);
+  const std::optional<FanOut::Id> parent = fan_out()->place(id(), anchor, now);
   if (!parent) return false;
-  const Session* other = context_.find_session(*parent);
+  const SessionMachine* other = context_.find_session(*parent);
   if (other == nullptr || !other->serves_at()) {
-    fan_out()->come_back(id_, FanOut::Blame::kNobody, now);
+    fan_out()->come_back(id(), FanOut::Blame::kNobody, now);
     return false;
   }
-  is_placed_ = true;
-  needs_anchor_ = is_of_another_epoch_ = false;
-  link_.queue(MessageType::kParent, Parent{++placements_, other->serves_at(), other->replica()});
-  announced_ = 0;
-  announce(now, anchor != 0 ? anchor - 1 : tip_.version);
+  at.needs_anchor = at.is_of_another_epoch = false;
+  send(MessageType::kParent, Parent{++at.placements, other->serves_at(), other->replica()});
+  at.stage = stage::HasParent{};
+  announce(at, now, anchor != 0 ? anchor - 1 : at.tip.version.version);
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
 }
 
-UpdateStore::Step Session::next_step() const {
-  const std::uint64_t before_oldest = oldest_taken_ > 0 ? oldest_taken_ - 1 : 0;
-  if (!tip_is_vouched_) return store().step_by_anchor(before_oldest);
-  if (!needs_anchor_ || !store().newest()) {
-    if (is_of_another_epoch_ && store().newest() == tip_ && store().label() != nullptr)
+UpdateStore::Step SessionMachine::next_step(const Serving& at) const {
+  const std::uint64_t before_oldest = at.oldest_taken > 0 ? at.oldest_taken - 1 : 0;
+  if (!at.tip.is_vouched) return store().step_by_anchor(before_oldest);
+  const HeldVersion& tip = at.tip.version;
+  if (!at.needs_anchor || !store().newest()) {
+    if (at.is_of_another_epoch && store().newest() == tip && store().label() != nullptr)
       return {store().label()};
-    const UpdateStore::Step step = store().step_from(tip_, pin_ == 0 ? UINT64_MAX : pin_);
-    const bool is_too_old = step.update != nullptr && step.update->commit.version < oldest_taken_;
+    const UpdateStore::Step step = store().step_from(tip, at.pin == 0 ? UINT64_MAX : at.pin);
+    const bool is_too_old = step.update != nullptr && step.update->commit.version < at.oldest_taken;
     return is_too_old ? store().step_by_anchor(before_oldest) : step;
   }
   // What it was sent here it does not take again. Another publisher's number may be anything.
-  const bool is_ours = tip_is_ours_ || tip_.version < store().newest()->version;
-  return store().step_by_anchor(std::max(is_ours ? tip_.version : 0, before_oldest));
+  const bool is_ours = at.tip.is_ours || tip.version < store().newest()->version;
+  return store().step_by_anchor(std::max(is_ours ? tip.version : 0, before_oldest));
 }
 
-void Session::offer_next(double now) {
-  if (is_placed_ || update_ != nullptr || awaits_damage()) return;
-  if (ahead_ >= kMaxAhead) {
-    if (fan_out() == nullptr || !store().newest()) return;
-    fan_out()->held_up(id_, store().newest()->version, now);
-    if (store().newest()->version > std::max(said_newest_, tip_.version) &&
-        link_.queued_bytes() < kQueuedBytes) {
-      said_newest_ = store().newest()->version;
-      link_.queue(MessageType::kAlive, Alive{said_newest_});
-    }
+// It has all updates that it may have before it applies one: it is told of the newest version.
+void SessionMachine::note_full(Serving& at, double now) {
+  if (fan_out() == nullptr || !store().newest()) return;
+  const std::uint64_t newest = store().newest()->version;
+  fan_out()->held_up(id(), newest, now);
+  if (newest <= std::max(at.told_newest, at.tip.version.version) || waiting_bytes() >= kQueuedBytes)
     return;
-  }
-  if (link_.queued_bytes() >= kQueuedBytes) return;  // it does not read
-  if (identify()) return;
-  const UpdateStore::Step next = next_step();
-  if (repair_ != nullptr && next.brings_all()) {
-    if (!std::exchange(repair_is_asked_, true)) source_->request_repair(repair_);
-    if (!repair_->is_over) return;
-    const UpdateRef made = std::exchange(repair_, nullptr)->update;
-    if (made != nullptr && store().knows(made->target())) return offer(made, now);
-  }
-  if (is_placed_elsewhere(next, now)) return;
+  at.told_newest = newest;
+  send(MessageType::kAlive, Alive{newest});
+}
+
+// True: a repair is made, or was offered.
+bool SessionMachine::offer_repair(Serving& at, double now) {
+  auto* waits = std::get_if<stage::AwaitsRepair>(&at.stage);
+  if (waits == nullptr) return false;
+  if (!std::exchange(waits->is_requested, true)) feed_->request_repair(waits->repair);
+  if (!waits->repair->is_over) return true;
+  const UpdateRef made = waits->repair->update;
+  at.stage = stage::Idle{};
+  if (made == nullptr || !store().knows(made->target())) return false;
+  offer(at, made, now);
+  return true;
+}
+
+void SessionMachine::offer_next(Serving& at, double now) {
+  if (is_busy(at.stage)) return;
+  if (at.ahead >= kMaxAhead) return note_full(at, now);
+  if (waiting_bytes() >= kQueuedBytes) return;  // it does not read
+  if (compare(at)) return;
+  const UpdateStore::Step next = next_step(at);
+  if (next.brings_all() && offer_repair(at, now)) return;
+  if (hand_over(at, next, now)) return;
   if (next.needs_anchor) {
-    needs_anchor_ = store().newest().has_value();
-    if (!source_->request_anchor) return end_without_way();  // the publisher will know one
-    if (needs_anchor_) source_->request_anchor();
+    at.needs_anchor = store().newest().has_value();
+    if (!feed_->request_anchor) return end_without_path(at);
+    if (at.needs_anchor) feed_->request_anchor();
     return;
   }
-  awaits_composed_ = next.may_be_composed && source_->request_composed;
+  const bool awaits_composed = next.may_be_composed && feed_->request_composed;
+  if (std::holds_alternative<stage::AwaitsComposed>(at.stage)) at.stage = stage::Idle{};
+  if (awaits_composed && std::holds_alternative<stage::Idle>(at.stage))
+    at.stage = stage::AwaitsComposed{};
   if (next.update == nullptr) return;
-  if (awaits_composed_) return source_->request_composed(next.update->base());
-  offer(next.update, now);
+  if (awaits_composed) return feed_->request_composed(next.update->base());
+  offer(at, next.update, now);
 }
 
-void Session::offer(UpdateRef update, double now) {
-  needs_anchor_ = false;
-  update_ = std::move(update);
-  repair_ = nullptr;
-  is_requested_ = false;
-  progress_at_ = now;
-  link_.queue(MessageType::kOffer, Offer{update_->commit, update_->signature});
-  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+void SessionMachine::offer(Serving& at, UpdateRef update, double now) {
+  at.needs_anchor = false;
+  send_of_update(MessageType::kOffer, serialise(Offer{update->commit, update->signature}));
+  at.stage = stage::Offered{std::move(update), now};
   SPARCL_FAILPOINT("publisher.offered");
 }
 
+// What is queued of the update goes out. Nothing else is offered, or waited for.
+void SessionMachine::let_go(Serving& at) {
+  UpdateRef update;
+  if (auto* offered = std::get_if<stage::Offered>(&at.stage)) update = std::move(offered->update);
+  if (auto* sending = std::get_if<stage::Sending>(&at.stage)) update = std::move(sending->update);
+  if (update != nullptr && waiting_bytes() > 0)
+    in_flight_.push_back({std::move(update), update_end_});
+  if (!std::holds_alternative<stage::HasParent>(at.stage)) at.stage = stage::Idle{};
+}
+
 // As memory: a whole segment, or the end. 0: what comes next goes over the connection.
-std::size_t Session::next_piece() const {
-  if (!shares_memory_ || next_byte_ % kMaxPieceBytes != 0) return 0;
+std::size_t SessionMachine::next_piece(const stage::Sending& at) const {
+  if (memory_state_ != Memory::kShared || at.next_byte % kMaxPieceBytes != 0) return 0;
   const std::uint64_t count =
-      std::min<std::uint64_t>(kMaxPieceBytes, update_->commit.stream_bytes - next_byte_);
+      std::min<std::uint64_t>(kMaxPieceBytes, at.update->commit.stream_bytes - at.next_byte);
   return count < kMinPiece ? 0 : static_cast<std::size_t>(count);
 }
 
 // False: memory is shared no more.
-bool Session::pass(std::size_t count, double now) {
-  Result<SealedMemoryRef> memory = memory_.piece(update_, next_byte_, count, now);
+bool SessionMachine::send_piece(stage::Sending& at, std::size_t count, double now) {
+  Result<SealedMemoryRef> memory = memory_.piece(at.update, at.next_byte, count, now);
   if (!memory.ok()) {
     log_debug("replication: {}: memory is shared no more: {}", replica_, memory.status().message());
-    shares_memory_ = false;
+    memory_state_ = Memory::kInvited;
     return false;
   }
-  const Piece piece{update_->commit.version, next_byte_, static_cast<std::uint32_t>(count),
+  const Piece piece{at.update->commit.version, at.next_byte, static_cast<std::uint32_t>(count),
                     (*memory)->descriptor()};
-  link_.queue(MessageType::kPiece, piece);
-  update_end_ = link_.bytes_sent() + link_.queued_bytes();
+  send_of_update(MessageType::kPiece, serialise(piece));
   pieces_out_.push_back(std::move(*memory));
   bytes_shared_ += count;
-  next_byte_ += count;
-  (void)link_.flush();  // it takes this one while the next is made; an error is met again
+  at.next_byte += count;
+  act(action::Flush{});  // the replica takes this piece while the next one is made
+  wants_turn_ = true;
   return true;
 }
 
 // The digests of all leaves, once they are known here. False: they are not, or their turn comes
 // again.
-bool Session::send_leaves() {
-  const std::uint64_t count = leaf_count(update_->commit.stream_bytes);
-  if (next_leaf_ == count) return true;
-  if (!update_->has_leaves()) return false;
-  while (next_leaf_ < count && link_.queued_bytes() < kQueuedBytes) {
-    const std::uint64_t end = std::min<std::uint64_t>(count, next_leaf_ + kMaxLeavesAtOnce);
-    const auto first = update_->leaves.begin() + static_cast<std::ptrdiff_t>(next_leaf_);
-    link_.queue(MessageType::kLeaves,
-                Leaves{update_->name(),
-                       next_leaf_,
-                       {first, update_->leaves.begin() + static_cast<std::ptrdiff_t>(end)}});
-    next_leaf_ = end;
+bool SessionMachine::send_leaves(stage::Sending& at) {
+  const Update& update = *at.update;
+  const std::uint64_t count = leaf_count(update.commit.stream_bytes);
+  if (at.next_leaf == count) return true;
+  if (!update.has_leaves()) return false;
+  while (at.next_leaf < count && waiting_bytes() < kQueuedBytes) {
+    const std::uint64_t end = std::min<std::uint64_t>(count, at.next_leaf + kMaxLeavesAtOnce);
+    const auto first = update.leaves.begin() + static_cast<std::ptrdiff_t>(at.next_leaf);
+    const auto last = update.leaves.begin() + static_cast<std::ptrdiff_t>(end);
+    send_of_update(MessageType::kLeaves,
+                   serialise(Leaves{update.name(), at.next_leaf, {first, last}}));
+    at.next_leaf = end;
   }
-  update_end_ = link_.bytes_sent() + link_.queued_bytes();
-  return next_leaf_ == count;
+  return at.next_leaf == count;
 }
 
-void Session::send_ready(double now) {
-  if (!send_leaves()) return;
-  const std::uint64_t ready = update_->ready_bytes();
-  const std::size_t chunk = update_->commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
-  while (next_byte_ < ready && link_.queued_bytes() < kQueuedBytes) {
+void SessionMachine::send_ready(stage::Sending& at, double now) {
+  if (!send_leaves(at)) return;
+  const Update& update = *at.update;
+  const std::uint64_t ready = update.ready_bytes();
+  const std::size_t chunk = update.commit.stream_bytes < kLargeUpdate ? kSmallPiece : kLargePiece;
+  while (at.next_byte < ready && waiting_bytes() < kQueuedBytes) {
     SPARCL_FAILPOINT("publisher.sending");
-    if (const std::size_t piece = next_piece(); piece > 0) {
-      if (next_byte_ + piece > ready || pieces_out_.size() >= kMaxPiecesOut) return;
-      if (pass(piece, now)) continue;
+    if (const std::size_t piece = next_piece(at); piece > 0) {
+      if (at.next_byte + piece > ready || pieces_out_.size() >= kMaxPiecesOut) return;
+      if (send_piece(at, piece, now)) return;
     }
-    const std::uint64_t left_in_chunk = chunk - next_byte_ % chunk;
-    const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - next_byte_));
-    link_.queue_chunk({update_->commit.version, next_byte_},
-                      update_->bytes.slice(next_byte_, count));
-    update_end_ = link_.bytes_sent() + link_.queued_bytes();
-    next_byte_ += count;
+    const std::uint64_t left_in_chunk = chunk - at.next_byte % chunk;
+    const auto count = static_cast<std::size_t>(std::min(left_in_chunk, ready - at.next_byte));
+    act(action::SendChunk{{update.commit.version, at.next_byte},
+                          update.bytes.slice(at.next_byte, count)});
+    update_end_ = queued_;
+    at.next_byte += count;
   }
 }
 
-void Session::send_on(double now) {
-  if (update_ == nullptr || !is_requested_) return;
-  send_ready(now);
-  if (next_byte_ < update_->commit.stream_bytes) return;
-  link_.queue(MessageType::kCommit, CommitNote{update_->name()});
-  update_end_ = link_.bytes_sent() + link_.queued_bytes();
-  tip_ = update_->target();
-  tip_is_ours_ = true;
-  is_of_another_epoch_ = false;
-  note_given({tip_.version, update_->commit.stream_bytes > 0 && is_asked_whole_});
-  tip_is_vouched_ = true;  // of an update that led on from there, or brought all
-  ++ahead_;
-  let_go();
-  is_requested_ = false;
-  if (fan_out() != nullptr) fan_out()->sent(id_, now);
-  offer_next(now);
+void SessionMachine::send_on(double now) {
+  wants_turn_ = false;
+  Serving* at = serving();
+  auto* sending = at != nullptr ? std::get_if<stage::Sending>(&at->stage) : nullptr;
+  if (sending == nullptr) return;
+  send_ready(*sending, now);
+  const UpdateRef update = sending->update;
+  if (sending->next_byte < update->commit.stream_bytes) return;
+  wants_turn_ = false;
+  send_of_update(MessageType::kCommit, serialise(CommitNote{update->name()}));
+  at->is_of_another_epoch = false;
+  note_given({update->commit.version, update->commit.stream_bytes > 0 && sending->is_whole});
+  at->tip = {update->target(), true, true};  // it led on from there, or brought all bytes
+  ++at->ahead;
+  let_go(*at);
+  if (fan_out() != nullptr) fan_out()->sent(id(), now);
+  offer_next(*at, now);
 }
 
 }  // namespace sparcl::replication

@@ -7,7 +7,8 @@ programs   every ```c and ```cpp block is a complete program: it is compiled and
            KOKKOS_FLAGS (empty: no Kokkos), CUDA_FLAGS (empty: no CUDA).
 commands   every command of a ```console block exists, as do the presets, and the commands and options of `sparcl` that it names
            (SPARCL: the program).
-links      every relative link leads to a file, and its #anchor to a heading of it; every page that a source or a script names exists.
+links      every relative link leads to a file, and its #anchor to a heading of it; every page that a
+           source names exists, and every file that a page names.
 names      every function, type and constant of sparcl, and every SPARCL_ name, is in the public headers, the table of settings or CMake.
 messages   every text in a heading of docs/troubleshooting.md is one that a source prints, and the entries of a part ascend.
 errors     the public headers and docs/explanation/guarantees.md name the same errors as agreed, and the same as poisoning.
@@ -197,6 +198,12 @@ def check_links(root):
                 faults.append(f"{path}: the link {match[1]} leads nowhere")
             elif match[2] and target.endswith(".md") and match[2] not in anchors(text_of(root, target)):
                 faults.append(f"{path}: the link {match[1]}#{match[2]} leads to no heading")
+        if path.startswith(("docs/decisions/", "docs/results/", "CHANGELOG")):
+            continue
+        for place in re.findall(r"`((?:src|collectives|kernels|include|tests|scripts|tools)/[\w/.-]*\w)`", text_of(root, path)):
+            count += 1
+            if not os.path.exists(os.path.join(root, place)):
+                faults.append(f"{path}: there is no {place}")
     for path in source_files(root):
         for number, line in enumerate(text_of(root, path).splitlines(), 1):
             for page in re.findall(r"(?<![\w/])docs/[\w./-]+\.md\b", line):

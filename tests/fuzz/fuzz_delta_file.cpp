@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "src/model/checkpoint_writer.hpp"
+#include "src/model/files/delta_maker.hpp"
+#include "src/model/files/held_state.hpp"
 #include "src/model/model_hash.hpp"
 #include "tests/codec/oracle/mend.hpp"
 #include "tests/fuzz/tiny_updates.hpp"
 #include "tests/model/model_support.hpp"
-#include "tools/sparcl/delta_maker.hpp"
-#include "tools/sparcl/held_state.hpp"
 
 namespace sparcl::fuzz {
 namespace {
@@ -68,7 +68,7 @@ class Workshop {
     const std::string target_path = folder_ / "target.safetensors";
     const std::string delta_path = folder_ / "delta";
     write(target_path, target, metadata);
-    require(tool::make_delta(base_path_, target_path, delta_path).ok(), "a delta can be made");
+    require(model::make_delta(base_path_, target_path, delta_path).ok(), "a delta can be made");
     deltas_.push_back(bytes_of(test::read_text(delta_path)));
   }
 
@@ -83,13 +83,13 @@ const Workshop& workshop() {
 }
 
 void run(std::span<const std::byte> input) {
-  tool::Delta delta;
+  model::Delta delta;
   delta.path = "delta";
   delta.bytes = input.size();
   delta.staging.write(0, input);
-  const Result<tool::DeltaSummary> summary = tool::scan_delta(delta);
+  const Result<model::DeltaSummary> summary = model::scan_delta(delta);
   if (!summary.ok()) return;
-  Result<tool::HeldState> state = tool::HeldState::open(workshop().base_path());
+  Result<model::HeldState> state = model::HeldState::open(workshop().base_path());
   require(state.ok(), "the base can be opened: " + state.status().message());
   const Status status = state->apply(delta);
   require(status.code() != Code::kInternalError,

@@ -4,13 +4,15 @@
 
 #include <cmath>
 
+#include "collectives/broadcast/broadcast_forecast.hpp"
+#include "src/model/files/delta_maker.hpp"
+#include "src/model/files/mode_costs.hpp"
 #include "tests/tools/tools_support.hpp"
-#include "tools/sparcl/advisor.hpp"
-#include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
 namespace {
 
+using collectives::broadcast::BroadcastForecast;
 using test::run_program;
 using test::Tensors;
 
@@ -21,7 +23,7 @@ class Advise : public ::testing::Test {
   // A million bfloat16 weights whose exponents take two values, and one step of size +-1 ulp at the
   // places that hit() names.
   template <class Hit>
-  Advice advice(Hit hit) {
+  model::ModeCosts costs(Hit hit) {
     constexpr std::size_t kCount = 1'000'000;
     Tensors base;
     test::add_tensor(base, "w", DataType::kBfloat16, {kCount}, 1);
@@ -36,60 +38,59 @@ class Advise : public ::testing::Test {
     }
     test::write_model(at("a"), base);
     test::write_model(at("b"), target);
-    const Result<Advice> result = advise({at("a"), at("b")});
+    const Result<model::ModeCosts> result = model::measure_costs(at("a"), at("b"));
     EXPECT_TRUE(result.ok()) << result.status().message();
-    return result.ok() ? *result : Advice{};
+    return result.ok() ? *result : model::ModeCosts{};
   }
 
   test::TempFolder folder_;
 };
 
 TEST_F(Advise, OfIndependentChanges) {
-  const Advice advice = this->advice([](std::size_t, auto& random) { return random() % 100 == 0; });
-  EXPECT_NEAR(advice.shape.density(), 0.01, 0.001);
-  EXPECT_NEAR(advice.shape.clustering, 1, 0.02);
-  EXPECT_NEAR(advice.shape.position_bits, 8.08, 0.2);
-  EXPECT_NEAR(advice.shape.position_bits_given_old, advice.shape.position_bits, 0.02);
-  EXPECT_DOUBLE_EQ(advice.shape.unit_steps, 1);
-  const Result<DiffReport> diff = make_delta(at("a"), at("b"), at("delta"));
+  const model::ModeCosts costs =
+      this->costs([](std::size_t, auto& random) { return random() % 100 == 0; });
+  EXPECT_NEAR(costs.shape.density(), 0.01, 0.001);
+  EXPECT_NEAR(costs.shape.clustering, 1, 0.02);
+  EXPECT_NEAR(costs.shape.position_bits, 8.08, 0.2);
+  EXPECT_NEAR(costs.shape.position_bits_given_old, costs.shape.position_bits, 0.02);
+  EXPECT_DOUBLE_EQ(costs.shape.unit_steps, 1);
+  const Result<model::DiffReport> diff = model::make_delta(at("a"), at("b"), at("delta"));
   ASSERT_TRUE(diff.ok());
-  EXPECT_EQ(advice.shape.changed, diff->changed);
-  for (const ModeCost& mode : advice.modes) {
+  EXPECT_EQ(costs.shape.changed, diff->changed);
+  for (const model::ModeCost& mode : costs.modes) {
     const test::ProgramRun file =
         run_program({"diff", at("a"), at("b"), "-o", at("delta"), "--mode", mode.name, "--json"});
     EXPECT_EQ(file.json()["bytes"], mode.bytes) << mode.name;
   }
   // A table of classes is chosen by a sample: auto can miss the best by that much.
-  for (const ModeCost& mode : advice.modes)
-    EXPECT_GE(1.02 * static_cast<double>(mode.bytes), advice.modes[0].bytes) << mode.name;
+  for (const model::ModeCost& mode : costs.modes)
+    EXPECT_GE(1.02 * static_cast<double>(mode.bytes), costs.modes[0].bytes) << mode.name;
 }
 
 TEST_F(Advise, SeesClustersAndExponents) {
-  const Advice clustered = this->advice([](std::size_t i, auto&) { return i % 12800 < 128; });
+  const model::ModeCosts clustered =
+      this->costs([](std::size_t i, auto&) { return i % 12800 < 128; });
   EXPECT_GT(clustered.shape.clustering, 50);
-  const Advice by_exponent =
-      this->advice([](std::size_t i, auto& random) { return i % 4 == 0 && random() % 25 == 0; });
+  const model::ModeCosts by_exponent =
+      this->costs([](std::size_t i, auto& random) { return i % 4 == 0 && random() % 25 == 0; });
   EXPECT_NEAR(by_exponent.shape.density(), 0.01, 0.001);
   EXPECT_GT(by_exponent.shape.position_bits - by_exponent.shape.position_bits_given_old,
             1.9);  // two bits: a quarter can change
 }
 
 // With times that are given, not measured.
-Advice predicted(double link_gbit, int ranks = 8) {
-  Advice advice;
-  advice.shape = {100'000'000, 50'000'000, 200'000'000, 1, 2, 1.5, 0.9};
-  advice.broadcast = {"broadcast", 25'000'000, 0.08};
-  predict({"", "", link_gbit, ranks}, advice);
-  return advice;
+BroadcastForecast predicted(double link_gbit, int ranks = 8) {
+  return collectives::broadcast::forecast({100'000'000, 50'000'000, 200'000'000, 1, 2, 1.5, 0.9},
+                                          {"broadcast", 25'000'000, 0.08}, link_gbit, ranks);
 }
 
 TEST(AdvisePredicts, ThatDenseWinsOnFastLinksOnly) {
-  const Advice slow = predicted(1);
+  const BroadcastForecast slow = predicted(1);
   EXPECT_TRUE(slow.sparse_wins);
   EXPECT_FALSE(slow.dense_wins_above.has_value());
   EXPECT_GT(slow.dense_seconds, 1.6);  // 200 MB at 1 Gbit/s
   EXPECT_GT(slow.sparse_seconds, 0.2);
-  const Advice fast = predicted(1000);
+  const BroadcastForecast fast = predicted(1000);
   EXPECT_FALSE(fast.sparse_wins);
   EXPECT_DOUBLE_EQ(fast.sparse_seconds, 0.08);  // all of it encoding
   ASSERT_TRUE(fast.dense_wins_above.has_value());
@@ -98,9 +99,9 @@ TEST(AdvisePredicts, ThatDenseWinsOnFastLinksOnly) {
 }
 
 TEST_F(Advise, OfNoChange) {
-  const Advice advice = this->advice([](std::size_t, auto&) { return false; });
-  EXPECT_EQ(advice.shape.changed, 0u);
-  EXPECT_LT(advice.modes[0].bytes, 200u);
+  const model::ModeCosts costs = this->costs([](std::size_t, auto&) { return false; });
+  EXPECT_EQ(costs.shape.changed, 0u);
+  EXPECT_LT(costs.modes[0].bytes, 200u);
 }
 
 TEST_F(Advise, TheProgram) {

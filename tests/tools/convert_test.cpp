@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/model/files/converter.hpp"
+#include "src/model/files/delta_applier.hpp"
+#include "src/model/files/delta_maker.hpp"
 #include "tests/support/tree.hpp"
 #include "tests/tools/tools_support.hpp"
-#include "tools/sparcl/converter.hpp"
-#include "tools/sparcl/delta_applier.hpp"
-#include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -24,7 +24,7 @@ class Convert : public ::testing::Test {
 
   void expect_converts(const std::string& from, const std::string& to, const std::string& layout,
                        const std::string& base) const {
-    const Result<ConvertReport> report = convert({from, to, "", layout, base});
+    const Result<model::ConvertReport> report = model::convert_change({from, to, "", layout, base});
     EXPECT_TRUE(report.ok()) << layout << ": " << report.status().message();
   }
   // delta -> layout -> delta, bit for bit.
@@ -52,13 +52,13 @@ TEST_F(Convert, ReadsWhatOthersWrite) {
             0);
   for (const char* name :
        {"coo.safetensors", "coo.safetensors.zst", "indices", "deltas", "deltas_zstd"}) {
-    const Result<ConvertReport> report =
-        convert({at(name), at("delta"), "", kOwnFormat, at("base.safetensors")});
+    const Result<model::ConvertReport> report = model::convert_change(
+        {at(name), at("delta"), "", model::kOwnFormat, at("base.safetensors")});
     ASSERT_TRUE(report.ok()) << name << ": " << report.status().message();
     EXPECT_EQ(report->tensors, 4u);
-    const Result<Delta> delta = read_delta(at("delta"));
+    const Result<model::Delta> delta = model::read_delta(at("delta"));
     ASSERT_TRUE(delta.ok());
-    ASSERT_TRUE(apply_delta(at("base.safetensors"), *delta, at("out")).ok());
+    ASSERT_TRUE(model::apply_delta(at("base.safetensors"), *delta, at("out")).ok());
     test::expect_same(at("target.safetensors"), at("out"));
   }
 }
@@ -69,15 +69,15 @@ TEST_F(Convert, EveryLayoutRoundTripsBitForBit) {
   test::change(target, 0.02, 3);
   test::write_model(at("base"), base, {{"step", "1"}});
   test::write_model(at("target"), target, {{"step", "2"}});  // metadata travel along
-  ASSERT_TRUE(
-      make_delta(at("base"), at("target"), at("delta"), {.base_version = 7, .target_version = 9})
-          .ok());
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta"),
+                                {.base_version = 7, .target_version = 9})
+                  .ok());
   expect_round_trips(at("base"), at("delta"));
 }
 
 TEST_F(Convert, ANoChangeRoundTripsToo) {
   test::write_model(at("base"), test::small_model());
-  ASSERT_TRUE(make_delta(at("base"), at("base"), at("delta")).ok());
+  ASSERT_TRUE(model::make_delta(at("base"), at("base"), at("delta")).ok());
   expect_round_trips(at("base"), at("delta"));
 }
 
@@ -88,7 +88,7 @@ TEST_F(Convert, FoldersKeepTheirSideFiles) {
   test::write_shards(at("base"), base, 3);
   test::write_shards(at("target"), target, 3);
   test::write_text(at("target/config.json"), "{\"hidden\": 8}");
-  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta")).ok());
   expect_round_trips(at("base"), at("delta"));
 }
 
@@ -96,7 +96,7 @@ TEST_F(Convert, OfTheTrace) {
   const std::string trace = test::trace_folder();
   if (trace.empty()) GTEST_SKIP() << test::kNoTrace;
   const std::vector<std::string> files = test::sorted_files(trace + "/weights");
-  ASSERT_TRUE(make_delta(files[0], files[1], at("delta")).ok());
+  ASSERT_TRUE(model::make_delta(files[0], files[1], at("delta")).ok());
   expect_round_trips(files[0], at("delta"));
 }
 
@@ -106,17 +106,17 @@ TEST_F(Convert, OtherTensorsAreRefused) {
   test::add_tensor(grown, "new", DataType::kBfloat16, {70}, 9);
   test::write_model(at("base"), base);
   test::write_model(at("grown"), grown);
-  ASSERT_TRUE(make_delta(at("base"), at("grown"), at("delta")).ok());
-  EXPECT_EQ(convert({at("delta"), at("x"), "", "coo", at("base")}).status().code(),
+  ASSERT_TRUE(model::make_delta(at("base"), at("grown"), at("delta")).ok());
+  EXPECT_EQ(model::convert_change({at("delta"), at("x"), "", "coo", at("base")}).status().code(),
             Code::kUnsupported);
 
   Tensors changed = grown;
   test::change(changed, 0.02, 3);
   test::write_model(at("changed"), changed);
-  ASSERT_TRUE(make_delta(at("grown"), at("changed"), at("delta")).ok());
+  ASSERT_TRUE(model::make_delta(at("grown"), at("changed"), at("delta")).ok());
   expect_converts(at("delta"), at("coo"), "coo", at("grown"));
   for (const char* layout : {"sparcl", "deltas"}) {
-    EXPECT_EQ(convert({at("coo"), at("x"), "", layout, at("base")}).status().code(),
+    EXPECT_EQ(model::convert_change({at("coo"), at("x"), "", layout, at("base")}).status().code(),
               Code::kMismatch);
   }
   EXPECT_FALSE(std::filesystem::exists(at("x")));
@@ -128,7 +128,7 @@ TEST_F(Convert, TheProgram) {
   test::change(target, 0.02, 3);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
-  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta")).ok());
   const test::ProgramRun run = run_program(
       {"convert", at("delta"), "-o", at("coo"), "--to", "coo", "--base", at("base"), "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;

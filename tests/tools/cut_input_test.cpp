@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "src/model/files/delta_maker.hpp"
 #include "tests/tools/background_program.hpp"
-#include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -101,11 +101,11 @@ TEST_F(CutInput, IsANamedErrorAndNothingIsLeft) {
 TEST_F(CutInput, OneThatIsRewrittenMeanwhileIsNoBase) {
   write_model(at("base"), small_model(1));
   write_model(at("target"), small_model(2));
-  const Result<tool::OpenCheckpoint> base = tool::open_checkpoint(at("base")),
-                                     target = tool::open_checkpoint(at("target"));
+  const Result<model::OpenCheckpoint> base = model::open_checkpoint(at("base")),
+                                      target = model::open_checkpoint(at("target"));
   ASSERT_TRUE(base.ok() && target.ok());
   const auto diff = [&] {
-    return tool::write_delta(base->view(), target->view(), at("delta")).status();
+    return model::write_delta(base->view(), target->view(), at("delta")).status();
   };
   ASSERT_TRUE(diff().ok());
   fs::remove(at("delta"));

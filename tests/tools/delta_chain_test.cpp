@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/model/files/delta_applier.hpp"
+#include "src/model/files/delta_composer.hpp"
 #include "tests/tools/tools_support.hpp"
-#include "tools/sparcl/delta_applier.hpp"
-#include "tools/sparcl/delta_composer.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -33,15 +33,15 @@ class ComposeFiles : public ::testing::Test {
   }
   void diff(int i, const codec::BlockMode* mode = nullptr) {
     const std::string delta = at(fmt::format("d{}", i));
-    const Result<DiffReport> report =
-        make_delta(at(fmt::format("s{}", i - 1)), at(fmt::format("s{}", i)), delta, {.mode = mode});
+    const Result<model::DiffReport> report = model::make_delta(
+        at(fmt::format("s{}", i - 1)), at(fmt::format("s{}", i)), delta, {.mode = mode});
     ASSERT_TRUE(report.ok()) << report.status().message();
     deltas_.push_back(delta);
   }
   void expect_apply(const std::string& base, const std::string& delta, const std::string& target) {
-    const Result<Delta> read = read_delta(delta);
+    const Result<model::Delta> read = model::read_delta(delta);
     ASSERT_TRUE(read.ok());
-    const Result<ApplyReport> applied = apply_delta(base, *read, at("out"));
+    const Result<model::ApplyReport> applied = model::apply_delta(base, *read, at("out"));
     ASSERT_TRUE(applied.ok()) << applied.status().message();
     test::expect_same(target, at("out"));
     std::filesystem::remove_all(at("out"));
@@ -56,7 +56,7 @@ TEST_F(ComposeFiles, WithoutTheBaseLeadToTheSameFile) {
        {&codec::kFlatMode, &codec::kVerbatimMode, &codec::kDenseMode}) {
     deltas_.clear();
     make_chain(4, 0.01, mode);
-    const Result<ComposeReport> report = compose_deltas(deltas_, at("all"));
+    const Result<model::ComposeReport> report = model::compose_deltas(deltas_, at("all"));
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(report->bytes, std::filesystem::file_size(at("all")));
     EXPECT_LT(report->bytes, report->input_bytes);
@@ -67,8 +67,9 @@ TEST_F(ComposeFiles, WithoutTheBaseLeadToTheSameFile) {
 
 TEST_F(ComposeFiles, WithTheBaseAreTheDeltaOfTheEnds) {
   make_chain(3);
-  ASSERT_TRUE(make_delta(at("s0"), at("s3"), at("direct")).ok());
-  const Result<ComposeReport> report = compose_deltas_on(at("s0"), deltas_, at("all"));
+  ASSERT_TRUE(model::make_delta(at("s0"), at("s3"), at("direct")).ok());
+  const Result<model::ComposeReport> report =
+      model::compose_deltas_on(at("s0"), deltas_, at("all"));
   ASSERT_TRUE(report.ok()) << report.status().message();
   test::expect_same(at("direct"), at("all"));
 }
@@ -79,30 +80,30 @@ TEST_F(ComposeFiles, TensorsThatComeNeedTheBase) {
   test::add_tensor(grown, "new", DataType::kBfloat16, {70000}, 9);
   write(grown, 2);
   diff(2);
-  const Status status = compose_deltas(deltas_, at("all")).status();
+  const Status status = model::compose_deltas(deltas_, at("all")).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_FALSE(std::filesystem::exists(at("all")));
-  ASSERT_TRUE(compose_deltas_on(at("s0"), deltas_, at("all")).ok());
+  ASSERT_TRUE(model::compose_deltas_on(at("s0"), deltas_, at("all")).ok());
   expect_apply(at("s0"), at("all"), at("s2"));
 }
 
 TEST_F(ComposeFiles, ThereAndBackIsSmall) {
   make_chain(1, 0.02, &codec::kFlatMode);
-  ASSERT_TRUE(make_delta(at("s1"), at("s0"), at("back"), {.mode = &codec::kFlatMode}).ok());
+  ASSERT_TRUE(model::make_delta(at("s1"), at("s0"), at("back"), {.mode = &codec::kFlatMode}).ok());
   deltas_.push_back(at("back"));
-  ASSERT_TRUE(compose_deltas(deltas_, at("all")).ok());
+  ASSERT_TRUE(model::compose_deltas(deltas_, at("all")).ok());
   EXPECT_LT(std::filesystem::file_size(at("all")), 200u);
   expect_apply(at("s0"), at("all"), at("s0"));
 }
 
 TEST_F(ComposeFiles, InvertLeadsBack) {
   make_chain(1);
-  const Result<Delta> delta = read_delta(at("d1"));
+  const Result<model::Delta> delta = model::read_delta(at("d1"));
   ASSERT_TRUE(delta.ok());
-  const Result<DiffReport> report = invert_delta(at("s0"), *delta, at("back"));
+  const Result<model::DiffReport> report = model::invert_delta(at("s0"), *delta, at("back"));
   ASSERT_TRUE(report.ok()) << report.status().message();
   expect_apply(at("s1"), at("back"), at("s0"));
-  EXPECT_EQ(invert_delta(at("s1"), *delta, at("back2")).status().code(), Code::kWrongBase);
+  EXPECT_EQ(model::invert_delta(at("s1"), *delta, at("back2")).status().code(), Code::kWrongBase);
   EXPECT_FALSE(std::filesystem::exists(at("back2")));
 }
 
@@ -115,9 +116,9 @@ TEST_F(ComposeFiles, InvertOfFoldersWithOtherTensors) {
   test::write_shards(at("target"), target, 3);
   test::write_text(at("base/config.json"), "{\"a\": 1}");
   test::write_text(at("target/config.json"), "{\"a\": 2}");
-  ASSERT_TRUE(make_delta(at("base"), at("target"), at("delta")).ok());
-  const Result<Delta> delta = read_delta(at("delta"));
-  ASSERT_TRUE(delta.ok() && invert_delta(at("base"), *delta, at("back")).ok());
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta")).ok());
+  const Result<model::Delta> delta = model::read_delta(at("delta"));
+  ASSERT_TRUE(delta.ok() && model::invert_delta(at("base"), *delta, at("back")).ok());
   expect_apply(at("base"), at("delta"), at("target"));
   expect_apply(at("target"), at("back"), at("base"));
 }
@@ -160,7 +161,7 @@ TEST_F(ComposeFiles, EveryDamagedByteIsRefusedAndLeavesNothing) {
     std::string damaged = good;
     damaged[byte] = static_cast<char>(damaged[byte] ^ 0x11);
     test::write_text(at("d2"), damaged);
-    const Status status = compose_deltas(deltas_, at("all")).status();
+    const Status status = model::compose_deltas(deltas_, at("all")).status();
     ASSERT_FALSE(status.ok()) << byte;
     ASSERT_FALSE(std::filesystem::exists(at("all"))) << byte;
   }

@@ -4,11 +4,11 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/wire.hpp"
+#include "src/model/files/delta_applier.hpp"
+#include "src/model/files/delta_maker.hpp"
 #include "tests/support/tier.hpp"
 #include "tests/tools/tools_support.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_applier.hpp"
-#include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -95,7 +95,7 @@ class DeltaMutation : public ::testing::Test {
   std::string at(std::string_view name) const { return folder_ / name; }
 
   Bytes make(std::string_view base, std::string_view target) const {
-    const Result<DiffReport> report = make_delta(at(base), at(target), at("delta"));
+    const Result<model::DiffReport> report = model::make_delta(at(base), at(target), at("delta"));
     EXPECT_TRUE(report.ok()) << report.status().message();
     Bytes bytes = test::read_text(at("delta"));
     fs::remove(at("delta"));
@@ -103,11 +103,11 @@ class DeltaMutation : public ::testing::Test {
   }
 
   Status apply(const Bytes& bytes, std::string_view base = "base") const {
-    Delta delta;
+    model::Delta delta;
     delta.path = "DELTA";
     delta.bytes = bytes.size();
     delta.staging.write(0, std::as_bytes(std::span(bytes)));
-    return apply_delta(at(base), delta, at("out")).status();
+    return model::apply_delta(at(base), delta, at("out")).status();
   }
 
   void expect_refused(const Bytes& bytes, const std::string& what,

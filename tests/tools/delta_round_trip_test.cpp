@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/model/files/delta_applier.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/model/files/delta_maker.hpp"
 #include "tests/tools/tools_support.hpp"
-#include "tools/sparcl/delta_applier.hpp"
-#include "tools/sparcl/delta_file.hpp"
-#include "tools/sparcl/delta_maker.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -17,20 +17,21 @@ class DeltaRoundTrip : public ::testing::Test {
  protected:
   std::string at(std::string_view name) const { return folder_ / name; }
 
-  DiffReport diff(const std::string& base, const std::string& target,
-                  const codec::BlockMode* mode = nullptr) const {
-    const Result<DiffReport> report = make_delta(base, target, at("delta"), {.mode = mode});
+  model::DiffReport diff(const std::string& base, const std::string& target,
+                         const codec::BlockMode* mode = nullptr) const {
+    const Result<model::DiffReport> report =
+        model::make_delta(base, target, at("delta"), {.mode = mode});
     EXPECT_TRUE(report.ok()) << report.status().message();
-    return report.ok() ? *report : DiffReport{};
+    return report.ok() ? *report : model::DiffReport{};
   }
-  Result<ApplyReport> apply(const std::string& base, const std::string& out) const {
-    const Result<Delta> delta = read_delta(at("delta"));
-    return delta.ok() ? apply_delta(base, *delta, out) : delta.status();
+  Result<model::ApplyReport> apply(const std::string& base, const std::string& out) const {
+    const Result<model::Delta> delta = model::read_delta(at("delta"));
+    return delta.ok() ? model::apply_delta(base, *delta, out) : delta.status();
   }
-  DiffReport expect_round_trip(const std::string& base, const std::string& target,
-                               const codec::BlockMode* mode = nullptr) const {
-    const DiffReport made = diff(base, target, mode);
-    const Result<ApplyReport> applied = apply(base, at("out"));
+  model::DiffReport expect_round_trip(const std::string& base, const std::string& target,
+                                      const codec::BlockMode* mode = nullptr) const {
+    const model::DiffReport made = diff(base, target, mode);
+    const Result<model::ApplyReport> applied = apply(base, at("out"));
     EXPECT_TRUE(applied.ok()) << applied.status().message();
     if (!applied.ok()) return made;
     EXPECT_TRUE(applied->exact);
@@ -71,7 +72,7 @@ TEST_F(DeltaRoundTrip, ThreadsChangeNoByte) {
     deltas.push_back(test::read_text(at("delta")));
   }
   ASSERT_EQ(::setenv("SPARCL_THREADS", "some", 1), 0);
-  EXPECT_EQ(make_delta(at("base"), at("target"), at("delta"), {}).status().code(),
+  EXPECT_EQ(model::make_delta(at("base"), at("target"), at("delta"), {}).status().code(),
             Code::kInvalidArgument);
   ASSERT_EQ(::unsetenv("SPARCL_THREADS"), 0);
   EXPECT_EQ(deltas[0], deltas[1]);
@@ -87,7 +88,7 @@ TEST_F(DeltaRoundTrip, NewTensorsMayBeSmallInTheDelta) {
   test::add_tensor(target, "new.narrow", DataType::kBfloat16, {300, 1000}, 2);
   for (std::byte& byte : target.bytes.back()) byte &= std::byte{0x11};
   test::write_model(at("target"), target);
-  const DiffReport made = expect_round_trip(at("base"), at("target"));
+  const model::DiffReport made = expect_round_trip(at("base"), at("target"));
   EXPECT_LT(made.bytes, std::uint64_t{1} << 20);
 }
 
@@ -95,7 +96,7 @@ TEST_F(DeltaRoundTrip, CarriesMetadata) {
   const Tensors base = test::small_model();
   test::write_model(at("base"), base, {{"step", "1"}, {"format", "pt"}});
   test::write_model(at("target"), base, {{"step", "200"}, {"note", "n\xc3\xa4"}});
-  const DiffReport report = expect_round_trip(at("base"), at("target"));
+  const model::DiffReport report = expect_round_trip(at("base"), at("target"));
   EXPECT_EQ(report.changed, 0u);
   EXPECT_EQ(report.base_hash, report.target_hash);
   EXPECT_LT(report.bytes, 400u);
@@ -115,7 +116,7 @@ TEST_F(DeltaRoundTrip, CarriesTensorsThatComeGoAndChange) {
   test::add_tensor(target, "mask2", DataType::kBool, {5}, 9);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
-  const DiffReport report = expect_round_trip(at("base"), at("target"));
+  const model::DiffReport report = expect_round_trip(at("base"), at("target"));
   EXPECT_GE(report.changed, 70005u);
   expect_round_trip(at("target"), at("base"));
 }
@@ -157,7 +158,7 @@ TEST_F(DeltaRoundTrip, InPlace) {
   test::write_shards(at("folder-target"), target, 4);  // fewer shards: the old ones must go
   test::write_text(at("folder/config.json"), "{}");
   diff(at("folder"), at("folder-target"));
-  const Result<ApplyReport> applied = apply(at("folder"), at("folder"));
+  const Result<model::ApplyReport> applied = apply(at("folder"), at("folder"));
   ASSERT_TRUE(applied.ok()) << applied.status().message();
   EXPECT_EQ(test::read_text(at("folder/config.json")), "{}");
   fs::remove(at("folder/config.json"));
@@ -173,7 +174,7 @@ TEST_F(DeltaRoundTrip, ABaseWithAnotherHeaderGivesTheTargetsTensorsAndMetadata) 
   test::write_model(at("target"), target, {{"step", "2"}});
   test::write_model(at("foreign"), base, {{"by", "another"}, {"step", "1"}});
   diff(at("base"), at("target"));
-  const Result<ApplyReport> applied = apply(at("foreign"), at("out"));
+  const Result<model::ApplyReport> applied = apply(at("foreign"), at("out"));
   ASSERT_TRUE(applied.ok()) << applied.status().message();
   EXPECT_FALSE(applied->exact);
   const Result<model::Checkpoint> out = model::Checkpoint::open(at("out"));
@@ -201,7 +202,7 @@ TEST_F(DeltaRoundTrip, TheTraceCostsAtMost10Point2BitsAChange) {
   for (std::size_t i = 0; i + 1 < files.size(); ++i) {
     for (const codec::BlockMode* mode :
          {static_cast<const codec::BlockMode*>(nullptr), &codec::kFlatMode}) {
-      const DiffReport report = expect_round_trip(files[i], files[i + 1], mode);
+      const model::DiffReport report = expect_round_trip(files[i], files[i + 1], mode);
       ASSERT_GT(report.changed, 0u);
       EXPECT_LE(8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.changed), 10.2)
           << files[i];
@@ -217,7 +218,7 @@ TEST_F(DeltaRoundTrip, RefusesALongAttachmentByName) {
                      {1}, 1);
   test::write_model(at("base"), base);
   test::write_model(at("target"), target);
-  const Status status = make_delta(at("base"), at("target"), at("delta")).status();
+  const Status status = model::make_delta(at("base"), at("target"), at("delta")).status();
   EXPECT_THAT(status.message(), ::testing::HasSubstr("attachment"));
   EXPECT_FALSE(fs::exists(at("delta")));
 }

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/model/files/delta_composer.hpp"
 #include "tests/tools/tools_support.hpp"
-#include "tools/sparcl/delta_composer.hpp"
 
 namespace sparcl::test {
 namespace {

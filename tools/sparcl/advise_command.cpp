@@ -2,23 +2,43 @@
 
 #include <memory>
 
+#include "collectives/broadcast/broadcast_forecast.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/model/files/mode_costs.hpp"
 #include "tools/number_checks.hpp"
-#include "tools/sparcl/advisor.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_file.hpp"
+#include "tools/sparcl/console_watch.hpp"
 
 namespace sparcl::tool {
 namespace {
 
-double bits_a_change(std::uint64_t bytes, const ChangeShape& shape) {
+struct AdviseOptions {
+  std::string first;
+  std::string second;
+  double link_gbit = 10;
+  int ranks = 8;
+};
+
+struct Advice : model::ModeCosts, collectives::broadcast::BroadcastForecast {};
+
+Result<Advice> advise(const AdviseOptions& options) {
+  SPARCL_ASSIGN_OR_RETURN(
+      model::ModeCosts costs,
+      model::measure_costs(options.first, options.second, console_watch("advise")));
+  const collectives::broadcast::BroadcastForecast forecast = collectives::broadcast::forecast(
+      costs.shape, costs.broadcast, options.link_gbit, options.ranks);
+  return Advice{std::move(costs), forecast};
+}
+
+double bits_a_change(std::uint64_t bytes, const model::ChangeShape& shape) {
   return ratio(8 * static_cast<double>(bytes), static_cast<double>(shape.changed));
 }
 
 Json advice_json(const Advice& advice, const AdviseOptions& options) {
-  const ChangeShape& shape = advice.shape;
+  const model::ChangeShape& shape = advice.shape;
   Json modes = Json::array();
-  for (const ModeCost& mode : advice.modes) {
+  for (const model::ModeCost& mode : advice.modes) {
     modes.push_back({{"mode", mode.name},
                      {"bytes", mode.bytes},
                      {"bits_per_change", bits_a_change(mode.bytes, shape)},
@@ -49,7 +69,7 @@ Json advice_json(const Advice& advice, const AdviseOptions& options) {
            advice.dense_wins_above ? Json(*advice.dense_wins_above) : Json(nullptr)}};
 }
 
-std::string shape_text(const ChangeShape& shape) {
+std::string shape_text(const model::ChangeShape& shape) {
   return fmt::format(
       "{} of {} elements changed ({:.3g} %), {:.0f} % of them by one unit in the last place\n"
       "clustering {:.2f} (1: strewn independently); positions {:.2f} bits a change, {:.2f} given "
@@ -60,7 +80,7 @@ std::string shape_text(const ChangeShape& shape) {
 
 std::string advice_text(const Advice& advice, const AdviseOptions& options) {
   std::string text = shape_text(advice.shape);
-  for (const ModeCost& mode : advice.modes) {
+  for (const model::ModeCost& mode : advice.modes) {
     text += fmt::format("  {:<9} {:>10}  {:>7.2f} bits a change  encoded in {:.3g} s{}\n",
                         mode.name, human_bytes(mode.bytes), bits_a_change(mode.bytes, advice.shape),
                         mode.seconds, mode.name == advice.best_mode ? "  <- best" : "");
@@ -81,7 +101,7 @@ std::string advice_text(const Advice& advice, const AdviseOptions& options) {
 
 Status run_advise(const AdviseOptions& options, bool as_json) {
   for (const std::string& path : {options.first, options.second})
-    SPARCL_RETURN_IF_ERROR(expect_checkpoint(path));
+    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(path));
   SPARCL_ASSIGN_OR_RETURN(const Advice advice, advise(options));
   return print(as_json, advice_json(advice, options), advice_text(advice, options));
 }

@@ -5,9 +5,10 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/delta_applier.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_applier.hpp"
+#include "tools/sparcl/console_watch.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -19,9 +20,9 @@ struct ApplyOptions {
 };
 
 Status check_kinds(const ApplyOptions& options) {
-  SPARCL_ASSIGN_OR_RETURN(const bool is_swapped, is_checkpoint(options.delta));
-  if (!is_swapped) return expect_checkpoint(options.base);
-  SPARCL_ASSIGN_OR_RETURN(const bool has_delta, is_delta(options.base));
+  SPARCL_ASSIGN_OR_RETURN(const bool is_swapped, model::is_checkpoint(options.delta));
+  if (!is_swapped) return model::expect_checkpoint(options.base);
+  SPARCL_ASSIGN_OR_RETURN(const bool has_delta, model::is_delta(options.base));
   if (has_delta) {
     return Status(Code::kCorrupt, fmt::format("the two arguments seem swapped: {} is a delta and "
                                               "{} a checkpoint: give the checkpoint first",
@@ -42,10 +43,11 @@ Status run_apply(const ApplyOptions& options, bool as_json) {
                               options.output));
   }
   const auto begin = std::chrono::steady_clock::now();
-  const Result<Delta> delta = read_delta(options.delta);
+  const Result<model::Delta> delta = model::read_delta(options.delta);
   if (!delta.ok()) return delta.status();
-  SPARCL_ASSIGN_OR_RETURN(const ApplyReport report,
-                          apply_delta(options.base, *delta, options.output));
+  SPARCL_ASSIGN_OR_RETURN(
+      const model::ApplyReport report,
+      model::apply_delta(options.base, *delta, options.output, console_watch("apply")));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 

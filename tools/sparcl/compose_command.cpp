@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/delta_composer.hpp"
+#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_composer.hpp"
-#include "tools/sparcl/output_check.hpp"
+#include "tools/sparcl/console_watch.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -18,9 +19,12 @@ struct ComposeOptions {
   std::string output;
 };
 
-Result<ComposeReport> compose(const ComposeOptions& options) {
-  if (!options.base.empty()) return compose_deltas_on(options.base, options.deltas, options.output);
-  Result<ComposeReport> report = compose_deltas(options.deltas, options.output);
+Result<model::ComposeReport> compose(const ComposeOptions& options) {
+  if (!options.base.empty())
+    return model::compose_deltas_on(options.base, options.deltas, options.output,
+                                    console_watch("compose"));
+  Result<model::ComposeReport> report =
+      model::compose_deltas(options.deltas, options.output, console_watch("compose"));
   if (report.ok() || report.status().code() != Code::kUnsupported) return report;
   return Status(Code::kUnsupported, report.status().message() + ": give it by --base");
 }
@@ -28,12 +32,12 @@ Result<ComposeReport> compose(const ComposeOptions& options) {
 Status run_compose(const ComposeOptions& options, bool as_json) {
   std::vector<std::string> inputs = options.deltas;
   if (!options.base.empty()) {
-    SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
+    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
     inputs.push_back(options.base);
   }
-  SPARCL_RETURN_IF_ERROR(check_output(options.output, inputs));
+  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, inputs));
   const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const ComposeReport report, compose(options));
+  SPARCL_ASSIGN_OR_RETURN(const model::ComposeReport report, compose(options));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Json json{{"output", options.output},

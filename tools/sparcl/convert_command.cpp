@@ -5,17 +5,18 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/model/exchange/exchange_format.hpp"
+#include "src/model/files/converter.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/converter.hpp"
-#include "tools/sparcl/delta_file.hpp"
-#include "tools/sparcl/output_check.hpp"
+#include "tools/sparcl/console_watch.hpp"
 
 namespace sparcl::tool {
 namespace {
 
 std::vector<std::string> format_names() {
-  std::vector<std::string> names{kOwnFormat};
+  std::vector<std::string> names{model::kOwnFormat};
   for (const model::ExchangeFormat* format : model::exchange_formats())
     names.emplace_back(format->name);
   return names;
@@ -28,15 +29,16 @@ std::string formats_text() {
   return text;
 }
 
-Status run_convert(const ConvertOptions& options, bool as_json) {
+Status run_convert(const model::ConvertOptions& options, bool as_json) {
   std::vector<std::string> inputs{options.input};
   if (!options.base.empty()) {
-    SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
+    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
     inputs.push_back(options.base);
   }
-  SPARCL_RETURN_IF_ERROR(check_output(options.output, inputs));
+  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, inputs));
   const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const ConvertReport report, convert(options));
+  SPARCL_ASSIGN_OR_RETURN(const model::ConvertReport report,
+                          model::convert_change(options, console_watch("convert")));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Json json{
@@ -60,7 +62,7 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
 }  // namespace
 
 void add_convert(CLI::App& app, Invocation& invocation) {
-  auto options = std::make_shared<ConvertOptions>();
+  auto options = std::make_shared<model::ConvertOptions>();
   app.footer(formats_text());
   app.add_option("IN", options->input,
                  "a delta of ours, or a file (or folder of files) of another program")

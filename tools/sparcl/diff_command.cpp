@@ -6,12 +6,14 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/model/files/delta_maker.hpp"
+#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_file.hpp"
-#include "tools/sparcl/delta_maker.hpp"
+#include "tools/sparcl/console_watch.hpp"
 #include "tools/sparcl/left_out_text.hpp"
-#include "tools/sparcl/output_check.hpp"
+#include "tools/sparcl/selection_options.hpp"
 #include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
@@ -23,17 +25,12 @@ struct DiffArguments {
   std::string delta;
   std::string mode = "auto";
   bool no_side_files = false;
-  ChangeSelection selection;
+  model::ChangeSelection selection;
 };
 
 std::vector<std::string> mode_names() {
   std::vector<std::string> names{"auto"};
-  for (const codec::BlockMode* mode : codec::block_modes()) {
-    // fresh is for tensors without a base, mixed for compositions, added for --values: never a
-    // choice
-    if (!mode->fresh && mode != &codec::kMixedMode && mode != &codec::kAddedMode)
-      names.push_back(mode->name);
-  }
+  for (const codec::BlockMode* mode : model::forceable_modes()) names.push_back(mode->name);
   return names;
 }
 
@@ -44,7 +41,7 @@ const codec::BlockMode* find_mode(const std::string& name) {
   return nullptr;  // auto
 }
 
-std::string tensors_text(const TensorChanges& tensors) {
+std::string tensors_text(const model::TensorChanges& tensors) {
   if (tensors.added.empty() && tensors.removed.empty() && tensors.replaced.empty()) return "";
   return fmt::format("tensors: {} added, {} removed, {} replaced (another type or size)\n",
                      tensors.added.size(), tensors.removed.size(), tensors.replaced.size());
@@ -56,7 +53,7 @@ std::string shown_names(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string side_files_text(const DiffReport& report) {
+std::string side_files_text(const model::DiffReport& report) {
   std::string text;
   if (!report.side_files.empty())
     text = fmt::format("files that travel: {}\n", shown_names(report.side_files));
@@ -70,7 +67,7 @@ double relative_error(const codec::LossyError& error) {
 }
 
 // Between TARGET and what apply writes.
-codec::LossyError whole_error(const DiffReport& report) {
+codec::LossyError whole_error(const model::DiffReport& report) {
   codec::LossyError error = report.lossy;
   error.squares += report.left_out.squares;
   error.largest = std::max(error.largest, report.left_out.largest);
@@ -80,7 +77,7 @@ codec::LossyError whole_error(const DiffReport& report) {
 
 Json number_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
 
-std::string error_text(const codec::ValueCoding& values, const DiffReport& report) {
+std::string error_text(const codec::ValueCoding& values, const model::DiffReport& report) {
   std::string text;
   if (report.is_partial()) text = left_out_text(report.left_out);
   if (!values.is_lossy()) return text;
@@ -92,14 +89,15 @@ std::string error_text(const codec::ValueCoding& values, const DiffReport& repor
 
 Status run_diff(const DiffArguments& options, bool as_json) {
   for (const std::string& input : {options.base, options.target})
-    SPARCL_RETURN_IF_ERROR(expect_checkpoint(input));
-  SPARCL_RETURN_IF_ERROR(check_output(options.delta, {options.base, options.target}));
+    SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(input));
+  SPARCL_RETURN_IF_ERROR(model::check_output(options.delta, {options.base, options.target}));
   const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
-                          make_delta(options.base, options.target, options.delta,
-                                     {.mode = find_mode(options.mode),
-                                      .with_side_files = !options.no_side_files,
-                                      .selection = options.selection}));
+  SPARCL_ASSIGN_OR_RETURN(const model::DiffReport report,
+                          model::make_delta(options.base, options.target, options.delta,
+                                            {.mode = find_mode(options.mode),
+                                             .with_side_files = !options.no_side_files,
+                                             .selection = options.selection},
+                                            console_watch("diff")));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 

@@ -37,7 +37,7 @@ Status run_hash(const HashOptions& options, bool as_json) {
                           model::Checkpoint::open_unread(options.path));
   const Result<std::string> hash = hash_of(checkpoint, options.kind);
   if (!hash.ok()) return hash.status();
-  warn_of_strays(stray_paths(checkpoint));
+  warn_of_strays(checkpoint.stray_paths());
   const Json json{{"kind", options.kind},
                   {"hash", *hash},
                   {"tensors", checkpoint.schema().size()},

@@ -13,6 +13,7 @@
 #include "src/codec/work_memory.hpp"
 #include "src/comm/start/link_measurement.hpp"
 #include "src/gpu/device_list.hpp"
+#include "src/model/files/delta_file.hpp"
 #include "src/net/heartbeat/heartbeat.hpp"
 #include "src/net/network_interfaces.hpp"
 #include "src/transport/nccl/nccl_library.hpp"
@@ -20,7 +21,6 @@
 #include "src/transport/ucx_plugin.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/ucx_trial.hpp"
 
 namespace sparcl::tool {
@@ -105,7 +105,7 @@ Part cuda_kernels(const gpu::DeviceList& gpus) {
 }
 
 std::vector<Part> kernel_bodies(const gpu::DeviceList& gpus) {
-  const Result<const kernels::KernelSet*> chosen = chosen_kernels();
+  const Result<const kernels::KernelSet*> chosen = model::chosen_kernels();
   const auto reason = [&](const kernels::KernelSet& set) {
     if (!chosen.ok())
       return std::string("this machine can run it, but SPARCL_KERNELS has no valid value");

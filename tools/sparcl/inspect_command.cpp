@@ -6,11 +6,11 @@
 #include "src/base/shown_text.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/model/checkpoint.hpp"
+#include "src/model/files/delta_file.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/left_out_text.hpp"
 #include "tools/sparcl/stray_shards.hpp"
 
@@ -33,10 +33,10 @@ Json side_files_json(std::span<const model::PackedFile> files) {
   return json;
 }
 
-Json delta_json(const Delta& delta, const DeltaSummary& summary) {
+Json delta_json(const model::Delta& delta, const model::DeltaSummary& summary) {
   Json modes = Json::array();
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    const Tally& tally = summary.blocks[mode->id];
+    const model::Tally& tally = summary.blocks[mode->id];
     modes.push_back({{"mode", mode->name},
                      {"blocks", tally.count},
                      {"bytes", tally.bytes},
@@ -68,7 +68,7 @@ Json delta_json(const Delta& delta, const DeltaSummary& summary) {
           {"side_files", side_files_json(summary.attachment.side_files)}};
 }
 
-std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
+std::string delta_text(const model::Delta& delta, const model::DeltaSummary& summary) {
   const auto hash = [](const Hash128* value) {
     return value == nullptr ? std::string("not carried") : to_hex(*value);
   };
@@ -85,7 +85,7 @@ std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
       ratio(8 * static_cast<double>(delta.bytes), static_cast<double>(summary.changed)),
       summary.chunk_count, summary.block_count);
   for (const codec::BlockMode* mode : codec::block_modes()) {
-    const Tally& tally = summary.blocks[mode->id];
+    const model::Tally& tally = summary.blocks[mode->id];
     if (tally.count > 0)
       out +=
           fmt::format("  {:<9} {:>9} blocks  {:>12} bytes\n", mode->name, tally.count, tally.bytes);
@@ -109,8 +109,8 @@ std::string delta_text(const Delta& delta, const DeltaSummary& summary) {
 }
 
 Status inspect_delta(const std::string& path, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(path));
-  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta));
+  SPARCL_ASSIGN_OR_RETURN(const model::Delta delta, model::read_delta(path));
+  SPARCL_ASSIGN_OR_RETURN(const model::DeltaSummary summary, model::scan_delta(delta));
   return print(as_json, delta_json(delta, summary), delta_text(delta, summary));
 }
 
@@ -165,7 +165,7 @@ Status inspect_checkpoint(const std::string& path, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
   SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, model::state_hash(checkpoint));
   const std::uint64_t elements = model::make_block_map(checkpoint.schema()).element_count();
-  warn_of_strays(stray_paths(checkpoint));
+  warn_of_strays(checkpoint.stray_paths());
   return print(as_json, checkpoint_json(checkpoint, hash, elements),
                checkpoint_text(checkpoint, hash, elements));
 }
@@ -176,7 +176,7 @@ void add_inspect(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
   invocation.run = [path, &invocation] {
-    SPARCL_ASSIGN_OR_RETURN(const bool found, is_checkpoint(*path));
+    SPARCL_ASSIGN_OR_RETURN(const bool found, model::is_checkpoint(*path));
     return found ? inspect_checkpoint(*path, invocation.json)
                  : inspect_delta(*path, invocation.json);
   };

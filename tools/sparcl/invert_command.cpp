@@ -4,10 +4,11 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/delta_composer.hpp"
+#include "src/model/files/output_check.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_composer.hpp"
-#include "tools/sparcl/output_check.hpp"
+#include "tools/sparcl/console_watch.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -19,12 +20,13 @@ struct InvertOptions {
 };
 
 Status run_invert(const InvertOptions& options, bool as_json) {
-  SPARCL_RETURN_IF_ERROR(expect_checkpoint(options.base));
-  SPARCL_RETURN_IF_ERROR(check_output(options.output, {options.base, options.delta}));
+  SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(options.base));
+  SPARCL_RETURN_IF_ERROR(model::check_output(options.output, {options.base, options.delta}));
   const auto begin = std::chrono::steady_clock::now();
-  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.delta));
-  SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
-                          invert_delta(options.base, delta, options.output));
+  SPARCL_ASSIGN_OR_RETURN(const model::Delta delta, model::read_delta(options.delta));
+  SPARCL_ASSIGN_OR_RETURN(
+      const model::DiffReport report,
+      model::invert_delta(options.base, delta, options.output, console_watch("invert")));
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Json json{{"output", options.output},

@@ -80,7 +80,7 @@ ModelMemory::ModelMemory(model::Schema schema, model::ZeroMemory memory)
 }
 
 Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& schema) {
-  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, model::chosen_kernels());
   SPARCL_ASSIGN_OR_RETURN(const std::string verify, setting_choice("VERIFY"));
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   std::uint64_t bytes = 1;  // an empty tensor has an address, too

@@ -8,8 +8,8 @@
 
 #include "src/base/worker_pool.hpp"
 #include "src/model/checkpoint.hpp"
+#include "src/model/files/held_state.hpp"
 #include "src/replication/replicated_state.hpp"
-#include "tools/sparcl/held_state.hpp"
 
 namespace sparcl::tool {
 

@@ -7,13 +7,6 @@
 
 namespace sparcl::tool {
 
-std::vector<std::string> stray_paths(const model::Checkpoint& checkpoint) {
-  std::vector<std::string> paths;
-  for (const std::string& name : checkpoint.stray_shards())
-    paths.push_back(checkpoint.path() + "/" + name);
-  return paths;
-}
-
 void warn_of_strays(const std::vector<std::string>& paths) {
   constexpr std::size_t kMaxNamed = 3;
   if (paths.empty()) return;

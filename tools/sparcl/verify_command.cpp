@@ -4,18 +4,18 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/model/checkpoint.hpp"
+#include "src/model/files/delta_file.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
-#include "tools/sparcl/delta_file.hpp"
 #include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
 
 Status verify_delta(const std::string& path, bool as_json) {
-  const Result<Delta> delta = read_delta(path);
+  const Result<model::Delta> delta = model::read_delta(path);
   if (!delta.ok()) return delta.status();
-  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(*delta));
+  SPARCL_ASSIGN_OR_RETURN(const model::DeltaSummary summary, model::scan_delta(*delta));
   const Json json{{"kind", "delta"},
                   {"bytes", delta->bytes},
                   {"chunks", summary.chunk_count},
@@ -34,7 +34,7 @@ Status verify_checkpoint(const std::string& path, bool as_json) {
                   {"bytes", checkpoint->byte_count()},
                   {"tensors", checkpoint->schema().size()},
                   {"not_in_index", checkpoint->stray_shards()}};
-  warn_of_strays(stray_paths(*checkpoint));
+  warn_of_strays(checkpoint->stray_paths());
   return print(
       as_json, json,
       fmt::format(
@@ -48,7 +48,7 @@ void add_verify(CLI::App& app, Invocation& invocation) {
   auto path = std::make_shared<std::string>();
   app.add_option("FILE", *path, "a delta, a .safetensors file, or a folder of shards")->required();
   invocation.run = [path, &invocation] {
-    SPARCL_ASSIGN_OR_RETURN(const bool found, is_checkpoint(*path));
+    SPARCL_ASSIGN_OR_RETURN(const bool found, model::is_checkpoint(*path));
     return found ? verify_checkpoint(*path, invocation.json) : verify_delta(*path, invocation.json);
   };
 }

@@ -46,7 +46,7 @@ Status VersionPublisher::read(const std::string& path) {
   const auto start = std::chrono::steady_clock::now();
   const std::optional<FileMark> before = mark_of(path);
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
-  warn_of_strays(stray_paths(checkpoint));
+  warn_of_strays(checkpoint.stray_paths());
   // A first one that cannot be read is no model for others.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
   if (memory_ == nullptr) first = ModelMemory::create(checkpoint.schema());

@@ -5,9 +5,10 @@
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
-#include "tools/sparcl/delta_file.hpp"
+#include "src/model/file_watch.hpp"
+#include "src/model/files/delta_file.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 struct ApplyReport {
   std::uint64_t elements = 0;
@@ -23,6 +24,6 @@ struct ApplyReport {
 // at all, after every check has passed: CRCs and structure of the delta, the state hash of the base
 // before and of the result after. out_path may be base_path. Refusals: Corrupt, WrongBase.
 Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta,
-                                const std::string& out_path);
+                                const std::string& out_path, const FileWatch& watch = {});
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -1,30 +1,30 @@
-#include "tools/sparcl/delta_composer.hpp"
+#include "src/model/files/delta_composer.hpp"
 
 #include <fmt/format.h>
 
 #include "src/codec/compose.hpp"
 #include "src/model/attachment.hpp"
-#include "tools/sparcl/delta_sink.hpp"
+#include "src/model/files/delta_sink.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
-Result<std::vector<Delta>> read_deltas(std::span<const std::string> paths) {
+Result<std::vector<Delta>> read_deltas(std::span<const std::string> paths, const FileWatch& watch) {
   std::vector<Delta> deltas;
   for (const std::string& path : paths) {
-    SPARCL_ASSIGN_OR_RETURN(Delta delta, read_delta(path));
+    SPARCL_ASSIGN_OR_RETURN(Delta delta, read_delta(path, watch));
     deltas.push_back(std::move(delta));
   }
   return deltas;
 }
 
-Result<model::Attachment> compose_all_attachments(std::span<const codec::UpdateReader> updates,
-                                                  std::span<const std::string> paths) {
-  model::Attachment all;
+Result<Attachment> compose_all_attachments(std::span<const codec::UpdateReader> updates,
+                                           std::span<const std::string> paths) {
+  Attachment all;
   for (std::size_t i = 0; i < updates.size(); ++i) {
     if (updates[i].attachment().empty()) continue;
-    Result<model::Attachment> next = model::parse_attachment(updates[i].attachment());
-    if (next.ok()) next = model::compose_attachments(std::move(all), std::move(*next));
+    Result<Attachment> next = parse_attachment(updates[i].attachment());
+    if (next.ok()) next = compose_attachments(std::move(all), std::move(*next));
     if (!next.ok()) return next.status().with_prefix(paths[i] + ": ");
     all = std::move(*next);
   }
@@ -59,10 +59,10 @@ Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas) {
 }  // namespace
 
 Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
-                                     const std::string& out_path) {
+                                     const std::string& out_path, const FileWatch& watch) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths, watch));
   std::vector<codec::UpdateReader> updates;
   for (const Delta& delta : deltas) {
     Result<codec::UpdateReader> update = codec::UpdateReader::open(delta.staging, delta.bytes);
@@ -70,14 +70,13 @@ Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
     updates.push_back(std::move(*update));
   }
   SPARCL_RETURN_IF_ERROR(codec::check_chain(updates, paths));
-  SPARCL_ASSIGN_OR_RETURN(const model::Attachment attachment,
-                          compose_all_attachments(updates, paths));
+  SPARCL_ASSIGN_OR_RETURN(const Attachment attachment, compose_all_attachments(updates, paths));
 
   SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(out_path));
   FileSink sink(file);
   SPARCL_ASSIGN_OR_RETURN(
       const codec::ComposeStats stats,
-      codec::compose_updates(updates, paths, model::serialise(attachment), **kernels, sink));
+      codec::compose_updates(updates, paths, serialise(attachment), **kernels, sink));
   SPARCL_RETURN_IF_ERROR(sink.flush());
   SPARCL_RETURN_IF_ERROR(file.commit());
   return ComposeReport{updates.front().header().elements,
@@ -90,31 +89,31 @@ Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
 
 Result<ComposeReport> compose_deltas_on(const std::string& base_path,
                                         std::span<const std::string> paths,
-                                        const std::string& out_path) {
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths));
+                                        const std::string& out_path, const FileWatch& watch) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths, watch));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<DeltaSummary> summaries, scan_chain(deltas));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
-  SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path));
+  SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path, watch));
   DiffOptions options;
   if (!summaries.empty()) options.base_version = summaries.front().base_version;
   if (!summaries.empty()) options.target_version = summaries.back().target_version;
-  for (const Delta& delta : deltas) SPARCL_RETURN_IF_ERROR(state.apply(delta));
+  for (const Delta& delta : deltas) SPARCL_RETURN_IF_ERROR(state.apply(delta, watch));
   SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
-                          write_delta(base.view(), state.view(), out_path, options));
+                          write_delta(base.view(), state.view(), out_path, options, watch));
   return ComposeReport{report.elements,  report.changed,   report.bytes,
                        bytes_of(deltas), report.base_hash, report.target_hash};
 }
 
 Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta,
-                                const std::string& out_path) {
+                                const std::string& out_path, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
-  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(base_path));
-  SPARCL_RETURN_IF_ERROR(target.apply(delta));
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(base_path, watch));
+  SPARCL_RETURN_IF_ERROR(target.apply(delta, watch));
   DiffOptions options;
   options.base_version = summary.target_version;
   options.target_version = summary.base_version;
-  return write_delta(target.view(), base.view(), out_path, options);
+  return write_delta(target.view(), base.view(), out_path, options, watch);
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

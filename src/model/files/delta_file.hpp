@@ -1,6 +1,6 @@
 #pragma once
 // A delta file (docs/reference/delta-file.md): one update stream of the codec whose attachment, if
-// any, is a model::Attachment.
+// any, is an Attachment.
 
 #include <array>
 #include <cstddef>
@@ -16,8 +16,9 @@
 #include "src/base/status.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/attachment.hpp"
+#include "src/model/file_watch.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 struct Delta {
   std::string path;  // for messages
@@ -25,7 +26,7 @@ struct Delta {
   std::uint64_t bytes = 0;
 };
 
-Result<Delta> read_delta(const std::string& path);
+Result<Delta> read_delta(const std::string& path, const FileWatch& watch = {});
 
 // A folder, or a file that looks like safetensors: '{' stands where its header begins, or its name
 // says so and it begins as no delta. All else is taken for a delta, damaged or not.
@@ -51,7 +52,7 @@ struct DeltaSummary {
   std::uint32_t arrays = 0;
   std::optional<Hash128> base_hash;  // absent where tensors have no base
   std::optional<Hash128> target_hash;
-  model::Attachment attachment;
+  Attachment attachment;
   std::uint64_t attachment_bytes = 0;
   std::array<Tally, 16> blocks;  // by mode
   std::uint64_t block_count = 0;
@@ -73,4 +74,4 @@ Result<DeltaSummary> scan_delta(const Delta& delta);
 // The kernels that SPARCL_KERNELS names.
 Result<const kernels::KernelSet*> chosen_kernels();
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -1,12 +1,12 @@
-#include "tools/sparcl/tensor_match.hpp"
+#include "src/model/files/tensor_match.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
-std::vector<std::size_t> match_tensors(const model::Schema& base, const model::Schema& target) {
+std::vector<std::size_t> match_tensors(const Schema& base, const Schema& target) {
   std::vector<std::size_t> by_name(base.size());
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});
   std::sort(by_name.begin(), by_name.end(),
@@ -19,8 +19,8 @@ std::vector<std::size_t> match_tensors(const model::Schema& base, const model::S
         [&](std::size_t at, const std::string& name) { return base[at].name < name; });
     if (found == by_name.end() || base[*found].name != target[i].name) continue;
     if (file_type(base[*found]) != file_type(target[i])) continue;
-    const Result<std::uint64_t> before = model::element_count(base[*found]);
-    const Result<std::uint64_t> after = model::element_count(target[i]);
+    const Result<std::uint64_t> before = element_count(base[*found]);
+    const Result<std::uint64_t> after = element_count(target[i]);
     if (before.ok() && after.ok() && *before == *after) matches[i] = *found;
   }
   return matches;
@@ -28,16 +28,16 @@ std::vector<std::size_t> match_tensors(const model::Schema& base, const model::S
 
 namespace {
 
-std::vector<std::string_view> sorted_names(const model::Schema& schema) {
+std::vector<std::string_view> sorted_names(const Schema& schema) {
   std::vector<std::string_view> names;
-  for (const model::TensorSchema& tensor : schema) names.push_back(tensor.name);
+  for (const TensorSchema& tensor : schema) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
 }  // namespace
 
-TensorChanges tensor_changes(const model::Schema& base, const model::Schema& target) {
+TensorChanges tensor_changes(const Schema& base, const Schema& target) {
   TensorChanges changes;
   const std::vector<std::string_view> before = sorted_names(base), after = sorted_names(target);
   const auto holds = [](const std::vector<std::string_view>& names, const std::string& name) {
@@ -48,10 +48,10 @@ TensorChanges tensor_changes(const model::Schema& base, const model::Schema& tar
     if (matches[i] != kNoBase) continue;
     (holds(before, target[i].name) ? changes.replaced : changes.added).push_back(target[i].name);
   }
-  for (const model::TensorSchema& tensor : base) {
+  for (const TensorSchema& tensor : base) {
     if (!holds(after, tensor.name)) changes.removed.push_back(tensor.name);
   }
   return changes;
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

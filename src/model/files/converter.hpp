@@ -5,15 +5,16 @@
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
+#include "src/model/file_watch.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 constexpr const char* kOwnFormat = "sparcl";
 
 struct ConvertOptions {
   std::string input;   // a file, or a folder of another program's files
   std::string output;  // a file, or a new folder where the layout takes several
-  std::string from;    // a name of model::exchange_formats(), "sparcl", or empty: as the file looks
+  std::string from;    // a name of exchange_formats(), "sparcl", or empty: as the file looks
   std::string to;      // "sparcl" or one of them
   std::string base;    // the checkpoint that the change is for: needed from and to our own deltas
 };
@@ -30,6 +31,6 @@ struct ConvertReport {
 
 // Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch,
 // WrongBase; Unsupported what the layout cannot hold.
-Result<ConvertReport> convert(const ConvertOptions& options);
+Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWatch& watch = {});
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

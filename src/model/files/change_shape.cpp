@@ -1,4 +1,4 @@
-#include "tools/sparcl/change_shape.hpp"
+#include "src/model/files/change_shape.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,11 +8,11 @@
 
 #include "src/model/model_hash.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kPiece = 65536;
-constexpr std::uint64_t kGroup = 128;
+constexpr std::uint64_t kShapePiece = 65536;
+constexpr std::uint64_t kShapeGroup = 128;
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 28;  // of a sample: a second, heuristic
 
 struct Histogram {
@@ -32,25 +32,25 @@ class Shape {
  public:
   explicit Shape(const kernels::KernelSet& kernels)
       : kernels_(kernels),
-        positions_(kPiece + kernels::kPositionSlack),
-        old_values_(8 * kPiece + kernels::kValueSlackBytes),
-        new_values_(8 * kPiece + kernels::kValueSlackBytes),
-        magnitudes_(8 * kPiece + kernels::kValueSlackBytes),
-        negative_(kPiece / 64 + 2),
-        others_(kPiece + kernels::kPositionSlack) {}
+        positions_(kShapePiece + kernels::kPositionSlack),
+        old_values_(8 * kShapePiece + kernels::kValueSlackBytes),
+        new_values_(8 * kShapePiece + kernels::kValueSlackBytes),
+        magnitudes_(8 * kShapePiece + kernels::kValueSlackBytes),
+        negative_(kShapePiece / 64 + 2),
+        others_(kShapePiece + kernels::kPositionSlack) {}
 
   void add(DataType type, const std::byte* base, const std::byte* target, std::uint64_t count) {
     const std::size_t found = kernels_.of(type).diff_values(
         base, target, count, 0, positions_.data(), old_values_.data(), new_values_.data());
     elements_ += count;
     changed_ += found;
-    std::uint64_t last = kPiece;
+    std::uint64_t last = kShapePiece;
     for (std::size_t i = 0; i < found; ++i) {
-      const std::uint64_t group = positions_[i] / kGroup;
+      const std::uint64_t group = positions_[i] / kShapeGroup;
       active_groups_ += group != last ? 1 : 0;
       last = group;
     }
-    groups_ += (count + kGroup - 1) / kGroup;
+    groups_ += (count + kShapeGroup - 1) / kShapeGroup;
     kernels_.order_of(type).split_steps(old_values_.data(), new_values_.data(), found,
                                         magnitudes_.data(), negative_.data());
     unit_steps_ +=
@@ -63,7 +63,7 @@ class Shape {
         elements_ == 0 ? 0 : static_cast<double>(changed_) / static_cast<double>(elements_);
     if (changed_ == 0) return;
     const double changes = static_cast<double>(changed_);
-    const double expected = 1 - std::pow(1 - p, static_cast<double>(kGroup));
+    const double expected = 1 - std::pow(1 - p, static_cast<double>(kShapeGroup));
     shape.clustering =
         expected * static_cast<double>(groups_) / static_cast<double>(active_groups_);
     shape.position_bits = binary_entropy(p) / p;
@@ -119,7 +119,7 @@ double binary_entropy(double p) {
 
 ChangeShape measure_shape(const StateView& base, const StateView& target,
                           const kernels::KernelSet& kernels) {
-  const codec::BlockMap map = model::make_block_map(base.schema);
+  const codec::BlockMap map = make_block_map(base.schema);
   const codec::ArrayInput before = base.input(), after = target.input();
   std::vector<std::byte> old_piece, new_piece;
   const std::uint64_t stride = 1 + map.element_count() / kMaxElements;
@@ -131,9 +131,9 @@ ChangeShape measure_shape(const StateView& base, const StateView& target,
   for (std::uint32_t i = 0; i < base.schema.size(); ++i) {
     const auto& [type, count] = map.arrays()[i];
     const std::size_t width = element_bytes(type);
-    for (std::uint64_t first = 0; first < count; first += kPiece, ++piece) {
+    for (std::uint64_t first = 0; first < count; first += kShapePiece, ++piece) {
       if (piece % stride != 0) continue;
-      const std::uint64_t some = std::min(kPiece, count - first);
+      const std::uint64_t some = std::min(kShapePiece, count - first);
       shape.add(type, before.read(i, first, some, width, old_piece),
                 after.read(i, first, some, width, new_piece), some);
     }
@@ -142,4 +142,4 @@ ChangeShape measure_shape(const StateView& base, const StateView& target,
   return result;
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -9,18 +9,18 @@
 #include "src/codec/array_source.hpp"
 #include "src/model/checkpoint.hpp"
 #include "src/model/exchange/sparse_change.hpp"
+#include "src/model/files/delta_file.hpp"
 #include "src/model/side_file.hpp"
 #include "src/model/zero_memory.hpp"
-#include "tools/sparcl/delta_file.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 // What a delta is made from and to. All that it points to outlives it.
 struct StateView {
-  const model::Layout& layout;
-  const model::Schema& schema;
+  const Layout& layout;
+  const Schema& schema;
   std::span<const std::byte* const> tensors;  // nullptr: the source has it
-  std::span<const model::SideFile> side_files;
+  std::span<const SideFile> side_files;
   const codec::ArraySource* source = nullptr;
 
   codec::ArrayInput input() const { return {{tensors.begin(), tensors.end()}, source}; }
@@ -28,19 +28,19 @@ struct StateView {
 
 class HeldState {
  public:
-  static Result<HeldState> open(const std::string& path);
+  static Result<HeldState> open(const std::string& path, const FileWatch& watch = {});
 
   // Makes the state the delta's target, after every check has passed: CRCs and structure of the
   // delta, the state hash of what is held before and of the result after. On an error (Corrupt,
   // WrongBase) the state is to be thrown away.
-  Status apply(const Delta& delta);
+  Status apply(const Delta& delta, const FileWatch& watch = {});
 
   // The same for a change out of another program's file, which says nothing of its base: the base
   // is believed to be right. Its tensors are matched with those held (Mismatch, Corrupt).
-  Status apply(model::SparseChange& change);
+  Status apply(SparseChange& change);
 
   StateView view() const { return {layout_, schema_, read_, side_files_}; }
-  const model::Checkpoint& base() const {
+  const Checkpoint& base() const {
     return base_;
   }  // its layout and schema are those of the file; its tensors have changed
   std::span<std::byte* const> tensors() { return pointers_; }
@@ -57,23 +57,23 @@ class HeldState {
   bool exact() const { return exact_; }
 
  private:
-  explicit HeldState(model::Checkpoint base) : base_(std::move(base)) {}
+  explicit HeldState(Checkpoint base) : base_(std::move(base)) {}
   Status check_base(const Delta& delta, const DeltaSummary& summary) const;
-  Status hold(const model::Schema& schema, const Delta& delta);
-  Status take_side_files(std::span<const model::PackedFile> packed_files);
+  Status hold(const Schema& schema, const Delta& delta);
+  Status take_side_files(std::span<const PackedFile> packed_files);
   Status rehash();
 
-  model::Checkpoint base_;
-  std::vector<model::ZeroMemory> fresh_;  // of tensors that deltas have brought
-  model::Layout layout_;
-  model::Schema schema_;
+  Checkpoint base_;
+  std::vector<ZeroMemory> fresh_;  // of tensors that deltas have brought
+  Layout layout_;
+  Schema schema_;
   std::vector<std::byte*> pointers_;
   std::vector<const std::byte*> read_;  // the same
-  std::vector<model::SideFile> side_files_;
+  std::vector<SideFile> side_files_;
   Hash128 hash_;
   std::uint64_t changed_ = 0;
   std::uint64_t unchanged_ = 0;
   bool exact_ = true;
 };
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -5,10 +5,10 @@
 
 #include "src/base/status.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 // InvalidArgument where writing `output` would overwrite an input, or a file in an input that is a
 // folder.
 Status check_output(const std::string& output, const std::vector<std::string>& inputs);
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

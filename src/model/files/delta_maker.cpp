@@ -1,4 +1,4 @@
-#include "tools/sparcl/delta_maker.hpp"
+#include "src/model/files/delta_maker.hpp"
 
 #include <fmt/format.h>
 
@@ -9,14 +9,12 @@
 #include "src/codec/update.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/checkpoint.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/model/files/delta_sink.hpp"
+#include "src/model/files/tensor_match.hpp"
 #include "src/model/model_hash.hpp"
-#include "tools/sparcl/delta_file.hpp"
-#include "tools/sparcl/delta_sink.hpp"
-#include "tools/sparcl/progress.hpp"
-#include "tools/sparcl/stray_shards.hpp"
-#include "tools/sparcl/tensor_match.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
 // Between two looks at the file's state and the progress, heuristic.
@@ -41,39 +39,40 @@ class MatchedSource final : public codec::ArraySource {
   std::vector<std::size_t> matches_;
 };
 
-struct Change {
+struct ModelChange {
   std::vector<const std::byte*> base;  // one a tensor of the target
   std::vector<std::size_t> matches;
-  model::Attachment attachment;
+  Attachment attachment;
   Hash128 base_hash;  // only where the schemas differ
   bool same_schema = true;
 };
 
-Result<Change> compare(const StateView& base, const StateView& target, const DiffOptions& options) {
-  Change change;
+Result<ModelChange> compare_states(const StateView& base, const StateView& target,
+                                   const DiffOptions& options) {
+  ModelChange change;
   change.same_schema = base.schema == target.schema;
   change.matches = match_tensors(base.schema, target.schema);
   for (const std::size_t match : change.matches) {
     change.base.push_back(match == kNoBase ? nullptr : base.tensors[match]);
   }
   if (options.with_side_files && target.layout.is_folder) {
-    SPARCL_ASSIGN_OR_RETURN(std::vector<model::PackedFile> files,
-                            model::changed_side_files(base.side_files, target.side_files));
+    SPARCL_ASSIGN_OR_RETURN(std::vector<PackedFile> files,
+                            changed_side_files(base.side_files, target.side_files));
     change.attachment.side_files = std::move(files);
   }
   if (base.layout == target.layout) return change;
   if (!change.same_schema) {
-    SPARCL_RETURN_IF_ERROR(model::validate(base.schema));
-    change.base_hash = model::state_hash_from(base.schema, base.input());
+    SPARCL_RETURN_IF_ERROR(validate(base.schema));
+    change.base_hash = state_hash_from(base.schema, base.input());
   }
-  SPARCL_ASSIGN_OR_RETURN(model::LayoutChange layout,
-                          model::compare_layouts(base.layout, target.layout, change.base_hash));
+  SPARCL_ASSIGN_OR_RETURN(LayoutChange layout,
+                          compare_layouts(base.layout, target.layout, change.base_hash));
   change.attachment.layout = std::move(layout);
   return change;
 }
 
-Result<std::vector<std::byte>> attachment_bytes(const model::Attachment& attachment) {
-  std::vector<std::byte> bytes = model::serialise(attachment);
+Result<std::vector<std::byte>> attachment_bytes(const Attachment& attachment) {
+  std::vector<std::byte> bytes = serialise(attachment);
   if (bytes.size() <= codec::kMaxAttachmentBytes) return bytes;
   return Status(
       Code::kInvalidArgument,
@@ -83,12 +82,14 @@ Result<std::vector<std::byte>> attachment_bytes(const model::Attachment& attachm
                   attachment.side_files.empty() ? "" : "; --no-side-files leaves the files out"));
 }
 
-Status encode(codec::UpdateEncoder& encoder, std::uint64_t elements, DeltaSink& sink) {
-  Progress progress("diff");
+Status encode_all(codec::UpdateEncoder& encoder, const codec::BlockMap& map, DeltaSink& sink,
+                  const FileWatch& watch) {
+  const std::uint64_t elements = map.element_count();
   for (std::uint64_t done = 0; !encoder.finished(); done += kDeltaStepElements) {
     SPARCL_RETURN_IF_ERROR(encoder.step(kDeltaStepElements, sink));
     SPARCL_RETURN_IF_ERROR(sink.status());
-    progress.update(std::min(done + kDeltaStepElements, elements), elements);
+    SPARCL_RETURN_IF_ERROR(
+        watch.part(std::min(done + kDeltaStepElements, elements), elements, map.byte_count()));
   }
   return sink.status();
 }
@@ -102,34 +103,43 @@ Status check_sources(const StateView& base, const StateView& target) {
 
 }  // namespace
 
+std::vector<const codec::BlockMode*> forceable_modes() {
+  std::vector<const codec::BlockMode*> modes;
+  for (const codec::BlockMode* mode : codec::block_modes()) {
+    if (!mode->fresh && mode != &codec::kMixedMode && mode != &codec::kAddedMode)
+      modes.push_back(mode);
+  }
+  return modes;
+}
+
 Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files,
                                        std::vector<std::string>* skipped) {
-  SPARCL_ASSIGN_OR_RETURN(model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
+  SPARCL_ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::open_unread(path));
   OpenCheckpoint opened;
-  opened.checkpoint = std::make_unique<const model::Checkpoint>(std::move(checkpoint));
-  opened.source = std::make_unique<const model::CheckpointSource>(*opened.checkpoint);
+  opened.checkpoint = std::make_unique<const Checkpoint>(std::move(checkpoint));
+  opened.source = std::make_unique<const CheckpointSource>(*opened.checkpoint);
   opened.tensors.resize(opened.checkpoint->schema().size());
   if (!with_side_files || !opened.checkpoint->layout().is_folder) return opened;
-  SPARCL_ASSIGN_OR_RETURN(std::vector<model::SideFile> files,
-                          model::read_side_files(path, skipped));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<SideFile> files, read_side_files(path, skipped));
   opened.side_files = std::move(files);
   return opened;
 }
 
 Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
-                                const DiffOptions& options, DeltaSink& sink) {
+                                const DiffOptions& options, DeltaSink& sink,
+                                const FileWatch& watch) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  SPARCL_ASSIGN_OR_RETURN(const Change change, compare(base, target, options));
+  SPARCL_ASSIGN_OR_RETURN(const ModelChange change, compare_states(base, target, options));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> attachment,
                           attachment_bytes(change.attachment));
 
-  const codec::BlockMap map = model::make_block_map(target.schema);
+  const codec::BlockMap map = make_block_map(target.schema);
   const MatchedSource matched(base.source, change.matches);
   codec::EncodeOptions encode_options;
   encode_options.base_version = options.base_version;
   encode_options.target_version = options.target_version;
-  encode_options.schema_hash = model::schema_hash(target.schema);
+  encode_options.schema_hash = schema_hash(target.schema);
   encode_options.with_state_hash = true;
   encode_options.with_runs = true;
   encode_options.attachment = attachment;
@@ -149,7 +159,7 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
   WorkerPool workers(threads);
   encode_options.workers = &workers;
   codec::UpdateEncoder encoder(map, change.base, target.tensors, encode_options, **kernels);
-  SPARCL_RETURN_IF_ERROR(encode(encoder, map.element_count(), sink));
+  SPARCL_RETURN_IF_ERROR(encode_all(encoder, map, sink, watch));
   SPARCL_RETURN_IF_ERROR(check_sources(base, target));
 
   const codec::EncodeStats& stats = encoder.stats();
@@ -163,16 +173,17 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
   report.tensors = tensor_changes(base.schema, target.schema);
   report.lossy = stats.lossy;
   report.left_out = stats.left_out;
-  for (const model::PackedFile& side_file : change.attachment.side_files)
+  for (const PackedFile& side_file : change.attachment.side_files)
     report.side_files.push_back(side_file.name);
   return report;
 }
 
 Result<DiffReport> write_delta(const StateView& base, const StateView& target,
-                               const std::string& delta_path, const DiffOptions& options) {
+                               const std::string& delta_path, const DiffOptions& options,
+                               const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(delta_path));
   FileSink sink(file);
-  Result<DiffReport> report = encode_delta(base, target, options, sink);
+  Result<DiffReport> report = encode_delta(base, target, options, sink, watch);
   if (!report.ok()) return report;
   SPARCL_RETURN_IF_ERROR(sink.flush());
   SPARCL_RETURN_IF_ERROR(file.commit());
@@ -180,20 +191,21 @@ Result<DiffReport> write_delta(const StateView& base, const StateView& target,
 }
 
 Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path,
-                              const std::string& delta_path, const DiffOptions& options) {
+                              const std::string& delta_path, const DiffOptions& options,
+                              const FileWatch& watch) {
   std::vector<std::string> skipped;
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base,
                           open_checkpoint(base_path, options.with_side_files));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint target,
                           open_checkpoint(target_path, options.with_side_files, &skipped));
-  Result<DiffReport> report = write_delta(base.view(), target.view(), delta_path, options);
+  Result<DiffReport> report = write_delta(base.view(), target.view(), delta_path, options, watch);
   if (!report.ok()) return report;
   report->skipped = std::move(skipped);
   for (const OpenCheckpoint* each : {&base, &target}) {
-    for (std::string& stray : stray_paths(*each->checkpoint))
+    for (std::string& stray : each->checkpoint->stray_paths())
       report->stray_shards.push_back(std::move(stray));
   }
   return report;
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/sparcl/delta_maker.hpp"
+#include "src/model/files/delta_maker.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 struct ComposeReport {
   std::uint64_t elements = 0;
@@ -22,16 +22,16 @@ struct ComposeReport {
 // or not at all. No state is there at any time; Unsupported where that is not enough. Refusals:
 // Corrupt, WrongBase, Mismatch.
 Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
-                                     const std::string& out_path);
+                                     const std::string& out_path, const FileWatch& watch = {});
 
 // The same on the checkpoint that the first is for: all deltas are applied in memory, and the
 // result is compared with the base.
 Result<ComposeReport> compose_deltas_on(const std::string& base_path,
                                         std::span<const std::string> paths,
-                                        const std::string& out_path);
+                                        const std::string& out_path, const FileWatch& watch = {});
 
 // Writes the delta that leads from the target of `delta` back to its base.
 Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta,
-                                const std::string& out_path);
+                                const std::string& out_path, const FileWatch& watch = {});
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -1,4 +1,4 @@
-#include "tools/sparcl/converter.hpp"
+#include "src/model/files/converter.hpp"
 
 #include <fmt/format.h>
 
@@ -11,43 +11,42 @@
 #include "src/base/files/file_reader.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/model/exchange/exchange_format.hpp"
+#include "src/model/files/delta_maker.hpp"
 #include "src/model/model_hash.hpp"
-#include "tools/sparcl/delta_maker.hpp"
-#include "tools/sparcl/stray_shards.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Input {
+struct ChangeInput {
   std::string format;
-  model::SparseChange change;
+  SparseChange change;
   std::uint64_t bytes = 0;
 };
 
-Status needs_base() {
+Status own_needs_base() {
   return Status(Code::kInvalidArgument,
                 "our own deltas say what changed against a base: give the checkpoint by --base");
 }
 
 std::string known_formats() {
   std::string names = kOwnFormat;
-  for (const model::ExchangeFormat* format : model::exchange_formats())
+  for (const ExchangeFormat* format : exchange_formats())
     names += fmt::format(", {}", format->name);
   return names;
 }
 
 // What one of our deltas does to the base.
-Result<Input> read_own(const ConvertOptions& options) {
-  if (options.base.empty()) return needs_base();
-  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.input));
+Result<ChangeInput> read_own(const ConvertOptions& options, const FileWatch& watch) {
+  if (options.base.empty()) return own_needs_base();
+  SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.input, watch));
   const Result<DeltaSummary> summary = scan_delta(delta);
   if (!summary.ok()) return summary.status();
   const Result<OpenCheckpoint> base = open_checkpoint(options.base);
   if (!base.ok()) return base.status();
-  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base));
-  SPARCL_RETURN_IF_ERROR(target.apply(delta));
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base, watch));
+  SPARCL_RETURN_IF_ERROR(target.apply(delta, watch));
   if (target.view().schema != base->checkpoint->schema()) {
     return Status(
         Code::kUnsupported,
@@ -58,11 +57,11 @@ Result<Input> read_own(const ConvertOptions& options) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
   const StateView view = target.view();
-  Result<model::SparseChange> change =
-      model::compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
+  Result<SparseChange> change =
+      compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
   if (!change.ok()) return change.status().with_prefix(options.input + ": ");
   SPARCL_RETURN_IF_ERROR(base->source->status());
-  Input input{kOwnFormat, std::move(*change), delta.bytes};
+  ChangeInput input{kOwnFormat, std::move(*change), delta.bytes};
   input.change.base_hash = *summary->whole_base_hash();
   input.change.target_hash = *summary->target_hash;
   input.change.base_version = summary->base_version;
@@ -87,16 +86,17 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
   return files;
 }
 
-Status read_file(const std::string& path, const ConvertOptions& options, Input& input) {
+Status read_change_file(const std::string& path, const ConvertOptions& options,
+                        ChangeInput& input) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, sparcl::read_file(path));
-  SPARCL_ASSIGN_OR_RETURN(const model::TensorFile file, model::parse_tensor_file(content));
-  const model::ExchangeFormat* format = model::recognise(file);
+  SPARCL_ASSIGN_OR_RETURN(const TensorFile file, parse_tensor_file(content));
+  const ExchangeFormat* format = recognise(file);
   if (format == nullptr) {
     return Status(Code::kCorrupt,
                   fmt::format("it is in none of the layouts {} (a checkpoint?)", known_formats()));
   }
   if (!options.from.empty()) {
-    const model::ExchangeFormat* wanted = model::find_exchange_format(options.from);
+    const ExchangeFormat* wanted = find_exchange_format(options.from);
     if (wanted == nullptr || !wanted->is_it(file)) {
       return Status(Code::kCorrupt,
                     fmt::format("it is not in layout {}, but in {}", options.from, format->name));
@@ -108,18 +108,18 @@ Status read_file(const std::string& path, const ConvertOptions& options, Input& 
   return format->read(file, input.change);
 }
 
-Result<Input> read_foreign(const ConvertOptions& options) {
+Result<ChangeInput> read_foreign(const ConvertOptions& options) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> files, input_files(options.input));
-  Input input;
+  ChangeInput input;
   for (const std::string& path : files)
-    SPARCL_RETURN_IF_ERROR(read_file(path, options, input).with_prefix(path + ": "));
-  SPARCL_RETURN_IF_ERROR(model::check_names(input.change).with_prefix(options.input + ": "));
+    SPARCL_RETURN_IF_ERROR(read_change_file(path, options, input).with_prefix(path + ": "));
+  SPARCL_RETURN_IF_ERROR(check_names(input.change).with_prefix(options.input + ": "));
   return input;
 }
 
 // A file that was made of one of our deltas says which states it is for; others do not.
-Status check_base(const ConvertOptions& options, const model::SparseChange& change,
-                  const Hash128& hash) {
+Status check_change_base(const ConvertOptions& options, const SparseChange& change,
+                         const Hash128& hash) {
   if (!change.base_hash || *change.base_hash == hash) return {};
   return Status(
       Code::kWrongBase,
@@ -128,8 +128,8 @@ Status check_base(const ConvertOptions& options, const model::SparseChange& chan
                   options.base, options.input, to_hex(*change.base_hash), to_hex(hash)));
 }
 
-Status check_target(const ConvertOptions& options, const model::SparseChange& change,
-                    const Hash128& hash) {
+Status check_change_target(const ConvertOptions& options, const SparseChange& change,
+                           const Hash128& hash) {
   if (!change.target_hash || *change.target_hash == hash) return {};
   return Status(Code::kCorrupt,
                 fmt::format("{}: its changes lead to state {}, and it says {}: another program has "
@@ -137,28 +137,29 @@ Status check_target(const ConvertOptions& options, const model::SparseChange& ch
                             options.input, to_hex(hash), to_hex(*change.target_hash)));
 }
 
-Status write_own(const ConvertOptions& options, Input& input, ConvertReport& report) {
-  if (options.base.empty()) return needs_base();
+Status write_own(const ConvertOptions& options, ChangeInput& input, ConvertReport& report,
+                 const FileWatch& watch) {
+  if (options.base.empty()) return own_needs_base();
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(options.base));
-  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base));
-  SPARCL_RETURN_IF_ERROR(model::match_schema(base.checkpoint->schema(), input.change)
-                             .with_prefix(options.input + ": "));
-  SPARCL_RETURN_IF_ERROR(check_base(options, input.change, target.hash()));
+  SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(options.base, watch));
+  SPARCL_RETURN_IF_ERROR(
+      match_schema(base.checkpoint->schema(), input.change).with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(check_change_base(options, input.change, target.hash()));
   SPARCL_RETURN_IF_ERROR(target.apply(input.change).with_prefix(options.input + ": "));
-  SPARCL_RETURN_IF_ERROR(check_target(options, input.change, target.hash()));
+  SPARCL_RETURN_IF_ERROR(check_change_target(options, input.change, target.hash()));
   DiffOptions diff_options;
   diff_options.base_version = input.change.base_version;
   diff_options.target_version = input.change.target_version;
-  SPARCL_ASSIGN_OR_RETURN(const DiffReport delta,
-                          write_delta(base.view(), target.view(), options.output, diff_options));
+  SPARCL_ASSIGN_OR_RETURN(const DiffReport delta, write_delta(base.view(), target.view(),
+                                                              options.output, diff_options, watch));
   report.bytes = delta.bytes;
   report.unchanged = target.unchanged();
   return {};
 }
 
-Status write_file(const std::string& path, const model::TensorFile& file, int zstd_level,
-                  std::uint64_t& bytes) {
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, model::serialise(file, zstd_level));
+Status write_change_file(const std::string& path, const TensorFile& file, int zstd_level,
+                         std::uint64_t& bytes) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, serialise(file, zstd_level));
   SPARCL_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::create(path));
   SPARCL_RETURN_IF_ERROR(out.write(content));
   bytes += content.size();
@@ -167,8 +168,8 @@ Status write_file(const std::string& path, const model::TensorFile& file, int zs
 
 // A new folder, whole or not at all, with the marker by which those who poll it see that it is
 // settled.
-Status write_folder(const std::string& path, std::span<const model::TensorFile> files,
-                    int zstd_level, std::uint64_t& bytes) {
+Status write_change_folder(const std::string& path, std::span<const TensorFile> files,
+                           int zstd_level, std::uint64_t& bytes) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(path, error))) {
     return Status(Code::kInvalidArgument,
@@ -181,8 +182,9 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
     return Status(Code::kSystemError,
                   fmt::format("{}: cannot be created: {}", path, error.message()));
   TemporaryPath folder = std::move(*made);
-  for (const model::TensorFile& file : files)
-    SPARCL_RETURN_IF_ERROR(write_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
+  for (const TensorFile& file : files)
+    SPARCL_RETURN_IF_ERROR(
+        write_change_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
   SPARCL_ASSIGN_OR_RETURN(AtomicFile done, AtomicFile::create(folder.path() + "/DONE"));
   SPARCL_RETURN_IF_ERROR(done.commit());
   fs::rename(folder.path(), path, error);
@@ -194,40 +196,40 @@ Status write_folder(const std::string& path, std::span<const model::TensorFile> 
   return make_name_last(path);
 }
 
-Status write_foreign(const ConvertOptions& options, Input& input, ConvertReport& report) {
-  const model::ExchangeFormat& format = *model::find_exchange_format(options.to);
+Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertReport& report,
+                     const FileWatch& watch) {
+  const ExchangeFormat& format = *find_exchange_format(options.to);
   if (!options.base.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint base,
-                            model::Checkpoint::open_unread(options.base));
+    SPARCL_ASSIGN_OR_RETURN(const Checkpoint base, Checkpoint::open_unread(options.base));
     if (input.format != kOwnFormat)
-      warn_of_strays(stray_paths(base));  // reading our own has told of them
+      watch.stray_shards(base.stray_paths());  // reading our own has told of them
     SPARCL_RETURN_IF_ERROR(
-        model::match_schema(base.schema(), input.change).with_prefix(options.input + ": "));
+        match_schema(base.schema(), input.change).with_prefix(options.input + ": "));
     if (input.change.base_hash &&
         input.format != kOwnFormat) {  // ours was checked when it was read
-      SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, model::state_hash(base));
-      SPARCL_RETURN_IF_ERROR(check_base(options, input.change, hash));
+      SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, state_hash(base, watch));
+      SPARCL_RETURN_IF_ERROR(check_change_base(options, input.change, hash));
     }
   }
   const bool has_shapes = std::ranges::all_of(
       input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
-  if (!has_shapes && &format != &model::kCooFormat && &format != &model::kCooZstdFormat) {
+  if (!has_shapes && &format != &kCooFormat && &format != &kCooZstdFormat) {
     return Status(
         Code::kInvalidArgument,
         fmt::format(
             "layout {} names the tensors' shapes, and {} has none: give the checkpoint by --base",
             options.to, options.input));
   }
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<model::TensorFile> files, format.write(input.change));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<TensorFile> files, format.write(input.change));
   report.files = files.size();
   return files.size() == 1
-             ? write_file(options.output, files.front(), format.zstd_level, report.bytes)
-             : write_folder(options.output, files, format.zstd_level, report.bytes);
+             ? write_change_file(options.output, files.front(), format.zstd_level, report.bytes)
+             : write_change_folder(options.output, files, format.zstd_level, report.bytes);
 }
 
 }  // namespace
 
-Result<ConvertReport> convert(const ConvertOptions& options) {
+Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const bool found, is_delta(options.input));
   const bool is_own = found;
   if (!options.from.empty() && (options.from == kOwnFormat) != is_own) {
@@ -235,15 +237,16 @@ Result<ConvertReport> convert(const ConvertOptions& options) {
                   fmt::format("{}: it is {} delta of ours, but layout {} is asked for",
                               options.input, is_own ? "a" : "no", options.from));
   }
-  SPARCL_ASSIGN_OR_RETURN(Input input, is_own ? read_own(options) : read_foreign(options));
+  SPARCL_ASSIGN_OR_RETURN(ChangeInput input,
+                          is_own ? read_own(options, watch) : read_foreign(options));
   ConvertReport report;
   report.from = input.format;
   report.tensors = input.change.tensors.size();
   report.changed = input.change.changed();
   report.input_bytes = input.bytes;
-  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, input, report)
-                                                  : write_foreign(options, input, report));
+  SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, input, report, watch)
+                                                  : write_foreign(options, input, report, watch));
   return report;
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

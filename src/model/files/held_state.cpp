@@ -1,4 +1,4 @@
-#include "tools/sparcl/held_state.hpp"
+#include "src/model/files/held_state.hpp"
 
 #include <fmt/format.h>
 
@@ -6,33 +6,31 @@
 
 #include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
+#include "src/model/files/tensor_match.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
-#include "tools/sparcl/progress.hpp"
-#include "tools/sparcl/stray_shards.hpp"
-#include "tools/sparcl/tensor_match.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kStepBlocks = 64;  // between two looks at the progress, heuristic
+constexpr std::uint64_t kApplyBlocks = 64;  // between two looks at the progress, heuristic
 
 // A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length)
 // for each byte of its 65,536 elements, docs/reference/wire-format.md: Packed.
 constexpr std::uint64_t kMaxExpansion = 65536 / 128;
 
-Result<model::ChangedLayout> target_layout(const model::Layout& base,
-                                           const model::Attachment& attachment) {
-  if (!attachment.layout) return model::ChangedLayout{base, true};
-  return model::apply_layout_change(*attachment.layout, base);
+Result<ChangedLayout> target_layout(const Layout& base, const Attachment& attachment) {
+  if (!attachment.layout) return ChangedLayout{base, true};
+  return apply_layout_change(*attachment.layout, base);
 }
 
-Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t block_count) {
-  Progress progress("apply");
+Status decode_all(codec::UpdateDecoder& decoder, const Delta& delta, const codec::BlockMap& map,
+                  const FileWatch& watch) {
+  const std::uint64_t blocks = map.block_count();
   bool more = true;
-  for (std::uint64_t done = 0; more; done += kStepBlocks) {
-    SPARCL_RETURN_IF_ERROR(decoder.advance(delta.staging, delta.bytes, kStepBlocks, more));
-    progress.update(std::min(done, block_count), block_count);
+  for (std::uint64_t done = 0; more; done += kApplyBlocks) {
+    SPARCL_RETURN_IF_ERROR(decoder.advance(delta.staging, delta.bytes, kApplyBlocks, more));
+    SPARCL_RETURN_IF_ERROR(watch.part(std::min(done, blocks), blocks, map.byte_count()));
   }
   SPARCL_RETURN_IF_ERROR(decoder.finish(delta.bytes));
   return decoder.apply(delta.staging);
@@ -40,9 +38,9 @@ Status decode(codec::UpdateDecoder& decoder, const Delta& delta, std::uint64_t b
 
 }  // namespace
 
-Result<HeldState> HeldState::open(const std::string& path) {
-  SPARCL_ASSIGN_OR_RETURN(model::Checkpoint base, model::Checkpoint::open(path));
-  warn_of_strays(stray_paths(base));
+Result<HeldState> HeldState::open(const std::string& path, const FileWatch& watch) {
+  SPARCL_ASSIGN_OR_RETURN(Checkpoint base, Checkpoint::open(path, watch));
+  watch.stray_shards(base.stray_paths());
   HeldState state(std::move(base));
   state.layout_ = state.base_.layout();
   state.schema_ = state.base_.schema();
@@ -50,7 +48,7 @@ Result<HeldState> HeldState::open(const std::string& path) {
                          state.base_.mutable_pointers().end());
   state.read_.assign(state.pointers_.begin(), state.pointers_.end());
   if (state.layout_.is_folder) {
-    SPARCL_ASSIGN_OR_RETURN(std::vector<model::SideFile> files, model::read_side_files(path));
+    SPARCL_ASSIGN_OR_RETURN(std::vector<SideFile> files, read_side_files(path));
     state.side_files_ = std::move(files);
   }
   SPARCL_RETURN_IF_ERROR(state.rehash());
@@ -58,12 +56,12 @@ Result<HeldState> HeldState::open(const std::string& path) {
 }
 
 Status HeldState::rehash() {
-  const Result<Hash128> hash = model::state_hash(schema_, read_);
+  const Result<Hash128> hash = state_hash(schema_, read_);
   if (hash.ok()) hash_ = *hash;
   return hash.status();
 }
 
-std::uint64_t HeldState::byte_count() const { return model::make_block_map(schema_).byte_count(); }
+std::uint64_t HeldState::byte_count() const { return make_block_map(schema_).byte_count(); }
 
 Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) const {
   const Hash128* wanted = summary.whole_base_hash();
@@ -90,14 +88,14 @@ Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) co
 
 // Where the target's tensors lie: where the base's do that they are coded against, and in new
 // memory.
-Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
+Status HeldState::hold(const Schema& schema, const Delta& delta) {
   const std::vector<std::size_t> matches = match_tensors(schema_, schema);
   std::vector<std::uint64_t> offsets;
   std::uint64_t fresh_bytes = 0;
   for (std::size_t i = 0; i < schema.size(); ++i) {
     offsets.push_back(fresh_bytes);
     if (matches[i] == kNoBase)
-      fresh_bytes += *model::element_count(schema[i]) * element_bytes(schema[i].datatype);
+      fresh_bytes += *element_count(schema[i]) * element_bytes(schema[i].datatype);
   }
   // So that no small delta can ask for much memory.
   if (fresh_bytes / kMaxExpansion > delta.bytes) {
@@ -105,8 +103,8 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
                   fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold",
                               delta.path, fresh_bytes, delta.bytes));
   }
-  Result<model::ZeroMemory> fresh =
-      model::ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
+  Result<ZeroMemory> fresh =
+      ZeroMemory::allocate(fresh_bytes + 1);  // + 1: an empty tensor has an address, too
   if (!fresh.ok()) return fresh.status();
   fresh_.push_back(std::move(*fresh));
   std::vector<std::byte*> pointers;
@@ -120,17 +118,17 @@ Status HeldState::hold(const model::Schema& schema, const Delta& delta) {
   return {};
 }
 
-Status HeldState::take_side_files(std::span<const model::PackedFile> packed_files) {
-  std::vector<model::SideFile> files;
-  for (const model::PackedFile& packed : packed_files) {
-    SPARCL_ASSIGN_OR_RETURN(model::SideFile file, model::unpack(packed));
+Status HeldState::take_side_files(std::span<const PackedFile> packed_files) {
+  std::vector<SideFile> files;
+  for (const PackedFile& packed : packed_files) {
+    SPARCL_ASSIGN_OR_RETURN(SideFile file, unpack(packed));
     files.push_back(std::move(file));
   }
-  model::replace_side_files(side_files_, std::move(files));
+  replace_side_files(side_files_, std::move(files));
   return {};
 }
 
-Status HeldState::apply(const Delta& delta) {
+Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
   const Result<DeltaSummary> summary = scan_delta(delta);
@@ -138,23 +136,22 @@ Status HeldState::apply(const Delta& delta) {
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
   SPARCL_RETURN_IF_ERROR(
       take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
-  Result<model::ChangedLayout> layout = target_layout(layout_, summary->attachment);
+  Result<ChangedLayout> layout = target_layout(layout_, summary->attachment);
   if (!layout.ok()) return layout.status().with_prefix(delta.path + ": ");
-  const Result<model::Schema> schema = layout_schema(layout->layout);
+  const Result<Schema> schema = layout_schema(layout->layout);
   if (!schema.ok()) return schema.status().with_prefix(delta.path + ": ");
   SPARCL_RETURN_IF_ERROR(hold(*schema, delta));
   layout_ = std::move(layout->layout);
   exact_ = exact_ && layout->exact;
 
-  const codec::BlockMap map = model::make_block_map(*schema);
-  codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, model::schema_hash(*schema),
+  const codec::BlockMap map = make_block_map(*schema);
+  codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, schema_hash(*schema),
                                **kernels);
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   WorkerPool workers(threads);
   decoder.set_workers(workers);
-  decoder.set_array_name(
-      [&](std::uint32_t tensor) { return model::in_quotes((*schema)[tensor].name); });
-  SPARCL_RETURN_IF_ERROR(decode(decoder, delta, map.block_count()).with_prefix(delta.path + ": "));
+  decoder.set_array_name([&](std::uint32_t tensor) { return in_quotes((*schema)[tensor].name); });
+  SPARCL_RETURN_IF_ERROR(decode_all(decoder, delta, map, watch).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
   // Of what is about to be used, and not of what the decoder meant to write.
@@ -166,19 +163,19 @@ Status HeldState::apply(const Delta& delta) {
                   delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
 }
 
-Status HeldState::apply(model::SparseChange& change) {
-  SPARCL_RETURN_IF_ERROR(model::match_schema(schema_, change));
+Status HeldState::apply(SparseChange& change) {
+  SPARCL_RETURN_IF_ERROR(match_schema(schema_, change));
   SPARCL_RETURN_IF_ERROR(take_side_files(change.attachment.side_files));
-  Result<model::ChangedLayout> layout = target_layout(layout_, change.attachment);
+  Result<ChangedLayout> layout = target_layout(layout_, change.attachment);
   if (!layout.ok()) return layout.status();
-  SPARCL_ASSIGN_OR_RETURN(const model::Schema schema, layout_schema(layout->layout));
+  SPARCL_ASSIGN_OR_RETURN(const Schema schema, layout_schema(layout->layout));
   if (schema != schema_)
     return Status(Code::kMismatch, "the attached change of the layout has another list of tensors");
   layout_ = std::move(layout->layout);
   exact_ = exact_ && layout->exact;
-  unchanged_ = model::apply_tensors(change, schema_, pointers_);
+  unchanged_ = apply_tensors(change, schema_, pointers_);
   changed_ = change.changed();
   return rehash();
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -7,7 +7,7 @@
 #include "src/base/files/atomic_file.hpp"
 #include "src/codec/update.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 // Takes an encoder's bytes, which knows no errors: they are kept.
 class DeltaSink : public codec::ByteSink {
@@ -64,4 +64,4 @@ class FileSink final : public DeltaSink {
   Status status_;
 };
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

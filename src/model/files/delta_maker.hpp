@@ -9,12 +9,15 @@
 #include "src/base/status.hpp"
 #include "src/codec/block_mode.hpp"
 #include "src/model/checkpoint_source.hpp"
-#include "tools/sparcl/change_selection.hpp"
-#include "tools/sparcl/delta_sink.hpp"
-#include "tools/sparcl/held_state.hpp"
-#include "tools/sparcl/tensor_match.hpp"
+#include "src/model/files/change_selection.hpp"
+#include "src/model/files/delta_sink.hpp"
+#include "src/model/files/held_state.hpp"
+#include "src/model/files/tensor_match.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
+
+// Those that `mode` below may name: not those of tensors without a base, compositions and codes.
+std::vector<const codec::BlockMode*> forceable_modes();
 
 struct DiffOptions {
   const codec::BlockMode* mode = nullptr;  // as in codec::EncodeOptions
@@ -48,24 +51,27 @@ struct OpenCheckpoint {
     return {checkpoint->layout(), checkpoint->schema(), tensors, side_files, source.get()};
   }
 
-  std::unique_ptr<const model::Checkpoint> checkpoint;
-  std::unique_ptr<const model::CheckpointSource> source;  // of it
-  std::vector<const std::byte*> tensors;                  // none is in memory
-  std::vector<model::SideFile> side_files;
+  std::unique_ptr<const Checkpoint> checkpoint;
+  std::unique_ptr<const CheckpointSource> source;  // of it
+  std::vector<const std::byte*> tensors;           // none is in memory
+  std::vector<SideFile> side_files;
 };
 Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files = true,
                                        std::vector<std::string>* skipped = nullptr);
 
 // What turns `base` into `target`, to `sink`. bytes of the report: those of the stream.
 Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
-                                const DiffOptions& options, DeltaSink& sink);
+                                const DiffOptions& options, DeltaSink& sink,
+                                const FileWatch& watch = {});
 
 // Writes what turns `base` into `target` to delta_path, whole or not at all.
 Result<DiffReport> write_delta(const StateView& base, const StateView& target,
-                               const std::string& delta_path, const DiffOptions& options = {});
+                               const std::string& delta_path, const DiffOptions& options = {},
+                               const FileWatch& watch = {});
 
 // The same for the checkpoints at base_path and target_path.
 Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path,
-                              const std::string& delta_path, const DiffOptions& options = {});
+                              const std::string& delta_path, const DiffOptions& options = {},
+                              const FileWatch& watch = {});
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

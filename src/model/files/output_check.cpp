@@ -1,10 +1,10 @@
-#include "tools/sparcl/output_check.hpp"
+#include "src/model/files/output_check.hpp"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
 bool would_overwrite(const std::string& output, const std::string& input) {
@@ -29,4 +29,4 @@ Status check_output(const std::string& output, const std::vector<std::string>& i
   return {};
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

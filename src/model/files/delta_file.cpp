@@ -1,4 +1,4 @@
-#include "tools/sparcl/delta_file.hpp"
+#include "src/model/files/delta_file.hpp"
 
 #include <fmt/format.h>
 
@@ -14,17 +14,17 @@
 #include "src/codec/superblock.hpp"
 #include "src/codec/wire.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 namespace {
 
-Status corrupt(std::uint64_t at, std::string_view what) {
+Status corrupt_byte(std::uint64_t at, std::string_view what) {
   return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
 }
 
 // Reads one stream's sections into a summary.
-class Scan {
+class DeltaScan {
  public:
-  explicit Scan(const Delta& delta) : delta_(delta) {}
+  explicit DeltaScan(const Delta& delta) : delta_(delta) {}
 
   Result<DeltaSummary> run() {
     codec::FrameReader frame(codec::StreamKind::kUpdate, codec::kTagLeftOut);
@@ -79,21 +79,21 @@ class Scan {
     flags_ = load_le<std::uint32_t>(at + 52);
     const bool known = (flags_ & ~codec::kFlags) == 0;
     return known ? Status()
-                 : corrupt(section.first + 52,
-                           "the header has flags that this version does not know");
+                 : corrupt_byte(section.first + 52,
+                                "the header has flags that this version does not know");
   }
 
   Status read_left_out(const codec::Section& section, const std::byte* at) {
     summary_.left_out = codec::parse_left_out({at, static_cast<std::size_t>(section.bytes)});
     return summary_.left_out
                ? Status()
-               : corrupt(section.first, "what was left out is no count and two sizes");
+               : corrupt_byte(section.first, "what was left out is no count and two sizes");
   }
 
   Status read_attachment(const codec::Section& section, const std::byte* at) {
     summary_.attachment_bytes = section.bytes;
-    SPARCL_ASSIGN_OR_RETURN(model::Attachment attachment,
-                            model::parse_attachment({at, static_cast<std::size_t>(section.bytes)}));
+    SPARCL_ASSIGN_OR_RETURN(Attachment attachment,
+                            parse_attachment({at, static_cast<std::size_t>(section.bytes)}));
     summary_.attachment = std::move(attachment);
     return {};
   }
@@ -104,7 +104,7 @@ class Scan {
     ByteReader reader({delta_.staging.contiguous(section.first, size, scratch_), size});
     std::uint64_t gap = 0;
     if (codec::has_gap(section.tag) && (!reader.read_varint(gap) || gap == 0)) {
-      return corrupt(section.first, "a count of unchanged blocks is invalid");
+      return corrupt_byte(section.first, "a count of unchanged blocks is invalid");
     }
     const codec::BlockMode& mode = *codec::find_block_mode(
         codec::mode_of(section.tag));  // the frame reader lets no other pass
@@ -113,11 +113,12 @@ class Scan {
                          std::uint64_t{codec::kBlockElements};
     if (codec::is_group(mode.id)) {
       std::uint8_t last_block = 0;
-      if (!reader.read(last_block)) return corrupt(section.first, "a group of blocks is empty");
+      if (!reader.read(last_block))
+        return corrupt_byte(section.first, "a group of blocks is empty");
       most = codec::max_group_changes(mode.id, last_block + std::uint64_t{1});
     }
     if (!mode.whole && (!reader.read_varint(changes) || changes == 0 || changes > most)) {
-      return corrupt(section.first, "a block's count of changes is invalid");
+      return corrupt_byte(section.first, "a block's count of changes is invalid");
     }
     Tally& tally = summary_.blocks[mode.id];
     ++tally.count;
@@ -133,7 +134,7 @@ class Scan {
     const bool has_target = (flags_ & codec::kFlagTargetHash) != 0;
     if (section.bytes !=
         codec::kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target})) {
-      return corrupt(section.first, "the end has another length than the header's flags say");
+      return corrupt_byte(section.first, "the end has another length than the header's flags say");
     }
     summary_.coded_elements = load_le<std::uint64_t>(at + 8);
     summary_.changed = load_le<std::uint64_t>(at + 16);
@@ -142,7 +143,8 @@ class Scan {
                       summary_.changed <= summary_.coded_elements &&
                       summary_.coded_elements <= summary_.elements;
     if (!fits)
-      return corrupt(section.first, "the totals at the end are not those of the blocks before it");
+      return corrupt_byte(section.first,
+                          "the totals at the end are not those of the blocks before it");
     at += 24;
     if (has_base) {
       summary_.base_hash = {load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
@@ -176,7 +178,7 @@ Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
 
 }  // namespace
 
-Result<Delta> read_delta(const std::string& path) {
+Result<Delta> read_delta(const std::string& path, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
   Delta delta;
   delta.path = path;
@@ -186,6 +188,7 @@ Result<Delta> read_delta(const std::string& path) {
     piece.resize(std::min<std::uint64_t>(Staging::kSegmentBytes, delta.bytes - at));
     SPARCL_RETURN_IF_ERROR(file.read(at, piece));
     delta.staging.write(at, piece);
+    SPARCL_RETURN_IF_ERROR(watch.progress(at + piece.size(), delta.bytes));
   }
   SPARCL_RETURN_IF_ERROR(file.check_unchanged());
   return delta;
@@ -194,7 +197,7 @@ Result<Delta> read_delta(const std::string& path) {
 Result<bool> is_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return true;
-  const Result<bool> begins_so = has_at(path, model::kHeaderLengthBytes, std::byte{'{'});
+  const Result<bool> begins_so = has_at(path, kHeaderLengthBytes, std::byte{'{'});
   if (!begins_so.ok() || *begins_so || !path.ends_with(".safetensors")) return begins_so;
   const Result<bool> found = is_delta(path);  // else it is cut, or damaged
   return found.ok() ? Result<bool>(!*found) : found;
@@ -217,7 +220,7 @@ const Hash128* DeltaSummary::whole_base_hash() const {
 }
 
 Result<DeltaSummary> scan_delta(const Delta& delta) {
-  Result<DeltaSummary> summary = Scan(delta).run();
+  Result<DeltaSummary> summary = DeltaScan(delta).run();
   return summary.ok() ? summary : summary.status().with_prefix(delta.path + ": ");
 }
 
@@ -226,4 +229,4 @@ Result<const kernels::KernelSet*> chosen_kernels() {
   return bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();
 }
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -2,7 +2,6 @@
 // Which changes a delta carries, and how exactly: the options of `sparcl diff` as the codec's
 // rules.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,7 +12,7 @@
 #include "src/codec/change_cut.hpp"
 #include "src/model/schema.hpp"
 
-namespace sparcl::tool {
+namespace sparcl::model {
 
 struct ChangeSelection {
   std::optional<double> threshold;
@@ -29,14 +28,15 @@ struct ChangeSelection {
   bool is_exact() const { return selects_all() && !values.is_lossy(); }
 };
 
-void add_selection_options(CLI::App& app, ChangeSelection& selection);
+// nullptr: changes cannot be rounded to a type of this name.
+const DataTypeInfo* find_grid(const std::string& safetensors_type);
 
 // Owns the rules that it is made of.
 class SelectionRule {
  public:
   // input.options has everything but the rule, the values' coding with it. May read both states,
   // and encode.
-  static Result<SelectionRule> make(const ChangeSelection& selection, const model::Schema& schema,
+  static Result<SelectionRule> make(const ChangeSelection& selection, const Schema& schema,
                                     const codec::EncodeInput& input);
 
   // nullptr: all changes.
@@ -49,4 +49,4 @@ class SelectionRule {
   std::unique_ptr<codec::ChangeRule> every_;
 };
 
-}  // namespace sparcl::tool
+}  // namespace sparcl::model

@@ -1,0 +1,32 @@
+#pragma once
+// What the caller of a long operation on files is told while it runs.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/base/status.hpp"
+
+namespace sparcl::model {
+
+struct FileWatch {
+  // Bytes of the current phase that are done, and how many it has. An error ends the operation,
+  // and nothing is written.
+  std::function<Status(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
+  // Files that are named like shards, lie in the checkpoint's folder, and are not in its index.
+  std::function<void(const std::vector<std::string>& paths)> on_stray_shards;
+
+  Status progress(std::uint64_t done_bytes, std::uint64_t total_bytes) const {
+    return on_progress ? on_progress(done_bytes, total_bytes) : Status();
+  }
+  // The same of `total_bytes` in so many equal parts, which may not divide them.
+  Status part(std::uint64_t done, std::uint64_t parts, std::uint64_t total_bytes) const {
+    return progress(done < parts ? total_bytes / parts * done : total_bytes, total_bytes);
+  }
+  void stray_shards(const std::vector<std::string>& paths) const {
+    if (on_stray_shards && !paths.empty()) on_stray_shards(paths);
+  }
+};
+
+}  // namespace sparcl::model

@@ -1,0 +1,72 @@
+#pragma once
+// Fields that several messages share, and how a message is read: all of its bytes, or none.
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <span>
+
+#include "src/replication/fields.hpp"
+#include "src/replication/message.hpp"
+
+namespace sparcl::replication {
+
+// The fields must be all there is.
+template <class Message, class Read>
+Result<Message> parse_message(std::span<const std::byte> bytes, const char* what, Read&& read) {
+  ByteReader reader(bytes);
+  Message message;
+  if (read(reader, message) && reader.remaining() == 0) return message;
+  return Status(Code::kCorrupt, fmt::format("{} of {} bytes is none", what, bytes.size()));
+}
+
+inline void write_name(ByteWriter& out, const UpdateName& name) {
+  out.write(name.base_version);
+  out.write(name.version);
+}
+
+inline bool read_name(ByteReader& bytes, UpdateName& name) {
+  return bytes.read(name.base_version) && bytes.read(name.version);
+}
+
+inline void write_held(ByteWriter& out, const HeldVersion& held) {
+  out.write(held.version);
+  write_hash(out, held.hash);
+}
+
+inline bool read_held(ByteReader& bytes, HeldVersion& held) {
+  return bytes.read(held.version) && read_hash(bytes, held.hash);
+}
+
+inline void write_signature(ByteWriter& out, const std::optional<CommitSignature>& signature) {
+  write_flag(out, signature.has_value());
+  if (!signature) return;
+  out.write_bytes(signature->key);
+  out.write_bytes(signature->signature);
+}
+
+inline bool read_signature(ByteReader& bytes, std::optional<CommitSignature>& signature) {
+  bool is_signed = false;
+  if (!read_flag(bytes, is_signed)) return false;
+  if (!is_signed) return true;
+  signature.emplace();
+  return read_array(bytes, signature->key) && read_array(bytes, signature->signature);
+}
+
+inline void write_offer(ByteWriter& out, const Offer& offer) {
+  out.write_bytes(serialise(offer.commit));
+  write_signature(out, offer.signature);
+}
+
+inline bool read_offer(ByteReader& bytes, Offer& offer) {
+  return read_commit(bytes, offer.commit) && read_signature(bytes, offer.signature);
+}
+
+inline bool read_code(ByteReader& bytes, Code& code) {
+  std::uint32_t number = 0;
+  if (!bytes.read(number) || !is_code(static_cast<int>(number)) || number == 0) return false;
+  code = static_cast<Code>(number);
+  return true;
+}
+
+}  // namespace sparcl::replication

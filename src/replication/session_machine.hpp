@@ -1,0 +1,239 @@
+#pragma once
+// A publisher's end of one connection, or that of a replica that passes updates on, without the
+// connection: brings the replica at the other end to the newest version, one update after the
+// other. Events come in as calls, actions go out (session_actions.hpp). It reads no clock and no
+// socket. Its phases: session_phases.hpp.
+//
+// At most kMaxAhead updates are under way that the replica does not hold yet: a replica that does
+// not apply them costs no more.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/replication/memory_pieces.hpp"
+#include "src/replication/session_actions.hpp"
+#include "src/replication/session_context.hpp"
+#include "src/replication/session_phases.hpp"
+
+namespace sparcl::replication {
+
+class SessionMachine {
+ public:
+  static constexpr int kMaxAhead = 2;
+
+  struct Peer {
+    std::uint64_t id = 0;                 // from 1, of this server's sessions
+    std::optional<net::NetAddress> from;  // nothing: not known
+    bool is_same_host = false;            // its address is the one that it has connected to
+  };
+  // memory: for replicas of this host; outlives the machine, as context and counts do.
+  SessionMachine(const Peer& peer, const SessionContext& context, MemoryPieces& memory,
+                 SessionCounts& counts, double now);
+
+  // --- events ---
+
+  // content: may be taken.
+  void on_message(MessageType type, std::vector<std::byte>& content, double now);
+  void on_bytes(double now) { heard_ = now; }  // a part of a message is a sign of life, too
+  void on_no_room();                           // for the message that comes
+  // bytes: all that the connection has sent until now.
+  void on_sent(std::uint64_t bytes, double now);
+  // taken: bytes that the peer's machine has. True: something is to be sent.
+  bool on_tick(std::uint64_t taken, double now);
+  // The store has something new, or more of what is on its way.
+  void on_news(double now);
+  // What the tensors of list() are served from, or why they are not.
+  void on_feed(Result<SessionFeedRef> feed);
+  // The update is of no use after all.
+  void on_withdrawal(const UpdateRef& update);
+  void on_call_back();    // it is to take its updates from here again
+  void on_leave();        // says goodbye
+  void drop(Status why);  // ok: without a word in the log
+
+  // The machine's turns: what is to be offered, and the bytes that there is room for.
+  void serve(double now);
+  void send_on(double now);
+  // A piece of memory is to be told of before the next one is made: send_on() has more to do.
+  bool wants_turn() const { return wants_turn_; }
+
+  // --- actions since clear_actions() ---
+
+  SessionActions& actions() { return actions_; }
+  void clear_actions() { actions_.clear(); }
+
+  // --- what it is at ---
+
+  const session_phase::Any& phase() const { return phase_; }
+  bool is_over() const { return is<session_phase::Over>(); }
+  bool is_leaving() const { return is<session_phase::Leaving>(); }
+  bool is_replica() const { return is<session_phase::Serving>(); }
+  bool is_unauthenticated() const { return !is_over() && !is_leaving() && !is_replica(); }
+  // Messages are read in this phase.
+  bool is_listening() const { return is_replica() || (is_unauthenticated() && list() == nullptr); }
+  // Of this phase: an unauthenticated connection's, or an answer's that goes out.
+  double waits_since() const { return is_unauthenticated() ? born_ : heard_; }
+
+  // The list of tensors that waits for on_feed(); nullptr: none does. It stays where it is until
+  // then.
+  const std::vector<std::byte>* list() const;
+  const Hash128& list_hash() const;
+
+  const SessionFeedRef& feed() const { return feed_; }  // nullptr: it has none yet
+  std::uint64_t id() const { return peer_.id; }
+  const std::optional<net::NetAddress>& from() const { return peer_.from; }
+  const std::optional<net::NetAddress>& serves_at() const { return serves_at_; }  // other replicas
+  const std::string& replica() const { return replica_; }  // its name, and where it comes from
+  const std::string& process() const { return process_; }  // its name alone
+  const ReplicaLabel& label() const { return label_; }
+  double born() const { return born_; }
+  bool is_proven() const { return standing_ == Standing::kProven; }
+  bool has_answered() const { return standing_ != Standing::kNew; }
+  const ReceiptBook::Given& given() const { return given_; }
+  const Receipt& receipt() const { return receipt_; }
+  const Receipt& last_receipt() const { return last_receipt_; }  // zeros: none
+  std::uint64_t bytes_shared() const { return bytes_shared_; }   // as memory
+  std::uint64_t refused() const { return refused_; }             // updates, by the replica
+  // Memory that this machine alone has.
+  std::uint64_t own_bytes() const;
+  // It is being sent an update that takes of the budget. is_lost: which is kept only for the
+  // sessions that send it.
+  bool keeps_update(bool is_lost) const;
+
+  // Of a replica, else 0 or false.
+  std::uint64_t held_version() const;
+  std::uint64_t staged_version() const;
+  bool is_vouched() const;  // what it holds, by its own word
+  // The versions that count for those who wait for acknowledgements: the replica's word, as far as
+  // it was given them. 0: none.
+  std::uint64_t acknowledged_version() const;
+  std::uint64_t received_version() const;
+  const char* state() const;
+
+ private:
+  using Serving = session_phase::Serving;
+  enum class Standing : std::uint8_t {
+    kNew,
+    kAnswered,  // to what it was sent since its WELCOME
+    kProven,    // it has held a version whose bytes it was sent
+  };
+  enum class Memory : std::uint8_t { kNotShared, kInvited, kShared };
+
+  template <class Phase>
+  bool is() const {
+    return std::holds_alternative<Phase>(phase_);
+  }
+  Serving* serving() { return std::get_if<Serving>(&phase_); }
+  const Serving* serving() const { return std::get_if<Serving>(&phase_); }
+  const UpdateStore& store() const { return *feed_->store; }
+  FanOut* fan_out() const { return feed_->fan_out; }
+
+  void act(session_action::Any action);
+  void send(MessageType type, std::vector<std::byte> content);
+  template <class Message>
+  void send(MessageType type, const Message& message) {
+    send(type, serialise(message));
+  }
+  void send_of_update(MessageType type, std::vector<std::byte> content);
+  std::uint64_t waiting_bytes() const { return queued_ - sent_; }
+
+  // Messages.
+  Status take(MessageType type, std::vector<std::byte>& content, double now);
+  Status take_greeting(MessageType type, std::vector<std::byte>& content);
+  Status take_of_replica(Serving& at, MessageType type, std::span<const std::byte> content,
+                         double now);
+  Status out_of_place(MessageType type) const;
+  Status take_hello(std::span<const std::byte> content);
+  Status take_list(std::vector<std::byte>& content);
+  Status take_status_query();
+  Status take_model_query(std::span<const std::byte> content);
+  Status take_refusal(std::span<const std::byte> content);
+  Status take_bye(std::span<const std::byte> content);
+  Status take_request(Serving& at, const Request& request, double now);
+  Status take_ack(Serving& at, const Ack& ack, double now);
+  Status take_nack(Serving& at, const Nack& nack);
+  Status take_orphan(Serving& at, const Orphan& orphan, double now);
+  Status take_damage(Serving& at, std::span<const std::byte> content);
+  Status take_blocks(Serving& at, std::span<const std::byte> content);
+  Status take_taken(double now);
+
+  // The way in.
+  Status enter(const Hello& hello);
+  Serving begin_serving(const Hello& hello) const;
+  void join(const Hello& hello, bool shares_memory);
+  void welcome(const Serving& at, bool shares_memory);
+
+  // What it is offered.
+  void offer_next(Serving& at, double now);
+  void note_full(Serving& at, double now);
+  bool compare(Serving& at);
+  bool offer_repair(Serving& at, double now);
+  bool hand_over(Serving& at, const UpdateStore::Step& next, double now);
+  UpdateStore::Step next_step(const Serving& at) const;
+  void offer(Serving& at, UpdateRef update, double now);
+  void announce(Serving& at, double now, std::uint64_t after);
+  void send_ready(session_stage::Sending& stage, double now);
+  bool send_leaves(session_stage::Sending& stage);
+  std::size_t next_piece(const session_stage::Sending& stage) const;
+  bool send_piece(session_stage::Sending& stage, std::size_t count, double now);
+  void let_go(Serving& at);
+
+  // What it is known to hold.
+  void confirm(Serving& at, double now);
+  void note_given(const ReceiptBook::Given& given);
+  void note_given_by_parent();
+
+  // The end.
+  void refuse(Status why);
+  void end_without_path(const Serving& at);
+  void tell_of_loss(const Status& why);
+  void drop_if_nothing_moves(const Serving& at, std::uint64_t taken, double now);
+  bool owes(const Serving& at) const;
+  // Of one kind and peer not each time.
+  void warn(const std::string& text, const std::string& kind);
+  std::string identity() const;
+
+  Peer peer_;
+  const SessionContext& context_;
+  MemoryPieces& memory_;
+  SessionCounts& counts_;
+  session_phase::Any phase_;
+  SessionActions actions_;
+  bool wants_turn_ = false;
+
+  SessionFeedRef feed_;
+  std::string replica_;
+  std::string process_;
+  ReplicaLabel label_;
+  std::optional<net::NetAddress> serves_at_;
+  Standing standing_ = Standing::kNew;
+  Receipt receipt_{};
+  Receipt last_receipt_{};    // of its session before, in this life
+  ReceiptBook::Given given_;  // from here, or from a parent that was given them
+  std::uint64_t refused_ = 0;
+
+  double born_;
+  double heard_;
+  double spoke_;
+  double moved_at_;  // it has taken something that it was sent, or nothing was left to take
+
+  // Bytes of the connection, counted from its beginning.
+  std::uint64_t queued_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t taken_ = 0;       // its host has them
+  std::uint64_t update_end_ = 0;  // of what was said of updates
+  struct InFlight {
+    UpdateRef update;
+    std::uint64_t end;
+  };
+  std::deque<InFlight> in_flight_;  // all of the update is queued
+
+  Memory memory_state_ = Memory::kNotShared;
+  std::deque<SealedMemoryRef> pieces_out_;  // not taken yet: they must stay reachable
+  std::uint64_t bytes_shared_ = 0;
+};
+
+}  // namespace sparcl::replication
