@@ -96,7 +96,7 @@ def check_program(root, path, line, language, code, part):
     other_flags = [*(shlex.split(env["MPI_FLAGS"]) if mpi else []), *(shlex.split(env["KOKKOS_FLAGS"]) if kokkos else []),
                    *(shlex.split(env["CUDA_FLAGS"]) if cuda else [])]
     if part:
-        return run([*compiler, *flags, "-fsyntax-only", source, *other_flags])
+        return run([*compiler, *flags, f"-I{root}", "-fsyntax-only", source, *other_flags])
     program = [*([env["MPIEXEC"], "-n", "2"] if mpi else []), stem]
     return run([*compiler, *flags, source, "-o", stem, *libraries, *other_flags]) and run(program) and names_its_error(path, line, program)
 
