@@ -1,7 +1,7 @@
 #pragma once
-// The exponent classes in use, and what is expected of a superblock in each (docs/wire-format.md):
-// what a sender's and a receiver's counts are coded against, on the host and on devices alike.
-// Integers only, so that all come to the same.
+// The exponent classes in use, and what is expected of a superblock in each
+// (docs/reference/wire-format.md): what a sender's and a receiver's counts are coded against, on
+// the host and on devices alike. Integers only, so that all come to the same.
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// Contracts of the kernels for exponent classes (docs/wire-format.md): elements of 16-bit floats
-// sorted into classes by the top eight bits of their magnitude, key(x) = (x + x) >> 8, and numbered
-// within their class: an element's rank. Memory space: host.
+// Contracts of the kernels for exponent classes (docs/reference/wire-format.md): elements of 16-bit
+// floats sorted into classes by the top eight bits of their magnitude, key(x) = (x + x) >> 8, and
+// numbered within their class: an element's rank. Memory space: host.
 
 #include <array>
 #include <cstddef>
@@ -97,10 +97,10 @@ using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit
                                         std::uint64_t limit, std::size_t count,
                                         std::uint32_t* marks);
 
-// Numbers in the code of step magnitudes (docs/wire-format.md: Steps), whose unary parts are known:
-// `marks` are the places of their ones, from mark_base on; their suffixes are one after the other
-// at `bit`. False if one has more than kMaxSizeZeros zeros: then `sizes` (room for count +
-// kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
+// Numbers in the code of step magnitudes (docs/reference/wire-format.md: Steps), whose unary parts
+// are known: `marks` are the places of their ones, from mark_base on; their suffixes are one after
+// the other at `bit`. False if one has more than kMaxSizeZeros zeros: then `sizes` (room for count
+// + kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
 constexpr unsigned kMaxSizeZeros = 15;
 using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
                              std::size_t count, std::uint32_t mark_base, unsigned exponent,

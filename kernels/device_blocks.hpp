@@ -1,8 +1,8 @@
 #pragma once
-// Contracts of the kernels that code the codec's blocks where the arrays are (docs/wire-format.md;
-// of the modes, those that need no more than lists and steps; classes: device_class_codec.hpp).
-// Memory space: device; each call enqueues on a stream, allocates nothing and waits for nothing.
-// Nothing of CUDA is needed to include this.
+// Contracts of the kernels that code the codec's blocks where the arrays are
+// (docs/reference/wire-format.md; of the modes, those that need no more than lists and steps;
+// classes: device_class_codec.hpp). Memory space: device; each call enqueues on a stream, allocates
+// nothing and waits for nothing. Nothing of CUDA is needed to include this.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #pragma once
-// Contracts of the kernels for blocks of classes (docs/wire-format.md: Classes), which cover four
-// blocks of 16-bit floats and are coded by the exponents of the old values. Memory space: device;
-// each call enqueues on a stream, allocates nothing and waits for nothing; workspaces are aligned
-// to 16 bytes. Nothing of CUDA is needed to include this.
+// Contracts of the kernels for blocks of classes (docs/reference/wire-format.md: Classes), which
+// cover four blocks of 16-bit floats and are coded by the exponents of the old values. Memory
+// space: device; each call enqueues on a stream, allocates nothing and waits for nothing;
+// workspaces are aligned to 16 bytes. Nothing of CUDA is needed to include this.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// Contract of the state hash (word_hash.hpp, docs/wire-format.md) of arrays in device memory. Each
-// call enqueues on a stream, allocates nothing and waits for nothing. Nothing of CUDA is needed to
-// include this.
+// Contract of the state hash (word_hash.hpp, docs/reference/wire-format.md) of arrays in device
+// memory. Each call enqueues on a stream, allocates nothing and waits for nothing. Nothing of CUDA
+// is needed to include this.
 
 #include <cstddef>
 #include <cstdint>

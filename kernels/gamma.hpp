@@ -1,6 +1,6 @@
 #pragma once
 // Contracts of the kernels for sizes: numbers m < 2^63 in Elias-gamma codes with an exponent e < 63
-// (docs/wire-format.md): v = (m
+// (docs/reference/wire-format.md): v = (m
 // >> e) + 1, L = floor(log2 v); a unary part (L zeros and a one, for each m), then a part of
 // suffixes of L + e bits. Memory space: host.
 

@@ -1,6 +1,6 @@
 #pragma once
-// About what lists of positions take, on one level and on two (docs/wire-format.md). Integers only,
-// so that every sender, on the host or on a device, decides alike.
+// About what lists of positions take, on one level and on two (docs/reference/wire-format.md).
+// Integers only, so that every sender, on the host or on a device, decides alike.
 
 #include <cstddef>
 #include <cstdint>

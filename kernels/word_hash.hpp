@@ -1,10 +1,10 @@
 #pragma once
-// Contract of the state hash (docs/wire-format.md): two sums, modulo 2^64 each, over the 32-bit
-// words of a block, every word times a key of its place. Linear, so that a change moves the sums by
-// itself and nothing else has to be read; 32 x 64 bit products only, which every CPU and GPU has. A
-// multilinear hash in two levels (Carter & Wegman 1979; Lemire & Kaser, "Strongly universal string
-// hashing is fast", 2014): word w of a stripe has key t_j[w], stripe s of a block the odd key
-// r_j[s].
+// Contract of the state hash (docs/reference/wire-format.md): two sums, modulo 2^64 each, over the
+// 32-bit words of a block, every word times a key of its place. Linear, so that a change moves the
+// sums by itself and nothing else has to be read; 32 x 64 bit products only, which every CPU and
+// GPU has. A multilinear hash in two levels (Carter & Wegman 1979; Lemire & Kaser, "Strongly
+// universal string hashing is fast", 2014): word w of a stripe has key t_j[w], stripe s of a block
+// the odd key r_j[s].
 
 #include <array>
 #include <cstddef>

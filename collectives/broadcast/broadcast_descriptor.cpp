@@ -34,9 +34,9 @@ std::string first_part(const CallPair& calls) {
 
 const comm::AlgorithmChoice kFanoutAlgorithms{
     "ALGO_BROADCAST",
-    "fan-out of the sparse broadcast; auto takes the one with the least predicted time, and nccl "
-    "in blocking calls on large or unknown sizes after sparclCommUseNccl; nccl takes it in all of "
-    "these, and is as auto in others",
+    "Fan-out of the sparse broadcast. auto: the algorithm with the smallest predicted time; after "
+    "sparclCommUseNccl, nccl for blocking calls on large or unknown sizes. nccl: NCCL for all "
+    "blocking calls, auto for the others.",
     names};
 
 const CollectiveDescriptor kBroadcastDelta{

@@ -14,10 +14,11 @@ std::vector<std::string_view> names() { return comm::row_names(kDenseTable); }
 
 }  // namespace
 
-const comm::AlgorithmChoice kDenseAlgorithms{"ALGO_ALLREDUCE",
-                                             "how ranks sum the values of a masked all-reduce; "
-                                             "auto takes the way with the least predicted time",
-                                             names};
+const comm::AlgorithmChoice kDenseAlgorithms{
+    "ALGO_ALLREDUCE",
+    "Algorithm that sums the values of a masked all-reduce. auto: the algorithm with the smallest "
+    "predicted time.",
+    names};
 
 std::span<const DenseRow> dense_table() { return kDenseTable; }
 

@@ -30,8 +30,8 @@ std::vector<std::string_view> names() { return comm::row_names(kSumTable); }
 
 const comm::AlgorithmChoice kSparseSumAlgorithms{
     "ALGO_ALLREDUCE_SPARSE",
-    "how ranks sum sparse vectors; auto takes the way with the least predicted time, and so does "
-    "two_level where ranks are not in nodes of several each",
+    "Algorithm that sums sparse vectors. auto: the algorithm with the smallest predicted time. "
+    "two_level falls back to auto unless some node holds several ranks.",
     names};
 
 std::span<const SparseSumRow> sparse_sum_table() { return kSumTable; }

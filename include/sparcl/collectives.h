@@ -7,7 +7,8 @@
  * sparclMismatch.
  *
  * In options, `algorithm` is a name, "auto" or NULL. NULL: the setting of the collective,
- * SPARCL_ALGO_... (docs/settings.md). An unknown name is sparclInvalidArgument with the names.
+ * SPARCL_ALGO_... (docs/reference/settings.md). An unknown name is sparclInvalidArgument with the
+ * names.
  */
 #ifndef SPARCL_COLLECTIVES_H_
 #define SPARCL_COLLECTIVES_H_

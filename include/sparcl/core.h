@@ -327,7 +327,7 @@ typedef struct {
  * Afterwards blocking sparclAllReduceMasked and sparclAllReduceTopK calls on device arrays agree,
  * enqueue their work on `stream`, and return. Late errors come by sparclCommGetAsyncError and
  * sparclCommStreamSynchronize. Large blocking broadcasts send coded bytes by NCCL, too.
- * docs/gpus.md tells which calls do so, and which bits they give.
+ * docs/guides/gpus.md tells which calls do so, and which bits they give.
  * @param options may be NULL
  * @retval sparclUnsupported on every rank: driver or NCCL are missing or too old, or there are no
  *   kernels for a GPU

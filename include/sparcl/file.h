@@ -31,7 +31,7 @@ extern "C" {
 typedef sparclResult_t (*sparclFileProgress_t)(uint64_t done_bytes, uint64_t total_bytes,
                                                void* arg);
 
-/** What a name stands for that a call passes to a sparclFileNote_t. */
+/** Kinds of the names that a call passes to a sparclFileNote_t. */
 typedef enum {
   sparclFileTensorAdded = 1,    /**< a tensor that only the target has */
   sparclFileTensorRemoved = 2,  /**< a tensor that only the base has */
@@ -55,7 +55,7 @@ typedef struct {
 #define SPARCL_FILE_OPTIONS_INITIALIZER \
   { sizeof(sparclFileOptions_t), NULL, NULL, NULL }
 
-/** What a call read and wrote. Unused fields are 0 or "". Hashes are hexadecimal digits. */
+/** Counts and bytes of what a call read and wrote. Unused fields are 0 or "". Hashes are hexadecimal digits. */
 typedef struct {
   size_t size;                          /**< set by SPARCL_FILE_REPORT_INITIALIZER */
   uint64_t elements;                    /**< of the target, or of the checkpoint */
@@ -208,7 +208,7 @@ typedef struct {
   double seconds; /**< to encode on this host, with the time to read the files */
 } sparclFileMode_t;
 
-/** What a change looks like, what it costs, and when a dense broadcast is faster. */
+/** Shape and cost of a change, and the density from which a dense broadcast is faster. */
 typedef struct {
   size_t size; /**< set by SPARCL_FILE_ADVICE_INITIALIZER */
   uint64_t elements, changed, dense_bytes;

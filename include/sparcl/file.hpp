@@ -17,7 +17,7 @@ namespace sparcl::file {
 using Report = sparclFileReport_t;
 using Advice = sparclFileAdvice_t;
 
-// What a call tells while it runs. An exception that a callback throws reaches the caller.
+// Callbacks of a call while it runs. An exception that a callback throws reaches the caller.
 struct Watch {
   // Any other result than sparclSuccess cancels the call, which throws it as an Error.
   std::function<sparclResult_t(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress =

@@ -1,9 +1,9 @@
 /** @file
  * Replication: one publisher, and subscribers that hold its newest version (C99).
  *
- * No communicator: publisher and subscribers connect over TCP (docs/replication.md). Subscribers
- * may join, crash, stall or fall behind without slowing the publisher or other subscribers. A
- * replica always holds exactly one published version.
+ * No communicator: publisher and subscribers connect over TCP (docs/guides/replication.md).
+ * Subscribers may join, crash, stall or fall behind without slowing the publisher or other
+ * subscribers. A replica always holds exactly one published version.
  *
  * Functions are local. One thread at a time uses a publisher or subscriber, unless a comment says
  * otherwise. Each owns a thread of the library. A state has one publisher or subscriber at a time,
@@ -92,11 +92,12 @@ SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 /** Options of a subscriber. */
 typedef struct {
   size_t size;
-  const char* model_id;    /**< of the publisher; NULL: "" */
-  const char* trust_path;  /**< file of public keys: versions need a signature by one of them, and
-                                model_id is required. NULL: unsigned versions are accepted */
-  const char* record_path; /**< with trust_path: file that keeps the last version, so that the next
-                                subscriber refuses older ones (docs/keys.md); NULL: none */
+  const char* model_id;   /**< of the publisher; NULL: "" */
+  const char* trust_path; /**< file of public keys: versions need a signature by one of them, and
+                               model_id is required. NULL: unsigned versions are accepted */
+  const char*
+      record_path; /**< with trust_path: file that keeps the last version, so that the next
+                        subscriber refuses older ones (docs/reference/keys.md); NULL: none */
   void (*on_swap)(uint64_t version, void* arg); /**< called inside sparclSubscriberNext when the
                                                      tensors hold a version, and must not call
                                                      sparclSubscriberNext; NULL: none */

@@ -13,7 +13,7 @@
  *     die(sparclGetLastError(comm));
  * }
  * @endcode
- * docs/README.md leads to tutorials, guides and the reference.
+ * docs/index.md leads to tutorials, guides and the reference.
  */
 #ifndef SPARCL_SPARCL_H_
 #define SPARCL_SPARCL_H_

@@ -2,7 +2,7 @@
 // sparcl's calls on Kokkos views (C++20), in the order of the given instance of an execution space.
 // Views have one dimension and no strides. A call takes of a view:
 //  - CUDA device memory (CudaSpace, from an instance of Kokkos::Cuda): the view itself and the
-//    instance's stream. docs/gpus.md tells what crosses to the host;
+//    instance's stream. docs/guides/gpus.md tells what crosses to the host;
 //  - memory that the host reaches, managed and pinned memory included: the view itself, after
 //    space.fence();
 //  - other memory (HIP, SYCL): a copy on the host, which is copied back.

@@ -26,7 +26,7 @@ SPARCL_API sparclResult_t sparclStateCreate(sparclState_t* state);
 /** Appends a tensor. Add tied weights once.
  * @param name unique, UTF-8, not empty; copied
  * @param data product(shape) elements, row-major, in host or device memory. Calls read and write
- *   device memory in the order of their stream, or of the default stream; docs/gpus.md
+ *   device memory in the order of their stream, or of the default stream; docs/guides/gpus.md
  * @param ndim dimensions; 0: a scalar
  * @param shape ndim dimensions; copied
  * @retval sparclInvalidUsage the state was used before */

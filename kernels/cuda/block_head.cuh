@@ -1,5 +1,6 @@
 #pragma once
-// The numbers at the front of an untrusted content (docs/wire-format.md), as one thread reads them.
+// The numbers at the front of an untrusted content (docs/reference/wire-format.md), as one thread
+// reads them.
 
 #include "kernels/cuda/device_work.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
-// Block routine that reads a block of classes from an untrusted sender (docs/wire-format.md:
-// Classes), as far as that does not depend on what is held: the ranks of its changes and their
-// steps, class by class. It refuses what src/codec refuses.
+// Block routine that reads a block of classes from an untrusted sender
+// (docs/reference/wire-format.md: Classes), as far as that does not depend on what is held: the
+// ranks of its changes and their steps, class by class. It refuses what src/codec refuses.
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"

@@ -1,6 +1,6 @@
 #pragma once
 // Lists of positions as a block of threads writes them: planes of remainders, trits, a unary part
-// (docs/wire-format.md).
+// (docs/reference/wire-format.md).
 
 #include "kernels/bit_list.hpp"
 #include "kernels/cuda/bit_window.cuh"

@@ -1,5 +1,6 @@
 #pragma once
-// Steps between values, and the codes of their sizes (docs/wire-format.md), for device code.
+// Steps between values, and the codes of their sizes (docs/reference/wire-format.md), for device
+// code.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/gamma.hpp"

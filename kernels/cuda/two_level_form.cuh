@@ -1,7 +1,7 @@
 #pragma once
-// Positions on two levels as a block of threads lists and writes them (docs/wire-format.md), where
-// that is likely to take fewer bits: decided as src/codec decides (two_level_list.cpp), from a
-// sample of the gaps first.
+// Positions on two levels as a block of threads lists and writes them
+// (docs/reference/wire-format.md), where that is likely to take fewer bits: decided as src/codec
+// decides (two_level_list.cpp), from a sample of the gaps first.
 
 #include "kernels/cuda/rice_list.cuh"
 #include "kernels/list_estimate.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // Positions on two levels as a block of threads reads them from an untrusted sender
-// (docs/wire-format.md). It refuses what src/codec refuses (two_level_list.cpp).
+// (docs/reference/wire-format.md). It refuses what src/codec refuses (two_level_list.cpp).
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"

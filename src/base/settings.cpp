@@ -22,106 +22,104 @@ namespace {
 
 constexpr std::array kRows{
     SettingRow{"DEBUG", SettingType::kChoice, "off|error|warn|info|debug|trace", "warn",
-               "what is logged to standard error"},
-    SettingRow{"TRANSPORT", SettingType::kChoice, "auto|mpi|ucx|loopback", "auto",
-               "what moves the bytes between ranks; auto: mpi where MPI starts them, ucx where a "
-               "unique id does, loopback between the threads of one process"},
+               "Level of the log on standard error."},
+    SettingRow{
+        "TRANSPORT", SettingType::kChoice, "auto|mpi|ucx|loopback", "auto",
+        "Transport that moves bytes between ranks. auto: mpi if MPI starts the ranks, ucx if they "
+        "connect by a unique id, loopback for threads of one process."},
     SettingRow{"TIMEOUT_S", SettingType::kSeconds, "", "600",
-               "seconds that a call waits for a peer that lives but is late"},
-    SettingRow{
-        "WAIT_WARNING_S", SettingType::kCount, "", "30",
-        "seconds that a wait for other ranks, a publisher or replicas lasts before a warning says "
-        "who is missing; then a warning each time the wait has lasted twice as long; 0: none"},
+               "Seconds that a call waits for a live but late peer."},
+    SettingRow{"WAIT_WARNING_S", SettingType::kCount, "", "30",
+               "Seconds after which a wait for ranks, a publisher or replicas logs a warning that "
+               "names the missing peer. Another warning follows each time the wait has lasted "
+               "twice as long. 0: no warnings."},
     SettingRow{"VERIFY", SettingType::kChoice, "off|touched|full", "touched",
-               "what a replica checks of its base: nothing, the old values at the changed "
-               "positions, or the whole state before and after"},
+               "Checks of the base on a replica. off: nothing. touched: the old values at the "
+               "changed positions. full: the whole state, before and after."},
     SettingRow{"COMMIT", SettingType::kChoice, "auto|staged|early", "auto",
-               "when a replica writes: staged, after all ranks have voted; early, block by block "
-               "as checked, taken back on an error; auto: early in blocking calls, whose caller "
-               "waits, staged in the others"},
+               "When a replica writes. staged: after all ranks have voted. early: block by block "
+               "once checked, restored on an error. auto: early in blocking calls, staged in "
+               "non-blocking calls."},
     SettingRow{"ENTRY_CODING", SettingType::kChoice, "auto|on|off", "auto",
-               "whether the places of sparse entries are coded before they are sent to another "
-               "machine (about 1 byte each instead of 2), and values in 8 bits with them; auto: "
-               "where links take longer than coding does"},
+               "Whether positions of sparse entries (about 1 byte instead of 2), and values of 8 "
+               "bits, are coded before they are sent to another machine. auto: if the link takes "
+               "longer than coding."},
     SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
-               "whether ranks on one machine read each other's messages where they lie, in shared "
-               "memory; off: all are copied"},
+               "Whether ranks on one machine read each other's messages directly in shared memory. "
+               "off: messages are copied."},
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
-               "the library that sparclCommUseNccl loads, as dlopen takes it: a name, or a path"},
+               "Library that sparclCommUseNccl loads with dlopen: a name or a path."},
     SettingRow{"DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",
-               "whether blocking calls on arrays in device memory (broadcasts of changes, top-k "
-               "and masked sums) code, check, select and gather there; off: all goes by way of the "
-               "host, but what a rank sums over NCCL"},
+               "Whether blocking calls on arrays in device memory encode, check, select and gather "
+               "there. off: these calls are staged through host memory, except sums over NCCL."},
     SettingRow{"DEVICE_SNAPSHOT", SettingType::kChoice, "on|off", "on",
-               "whether a root or publisher whose tensors are all in one GPU's memory keeps a copy "
-               "there of what it sent last (the model once more, where 1/16 of the GPU's memory "
-               "stays free), so that what changed is found there and nothing else crosses; off: "
-               "all is compared on the host"},
-    SettingRow{"DEVICE_CLASSES", SettingType::kChoice, "auto|on|off", "auto",
-               "whether a root whose arrays are in a GPU's memory codes changes of bf16 and fp16 "
-               "in classes of their old exponents: a quarter to a third fewer bytes of a trainer's "
-               "steps, for which both ends' GPUs read whole arrays once more; auto: where "
-               "SPARCL_LINK_GBIT says links of 2 Gbit/s or less"},
-    SettingRow{"LINK_COST", SettingType::kText, "", "measure",
-               "what messages cost, for the choice of algorithms: measured as ranks meet (some "
-               "milliseconds); guess: by the transport; else a file with what SPARCL_DEBUG=info "
-               "has told, the same on all ranks"},
-    SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
-               "MiB that a sparse sum may take beside the caller's arrays: an algorithm that would "
-               "take more is not chosen, unless all would; the least of all ranks counts"},
-    SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
-               "which sparse sums have the same bits: whatever the algorithm and the transport; in "
-               "each run and on all ranks; fast: as runs, so far"},
-    SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
-               "unit of sending and forwarding, in bytes; auto: by the cost model"},
-    SettingRow{"LINK_GBIT", SettingType::kCount, "", "0",
-               "Gbit/s of a link between two ranks: a broadcast's root then knows when blocks are "
-               "through sooner whole than change by change; 0: a guess (40 where all ranks share a "
-               "host, else 10)"},
-    SettingRow{"THREADS", SettingType::kCount, "", "0",
-               "threads that encode and apply, each its part: of a rank, or of a program; 0: of a "
-               "rank one, of a program as many as it may use cores"},
-    SettingRow{"FLIGHT", SettingType::kChoice, "off|on", "on",
-               "whether each communicator's last operations are recorded: for the log when it "
-               "fails, and for `sparcl status PID`"},
-    SettingRow{"FLIGHT_SIGNAL", SettingType::kChoice, "none|HUP|QUIT|USR1|USR2", "none",
-               "signal on which a process writes its flight record to standard error; a handler "
-               "that is there already is called after it"},
-    SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
-               "kernel bodies; auto: SIMD for the best instruction set of this machine"},
-    SettingRow{"INTERFACE", SettingType::kText, "", "auto",
-               "network interfaces at which ranks without MPI may reach this process: names or how "
-               "they begin, as in eth,ib0; ^docker: all but these; auto: all but loopback, which "
-               "is taken where there is nothing else. UCX's data takes them, too (TCP, and their "
-               "RDMA devices), unless UCX_NET_DEVICES is set"},
-    SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
-               "whether ranks ping those that they wait for, by one thread and one UDP port a "
-               "process: off, only deadlines tell of deaths"},
-    SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100",
-               "milliseconds between two pings of a rank that is waited for, 1 at least and not "
-               "more than SPARCL_LIVENESS_S (to turn heartbeats off: SPARCL_HEARTBEAT=off)"},
-    SettingRow{"FAN_OUT", SettingType::kCount, "", "0",
-               "replicas that a publisher, and each replica, sends updates to; 0: the publisher to "
-               "one of each 32, and these in chains"},
+               "Whether a root or publisher keeps a copy of the last sent state in GPU memory, so "
+               "that changes are found there. It needs all tensors on one GPU, and 1/16 of the "
+               "GPU's memory free after the copy. off: the host compares."},
     SettingRow{
-        "PEER_BYTES", SettingType::kCount, "", "0",
-        "bytes of memory that peers may cause in a publisher, or in a replica that passes updates "
-        "on, beside what it keeps for all of them; 0: twice the model's bytes, at least 64 MiB"},
+        "DEVICE_CLASSES", SettingType::kChoice, "auto|on|off", "auto",
+        "Whether a root with arrays in GPU memory encodes changes of bf16 and fp16 in classes of "
+        "their old exponents. Updates of a trainer have a quarter to a third fewer bytes; the GPUs "
+        "of both sides read whole arrays once more. auto: if SPARCL_LINK_GBIT is 2 or less."},
+    SettingRow{"LINK_COST", SettingType::kText, "", "measure",
+               "Cost of messages, for the choice of algorithms. measure: measured when ranks "
+               "connect (some milliseconds). guess: constants of the transport. Else a file with "
+               "the figures that SPARCL_DEBUG=info logs, the same on all ranks."},
+    SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
+               "MiB that a sparse sum may take beside the caller's arrays. An algorithm that needs "
+               "more is not chosen, unless all need more. The smallest value of all ranks counts."},
+    SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
+               "Reproducibility of sparse sums. canonical: across algorithms and transports. runs: "
+               "in every run, on all ranks. fast: today the same as runs."},
+    SettingRow{"FRAGMENT_BYTES", SettingType::kChoice, "auto|65536|131072|262144", "auto",
+               "Unit of sending and forwarding, in bytes. auto: by the cost model."},
+    SettingRow{"LINK_GBIT", SettingType::kCount, "", "0",
+               "Gbit/s of a link between two ranks. From it a broadcast's root knows when a block "
+               "arrives sooner whole than change by change. 0: estimated as 40 if all ranks share "
+               "a host, else 10."},
+    SettingRow{"THREADS", SettingType::kCount, "", "0",
+               "Threads that encode and apply, for a rank or a program. 0: one for a rank; as many "
+               "as usable cores for a program."},
+    SettingRow{"FLIGHT", SettingType::kChoice, "off|on", "on",
+               "Whether the last operations of each communicator are recorded, for the log after a "
+               "failure and for `sparcl status PID`."},
+    SettingRow{"FLIGHT_SIGNAL", SettingType::kChoice, "none|HUP|QUIT|USR1|USR2", "none",
+               "Signal on which a process writes its flight record to standard error. A handler "
+               "that is set already is called after it."},
+    SettingRow{"KERNELS", SettingType::kChoice, "auto|ref|cpu", "auto",
+               "Kernel bodies. auto: SIMD for the best instruction set of this machine."},
+    SettingRow{
+        "INTERFACE", SettingType::kText, "", "auto",
+        "Network interfaces at which ranks without MPI may reach this process: names or their "
+        "beginnings, as in eth,ib0; ^docker excludes. auto: all except loopback, which is used if "
+        "there is no other. UCX uses the same interfaces, unless UCX_NET_DEVICES is set."},
+    SettingRow{"HEARTBEAT", SettingType::kChoice, "on|off", "on",
+               "Whether ranks ping the ranks that they wait for, with one thread and one UDP port "
+               "per process. off: only deadlines find dead ranks."},
+    SettingRow{"HEARTBEAT_MS", SettingType::kCount, "", "100",
+               "Milliseconds between two pings of a rank that is waited for: at least 1, at most "
+               "SPARCL_LIVENESS_S. SPARCL_HEARTBEAT=off turns heartbeats off."},
+    SettingRow{"FAN_OUT", SettingType::kCount, "", "0",
+               "Replicas to which a publisher, and each replica, sends updates. 0: the publisher "
+               "sends to one of each 32 replicas, and these form chains."},
+    SettingRow{"PEER_BYTES", SettingType::kCount, "", "0",
+               "Bytes of memory that peers may cause in a publisher, or in a replica that passes "
+               "updates on, beside its own updates. 0: twice the model's bytes, at least 64 MiB."},
     SettingRow{"SWEEP_S", SettingType::kCount, "", "300",
-               "seconds between two looks of a replica at all that it holds: damaged memory is "
-               "found, and the blocks that are damaged are asked for; 0: it never looks"},
+               "Seconds between two checks of a replica's whole state. Damaged blocks are found "
+               "and fetched again. 0: no checks."},
     SettingRow{"REPLICA_NAME", SettingType::kText, "", "replica",
-               "what the publisher's status and metrics call the replicas of this process; "
-               "together with the host it should stay the same when the process is started anew"},
+               "Name of this process's replicas in the publisher's status and metrics. Name and "
+               "host should stay the same when the process is restarted."},
     SettingRow{"RELAY", SettingType::kChoice, "on|updates|off", "on",
-               "whether a replica passes the publisher's updates on to others, at a port of its "
-               "own; updates means the same as on"},
+               "Whether a replica passes the publisher's updates on to other replicas, at a port "
+               "of its own. updates means the same as on."},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
-               "whether a publisher and replicas of one machine, or those of another, share the "
-               "bytes of updates as memory"},
+               "Whether a publisher and replicas of one machine, or replicas of another machine, "
+               "share the bytes of updates as memory."},
     SettingRow{"LIVENESS_S", SettingType::kSeconds, "", "5",
-               "seconds without an answer within which a rank that is waited for counts as stopped "
-               "or cut off: up to two pings earlier"},
+               "Seconds without an answer after which a rank that is waited for counts as stopped "
+               "or cut off. It may be found up to two pings earlier."},
 };
 
 const SettingRow& row_of(std::string_view name) {

@@ -1,5 +1,5 @@
 #pragma once
-// One table of settings: each row appears in `sparcl info`, in docs/settings.md and as
+// One table of settings: each row appears in `sparcl info`, in docs/reference/settings.md and as
 // SPARCL_<NAME> in the environment.
 
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
-// Positions as sub-blocks of 2^c elements (docs/wire-format.md), for block masks: which sub-blocks
-// have changes, and where the changes are in these, put end to end. Where whole sub-blocks change
-// there is no second list: a sub-block costs what one change would.
+// Positions as sub-blocks of 2^c elements (docs/reference/wire-format.md), for block masks: which
+// sub-blocks have changes, and where the changes are in these, put end to end. Where whole
+// sub-blocks change there is no second list: a sub-block costs what one change would.
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
-// Elements as planes of their bytes, each raw or through the entropy coder (docs/wire-format.md):
-// the exponents of floats and the high bytes of small integers take a few bits, the low ones are
-// noise.
+// Elements as planes of their bytes, each raw or through the entropy coder
+// (docs/reference/wire-format.md): the exponents of floats and the high bytes of small integers
+// take a few bits, the low ones are noise.
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // Mode classes, the sender's side: a superblock's changes, sorted by the class of their old
 // exponent and coded by their ranks in it. A small weight changes more often than a large one,
 // because an update of one size is more of its units in the last place; so the receiver, who holds
-// the old values, needs to be told less (docs/wire-format.md).
+// the old values, needs to be told less (docs/reference/wire-format.md).
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 // The section of a table of classes (kernels/class_counts.hpp), and the head of a class block
-// (docs/wire-format.md).
+// (docs/reference/wire-format.md).
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
-// The steps of a block where many elements change (docs/wire-format.md): a token for each element,
-// unchanged ones among them, through the entropy coder given how large its old value is. An update
-// of one size is more units in the last place of a small value than of a large one, so that tells a
-// part of the size of the step.
+// The steps of a block where many elements change (docs/reference/wire-format.md): a token for each
+// element, unchanged ones among them, through the entropy coder given how large its old value is.
+// An update of one size is more units in the last place of a small value than of a large one, so
+// that tells a part of the size of the step.
 
 #include <cstdint>
 #include <span>

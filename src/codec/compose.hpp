@@ -22,8 +22,8 @@ struct ComposeStats {
 // block that can only be read with its old values (compose_updates() finds that).
 Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names);
 
-// Errors as above. The result carries state hashes and no digests of values (docs/wire-format.md);
-// attachment: what travels with it. Memory: one block.
+// Errors as above. The result carries state hashes and no digests of values
+// (docs/reference/wire-format.md); attachment: what travels with it. Memory: one block.
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
                                      std::span<const std::string> names,
                                      std::span<const std::byte> attachment,

@@ -9,8 +9,8 @@
 
 namespace sparcl::codec {
 
-// Of the arrays' types and counts (docs/wire-format.md): two maps with the same cut the same
-// blocks.
+// Of the arrays' types and counts (docs/reference/wire-format.md): two maps with the same cut the
+// same blocks.
 std::uint64_t layout_hash(const BlockMap& map);
 
 // Its runs: how the state is cut into blocks, in a few bytes, for those who have no schema.

@@ -13,7 +13,7 @@
 
 namespace sparcl::codec {
 
-// The section of a stream (docs/wire-format.md). Nothing: its bytes are no such section.
+// The section of a stream (docs/reference/wire-format.md). Nothing: its bytes are no such section.
 std::vector<std::byte> serialise(const LeftOut& left_out);
 std::optional<LeftOut> parse_left_out(std::span<const std::byte> bytes);
 

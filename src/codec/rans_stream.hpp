@@ -1,6 +1,6 @@
 #pragma once
 // Symbols of a block through the entropy coder: w (varint) words, the states of the lanes, the
-// words (docs/wire-format.md).
+// words (docs/reference/wire-format.md).
 
 #include <cstdint>
 #include <span>

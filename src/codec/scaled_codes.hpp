@@ -1,7 +1,7 @@
 #pragma once
-// Changes as codes of 8 bits with one scale a block (docs/wire-format.md, mode added): a receiver's
-// new value is its old one plus scale * units(code), rounded to the type. What follows is all of
-// that definition; how a sender picks codes is lossy_values.hpp.
+// Changes as codes of 8 bits with one scale a block (docs/reference/wire-format.md, mode added): a
+// receiver's new value is its old one plus scale * units(code), rounded to the type. What follows
+// is all of that definition; how a sender picks codes is lossy_values.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-// Lists of ascending positions as planes of remainders and one unary bitmap (docs/wire-format.md).
+// Lists of ascending positions as planes of remainders and one unary bitmap
+// (docs/reference/wire-format.md).
 
 #include <cstdint>
 #include <span>

@@ -1,7 +1,7 @@
 #pragma once
-// The steps of a list of changes (docs/wire-format.md). Most are +1 or -1 in units of the last
-// place: those cost their sign; the others are listed with their size, or, where most are larger,
-// all sizes are coded. Modes differ in how they say which elements the steps belong to.
+// The steps of a list of changes (docs/reference/wire-format.md). Most are +1 or -1 in units of the
+// last place: those cost their sign; the others are listed with their size, or, where most are
+// larger, all sizes are coded. Modes differ in how they say which elements the steps belong to.
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
 // Steps as tokens for the entropy coder, and what it may know of an element beforehand
-// (docs/wire-format.md).
+// (docs/reference/wire-format.md).
 
 #include <bit>
 #include <cstdint>

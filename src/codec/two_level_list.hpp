@@ -1,9 +1,9 @@
 #pragma once
-// Positions on two levels (docs/wire-format.md), for changes that come in clusters: the long gaps,
-// which lead from one cluster to the next, apart from the short ones inside clusters. Given a
-// change the gap after it does not depend on those before, so this costs little more than the
-// clusters themselves tell, whatever their places and lengths. Elements that change in one piece
-// cost next to nothing: where every gap that is one is long, short ones take no bits.
+// Positions on two levels (docs/reference/wire-format.md), for changes that come in clusters: the
+// long gaps, which lead from one cluster to the next, apart from the short ones inside clusters.
+// Given a change the gap after it does not depend on those before, so this costs little more than
+// the clusters themselves tell, whatever their places and lengths. Elements that change in one
+// piece cost next to nothing: where every gap that is one is long, short ones take no bits.
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
-// An update as a stream of bytes (docs/wire-format.md): written block by block by the sender,
-// checked as it arrives and applied in place by the receiver. The codec never sends and never knows
-// a rank.
+// An update as a stream of bytes (docs/reference/wire-format.md): written block by block by the
+// sender, checked as it arrives and applied in place by the receiver. The codec never sends and
+// never knows a rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ class ByteSink {
 };
 
 // What a receiver checks of its base before it writes: all of it, or with Writing::kEarly block by
-// block (docs/guarantees.md, SPARCL_VERIFY).
+// block (docs/explanation/guarantees.md, SPARCL_VERIFY).
 enum class Verify : std::uint8_t { kOff, kTouched, kFull };
 
 // What changed, where the caller knows: the encoder then reads nothing else. One entry an array,
@@ -63,9 +63,9 @@ inline bool name_changes(std::span<const ChangedHint* const> hints) {
 }
 
 // How the new values of floats of 16 bits and more travel: exactly, or (lossy) as old value + code
-// * scale, with a code of 8 bits and one scale a block (docs/wire-format.md, mode added). What a
-// code cannot say is a change again in the next update, as what a rule leaves out. Elements of
-// other types, and blocks that become or were NaN or infinite somewhere, travel exactly.
+// * scale, with a code of 8 bits and one scale a block (docs/reference/wire-format.md, mode added).
+// What a code cannot say is a change again in the next update, as what a rule leaves out. Elements
+// of other types, and blocks that become or were NaN or infinite somewhere, travel exactly.
 enum class Values : std::uint8_t { kExact, kInt8, kFloat8 };
 enum class Rounding : std::uint8_t { kNearest, kStochastic };
 struct ValueCoding {

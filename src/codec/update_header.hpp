@@ -1,6 +1,6 @@
 #pragma once
-// The fields of an update's header and end (docs/wire-format.md), for those who read or write one
-// without arrays.
+// The fields of an update's header and end (docs/reference/wire-format.md), for those who read or
+// write one without arrays.
 
 #include <array>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers of docs/wire-format.md.
+// The numbers of docs/reference/wire-format.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace sparcl::codec {
 
 constexpr std::uint32_t kMagic = 0x43525053;  // "SPRC"
-constexpr std::uint8_t kWireVersion = 1;      // frozen: docs/wire-format.md, tests/codec/golden
+constexpr std::uint8_t kWireVersion = 1;      // frozen, as tests/codec/golden holds
 constexpr std::size_t kPrefixBytes = 8;
 
 enum class StreamKind : std::uint8_t { kUpdate = 1, kSparse = 2 };

@@ -1,5 +1,5 @@
 #pragma once
-// What travels with an update of files besides the tensors' bytes (docs/delta-file.md).
+// What travels with an update of files besides the tensors' bytes (docs/reference/delta-file.md).
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
 // What turns the layout of a base into that of the target: an update's attachment, where they
-// differ (docs/delta-file.md has the bytes).
+// differ (docs/reference/delta-file.md has the bytes).
 
 #include <cstddef>
 #include <cstdint>

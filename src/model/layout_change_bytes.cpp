@@ -1,4 +1,4 @@
-// LayoutChange to bytes and back (docs/delta-file.md).
+// LayoutChange to bytes and back (docs/reference/delta-file.md).
 #include <fmt/format.h>
 
 #include "src/base/bytes.hpp"

@@ -24,7 +24,7 @@ struct Commit {
   Hash128 target_hash;
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
-  std::uint64_t stream_bytes = 0;             // of the update (docs/wire-format.md)
+  std::uint64_t stream_bytes = 0;             // of the update (docs/reference/wire-format.md)
   std::array<std::byte, 32> stream_digest{};  // root of the tree over these bytes (StreamDigest)
 
   // Some blocks, whole, for one whose memory was damaged: it holds base_hash, which is no version.

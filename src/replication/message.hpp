@@ -1,6 +1,6 @@
 #pragma once
-// What a publisher and its subscribers say to each other: the layouts of docs/protocol.md. Bytes
-// from the network are hostile.
+// What a publisher and its subscribers say to each other: the layouts of
+// docs/reference/protocol.md. Bytes from the network are hostile.
 
 #include <array>
 #include <cstdint>
@@ -110,7 +110,7 @@ struct Hello {
   std::uint16_t protocol = kProtocolVersion;
   std::string model_id;
   Hash128 schema_hash;
-  std::uint32_t wire_version = 0;  // of the updates it can decode (docs/wire-format.md)
+  std::uint32_t wire_version = 0;  // of the updates it can decode (docs/reference/wire-format.md)
   HeldVersion held;                // its own word: nobody need believe it
   HeldVersion tip;                 // what it will hold once it has applied what it was sent before
   std::uint8_t ahead = 0;          // updates between the two

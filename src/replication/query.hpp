@@ -7,7 +7,7 @@
 
 namespace sparcl::replication {
 
-// JSON (docs/protocol.md). Timeout, RemoteError: the address is named.
+// JSON (docs/reference/protocol.md). Timeout, RemoteError: the address is named.
 Result<std::string> query_status(const std::string& address, double timeout_s);
 // latest: what the asker has applied last.
 Result<ModelReply> query_model(const std::string& address, double timeout_s,

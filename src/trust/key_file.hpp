@@ -1,6 +1,6 @@
 #pragma once
-// The text files in which keys lie: a key a line, "KIND BASE64 COMMENT" (docs/keys.md). What is
-// read may be a secret: it is zeroed in memory when it goes, and no error quotes it.
+// The text files in which keys lie: a key a line, "KIND BASE64 COMMENT" (docs/reference/keys.md).
+// What is read may be a secret: it is zeroed in memory when it goes, and no error quotes it.
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 // What a publisher signs with: Ed25519 (RFC 8032), by libsodium. The files are those of
-// docs/keys.md.
+// docs/reference/keys.md.
 
 #include <array>
 #include <cstddef>

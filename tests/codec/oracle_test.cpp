@@ -1,5 +1,5 @@
-// The codec against the oracle, which was written from docs/wire-format.md alone. SPARCL_TEST_SEED
-// replays one seed.
+// The codec against the oracle, which was written from docs/reference/wire-format.md alone.
+// SPARCL_TEST_SEED replays one seed.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Prints docs/settings.md from the table of settings. scripts/settings-doc writes the file; a test
-// compares the two.
+// Prints docs/reference/settings.md from the table of settings. scripts/settings-doc writes the
+// file; a test compares the two.
 
 #include <fmt/format.h>
 
@@ -32,18 +32,21 @@ std::string accepts(const sparcl::SettingRow& row) {
 int main() {
   fmt::print(
       "# Settings\n\n"
-      "Written by `scripts/settings-doc` from the tables in src/base/settings.cpp and of the "
-      "collectives: change it there.\n\n"
+      "`scripts/settings-doc` writes this page from the tables in `src/base/settings.cpp` and of "
+      "the "
+      "collectives.\n\n"
       "Each setting is a variable of the environment. A field of `sparclConfig_t` that is not zero "
-      "goes before the variable, and the\n"
-      "variable before the default. `sparcl info` shows each value in force and where it comes "
-      "from. A `SPARCL_` name that is not in this\n"
-      "table is warned of once (but `SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read); a "
-      "value that does not parse is an error that names the variable.\n\n"
-      "| variable | accepts | default | meaning |\n|---|---|---|---|\n");
-  for (const sparcl::SettingRow& row : sparcl::collectives::all_setting_rows()) {
-    fmt::print("| `SPARCL_{}` | {} | `{}` | {} |\n", row.name, accepts(row), row.fallback,
-               row.meaning);
-  }
+      "goes before the variable, and the variable before the default. `sparcl info` shows each "
+      "value in force and its source.\n\n"
+      "A variable that begins with `SPARCL_` and is not in this table causes one warning. "
+      "`SPARCL_TRACE` and `SPARCL_TEST_...`, which the tests read, are exceptions. A value that "
+      "does "
+      "not parse is an error that names the variable.\n\n"
+      "| variable | accepts | default |\n|---|---|---|\n");
+  const auto rows = sparcl::collectives::all_setting_rows();
+  for (const sparcl::SettingRow& row : rows)
+    fmt::print("| `SPARCL_{}` | {} | `{}` |\n", row.name, accepts(row), row.fallback);
+  for (const sparcl::SettingRow& row : rows)
+    fmt::print("\n## `SPARCL_{}`\n\n{}\n", row.name, row.meaning);
   return 0;
 }

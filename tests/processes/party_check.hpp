@@ -14,7 +14,7 @@
 
 namespace sparcl::test {
 
-// Three times what docs/liveness.md promises: other work may load the machine.
+// Three times what docs/explanation/liveness.md promises: other work may load the machine.
 constexpr double kKilledSeconds = 3 * 1.0;
 constexpr double kLeftSeconds = 3 * 2.0;
 constexpr double kStartSeconds = 45;

@@ -149,7 +149,7 @@ std::string RankParty::left_behind() const {
   if (!owns_shared_memory) return {};
   std::set<std::string> expected = shared_before_;
   // Who is killed, or meets an error that ends a communicator, leaves its flight record for `sparcl
-  // status` (docs/faults.md).
+  // status` (docs/guides/faults.md).
   bool all_well = true;
   for (int rank = 0; rank < processes_.size(); ++rank) {
     const RankStory told = story(rank);

@@ -25,7 +25,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr double kKilledSeconds = 3 * 1.0;  // three times what docs/liveness.md promises
+constexpr double kKilledSeconds = 3 * 1.0;  // three times what explanation/liveness.md promises
 
 struct Way {
   const char* name;
@@ -251,8 +251,8 @@ TEST_P(Srun, Stopped) {
     plan.steps = 400;
     SrunParty party(plan);
     ASSERT_TRUE(party.start());
-    // Only who has once answered a ping can be found silent (docs/liveness.md), and a busy machine
-    // takes its time with the first ones.
+    // Only who has once answered a ping can be found silent (docs/explanation/liveness.md), and a
+    // busy machine takes its time with the first ones.
     ASSERT_TRUE(party.run_until([&] { return party.all_have_done(20); })) << party.describe();
     const double stopped_at = party.now_s();
     party.signal(plan.victim, SIGSTOP);

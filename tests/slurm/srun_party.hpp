@@ -52,7 +52,7 @@ class SrunParty {
   bool is_alive(int rank) const;  // likewise
   bool was_ended_by_slurm() const;
   // Open MPI 4.1 may spin for ever in a rank whose write met a dead rank's socket
-  // (docs/liveness.md).
+  // (docs/explanation/liveness.md).
   bool is_kept_by_mpi(int rank) const;
   RankStory story(int rank) const;
   std::string errors(int rank) const;  // its standard error

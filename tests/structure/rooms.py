@@ -1,4 +1,4 @@
-"""The rooms, bottom first: the one place that says who may include whom (docs/architecture.md has the picture)."""
+"""The rooms, bottom first: the one place that says who may include whom (docs/explanation/architecture.md has the picture)."""
 
 # room: (folders, the rooms that it may include besides itself). The kernels on Kokkos views are public headers: users compile them.
 ROOMS = {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::string;
 
-// Where the fields of prefix and header lie (docs/wire-format.md).
+// Where the fields of prefix and header lie (docs/reference/wire-format.md).
 constexpr std::array kFields{
     std::pair(0, 4),  std::pair(4, 1),  std::pair(5, 1),   std::pair(6, 2),
     std::pair(8, 1),  std::pair(9, 1),  // magic, version, kind, zero, tag, length

@@ -16,8 +16,8 @@ struct PublishedModel {
   model::Layout layout;  // the publisher's files', or one file where it says nothing of them
 };
 
-// A layout as PublisherOptions.description carries it: an attachment (docs/delta-file.md) whose
-// base is a file without tensors.
+// A layout as PublisherOptions.description carries it: an attachment (docs/reference/delta-file.md)
+// whose base is a file without tensors.
 Result<std::vector<std::byte>> describe_layout(const model::Layout& layout);
 
 // For a hostile answer: what this accepts can be held in this machine's memory, and written. Of it

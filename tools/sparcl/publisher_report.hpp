@@ -1,5 +1,6 @@
 #pragma once
-// What a publisher says of itself and its replicas (docs/protocol.md), as text for people.
+// What a publisher says of itself and its replicas (docs/reference/protocol.md), as text for
+// people.
 
 #include <string>
 

@@ -32,7 +32,7 @@ struct CallDifference {
 // The algorithms that one setting chooses from. Collectives may share it.
 struct AlgorithmChoice {
   std::string_view setting;                  // "ALGO_BROADCAST"
-  std::string_view meaning;                  // for `sparcl info` and docs/settings.md
+  std::string_view meaning;                  // for `sparcl info` and docs/reference/settings.md
   std::vector<std::string_view> (*names)();  // of the rows, without "auto"
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// The layouts in which other programs exchange changes (docs/exchange-formats.md): one file, one
-// row of the table each.
+// The layouts in which other programs exchange changes (docs/reference/exchange-formats.md): one
+// file, one row of the table each.
 
 #include <span>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// A delta file (docs/delta-file.md): one update stream of the codec whose attachment, if any, is a
-// Attachment.
+// A delta file (docs/reference/delta-file.md): one update stream of the codec whose attachment, if
+// any, is an Attachment.
 
 #include <array>
 #include <cstddef>

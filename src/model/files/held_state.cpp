@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kApplyBlocks = 64;  // between two looks at the progress, heuristic
 
 // A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length)
-// for each byte of its 65,536 elements, docs/wire-format.md: Packed.
+// for each byte of its 65,536 elements, docs/reference/wire-format.md: Packed.
 constexpr std::uint64_t kMaxExpansion = 65536 / 128;
 
 Result<ChangedLayout> target_layout(const Layout& base, const Attachment& attachment) {

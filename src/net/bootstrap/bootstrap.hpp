@@ -1,6 +1,6 @@
 #pragma once
 // How ranks without MPI meet: an all-gather of one small blob a rank, before any transport exists.
-// docs/bootstrap.md.
+// docs/reference/bootstrap.md.
 
 #include <cstddef>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
 // What travels between a rank and the process that made the unique id, before and around the
-// messages. docs/bootstrap.md has the layouts and what they protect.
+// messages. docs/reference/bootstrap.md has the layouts and what they protect.
 //
 //   rank                                root
 //    │ hello: a nonce                     │

@@ -1,7 +1,7 @@
 #pragma once
 // The 128 bytes that ranks without MPI pass among themselves to find each other: where the process
-// that made them listens, and a secret that tells ranks from strangers. docs/bootstrap.md has the
-// layout.
+// that made them listens, and a secret that tells ranks from strangers. docs/reference/bootstrap.md
+// has the layout.
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,8 @@
 #pragma once
 // Heartbeats: whether a peer that a rank waits for still lives, over any transport, by UDP and a
 // small thread. All communicators of a process share the thread and the port
-// (heartbeat_service.hpp). docs/liveness.md says what is found, how soon, and what cannot be.
+// (heartbeat_service.hpp). docs/explanation/liveness.md says what is found, how soon, and what
+// cannot be.
 //
 //   open()   before ranks meet: the port is there from now on
 //   card()   goes to all ranks, by whatever brings them together

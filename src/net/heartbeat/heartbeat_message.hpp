@@ -1,6 +1,6 @@
 #pragma once
 // The heartbeats' datagrams, all of one size, so that no answer is larger than its question; and
-// the card by which a rank says where it can be pinged. docs/liveness.md.
+// the card by which a rank says where it can be pinged. docs/explanation/liveness.md.
 
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #pragma once
-// The checks of docs/wire-format.md, written down as they stand there.
+// The checks of docs/reference/wire-format.md, written down as they stand there.
 
 #include <span>
 

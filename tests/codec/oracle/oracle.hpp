@@ -1,7 +1,7 @@
 #pragma once
-// A second decoder, written from docs/wire-format.md alone and sharing no code with src/codec: the
-// oracle that the real one is held against. It takes whole streams, does one thing after the other,
-// and is slow.
+// A second decoder, written from docs/reference/wire-format.md alone and sharing no code with
+// src/codec: the oracle that the real one is held against. It takes whole streams, does one thing
+// after the other, and is slow.
 
 #include <cstddef>
 #include <cstdint>

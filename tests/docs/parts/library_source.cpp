@@ -1,0 +1,2 @@
+// A source of the library, which a page shows whole.
+  HERE
