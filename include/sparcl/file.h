@@ -55,7 +55,8 @@ typedef struct {
 #define SPARCL_FILE_OPTIONS_INITIALIZER \
   { sizeof(sparclFileOptions_t), NULL, NULL, NULL }
 
-/** Counts and bytes of what a call read and wrote. Unused fields are 0 or "". Hashes are hexadecimal digits. */
+/** Counts and bytes of what a call read and wrote. Unused fields are 0 or "". Hashes are
+ * hexadecimal digits. */
 typedef struct {
   size_t size;                          /**< set by SPARCL_FILE_REPORT_INITIALIZER */
   uint64_t elements;                    /**< of the target, or of the checkpoint */

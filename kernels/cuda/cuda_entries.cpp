@@ -45,39 +45,36 @@ Status merge_entries(const DeviceEntries& a, std::uint64_t capacity_a, const Dev
   SPARCL_RETURN_IF_ERROR(check_sizes("merge", 0, 8, merge_workspace_bytes(capacity_a, capacity_b),
                                      {workspace, workspace_bytes}));
   SPARCL_RETURN_IF_ERROR(check_values(a, b, out));
-  const Result<TopKType> kind = accumulated_type("merge", type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, accumulated_type("merge", type));
   const std::uint64_t tiles = merge_tiles(capacity_a + capacity_b);
   auto* const splits = static_cast<MergeSplit*>(workspace);
   auto* const states = reinterpret_cast<TileState*>(splits + tiles + 1);
   const MergeWork work{
       a,          b,      out,    capacity_a,
       capacity_b, splits, states, reinterpret_cast<std::uint32_t*>(states + tiles)};
-  return status_of(launch_merge(work, kind.value(), static_cast<cudaStream_t>(stream)), "merge");
+  return status_of(launch_merge(work, kind, static_cast<cudaStream_t>(stream)), "merge");
 }
 
 Status scatter_entries(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor,
                        void* array, DataType type, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_entries("scatter", capacity, kMaxBlocks * kEntryTile));
   if (divisor == 0) return Status(Code::kInvalidArgument, "CUDA: scatter: a mean's divisor is 0");
-  const Result<TopKType> kind = accumulated_type("scatter", type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, accumulated_type("scatter", type));
   if (capacity == 0) return Status();
   const EntryWork work{entries, capacity, array, divisor};
-  return status_of(launch_scatter_entries(work, kind.value(), static_cast<cudaStream_t>(stream)),
+  return status_of(launch_scatter_entries(work, kind, static_cast<cudaStream_t>(stream)),
                    "scatter");
 }
 
 Status gather_entries(const void* array, bool is_accumulated, DataType type,
                       const DeviceEntries& entries, std::uint64_t capacity, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_entries("gather", capacity, kMaxBlocks * kEntryTile));
-  const Result<TopKType> kind =
-      accumulated_type("gather", is_accumulated ? accumulator_type(type) : type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(
+      const TopKType kind,
+      accumulated_type("gather", is_accumulated ? accumulator_type(type) : type));
   if (capacity == 0) return Status();
   const EntryWork work{entries, capacity, const_cast<void*>(array), 1};
-  return status_of(launch_gather_entries(work, kind.value(), static_cast<cudaStream_t>(stream)),
-                   "gather");
+  return status_of(launch_gather_entries(work, kind, static_cast<cudaStream_t>(stream)), "gather");
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -43,42 +43,37 @@ Status check_lists(const DeviceLists& lists, std::uint64_t elements, void* strea
 
 Status round_values(const void* values, std::uint64_t count, DataType sent, void* rounded,
                     void* stream) {
-  const Result<TopKType> kind = check("rounding", count, sent);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, check("rounding", count, sent));
   if (count == 0) return Status();
-  return status_of(launch_round_values({values, rounded, count}, kind.value(),
-                                       static_cast<cudaStream_t>(stream)),
-                   "rounding");
+  return status_of(
+      launch_round_values({values, rounded, count}, kind, static_cast<cudaStream_t>(stream)),
+      "rounding");
 }
 
 Status sum_rows(void* rows, std::uint32_t ranks, std::uint64_t count, DataType type, void* stream) {
-  const Result<TopKType> kind = check("a sum of rows", count, type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, check("a sum of rows", count, type));
   if (count == 0) return Status();
-  return status_of(
-      launch_sum_rows({rows, ranks, count}, kind.value(), static_cast<cudaStream_t>(stream)),
-      "a sum of rows");
+  return status_of(launch_sum_rows({rows, ranks, count}, kind, static_cast<cudaStream_t>(stream)),
+                   "a sum of rows");
 }
 
 Status leave_rest(const DeviceEntries& entries, std::uint64_t capacity, const void* seen,
                   const DeviceEntries* kept, std::uint64_t kept_capacity, DataType type,
                   void* residual, void* stream) {
-  const Result<TopKType> kind = check("a residual's rest", capacity, type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, check("a residual's rest", capacity, type));
   if (capacity == 0) return Status();
   const RestWork work{entries,       capacity, seen, kept != nullptr ? *kept : DeviceEntries{},
                       kept_capacity, residual};
-  return status_of(launch_leave_rest(work, kind.value(), static_cast<cudaStream_t>(stream)),
+  return status_of(launch_leave_rest(work, kind, static_cast<cudaStream_t>(stream)),
                    "a residual's rest");
 }
 
 Status leave_mean(const DeviceEntries& entries, std::uint64_t capacity, std::uint32_t divisor,
                   std::uint32_t ranks, DataType type, void* residual, void* stream) {
-  const Result<TopKType> kind = check("a mean's rest", capacity, type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind, check("a mean's rest", capacity, type));
   if (capacity == 0) return Status();
   const MeanWork work{entries, capacity, divisor, ranks, residual};
-  return status_of(launch_leave_mean(work, kind.value(), static_cast<cudaStream_t>(stream)),
+  return status_of(launch_leave_mean(work, kind, static_cast<cudaStream_t>(stream)),
                    "a mean's rest");
 }
 
@@ -89,8 +84,8 @@ std::size_t keep_largest_workspace_bytes(std::uint64_t capacity, std::uint64_t k
 Status keep_largest(const DeviceEntries& list, std::uint64_t capacity, std::uint64_t k,
                     const DeviceEntries& kept, DataType type, void* workspace,
                     std::size_t workspace_bytes, void* stream) {
-  const Result<TopKType> kind = check("the largest of a list", std::max(capacity, k), type);
-  if (!kind.ok()) return kind.status();
+  SPARCL_ASSIGN_OR_RETURN(const TopKType kind,
+                          check("the largest of a list", std::max(capacity, k), type));
   if (type == DataType::kUint64)
     return Status(Code::kUnsupported, "CUDA: the largest of a list of uint64");
   if (workspace_bytes < keep_largest_workspace_bytes(capacity, k)) {
@@ -104,8 +99,7 @@ Status keep_largest(const DeviceEntries& list, std::uint64_t capacity, std::uint
   const KeepWork work{list, capacity, keys, kept, k};
   auto* const own = static_cast<cudaStream_t>(stream);
   if (capacity > 0)
-    SPARCL_RETURN_IF_ERROR(
-        status_of(launch_key_entries(work, kind.value(), own), "the largest of a list"));
+    SPARCL_RETURN_IF_ERROR(status_of(launch_key_entries(work, kind, own), "the largest of a list"));
   TopK places{};
   places.values = keys;
   places.count = capacity;
@@ -115,7 +109,7 @@ Status keep_largest(const DeviceEntries& list, std::uint64_t capacity, std::uint
   SPARCL_RETURN_IF_ERROR(
       top_k(places, DataType::kUint64, {rest, workspace_bytes - keys_bytes(capacity)}, own));
   if (k == 0) return Status();
-  return status_of(launch_take_entries(work, kind.value(), own), "the largest of a list");
+  return status_of(launch_take_entries(work, kind, own), "the largest of a list");
 }
 
 }  // namespace sparcl::kernels::cuda

@@ -54,11 +54,10 @@ Result<ChangeInput> read_own(const ConvertOptions& options, const FileWatch& wat
             "{}: its list of tensors is not the base's: other layouts hold changed elements only",
             options.input));
   }
-  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
-  if (!kernels.ok()) return kernels.status();
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
   const StateView view = target.view();
   Result<SparseChange> change =
-      compare_tensors(view.schema, base->view().input(), view.input(), **kernels);
+      compare_tensors(view.schema, base->view().input(), view.input(), *kernels);
   if (!change.ok()) return change.status().with_prefix(options.input + ": ");
   SPARCL_RETURN_IF_ERROR(base->source->status());
   ChangeInput input{kOwnFormat, std::move(*change), delta.bytes};

@@ -129,8 +129,7 @@ Status HeldState::take_side_files(std::span<const PackedFile> packed_files) {
 }
 
 Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
-  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
-  if (!kernels.ok()) return kernels.status();
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
   const Result<DeltaSummary> summary = scan_delta(delta);
   if (!summary.ok()) return summary.status();
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
@@ -146,7 +145,7 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
 
   const codec::BlockMap map = make_block_map(*schema);
   codec::UpdateDecoder decoder(map, pointers_, codec::Verify::kFull, schema_hash(*schema),
-                               **kernels);
+                               *kernels);
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   WorkerPool workers(threads);
   decoder.set_workers(workers);

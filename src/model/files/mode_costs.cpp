@@ -94,8 +94,7 @@ Status measure_modes(const StatePair& pair, const Hash128& base_hash, ModeCosts&
 
 Result<ModeCosts> measure_costs(const std::string& first, const std::string& second,
                                 const FileWatch& watch) {
-  const Result<const kernels::KernelSet*> kernels = chosen_kernels();
-  if (!kernels.ok()) return kernels.status();
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
   const Result<OpenCheckpoint> base = open_checkpoint(first);
   if (!base.ok()) return base.status();
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint target, open_checkpoint(second));
@@ -110,8 +109,8 @@ Result<ModeCosts> measure_costs(const std::string& first, const std::string& sec
   const codec::BlockMap map = make_block_map(before.schema);
   SPARCL_ASSIGN_OR_RETURN(const Hash128 base_hash, state_hash(*base->checkpoint, watch));
   ModeCosts costs;
-  costs.shape = measure_shape(before, after, **kernels);
-  SPARCL_RETURN_IF_ERROR(measure_modes({before, after, map, **kernels, watch}, base_hash, costs));
+  costs.shape = measure_shape(before, after, *kernels);
+  SPARCL_RETURN_IF_ERROR(measure_modes({before, after, map, *kernels, watch}, base_hash, costs));
   for (const OpenCheckpoint* each : {&*base, &target})
     SPARCL_RETURN_IF_ERROR(each->source->status());
   return costs;
