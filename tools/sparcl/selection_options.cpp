@@ -22,8 +22,8 @@ const DataTypeInfo* find_grid(const std::string& name) {
 
 sparclUpdateOptions_t SelectionOptions::as_update_options() const {
   sparclUpdateOptions_t options = SPARCL_UPDATE_OPTIONS_INITIALIZER;
-  options.values = values;
-  options.rounding = rounding;
+  options.values = static_cast<decltype(options.values)>(values);
+  options.rounding = static_cast<decltype(options.rounding)>(rounding);
   options.seed = seed;
   if (threshold) {
     options.select = sparclSelectThreshold;
