@@ -11,9 +11,10 @@ namespace {
 
 // Longer ones first.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kFlags{{
+    {"options.only and options.selection",
+     "--threshold, --largest, --budget, --grid, --only and --values"},
     {"options.selection->values", "--values"},
     {"options.selection->select", "--threshold, --largest, --budget and --grid"},
-    {"options.selection", "--threshold, --largest, --budget, --grid and --values"},
     {"options.side_files = sparclFileSideFilesOmit", "--no-side-files"},
     {"options.only", "--only"},
     {"as `base`", "by --base"},
