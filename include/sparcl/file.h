@@ -20,7 +20,7 @@
 #ifndef SPARCL_FILE_H_
 #define SPARCL_FILE_H_
 
-#include "sparcl/core.h"
+#include "sparcl/state.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -55,8 +55,7 @@ typedef struct {
 #define SPARCL_FILE_OPTIONS_INITIALIZER \
   { sizeof(sparclFileOptions_t), NULL, NULL, NULL }
 
-/** Counts and bytes of what a call read and wrote. Unused fields are 0 or "". Hashes are
- * hexadecimal digits. */
+/** Counts and bytes of a call. Unused fields are 0 or "". Hashes are hexadecimal digits. */
 typedef struct {
   size_t size;                          /**< set by SPARCL_FILE_REPORT_INITIALIZER */
   uint64_t elements;                    /**< of the target, or of the checkpoint */

@@ -68,11 +68,14 @@ Result<const sparcl::codec::BlockMode*> find_mode(const char* name) {
 Status read_selection(const sparclUpdateOptions_t* given, model::ChangeSelection& selection) {
   const Result<sparclUpdateOptions_t> read = sparcl::api::read_options(given);
   if (!read.ok()) return read.status().with_prefix("options.selection: ");
-  if (read->adopt != 0) {
+  if (read->adopt == sparclOn) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("options.selection->adopt = {}: a file has no root that could adopt "
-                              "the update: leave it at 0",
-                              read->adopt));
+                  "options.selection->adopt is sparclOn: a file has no root that could adopt the "
+                  "update: leave it at 0");
+  }
+  if (read->algorithm != nullptr || read->verify != sparclVerifyDefault) {
+    return Status(Code::kInvalidArgument,
+                  "options.selection->algorithm and verify are of broadcasts: leave them at 0");
   }
   selection.values = sparcl::api::value_coding(*read);
   switch (read->select) {

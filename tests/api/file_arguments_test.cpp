@@ -105,7 +105,9 @@ TEST_F(FileArguments, OptionsOutOfRangeAreNamed) {
   expect([](auto&,
             auto& selection) { selection.select = static_cast<decltype(selection.select)>(77); },
          "options.selection: ");
-  expect([](auto&, auto& selection) { selection.adopt = 1; }, "options.selection->adopt");
+  expect([](auto&, auto& selection) { selection.adopt = sparclOn; }, "options.selection->adopt");
+  expect([](auto&, auto& selection) { selection.algorithm = "chain"; }, "of broadcasts");
+  expect([](auto&, auto& selection) { selection.verify = sparclVerifyFull; }, "of broadcasts");
   static const char* const glob = "no_such_tensor";
   expect(
       [](auto& options, auto&) {
