@@ -2,7 +2,8 @@
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(sparcl_build_id target)
     set(output ${PROJECT_BINARY_DIR}/build_id.cpp)
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.[ch]pp ${PROJECT_SOURCE_DIR}/src/transport/*.[ch]pp)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.[ch]pp ${PROJECT_SOURCE_DIR}/src/net/*.[ch]pp
+         ${PROJECT_SOURCE_DIR}/src/transport/*.[ch]pp)
     set(flags ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS} ${SPARCL_SANITIZE}
               ${SPARCL_FAILPOINTS} ${fmt_VERSION} ${spdlog_VERSION})
     add_custom_command(
@@ -19,7 +20,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 # As a script it writes the source: cmake -DOUTPUT=FILE -DROOT=TREE -DVERSION=X -DFLAGS=TEXT -P SparclBuildId.cmake
-file(GLOB_RECURSE sources ${ROOT}/src/base/*.[ch]pp ${ROOT}/src/transport/*.[ch]pp)
+file(GLOB_RECURSE sources ${ROOT}/src/base/*.[ch]pp ${ROOT}/src/net/*.[ch]pp ${ROOT}/src/transport/*.[ch]pp)
 list(SORT sources)
 set(sums ${FLAGS})
 foreach(source IN LISTS sources)

@@ -14,6 +14,7 @@
 #include "src/api/call.hpp"
 #include "src/api/comm_config.hpp"
 #include "src/api/error.hpp"
+#include "src/base/build_id.hpp"
 #include "src/base/flight/flight_recorder.hpp"
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -209,6 +210,8 @@ Status abort(sparclComm& comm) {
 }  // namespace
 
 extern "C" {
+
+const char* sparclInternalBuild() { return sparcl::build_id(); }
 
 sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config) {
   return guarded([&]() -> Status { return sparcl::api::check_config(config); });

@@ -142,6 +142,8 @@ extern "C" SPARCL_API sparclResult_t sparclInternalMakeUcx(void** transport, int
 // Into a std::optional<sparcl::HeartbeatOptions>.
 extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_t* config,
                                                              void* options);
+// build_id() of libsparcl: libsparcl_mpi passes it C++ objects, so both come from one build.
+extern "C" SPARCL_API const char* sparclInternalBuild();
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
 // Seconds, by this config and the environment; where they are wrong: the default.

@@ -8,6 +8,7 @@
 #include "sparcl/sparcl_mpi.h"
 #include "src/api/comm.hpp"
 #include "src/api/mpi/mpi_library.hpp"
+#include "src/base/build_id.hpp"
 #include "src/transport/mpi/first_meeting.hpp"
 #include "src/transport/mpi/mpi_gather.hpp"
 #include "src/transport/mpi/mpi_state.hpp"
@@ -72,6 +73,16 @@ sparclResult_t check_mpi(MPI_Comm mpi, const char* family, std::size_t handle_by
   return report(status.with_prefix("sparclCommInitMpi: "));
 }
 
+sparclResult_t check_build() {
+  const std::string other = sparclInternalBuild();
+  if (other == sparcl::build_id()) return sparclSuccess;
+  return sparclInternalReportError(
+      sparclUnsupported,
+      ("sparclCommInitMpi: libsparcl_mpi is of build " + std::string(sparcl::build_id()) +
+       ", but libsparcl is of build " + other + ": install both from the same build")
+          .c_str());
+}
+
 sparclResult_t check_groups(MPI_Comm mpi) {
   int joins_two_groups = 0;
   if (MPI_Comm_test_inter(mpi, &joins_two_groups) == MPI_SUCCESS && joins_two_groups == 0)
@@ -83,7 +94,8 @@ sparclResult_t check_groups(MPI_Comm mpi) {
 
 sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* config) {
   // A rank that cannot go on says so before anybody waits for it in what follows.
-  sparclResult_t mine = sparclInternalCheckConfig(config);
+  sparclResult_t mine = check_build();
+  if (mine == sparclSuccess) mine = sparclInternalCheckConfig(config);
   if (mine == sparclSuccess) mine = report(sparcl::transport::MpiThreads().check_this());
   if (comm == nullptr) mine = sparclInternalReportError(sparclInvalidArgument, "comm is NULL");
   int uses_ucx = 0;
