@@ -28,7 +28,7 @@ typedef struct sparclFeedback* sparclFeedback_t;
 /** Options of sparclBroadcastDelta and sparclBroadcastSparse. */
 typedef struct {
   size_t size;
-  const char* algorithm; /**< "auto", "chain", "binary_tree", "binomial_tree" or "nccl" */
+  const char* algorithm; /**< of the fan-out: SPARCL_ALGO_BROADCAST */
   sparclVerify_t verify; /**< what ranks check of their base; default: that of the communicator */
   sparclCommit_t commit; /**< when this rank writes. sparclBroadcastSparse is always staged */
 } sparclBroadcastOptions_t;
@@ -331,7 +331,7 @@ SPARCL_API sparclResult_t sparclIAllReduceTopK(const void* sendbuff, void* recvb
 /** Options of sparclAllReduceSparse; the same on all ranks. */
 typedef struct {
   size_t size;
-  const char* algorithm;           /**< "auto", "gather", "doubling", "split" or "two_level" */
+  const char* algorithm;           /**< of the sparse sum: SPARCL_ALGO_ALLREDUCE_SPARSE */
   sparclDeterminism_t determinism; /**< default: that of the communicator */
   sparclWire_t wire; /**< each rank's combined values are rounded to it; sums are float32 */
 } sparclSparseOptions_t;

@@ -4,14 +4,15 @@
  * Rules for every call of sparcl:
  *  - Counts are elements, 64 bits wide. Inputs are never modified.
  *  - All ranks of a communicator make the same collective calls in the same order.
- *  - If a collective fails before its commit, all its outputs are unchanged. While a blocking
- *    broadcast runs, weights may hold neither state (sparclCommit_t).
  *  - Errors of a collective are agreed: every rank returns the same code. The agreed errors are
  *    sparclMismatch, sparclWrongBase, sparclCorrupt, sparclTruncated, sparclInvalidArgument,
  *    sparclInvalidUsage and sparclUnsupported. While an update is encoded or checked,
- *    sparclOutOfMemory and sparclInternalError are agreed, too. The communicator stays usable.
+ *    sparclOutOfMemory and sparclInternalError are agreed, too. An agreed error leaves all outputs
+ *    unchanged and the communicator usable.
  *  - Poisoning errors: sparclTimeout, sparclRemoteError and sparclSystemError poison the
  *    communicator. Every later call on it returns that error; abort and destroy still work.
+ *  - While a blocking broadcast runs, weights may hold neither the old nor the new state; see
+ *    sparclCommit_t.
  *  - A call without a communicator, or without storage for its request, fails on this rank alone.
  *  - One thread at a time uses a communicator. A call of a second thread is sparclInvalidUsage,
  *    except sparclCommAbort, sparclCommGetAsyncError and sparclCommGetFailedRank.

@@ -39,47 +39,42 @@ const char* name_of(Operation operation) {
 sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* request) {
   switch (a.operation) {
     case Operation::kDelta:
-      return request != nullptr ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype,
-                                                        a.root, nullptr, comm, nullptr, request)
-                                : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype,
-                                                       a.root, nullptr, comm, a.stream);
-    case Operation::kUpdate:
-      if (a.options != nullptr) {
-        return request != nullptr
-                   ? sparclIBroadcastUpdate(a.state, a.version, a.root, a.options, comm, nullptr,
-                                            request)
-                   : sparclBroadcastUpdate(a.state, a.version, a.root, a.options, comm, a.stream);
-      }
       return request != nullptr
-                 ? sparclIBroadcastUpdate(a.state, a.version, a.root, nullptr, comm, nullptr,
+                 ? sparclIBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root,
+                                         a.broadcast_options, comm, a.stream, request)
+                 : sparclBroadcastDelta(a.weights, a.base, a.count, a.datatype, a.root,
+                                        a.broadcast_options, comm, a.stream);
+    case Operation::kUpdate:
+      return request != nullptr
+                 ? sparclIBroadcastUpdate(a.state, a.version, a.root, a.options, comm, a.stream,
                                           request)
-                 : sparclBroadcastUpdate(a.state, a.version, a.root, nullptr, comm, a.stream);
+                 : sparclBroadcastUpdate(a.state, a.version, a.root, a.options, comm, a.stream);
     case Operation::kSparse:
       return request != nullptr
                  ? sparclIBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype,
-                                          a.root, nullptr, comm, nullptr, request)
+                                          a.root, a.broadcast_options, comm, a.stream, request)
                  : sparclBroadcastSparse(a.values, a.indices, a.nnz, a.capacity, a.datatype, a.root,
-                                         nullptr, comm, a.stream);
+                                         a.broadcast_options, comm, a.stream);
     case Operation::kMasked:
       return request != nullptr
                  ? sparclIAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask,
-                                          nullptr, nullptr, comm, nullptr, request)
+                                          a.feedback, a.masked_options, comm, a.stream, request)
                  : sparclAllReduceMasked(a.send, a.receive, a.count, a.datatype, a.op, a.mask,
-                                         nullptr, nullptr, comm, a.stream);
+                                         a.feedback, a.masked_options, comm, a.stream);
     case Operation::kSparseSum:
       return request != nullptr
                  ? sparclIAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values,
-                                          a.indices, a.nnz, a.capacity, a.datatype, a.op, nullptr,
-                                          comm, nullptr, request)
+                                          a.indices, a.nnz, a.capacity, a.datatype, a.op,
+                                          a.sparse_options, comm, a.stream, request)
                  : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values,
-                                         a.indices, a.nnz, a.capacity, a.datatype, a.op, nullptr,
-                                         comm, a.stream);
+                                         a.indices, a.nnz, a.capacity, a.datatype, a.op,
+                                         a.sparse_options, comm, a.stream);
     case Operation::kTopK:
       break;
   }
   return request != nullptr
              ? sparclIAllReduceTopK(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
-                                    a.top_k_options, comm, nullptr, request)
+                                    a.top_k_options, comm, a.stream, request)
              : sparclAllReduceTopK(a.send, a.receive, a.count, a.k, a.datatype, a.op, a.feedback,
                                    a.top_k_options, comm, a.stream);
 }

@@ -23,7 +23,8 @@ struct Arguments {
   int root = 0;
   sparclStream_t stream = nullptr;  // of blocking calls
   sparclDataType_t datatype = sparclBfloat16;
-  // delta
+  // delta, and its options, which sparse has, too
+  const sparclBroadcastOptions_t* broadcast_options = nullptr;
   void* weights = nullptr;
   const void* base = nullptr;
   std::size_t count = 0;
@@ -41,9 +42,11 @@ struct Arguments {
   void* receive = nullptr;
   sparclRedOp_t op = sparclSum;
   sparclMask_t mask = nullptr;
+  const sparclMaskedOptions_t* masked_options = nullptr;
   // sparse sum: with datatype, count, op; what it gives in `send`, outputs as those of sparse
   const std::uint64_t* given_indices = nullptr;
   std::size_t given = 0;
+  const sparclSparseOptions_t* sparse_options = nullptr;
   // top-k: with datatype, count, send, receive, op
   std::size_t k = 0;
   sparclFeedback_t feedback = nullptr;

@@ -153,8 +153,7 @@ class TableRun {
     if (is_odd) mine = odd_arguments;
     desk_.heed(odd, odd_arguments);
 
-    const bool nonblocking =
-        mine.stream == nullptr && (bits >> rank_ & 1) != 0;  // twins meet: any rank, either way
+    const bool nonblocking = (bits >> rank_ & 1) != 0;  // twins meet: any rank, either way
     const Ending ending = make(mine, nonblocking);
     std::vector<std::string> texts;
     for (const std::string& text : row.texts)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/mismatch/masked_rows.hpp"
+#include "tests/mismatch/option_rows.hpp"
 #include "tests/mismatch/row_words.hpp"
 #include "tests/mismatch/sparse_sum_rows.hpp"
 #include "tests/mismatch/top_k_rows.hpp"
@@ -370,6 +371,7 @@ std::vector<MismatchRow> mismatch_table() {
   add(masked_rows());
   add(sparse_sum_rows());
   add(top_k_rows());
+  add(call_option_rows());
   return all;
 }
 

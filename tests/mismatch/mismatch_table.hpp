@@ -21,6 +21,9 @@ struct Extras {
   std::vector<OwnedMask> masks;
   std::vector<float> values;
   sparclTopKOptions_t top_k_options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+  sparclBroadcastOptions_t broadcast_options = SPARCL_BROADCAST_OPTIONS_INITIALIZER;
+  sparclMaskedOptions_t masked_options = SPARCL_MASKED_OPTIONS_INITIALIZER;
+  sparclSparseOptions_t sparse_options = SPARCL_SPARSE_OPTIONS_INITIALIZER;
   std::vector<OwnedFeedback> feedbacks;
 
   sparclState_t state_of(const std::vector<TensorSpec>& tensors) {

@@ -269,6 +269,32 @@ TEST_F(DeviceTopK, RanksMayHaveArraysWhereTheyLike) {
               Each(sparclSuccess));
 }
 
+// On the GPU what is selected crosses, on the host the whole array: by the setting, and by the
+// call.
+TEST_F(DeviceTopK, TheCallSaysWhereItSelects) {
+  constexpr std::size_t kLong = 100'000, kBytes = kLong * sizeof(float);
+  int stream = 0;
+  for (const char* const setting : {"on", "off"}) {
+    const Setting kernels("SPARCL_DEVICE_KERNELS", setting);
+    ThreadRanks party(2);
+    for (const sparclToggle_t toggle : {sparclDefault, sparclOn, sparclOff}) {
+      ++stream;
+      EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+        const OnDevice<float> both(values_of<float>(sparclFloat32, rank, 0, kLong));
+        sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
+        options.device_kernels = toggle;
+        return sparclAllReduceTopK(both.get(), both.get(), kLong, 10, sparclFloat32, sparclSum,
+                                   nullptr, &options, comm, stream_of(rank, stream));
+      }),
+                  Each(sparclSuccess));
+      const bool is_on_gpu =
+          toggle == sparclOn || (toggle == sparclDefault && std::string(setting) == "on");
+      EXPECT_EQ(bytes_copied(stream_of(0, stream)) < kBytes, is_on_gpu)
+          << "setting " << setting << ", toggle " << toggle;
+    }
+  }
+}
+
 // Before the ranks have agreed, a rank that cannot refuses, and all go on.
 TEST_F(DeviceTopK, ARankThatCannotIsAnErrorOnAllRanks) {
   const std::size_t count = 300;
