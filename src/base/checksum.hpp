@@ -39,8 +39,8 @@ class Xxh3 {
   std::unique_ptr<State> state_;
 };
 
-// Of the two words, modulo 2^64 each: sums of the hashes of parts do not depend on the order in
-// which parts are visited.
+// Adds the two words, modulo 2^64 each. A sum of the hashes of parts does not depend on the order
+// in which parts are visited.
 constexpr Hash128 operator+(Hash128 a, Hash128 b) { return {a.low + b.low, a.high + b.high}; }
 constexpr Hash128 operator-(Hash128 a, Hash128 b) { return {a.low - b.low, a.high - b.high}; }
 

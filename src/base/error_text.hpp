@@ -4,7 +4,7 @@
 
 namespace sparcl {
 
-// What an errno means, in English whatever the process's locale is. Safe in threads.
+// The meaning of an errno, in English in every locale of the process. Thread-safe.
 std::string error_text(int error);
 
 }  // namespace sparcl

@@ -1,13 +1,12 @@
 #pragma once
-// Places where a test lets this process die, stop, dawdle or run out of memory:
-// SPARCL_TEST_FAILPOINT="name:count:kill|stop|throw|delay=ms" acts when the place is passed for the
-// count-th time.
+// Failpoints: places where a test lets this process die, stop, pause or run out of memory.
+// SPARCL_TEST_FAILPOINT="name:count:kill|stop|throw|delay=ms" acts when the failpoint is passed for
+// the count-th time.
 //
-// They are in every build that is not configured with SPARCL_FAILPOINTS=OFF, the installed one
-// included: what the tests kill is then the very library that users run, and there is no second
-// build to keep in step. Without the variable a place costs one load of a constant and a branch
-// that is always taken the same way; places are passed once a block or a fragment, never once an
-// element.
+// Every build has them, the installed one included, unless it is configured with
+// SPARCL_FAILPOINTS=OFF. The tests therefore kill the library that users run, and no second build
+// has to be kept in step. Without the variable a failpoint costs one load of a constant and one
+// predictable branch. A failpoint is passed once a block or a fragment, never once an element.
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 #pragma once
-// A mutex that is given to those who ask in the order in which they asked. A thread that lets go of
-// it and takes it again at once, as a service's thread does in each turn, cannot keep others
-// waiting for more than a turn: with std::mutex it can.
+// A mutex that threads get in the order in which they asked. A service's thread releases it and
+// takes it again at once in each turn. Other threads wait for one turn at most; with std::mutex
+// they can wait longer.
 
 #include <condition_variable>
 #include <cstdint>

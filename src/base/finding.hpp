@@ -1,6 +1,6 @@
 #pragma once
-// What a check of this machine found: a list of findings is what `sparcl info` shows, and what
-// refuses a start with a reason.
+// The result of a check of this machine. `sparcl info` shows a list of findings, and a start that
+// is refused gives them as its reason.
 
 #include <fmt/format.h>
 

@@ -26,8 +26,8 @@ spdlog::level::level_enum level_from_environment() {
   return level == spdlog::level::off && name != "off" ? spdlog::level::info : level;
 }
 
-// Standard error may be full, closed, or a pipe that nobody reads: the process whose library this
-// is goes on.
+// Standard error may be full, closed, or a pipe without a reader. The program that uses this
+// library must go on.
 class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -38,7 +38,7 @@ class StandardErrorSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 };
 
-// Never destroyed: other threads may be at it when the process ends.
+// Never destroyed: other threads may still log when the process ends.
 spdlog::logger& logger() {
   static spdlog::logger& instance = [&]() -> spdlog::logger& {
     auto* const made = new spdlog::logger("sparcl", std::make_shared<StandardErrorSink>());

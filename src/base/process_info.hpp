@@ -1,5 +1,5 @@
 #pragma once
-// What the system says of a process.
+// Facts about a process, from the system.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -17,14 +17,14 @@ struct ProcessInfo {
 
   bool is_dead() const { return !exists || state == 'Z' || state == 'X' || state == 'x'; }
   bool is_stopped() const { return state == 'T' || state == 't'; }
-  // False: a file changed last before this process began, so that it is one's who had the id
-  // before.
+  // False if the file changed last before this process began: an earlier process with the same id
+  // wrote it.
   bool may_have_changed(const struct stat& file) const;
 };
 
 ProcessInfo process_info(pid_t pid);
 
-// Pids of two processes can be compared only where this is equal; 0 if it is not known.
+// Pids of two processes can be compared only if this is equal; 0 if it is not known.
 std::uint64_t own_pid_namespace();
 
 std::string host_name();  // "?" if it is not known

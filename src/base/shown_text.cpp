@@ -26,7 +26,7 @@ constexpr std::array kHiddenCodes{
     CodeRange{0x13430, 0x1343f}, CodeRange{0x1bca0, 0x1bca3}, CodeRange{0x1d173, 0x1d17a},
     CodeRange{0xe0000, 0xe0fff}};
 
-// Of a well-formed sequence.
+// `sequence` is well-formed.
 char32_t code_of(std::string_view sequence) {
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(sequence[i]));

@@ -12,21 +12,21 @@ namespace sparcl {
 // 0. `text` is not empty.
 std::size_t utf8_length(std::string_view text);
 
-// A name as text shows it. The bytes of control and format characters (line ends, ESC, marks that
-// turn the direction of writing) and bytes that are no UTF-8 become \xNN, and a backslash becomes
-// two: `printf %b` gives the name back.
+// A name as text shows it: `printf %b` gives the name back. Bytes of control and format characters
+// (line ends, ESC, marks that turn the direction of writing) become \xNN. So do bytes that are no
+// UTF-8, and a backslash becomes two.
 std::string shown(std::string_view name);
 
-// The same for a whole message, in which names may have been made fit already: backslashes stay as
-// they are.
+// The same for a whole message, in which names may be escaped already: backslashes stay as they
+// are.
 std::string shown_line(std::string_view text);
 
 // The same for text of several lines: line ends stay, too.
 std::string shown_lines(std::string_view text);
 
 // A name as UTF-8 that any JSON writer takes. Bytes that are no UTF-8 become U+FFFD and two
-// hexadecimal digits each, and so do the three bytes of a U+FFFD in the name: the name can be had
-// back. All other names stay as they are.
+// hexadecimal digits each. The three bytes of a U+FFFD in the name do so too, so the name can be
+// recovered. All other names stay as they are.
 std::string as_utf8(std::string_view name);
 
 }  // namespace sparcl

@@ -1,6 +1,6 @@
 #pragma once
-// A byte stream of unknown length, kept in segments of one size: received (or encoded) bytes land
-// at their final place and can be sent on from there without a copy.
+// A byte stream of unknown length, in segments of one size. Received or encoded bytes are written
+// to their final position and are sent on from there without a copy.
 
 #include <cstdint>
 #include <vector>
@@ -26,26 +26,25 @@ class Staging {
     return segments_[first / kSegmentBytes].slice(first % kSegmentBytes, count);
   }
 
-  // `count` bytes from `first` (inside the reserved range) as one piece: in place where they lie in
-  // one segment, else copied to `scratch`, which is grown as needed.
+  // `count` bytes from `first` (inside the reserved range) as one piece. Bytes in one segment are
+  // not copied; else they are copied to `scratch`, which grows as needed.
   const std::byte* contiguous(std::uint64_t first, std::size_t count,
                               std::vector<std::byte>& scratch) const;
-  // To where the caller has room for them.
+  // `to` has room for `count` bytes.
   void copy(std::uint64_t first, std::size_t count, std::byte* to) const;
 
-  // Puts memory of another's making in place of a segment: the next one, or one that is reserved.
-  // At most kSegmentBytes; fewer where the stream ends in it.
+  // Replaces a segment by memory that another component made: the next segment, or a reserved one.
+  // At most kSegmentBytes; fewer if the stream ends in it.
   void adopt(std::uint64_t first, Buffer memory) {
     const std::size_t segment = first / kSegmentBytes;
     if (segment == segments_.size()) segments_.emplace_back();
     segments_[segment] = std::move(memory);
   }
 
-  // Nothing is written from `end` on any more: the last segment takes about as much memory as it
-  // has bytes.
+  // Nothing is written from `end` on afterwards. The last segment shrinks to about its bytes.
   void fit(std::uint64_t end);
 
-  // Lets go of the segments that lie wholly before `end`: they must not be asked for again.
+  // Releases the segments that lie wholly before `end`: they must not be read again.
   void release(std::uint64_t end) {
     for (; released_ < end / kSegmentBytes; ++released_) segments_[released_] = Buffer();
   }

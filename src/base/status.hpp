@@ -33,7 +33,7 @@ bool is_code(int number);  // one of the above
 const char* code_name(Code code);  // "sparclTimeout"
 const char* code_text(Code code);  // one sentence for users
 
-// What an error leaves unusable: a call error is over with the call, a comm error poisons the comm.
+// How far an error reaches: a call error ends with the call, a comm error poisons the communicator.
 enum class Scope : std::uint8_t { kCall, kRequest, kPeer, kComm, kDevice };
 
 class [[nodiscard]] Status {
@@ -48,7 +48,7 @@ class [[nodiscard]] Status {
   // Names what failed, where, and what to do; empty on success.
   const std::string& message() const { return message_; }
 
-  // The same error, with where it was met put before it: "rank 2: ...".
+  // The same error, with the location put before it: "rank 2: ...".
   Status with_prefix(const std::string& prefix) const {
     return ok() ? *this : Status(code_, prefix + message_, scope_);
   }
@@ -59,10 +59,10 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// Short enough that to say so takes no memory.
+// Short enough for the string's own buffer: the error itself allocates nothing.
 inline Status no_memory() { return Status(Code::kOutOfMemory, "no memory left"); }
 
-// What is wrong with bytes that came from elsewhere.
+// Bytes from outside are wrong.
 inline Status corrupt(std::string what) { return Status(Code::kCorrupt, std::move(what)); }
 
 template <class T>

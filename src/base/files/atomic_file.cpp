@@ -22,7 +22,7 @@ Status sync_folder_of(const std::string& path) {
   const std::string folder = parent.empty() ? "." : parent.string();
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return system_error(folder, "cannot be opened");
-  // Some file systems have no fsync for folders: EINVAL is theirs, and no error of ours.
+  // Some file systems have no fsync for folders: EINVAL then is no error.
   const bool failed = ::fsync(fd) != 0 && errno != EINVAL;
   const Status status = failed ? system_error(folder, "cannot be synchronised") : Status();
   ::close(fd);
@@ -91,7 +91,7 @@ Status AtomicFile::commit_in_new_folder() {
   if (::fsync(fd_) != 0)
     return system_error(path_,
                         fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
-  // Open until it has its name: its lock says that somebody is at it.
+  // The file stays open, and locked, until it has its name: the lock says that it is in use.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");
   temporary_.release();

@@ -64,8 +64,8 @@ Status FileReader::read(std::uint64_t at, std::span<std::byte> into) const {
       return Status(
           Code::kCorrupt,
           fmt::format(
-              "{}: it ends at byte {}, and had {} bytes when it was opened: another program is "
-              "rewriting it: wait for its end, and replace files by renaming a new one",
+              "{}: it ends at byte {} and had {} bytes when it was opened, so another program is "
+              "rewriting it. Wait for its end, and replace files by renaming a new one",
               path_, at, byte_count_));
     }
     at += static_cast<std::uint64_t>(count);

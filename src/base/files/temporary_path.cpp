@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Registry {
-  std::mutex creating;  // held while one comes to be
+  std::mutex creating;  // held while a path is created
   std::mutex mutex;
   std::set<std::string> paths;
 };
@@ -83,7 +83,8 @@ std::optional<TemporaryPath::File> TemporaryPath::create_file(const std::string&
       return File{std::move(temporary), fd};
     }
     const int error = errno;
-    temporary.release();  // left by a killed process of the same id, or somebody else's
+    temporary.release();  // not this process's: left by a killed process of the same id, or another
+                          // program's
     errno = error;
     if (error != EEXIST) return std::nullopt;
   }
@@ -100,7 +101,7 @@ std::optional<TemporaryPath> TemporaryPath::create_folder(const std::string& pat
       if (temporary.lock_ >= 0) (void)::flock(temporary.lock_, LOCK_EX | LOCK_NB);
       return temporary;
     }
-    temporary.release();  // what is there is not ours
+    temporary.release();  // the existing file is not this process's
     if (error) return std::nullopt;
   }
 }
@@ -156,7 +157,7 @@ void remove_temporary_paths_at_once() noexcept {
 
 namespace {
 
-// Names that no process of ours gives count as one's that lives.
+// A name in another format counts as one of a live process.
 bool may_be_alive(const fs::path& path, std::string_view digits) {
   pid_t pid = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), pid);
@@ -167,17 +168,17 @@ bool may_be_alive(const fs::path& path, std::string_view digits) {
          (::lstat(path.c_str(), &about) != 0 || process.may_have_changed(about));
 }
 
-// Also by a process of another machine, where they share the file system.
+// The lock may be of a process of another machine that shares the file system.
 bool is_locked(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW |
-                                          O_NONBLOCK);  // somebody's named pipe must not hang us
+                                          O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
   if (fd < 0) return true;
   const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   ::close(fd);
   return !taken;
 }
 
-// The old folder, after an exchange that a kill has cut short.
+// The old folder, after an exchange that was cut short by a kill.
 bool has_folders(const fs::path& path) {
   const Result<std::vector<std::string>> names = names_in_folder(path.string());
   std::error_code error;

@@ -1,5 +1,5 @@
 #pragma once
-// Names of unfinished output: removed when it is given up, also by a signal.
+// Names of unfinished output, which is removed when it is abandoned, also by a signal.
 
 #include <sys/types.h>
 
@@ -11,12 +11,13 @@
 
 namespace sparcl {
 
-// A file or folder that is removed, with all it holds, unless release() comes first. While it is
-// there it is locked (flock), so that others can tell it from what a killed process has left.
+// A file or folder that is removed with its contents, unless release() comes first. It is locked
+// (flock) while it exists, so that other processes do not take it for a leftover of a killed
+// process.
 class TemporaryPath {
  public:
-  // A name in the folder of `path` that no other TemporaryPath of this process has; nothing is
-  // created. With a mark, a word, remove_leftovers() takes it for no leftover.
+  // A name in the folder of `path` that no other TemporaryPath of this process has. Nothing is
+  // created. remove_leftovers() ignores a name with a mark, which is a word.
   static TemporaryPath beside(const std::string& path, std::string_view mark = {});
   // The same, and it is created, after remove_leftovers(path): an empty file, open for writing,
   // whose descriptor is the caller's; or a folder. Nothing: errno or `error` says why.
@@ -31,10 +32,10 @@ class TemporaryPath {
 
   const std::string& path() const { return path_; }
   void release();               // it is no longer temporary
-  void hide() const;            // remove_temporary_paths() leaves it alone from now on
-  void take(std::string path);  // releases its path, and removes this one instead; hidden
-  // A folder that is about to have its path, or to be taken: it is locked, and removed without one
-  // more descriptor. False: errno
+  void hide() const;            // remove_temporary_paths() ignores it from now on
+  void take(std::string path);  // releases its path, and removes `path` instead; hidden
+  // Locks a folder that is about to get this path or to be taken, so that its removal needs no
+  // further descriptor. False: errno
   bool hold(const std::string& folder);
 
  private:
@@ -42,7 +43,7 @@ class TemporaryPath {
 
   std::string path_;  // empty: nothing to remove
   int lock_ = -1;     // a descriptor of the folder
-  int held_ = -1;     // of the one that hold() has named
+  int held_ = -1;     // of the folder that hold() was given
 };
 
 struct TemporaryPath::File {
@@ -50,17 +51,17 @@ struct TemporaryPath::File {
   int fd = -1;
 };
 
-// For a process that a signal is about to end: none is created while the lock is held. Not safe
-// inside a signal handler: call it from a thread that waits for signals.
+// For a process that a signal is about to end. No temporary path is created while the lock is held.
+// Not safe inside a signal handler: call it from a thread that waits for signals.
 [[nodiscard]] std::unique_lock<std::mutex> remove_temporary_paths();
 
-// For a process that ends because an exception cannot be thrown: waits for no lock and takes no
-// memory. What another thread is making at this moment may stay.
+// For a process that ends because an exception cannot be thrown. It waits for no lock and takes no
+// memory. A path that another thread is creating may stay.
 void remove_temporary_paths_at_once() noexcept;
 
-// Removes what processes that were killed have left in the folder of `path`, where it was to become
-// `path`: of an id that no process has, or one that is younger than what was left; without a lock;
-// and no folder with folders in it, which are a user's (OutputFolder). Returns how many.
+// Removes leftovers of killed processes that were to become `path`, and returns how many. A
+// leftover is unlocked, and its process id is free or belongs to a younger process. A folder that
+// holds folders is kept, because they are a user's (OutputFolder).
 int remove_leftovers(const std::string& path);
 
 }  // namespace sparcl

@@ -1,6 +1,6 @@
 #pragma once
-// What one communicator writes into the flight record. One thread at a time, as the communicator
-// itself; every call costs tens of nanoseconds, no system call and no lock. Without a trail
+// The entries of one communicator in the flight record. One thread at a time, like the communicator
+// itself. Every call costs tens of nanoseconds, no system call and no lock. Without a trail
 // (SPARCL_FLIGHT=off) it does nothing.
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace sparcl::flight {
 
-// What a call is about; what does not apply stays as it is here.
+// The properties of a call; those that do not apply keep their defaults.
 struct CallNote {
   const char* operation = "";  // "BroadcastDelta"
   std::uint64_t count = 0;     // elements, or entries
@@ -33,7 +33,7 @@ struct WaitNote {
   int peer = -1;
   std::string_view host{};     // "host h1, pid 4711"
   std::string_view purpose{};  // "the next fragment of the update"
-  double seconds = 0;          // that it has lasted
+  double seconds = 0;          // duration until now
 };
 
 class CommTrail {
@@ -47,8 +47,8 @@ class CommTrail {
   CommTrail& operator=(CommTrail&& other) noexcept;
   ~CommTrail();
 
-  // Of a communicator that is being made, as its ranks may wait for each other: it is not one
-  // before met(). `where`: "h1:4444".
+  // The trail of a communicator that is being made, because its ranks may wait for each other. It
+  // becomes a communicator's at met(). `where`: "h1:4444".
   static CommTrail meeting(const CommNote& comm, std::string_view where);
   void meets(std::string_view who_is_here) noexcept;
   void met(const CommNote& comm) noexcept;
@@ -59,15 +59,15 @@ class CommTrail {
   void begin(std::uint32_t call, const CallNote& note) noexcept;
   void end(std::uint32_t call, Code result, std::uint64_t bytes_sent,
            std::uint64_t bytes_received) noexcept;
-  // Something that has no duration and no number: "CommInit", "CommAbort".
+  // An event without a duration and a number: "CommInit", "CommAbort".
   void event(const char* operation, Code result, std::string_view detail = {}) noexcept;
 
-  // The next three are for calls that have been waiting for a while, never for the fast path.
+  // The next three are for calls that have waited for a while, never for the fast path.
   void waits(std::uint32_t call, const WaitNote& note) noexcept;
   void waits_no_more(std::uint32_t call) noexcept;
   void turned() noexcept;
 
-  // The first error counts. The process's record stays when it ends.
+  // The first error counts. The record stays when the process ends.
   void poisoned(const Status& error) noexcept;
 
  private:

@@ -54,11 +54,11 @@ void mark_dead(int descriptor, std::int64_t now_wall_ns) {
 
 struct DeadRecord {
   RecordPath record;
-  std::int64_t found_ns = 0;  // when somebody first saw its process dead
+  std::int64_t found_ns = 0;  // when a process first saw this one dead
   std::int64_t bytes = 0;     // that it takes
 };
 
-// Nothing if its process may live.
+// Nothing if its process may be alive.
 std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t now_wall_ns) {
   const Result<int> opened = open_record(record);
   if (!opened.ok()) return {};
@@ -78,7 +78,7 @@ std::optional<DeadRecord> look_for_dead(const RecordPath& record, std::int64_t n
   return seen;
 }
 
-// There is no head in it: whose it is, its name alone says.
+// The file has no head: only its name tells its owner.
 bool is_left_empty(int descriptor, const RecordPath& record) {
   FileHead head;
   if (read_head(descriptor, head) == sizeof head && head.magic != decltype(head.magic){})
@@ -89,15 +89,15 @@ bool is_left_empty(int descriptor, const RecordPath& record) {
          (::fstat(descriptor, &found) == 0 && !process.may_have_changed(found));
 }
 
-// root leaves what is not root's to its owner.
+// root leaves the records of other users to them.
 std::vector<RecordPath> find_own_records(const std::vector<std::string>& folders) {
   std::vector<RecordPath> records = find_records(folders);
   std::erase_if(records, [](const RecordPath& record) { return record.user != ::geteuid(); });
   return records;
 }
 
-// The size is set without taking memory, but the first page must be there: a write to one that is
-// not would be a SIGBUS.
+// Sets the size without taking memory. The first page must exist, because a write to a missing page
+// is a SIGBUS.
 int create_in(const RecordPath& record) {
   const auto open_new = [&] {
     return ::open(record.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -162,7 +162,7 @@ Result<NewFile> create_record(const std::vector<std::string>& folders) {
 }
 
 Result<int> open_record(const RecordPath& record) {
-  // Not blocking: it might be a pipe that somebody put there.
+  // Not blocking: it might be a named pipe.
   const int file = ::open(record.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0)
     return Status(Code::kSystemError, fmt::format("{}: {}", record.path, error_text(errno)));

@@ -1,7 +1,7 @@
 #pragma once
-// Where flight records lie: sparcl-flight-UID-PID in /dev/shm, else $XDG_RUNTIME_DIR, else /tmp. A
-// process that was killed, or that met an error that ended a communicator, leaves its own behind,
-// to be looked at.
+// The location of flight records: sparcl-flight-UID-PID in /dev/shm, else $XDG_RUNTIME_DIR, else
+// /tmp. A process leaves its record behind if it is killed or meets an error that ends a
+// communicator.
 
 #include <sys/types.h>
 
@@ -14,8 +14,8 @@
 
 namespace sparcl::flight {
 
-// Most tried first. /dev/shm is the same for every session of a user, which $XDG_RUNTIME_DIR is
-// not.
+// In the order in which they are tried. /dev/shm is the same for every session of a user;
+// $XDG_RUNTIME_DIR is not.
 std::vector<std::string> record_folders();
 
 struct RecordPath {
@@ -24,24 +24,23 @@ struct RecordPath {
   pid_t pid = 0;
 };
 
-// The records that this user may read, of all processes or of one. root sees everybody's.
+// The records that this user may read, of all processes or of one. root sees all users' records.
 std::vector<RecordPath> find_records(const std::vector<std::string>& folders = record_folders());
 std::vector<RecordPath> find_records_of(pid_t pid,
                                         const std::vector<std::string>& folders = record_folders());
 
-// A file that was opened for writing, with kImageBytes of which the first page is there.
+// A file that is open for writing, of kImageBytes, with its first page present.
 struct NewFile {
   std::string path;
   int descriptor = -1;
 };
-// Its name is taken by nobody else, and no link is followed. The error says why each folder was of
-// no use.
+// The name is new, and no link is followed. The error says why each folder failed.
 Result<NewFile> create_record(const std::vector<std::string>& folders = record_folders());
 
-// A regular file of that user that nobody else may write. The caller closes it.
+// A regular file of that user that no other user may write. The caller closes it.
 Result<int> open_record(const RecordPath& record);
 
-// What the head says, without a look at the process.
+// From the head alone, without a look at the process.
 enum class Life {
   kRunning,
   kStopped,
@@ -52,20 +51,20 @@ const char* life_name(Life life);
 Life life_of(const FileHead& head);
 std::size_t read_head(int descriptor, FileHead& head);  // the bytes that were there
 
-// A file without a record in it, by a process that is dead: it ended, or was refused memory, before
-// it wrote one.
+// A file without a record, of a dead process that ended, or was refused memory, before it wrote
+// one.
 bool is_left_empty(const RecordPath& record);
 
-// Whether it was one of a dead process, empty or not, and is gone.
+// Whether the file was one of a dead process, empty or not, and was removed.
 bool remove_if_dead(const RecordPath& record);
 
-// All that dead processes of this user left. Returns whose.
+// Removes all records of dead processes of this user. Returns their pids.
 std::vector<pid_t> remove_dead_records(const std::vector<std::string>& folders = record_folders());
 
-// What dead processes of this user left may take so much memory; beyond that, who was first seen
-// dead longest ago goes. heuristic: some 600 records of one communicator.
+// The memory that records of dead processes of this user may take. Beyond it, the record that was
+// first seen dead longest ago is removed. heuristic: some 600 records of one communicator.
 inline constexpr std::int64_t kKeptDeadBytes = 16 << 20;
-// Marks those that are seen dead now. Returns how many it removed.
+// Marks the records whose process is dead now. Returns how many it removed.
 int remove_surplus_records(std::int64_t now_wall_ns,
                            const std::vector<std::string>& folders = record_folders(),
                            std::int64_t max_bytes = kKeptDeadBytes);

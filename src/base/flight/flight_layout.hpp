@@ -5,7 +5,7 @@
 //   page 0         FileHead
 //   page 1 + 5 i   trail i: Published<TrailHead>, then kRecords x Published<Record>
 //
-// In the byte order of the host: who reads it is on the same machine. Times are nanoseconds of
+// In the byte order of the host, because readers are on the same machine. Times are nanoseconds of
 // CLOCK_MONOTONIC.
 
 #include <array>
@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kLayoutVersion = 2;  // of this file: raise it wi
 inline constexpr std::size_t kPageBytes = 4096;
 inline constexpr std::size_t kTrailBytes = 5 * kPageBytes;
 inline constexpr std::size_t kTrails =
-    256;  // communicators of a process; heuristic. Only what is used takes memory.
+    256;  // communicators of a process; heuristic. Only used trails take memory.
 
 template <std::size_t kBytes>
 using Text = std::array<char, kBytes>;  // ends with its first zero, or is full
@@ -44,7 +44,7 @@ struct Record {
   std::uint64_t version = 0;  // 0: none
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t wait_since_ns = 0;  // 0: it waits for nobody, or not for long
+  std::uint64_t wait_since_ns = 0;  // 0: it does not wait, or not for long
   std::uint32_t call = kNoCall;     // the call's number in its communicator, equal on all ranks
   RecordState state = RecordState::kNone;
   std::int32_t result = 0;  // a Code
@@ -67,14 +67,14 @@ enum class TrailState : std::uint32_t {
 
 struct TrailHead {
   std::uint64_t comm = 0;
-  std::uint64_t changed_ns = 0;  // when `state` became what it is
+  std::uint64_t changed_ns = 0;  // of `state`
   std::uint64_t turned_ns = 0;   // when the engine last looked for messages, within 10 ms; 0: never
   std::int32_t rank = 0;
   std::int32_t size = 0;
   TrailState state = TrailState::kFree;
-  std::int32_t error = 0;  // a Code: what poisoned it
+  std::int32_t error = 0;  // a Code: the error that poisoned it
   Text<16> transport{};
-  Text<248> note{};  // what poisoned it; of one that is meeting: who is here
+  Text<248> note{};  // the error that poisoned it; while ranks meet: the ranks that have come
 };
 
 inline constexpr std::size_t kRecords =
@@ -86,8 +86,8 @@ struct alignas(64) Trail {
 };
 static_assert(sizeof(Trail) <= kTrailBytes && kRecords >= 48);
 
-// All but the last two is written before any trail is taken, and never again; those two by
-// std::atomic_ref.
+// All but the last two members are written before any trail is taken, and never again. The last two
+// are written by std::atomic_ref.
 struct FileHead {
   std::array<char, 8> magic{};
   std::uint32_t layout_version = 0;
@@ -104,9 +104,9 @@ struct FileHead {
   Text<16> version{};
   Text<128> host{};
   Text<64> program{};
-  std::uint64_t trails_used = 0;  // the first so many have ever been taken
+  std::uint64_t trails_used = 0;  // the number of trails that have ever been taken
   std::int64_t found_dead_ns =
-      0;  // CLOCK_REALTIME: when somebody first saw that the process is gone; 0: nobody did
+      0;  // CLOCK_REALTIME: when a process first saw this one gone; 0: none did
 };
 static_assert(sizeof(FileHead) <= kPageBytes);
 

@@ -14,8 +14,8 @@
 namespace sparcl::flight {
 namespace {
 
-constexpr int kLooks = 8;  // at a file whose records change under the reader; a writer that died in
-                           // a record never ends it
+constexpr int kLooks = 8;  // readings of a file whose records change meanwhile; a writer that died
+                           // in a record never ends it
 
 using Bytes = std::vector<std::byte>;
 
@@ -52,8 +52,8 @@ Status check_head(const FileHead& head, const std::string& name) {
   return {};
 }
 
-// Three looks one after the other. What has the same, even sequence in the first and the third did
-// not change in the second.
+// Three readings one after the other. A value did not change in the second if its sequence is the
+// same, and even, in the first and the third.
 struct ThreeLooks {
   Bytes before, middle, after;
 
@@ -75,7 +75,7 @@ Result<ThreeLooks> look(int descriptor, const std::string& name, std::size_t byt
   return looks;
 }
 
-// The number of values that were torn.
+// Returns the number of partially written values.
 std::size_t take_trails(const ThreeLooks& looks, std::size_t used, Snapshot& snapshot) {
   snapshot.trails.clear();
   snapshot.torn_heads = 0;
@@ -88,7 +88,7 @@ std::size_t take_trails(const ThreeLooks& looks, std::size_t used, Snapshot& sna
       continue;
     }
     if (trail.head.state == TrailState::kFree)
-      continue;  // also one that is in the process's plain memory
+      continue;  // also a trail in the process's plain memory
     for (std::size_t slot = 0; slot < kRecords; ++slot) {
       Record record;
       if (looks.take(at + offsetof(Trail, records) + slot * sizeof(Published<Record>), record)) {

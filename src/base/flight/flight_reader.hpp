@@ -1,5 +1,5 @@
 #pragma once
-// Reads the flight record of another process, which may be writing it, be stopped or be dead. Its
+// Reads the flight record of another process, which may be writing it, be stopped or be dead. The
 // bytes are not trusted.
 
 #include <cstdint>
@@ -21,22 +21,22 @@ struct TrailSnapshot {
 struct Snapshot {
   FileHead head;
   Life life = Life::kUnknown;
-  char system_state = '?';  // of /proc/PID/stat, where there is such a process
+  char system_state = '?';  // of /proc/PID/stat, if there is such a process
   std::vector<TrailSnapshot> trails;
   std::size_t torn_heads = 0;
 };
 
 Result<Snapshot> read_record(const RecordPath& record);
-// Of a file that is open. It is read with pread() alone: a file that shrinks is an error, never a
-// SIGBUS.
+// The same from an open file. It is read with pread() alone: a file that shrinks is an error, never
+// a SIGBUS.
 Result<Snapshot> read_record(int descriptor, const std::string& name);
 
-// A record that was found, and what it holds or why it cannot be read.
+// A record that was found, and its contents or why it cannot be read.
 struct SeenRecord {
   RecordPath path;
   Result<Snapshot> snapshot;
 };
-// Without those that have gone since they were found, as their processes ended.
+// Without records that were removed since they were found, because their processes ended.
 std::vector<SeenRecord> read_records(std::vector<RecordPath> found);
 
 // A time of the record as seconds since 1970.

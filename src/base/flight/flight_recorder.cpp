@@ -42,7 +42,7 @@ std::byte* map_shared(int file) {
   return at != MAP_FAILED ? static_cast<std::byte*>(at) : nullptr;
 }
 
-// With `at` over what is there, all of it or some trails.
+// If `at` is not null, replaces the mapping there: the whole image or some trails.
 std::byte* map_private(std::byte* at, std::size_t bytes) {
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at != nullptr ? MAP_FIXED : 0);
   void* made = ::mmap(at, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -74,9 +74,9 @@ void remove_file_at_end() {
   one.path.clear();
 }
 
-// A forked child gets memory of its own in the place of the shared pages: what it does to its
-// copies of the communicators must not show in its parent's record. Its own communicators begin a
-// record of their own.
+// Gives a forked child memory of its own instead of the shared pages. The child's changes to its
+// copies of the communicators must not show in its parent's record. The child's own communicators
+// begin a record of their own.
 void leave_record_to_parent() {
   Recorder& one = recorder();
   if (std::byte* image = one.image.load(); image != nullptr) (void)map_private(image, kImageBytes);
@@ -88,8 +88,8 @@ void leave_record_to_parent() {
   one.mutex.unlock();
 }
 
-// Not by std::call_once: an exception that leaves it goes through the C library, which aborts if it
-// has no memory to load its unwinder.
+// Not by std::call_once: an exception that leaves it passes through the C library, which aborts if
+// it has no memory to load its unwinder.
 void set_up_process() {
   static std::atomic_flag is_done;
   if (is_done.test_and_set()) return;
@@ -103,7 +103,7 @@ void set_up_process() {
   (void)remove_surplus_records(wall_ns());
 }
 
-// nullptr if there is no file to be had.
+// nullptr if no file can be made.
 std::byte* map_file(Recorder& one) {
   const Result<NewFile> file = create_record();
   if (!file.ok()) {
@@ -134,12 +134,12 @@ std::byte* make_image(Recorder& one) {
   return image;
 }
 
-// A file's pages must be there before they are written: a full file system is an error here, and a
-// SIGBUS later.
+// The pages of a file must exist before they are written: a full file system is an error here, and
+// a SIGBUS later.
 bool back_by_memory(const Recorder& one, std::byte* image, std::size_t index) {
   if (one.file < 0) return true;
   const auto at = static_cast<off_t>(kPageBytes + index * kTrailBytes);
-  const FileSizeSignalBlock no_signal;  // the limit may have been lowered since
+  const FileSizeSignalBlock no_signal;  // the limit may have been lowered meanwhile
   if (const int error = ::posix_fallocate(one.file, at, kTrailBytes); error != 0) {
     static std::atomic_flag is_said;
     if (!is_said.test_and_set())

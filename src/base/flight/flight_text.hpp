@@ -21,13 +21,13 @@ void describe_trail(const TrailHead& head, std::uint64_t now_ns, LineWriter& lin
 // 88) for 53.100 s: the next fragment"
 void describe_record(const Record& record, std::uint64_t now_ns, LineWriter& line) noexcept;
 
-// The same of calls one after the other that differ in their number alone and all went well.
+// The same for consecutive calls that all succeeded and differ in their number alone.
 void describe_run(const Record& first, const Record& last, std::uint64_t now_ns,
                   LineWriter& line) noexcept;
 bool is_same_but_number(const Record& a, const Record& b) noexcept;
 
-// The records of a trail, oldest first; `torn` counts those that were being written at each look.
-// No memory is taken.
+// The records of a trail, oldest first, and the number of those that were partially written at
+// each reading. It allocates nothing.
 struct RecordList {
   std::array<Record, kRecords> records;
   std::size_t count = 0;

@@ -1,7 +1,6 @@
 #pragma once
-// Text made without memory or locales, for handlers of signals. What does not fit is cut; bytes
-// that could drive a terminal become
-// '?'.
+// Text made without memory or locales, for signal handlers. Text that does not fit is cut. Bytes
+// that could drive a terminal become '?'.
 
 #include <array>
 #include <cstddef>
@@ -37,7 +36,7 @@ class LineWriter {
   LineWriter& number(std::int32_t value) noexcept { return number(std::int64_t{value}); }
   LineWriter& number(std::uint32_t value) noexcept { return number(std::uint64_t{value}); }
 
-  // "1.234 s", or "12 us" of less than a millisecond.
+  // "1.234 s", or "12 us" below one millisecond.
   LineWriter& duration(std::uint64_t ns) noexcept {
     if (ns < 1'000'000) return number(ns / 1000).text(" us");
     number(ns / 1'000'000'000).text(".");
