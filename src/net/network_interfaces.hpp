@@ -1,5 +1,5 @@
 #pragma once
-// Which of this machine's addresses others may reach us at: the setting INTERFACE.
+// The addresses under which other machines reach this one: the setting INTERFACE.
 
 #include <span>
 #include <string>
@@ -17,25 +17,25 @@ struct InterfaceAddress {
   bool loopback = false;
 };
 
-// Of all interfaces that are up and running, in the kernel's order.
+// The addresses of all interfaces that are up and running, in the kernel's order.
 Result<std::vector<InterfaceAddress>> list_interfaces();
 
-// What `wanted` allows of `present`, the best first.
-//   "auto"      all that are not loopback, bridges of containers and virtual machines last;
-//               loopback if there is nothing else
-//   "eth,ib0"   those whose names begin so, in this order; "lo" is a name like others
-//   "^docker"   all but those whose names begin so, and loopback
-// IPv6 addresses of one link alone are left out: they mean nothing without the name of an
-// interface, which differs from host to host. InvalidArgument, with the names that there are, if
-// nothing is left.
+// The addresses of `present` that `wanted` allows, the best first.
+// - "auto": all but loopback, which is used if there is nothing else. Bridges of containers and
+//   virtual machines are last.
+// - "eth,ib0": interfaces whose names begin so, in this order. "lo" is a name like others.
+// - "^docker": all but loopback and interfaces whose names begin so.
+//
+// IPv6 link-local addresses are left out: they need the name of an interface, which differs from
+// host to host. InvalidArgument, with the names of all interfaces, if nothing is left.
 Result<std::vector<NetAddress>> choose_addresses(std::string_view wanted,
                                                  std::span<const InterfaceAddress> present);
 
-// Both, with the setting in force.
+// Both steps, with the setting in force.
 Result<std::vector<NetAddress>> own_addresses();
 
-// The names of the interfaces that the setting in force allows, the best first; empty: it is
-// "auto", which allows all.
+// The names of the interfaces that the setting in force allows, the best first. Empty for "auto",
+// which allows all.
 Result<std::vector<std::string>> chosen_interfaces();
 
 // The RDMA devices behind an interface, with their port: "mlx5_0:1". From /sys/class/net.

@@ -1,7 +1,7 @@
 #pragma once
 // The time in which a service's thread ran, or waited for its descriptors. The clock stands still
-// while the process stands still: a stop signal, a container's freezer, a virtual machine's pause.
-// No peer counts as silent after a pause that both sides shared.
+// while the process does: a stop signal, a container's freezer, a virtual machine's pause. No peer
+// counts as silent after a pause that both sides shared.
 
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace sparcl::net {
 
-// The slack of a service whose peers may be silent for so long: a quarter of it, as ranks count,
-// and little against the half second that a replica waits for its parent.
+// The slack of a service whose peers may be silent for silence_s: a quarter of it, as in the
+// heartbeats of ranks. At most 0.25 s, because a replica waits half a second for its parent.
 inline double clock_slack_s(double silence_s) { return std::min(silence_s / 4, 0.25); }
 
 class RunClock {
  public:
-  // slack_s: what one gap between two looks counts for at most. A thread that looks more rarely
+  // slack_s: the largest step that one gap between two looks adds. A thread that looks more rarely
   // counts less time than passes.
   explicit RunClock(double slack_s) : slack_s_(slack_s), real_(monotonic_seconds()), now_(real_) {}
   RunClock(const RunClock&) = delete;

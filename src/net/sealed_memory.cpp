@@ -43,7 +43,7 @@ Result<SealedMemory> SealedMemory::copy_of(std::span<const std::byte> bytes) {
 
 Result<SealedMemory> SealedMemory::of_process(std::int64_t pid, int descriptor, std::size_t bytes) {
   const std::string path = fmt::format("/proc/{}/fd/{}", pid, descriptor);
-  // A look at the name first: to open what is no memory may have effects.
+  // Looks at the name first, because opening a file that is no memory may have effects.
   std::array<char, kLinkName.size() + 1> name{};
   const ssize_t length = ::readlink(path.c_str(), name.data(), name.size());
   if (length < 0) return failed(path.c_str());
@@ -62,8 +62,8 @@ Result<SealedMemory> SealedMemory::of_process(std::int64_t pid, int descriptor, 
   return SealedMemory(std::move(file), bytes);
 }
 
-// Privately: kernels before 6.7 map sealed files in no other way. Nothing is copied as long as
-// nobody writes.
+// MAP_PRIVATE, because kernels before 6.7 map sealed files in no other way. The mapping copies
+// nothing while it is only read.
 Result<Buffer> SealedMemory::map() const {
   if (bytes_ == 0) return Buffer();
   void* const memory =

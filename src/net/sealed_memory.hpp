@@ -1,7 +1,7 @@
 #pragma once
-// Memory that processes of one machine and user share to read: sealed, neither its maker nor
-// anybody else can change it or cut it short any more (memfd_create(2), fcntl(2): F_ADD_SEALS). So
-// what was checked stays as it was, whoever made it.
+// Memory that processes of one machine and user share to read. Once it is sealed, no process can
+// change or cut it, its maker included (memfd_create(2), fcntl(2): F_ADD_SEALS). Checked bytes
+// therefore stay as they are.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,15 +17,15 @@ class SealedMemory {
  public:
   // A copy. SystemError: there is no memory, or no descriptor.
   static Result<SealedMemory> copy_of(std::span<const std::byte> bytes);
-  // What process `pid` has made, by its number there, which stays its own only while it keeps it
-  // open. Corrupt: it is no such memory, could still be changed or cut short, or has another size.
-  // SystemError: it cannot be reached (another user's, another namespace).
+  // The memory behind descriptor `descriptor` of process `pid`, which must keep it open during the
+  // call. Corrupt: it is no such memory, is not sealed, or has another size. SystemError: it cannot
+  // be reached (another user's, another namespace).
   static Result<SealedMemory> of_process(std::int64_t pid, int descriptor, std::size_t bytes);
 
   int descriptor() const { return descriptor_.fd(); }
   std::size_t size() const { return bytes_; }
-  // To be read only: a write ends the process. The bytes stay as long as the buffer, whatever
-  // becomes of this.
+  // Read only: a write ends the process. The bytes live as long as the buffer, even after this
+  // object.
   Result<Buffer> map() const;
 
  private:

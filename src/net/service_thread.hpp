@@ -1,6 +1,6 @@
 #pragma once
-// A thread of the library beside the user's: takes no signals of theirs, is told to stop, and is
-// left alone in a child of fork(), where it does not exist.
+// A thread of the library. It takes no signals of the user's, and ends when it is told to. A child
+// of fork() does not have it and leaves it alone.
 
 #include <atomic>
 #include <functional>
@@ -13,10 +13,10 @@ namespace sparcl::net {
 
 class ServiceThread {
  public:
-  // What `body` sees of it.
+  // The end of the thread, as `body` sees it.
   class Stop {
    public:
-    int fd() const { return event_->fd(); }  // readable once the thread shall end
+    int fd() const { return event_->fd(); }  // readable once the thread is to end
     bool is_asked() const { return asked_->load(std::memory_order_acquire); }
 
    private:
@@ -30,12 +30,12 @@ class ServiceThread {
   ServiceThread(const ServiceThread&) = delete;
   ServiceThread& operator=(const ServiceThread&) = delete;
 
-  // Once. `what`, a literal, is named in errors. An exception ends the thread, with a message in
-  // the log.
+  // Call it once. `what`, a literal, is named in errors. An exception ends the thread, with a
+  // message in the log.
   Status start(const char* what, std::function<void(const Stop&)> body);
 
-  // Waits for its end. False in a child of fork(): whatever the thread uses may be in any state,
-  // and must not be destroyed.
+  // Waits for the thread's end. False in a child of fork(): the objects that the thread uses may be
+  // in any state there, and must not be destroyed.
   bool stop();
   bool is_own_process() const;
 

@@ -34,7 +34,7 @@ Moved moved(ssize_t count) {
   return {Moved::Kind::kClosed, 0, errno};
 }
 
-// What its user can do about it.
+// Advice for the user.
 const char* remedy_of_bind(int error) {
   if (error == EADDRINUSE)
     return ": another process listens there; give another port, or 0 for any that is free";
@@ -46,7 +46,7 @@ const char* remedy_of_bind(int error) {
 
 void Socket::close() {
   if (fd_ >= 0)
-    ::close(std::exchange(fd_, -1));  // after EINTR the descriptor is gone all the same, on Linux
+    ::close(std::exchange(fd_, -1));  // on Linux the descriptor is gone even after EINTR
 }
 
 Result<WakeEvent> WakeEvent::create() {
@@ -109,9 +109,9 @@ Result<Socket> listen_at(const NetAddress& address, int backlog) {
   const int on = 1;
   if (address.family == NetAddress::Family::kIpv6)
     setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  // So that another process can have the port when this one was killed, while its connections are
-  // still ending: both must have asked for it. Not before bind() where the kernel chooses: it would
-  // give two processes the same port.
+  // Another process can take the port after this one was killed, while its connections are still
+  // ending: both must have set this. Not set if the kernel chooses the port, because it would give
+  // two processes the same one.
   if (address.port != 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const SocketAddress where = to_socket_address(address);
   if (::bind(socket.fd(), where.get(), where.bytes) != 0) {
@@ -136,7 +136,7 @@ Result<Socket> start_connect(const NetAddress& address) {
   Socket socket = open_stream(address);
   if (!socket.is_open()) return failed("socket()", address);
   const SocketAddress where = to_socket_address(address);
-  // After EINTR the connection goes on being made, as it does after EINPROGRESS.
+  // After EINTR the connection attempt continues, as after EINPROGRESS.
   if (::connect(socket.fd(), where.get(), where.bytes) == 0 || errno == EINPROGRESS ||
       errno == EINTR)
     return socket;

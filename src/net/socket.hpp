@@ -1,6 +1,6 @@
 #pragma once
-// Sockets that close themselves, never block, stay in this process (CLOEXEC), raise no SIGPIPE, and
-// take EINTR for what it is.
+// Sockets that close themselves, never block, are not inherited (CLOEXEC), and raise no SIGPIPE.
+// EINTR is handled inside.
 
 #include <poll.h>
 
@@ -51,12 +51,12 @@ class WakeEvent {
 
 double monotonic_seconds();
 
-// poll() until something is ready or the deadline on monotonic_seconds() is over. The number of
+// poll() until an entry is ready or monotonic_seconds() reaches the deadline. Returns the number of
 // ready entries; 0 at the deadline.
 int poll_until(std::span<pollfd> entries, double deadline);
 
-// What one attempt to move bytes did. kClosed: the other side has ended its stream, or reset it;
-// `error` is then errno, or 0.
+// The result of one attempt to move bytes. kClosed: the other side has ended its stream, or reset
+// it; `error` is then errno, or 0.
 struct Moved {
   enum class Kind : std::uint8_t { kBytes, kWouldBlock, kClosed };
   Kind kind = Kind::kBytes;
@@ -66,7 +66,7 @@ struct Moved {
 Moved read_some(const Socket& socket, std::span<std::byte> out);
 Moved write_some(const Socket& socket, std::span<const std::byte> bytes);
 
-// Streams. Port 0: the kernel's choice, which local_address tells.
+// Streams. Port 0: the kernel chooses, and local_address tells the port.
 Result<Socket> listen_at(const NetAddress& address, int backlog);
 Result<NetAddress> local_address(const Socket& socket);
 Result<Socket> start_connect(

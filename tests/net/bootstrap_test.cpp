@@ -237,7 +237,7 @@ TEST(Bootstrap, AWrongSecretIsAStranger) {
   expect_error(all_gather(wrong, 2, 0, {}, kLong, options), Code::kRemoteError,
                "does not know the id's secret");
   expect_error(all_gather(wrong, 2, 0, {}, kLong, options), Code::kRemoteError,
-               "the id is of another run, or was changed on its way");
+               "The id is of another run, or was changed on its way");
   for (const Result<BlobTable>& result : gather(root->id(), ranks(2))) expect_table(result, 2);
 }
 

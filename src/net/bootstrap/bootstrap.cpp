@@ -49,8 +49,8 @@ class Waiter {
     return root_.line.queue(payload);
   }
 
-  // The root has closed the line without a word: not having read the join, it may have dropped this
-  // rank as one of too many strangers.
+  // The root has closed the connection without a message. It may have dropped this rank as one of
+  // too many unauthenticated connections, before it read the join.
   bool was_dropped() const { return was_dropped_; }
 
   Result<BlobTable> wait() {
@@ -96,8 +96,8 @@ class Waiter {
   Status sleep(const ByteLine& line) {
     const short events = static_cast<short>(POLLIN | (line.has_queued() ? POLLOUT : 0));
     pollfd entry{line.socket().fd(), events, 0};
-    // Silence is counted while this process runs: one that was stopped for long must not blame the
-    // root.
+    // Silence is counted while this process runs: a rank that was stopped for long must not blame
+    // the root.
     const double begin = monotonic_seconds();
     const bool heard = poll_until({&entry, 1}, std::min(begin + kLookSeconds, deadline_)) > 0;
     silent_s_ = heard ? 0 : silent_s_ + std::min(monotonic_seconds() - begin, kLookSeconds);

@@ -17,7 +17,7 @@ Status damaged(const char* what) {
           what));
 }
 
-// What came from elsewhere goes into logs: no control characters.
+// Bytes from outside go into logs: control characters are removed.
 std::string printable(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte byte : bytes) {

@@ -1,6 +1,5 @@
 #pragma once
-// The payloads of the bootstrap's records. Their writers hold the secret; they are checked all the
-// same.
+// The payloads of the bootstrap's records. They are checked although their writers hold the secret.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,23 +17,24 @@ constexpr std::size_t kMaxTextBytes = 4096;
 constexpr int kMaxRanks = 1 << 20;
 constexpr std::size_t kMaxJoinBytes = kMaxBlobBytes + kMaxHostBytes + 64;
 
-// What a rank says when it comes.
+// The first message of a rank.
 struct Join {
   int rank = -1;
   int nranks = 0;
   std::uint32_t pid = 0;
-  std::uint64_t patience_ms = 0;  // how long it is going to wait
+  std::uint64_t patience_ms = 0;  // the timeout of the rank
   std::string host;
   std::vector<std::byte> blob;
 
   std::string who() const;  // "rank 3 (host h, pid 4711)"
 };
 
-// To those who wait, now and then: the root is alive.
+// Sent to waiting ranks now and then: the root is alive.
 struct Note {
   std::uint32_t came = 0;
   std::uint32_t nranks = 0;
-  std::string missing;  // "2, 5-7"; empty: a root of an earlier version, which does not say
+  std::string
+      missing;  // "2, 5-7"; empty: the root is of an earlier version, which does not send it
 
   std::string text() const;  // "4 of 8 ranks are here, missing: 2, 5-7"
 };

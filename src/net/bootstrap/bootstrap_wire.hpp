@@ -1,6 +1,6 @@
 #pragma once
-// What travels between a rank and the process that made the unique id, before and around the
-// messages. docs/reference/bootstrap.md has the layouts and what they protect.
+// The messages between a rank and the process that made the unique id, before and around the
+// payloads. docs/reference/bootstrap.md has the layouts and what they protect.
 //
 //   rank                                root
 //    │ hello: a nonce                     │
@@ -10,7 +10,7 @@
 //    │ records, each with a keyed hash    │  and so does the rank
 //    │◄──────────────────────────────────►│
 //
-// The secret itself never travels: each connection hashes with a key made of the secret and both
+// The secret itself is never sent. Each connection hashes with a key made of the secret and both
 // nonces, so nothing can be replayed.
 
 #include <array>
@@ -32,7 +32,7 @@ constexpr std::size_t kChallengeBytes = kHelloBytes + 32;
 constexpr std::size_t kRecordHeaderBytes = 80;
 
 std::array<std::byte, kHelloBytes> encode_hello(const Nonce& nonce);
-// False: not of this protocol, or of another layout.
+// False: the bytes are of another protocol, or of another layout.
 [[nodiscard]] bool decode_hello(std::span<const std::byte> bytes, Nonce& nonce);
 
 enum class Side : std::uint8_t { kRank = 1, kRoot = 2 };
@@ -44,18 +44,18 @@ struct RecordHeader {
   trust::Sha256::Digest digest{};  // of the payload
 };
 
-// One connection's key, and what it makes of headers. Both sides hold the same.
+// One connection's key, and its hashes of headers. Both sides hold the same key.
 class BootstrapSession {
  public:
   static Result<BootstrapSession> agree(const Secret& secret, const Nonce& of_rank,
                                         const Nonce& of_root);
 
   Result<std::array<std::byte, kChallengeBytes>> encode_challenge(const Nonce& of_root) const;
-  // `from` says who writes, `sequence` counts the records of that side: a record cannot be sent
-  // back, repeated or left out.
+  // `from` names the writing side, and `sequence` counts the records of that side. A record can
+  // therefore not be sent back, repeated or left out.
   Result<std::array<std::byte, kRecordHeaderBytes>> seal(Side from, std::uint32_t sequence,
                                                          const RecordHeader& header) const;
-  // Unauthorized unless a holder of the secret wrote it: only then its length means anything.
+  // Unauthorized unless a holder of the secret wrote it: only then its length is meaningful.
   Result<RecordHeader> open(Side from, std::uint32_t sequence,
                             std::span<const std::byte> bytes) const;
 
@@ -69,8 +69,7 @@ class BootstrapSession {
                                                   std::span<const std::byte>);
 };
 
-// The rank's side of agree(): Unauthorized if the challenge was made without the secret, or by
-// something else altogether.
+// The rank's side of agree(). Unauthorized if the challenge was made without the secret.
 Result<BootstrapSession> check_challenge(const Secret& secret, const Nonce& of_rank,
                                          std::span<const std::byte> challenge);
 

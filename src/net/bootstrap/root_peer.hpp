@@ -1,6 +1,6 @@
 #pragma once
-// One connection at the root: a stranger until it has joined, which only a holder of the secret
-// can.
+// One connection at the root. It is unauthenticated until it has joined, which only a holder of the
+// secret can.
 
 #include <memory>
 #include <optional>
@@ -12,8 +12,8 @@ namespace sparcl::net {
 
 class RootPeer {
  public:
-  // kStranger: the handshake goes on. kJoined: it waits for the others. kLeaving: it has its
-  // answer, which the network takes.
+  // kStranger: the handshake is not finished. kJoined: the rank waits for the other ranks.
+  // kLeaving: the answer is being sent.
   enum class Phase { kStranger, kJoined, kLeaving, kGone };
 
   RootPeer(Socket socket, const Secret& secret, double now, double handshake_s);
@@ -22,19 +22,19 @@ class RootPeer {
   const Socket& socket() const { return line().socket(); }
   short events() const;  // for poll()
   double born() const { return born_; }
-  // When its phase is over, whatever the other side does; in kJoined: when its rank loses patience.
+  // The end of its phase, independent of the other side; in kJoined: the timeout of its rank.
   double deadline() const { return deadline_; }
 
-  // Moves bytes. A join that came whole is handed over once, and the phase is then kJoined.
+  // Moves bytes. A complete join is returned once, and the phase is then kJoined.
   std::optional<Join> step(double now);
-  int rank() const { return rank_; }  // of a joined one
+  int rank() const { return rank_; }  // of a joined peer
   bool is_of_this_process() const { return is_own_; }
   const Status& refusal() const {
     return refusal_;
-  }  // not ok: of a rank that cannot take part, and why
+  }  // not ok: the rank cannot take part; the reason
   const std::string& who() const { return who_; }
 
-  void note(const RecordLine::Payload& payload);  // unless it still has bytes to take
+  void note(const RecordLine::Payload& payload);  // unless earlier bytes are still to be sent
   void answer(const RecordLine::Payload& payload, double now);
   void drop();
 

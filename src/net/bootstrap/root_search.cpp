@@ -58,9 +58,7 @@ class Candidate {
     is_stranger_ = true;
     return std::nullopt;
   }
-  bool is_stranger() const {
-    return is_stranger_;
-  }  // something answered there that is not the id's root
+  bool is_stranger() const { return is_stranger_; }  // the answer is not of the id's root
 
   ByteLine take_line() { return std::move(line_); }
 
@@ -79,8 +77,8 @@ class Candidate {
     phase_ = Phase::kGreeted;
   }
 
-  // A connection that is made and then closed is no refusal: the root does so with strangers when
-  // too many come at once.
+  // A connection that is made and then closed is no refusal: the root also closes unauthenticated
+  // connections if too many come at once.
   void fail(std::string why, double now, bool hopeless) {
     failure_ = std::move(why);
     hopeless_ = hopeless;
@@ -108,10 +106,10 @@ Status nobody(std::span<const Candidate> candidates) {
                                         [](const Candidate& c) { return c.is_stranger(); });
   return Status(Code::kRemoteError,
                 "the process that made the unique id cannot be reached at " + text +
-                    (met_stranger ? ": the id is of another run, or was changed on its way to this "
+                    (met_stranger ? ". The id is of another run, or was changed on its way to this "
                                     "rank, or its process has ended, or this host"
-                                  : ": it has ended, or the id was used long ago, or this host") +
-                    " has no way there (SPARCL_INTERFACE on its host chooses the addresses)");
+                                  : ". It has ended, or the id was used long ago, or this host") +
+                    " has no route there. SPARCL_INTERFACE on its host chooses the addresses");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's way to the process that made its unique id: all addresses are tried, a little one after
-// the other, and the first at which a holder of the secret answers is taken.
+// Finds the process that made the unique id. All addresses are tried, each a little after the one
+// before. The first at which a holder of the secret answers is used.
 
 #include "src/net/bootstrap/record_line.hpp"
 
@@ -8,8 +8,8 @@ namespace sparcl::net {
 
 struct SearchOptions {
   double stagger_s = 0.25;  // between the first tries of two addresses
-  double refused_s = 3;     // once all addresses refuse for so long, nobody is there
-  double search_s = 15;     // while some do not answer at all
+  double refused_s = 3;     // the root is gone once all addresses refuse for so long
+  double search_s = 15;     // while some addresses do not answer at all
 };
 
 struct FoundRoot {
@@ -17,7 +17,7 @@ struct FoundRoot {
   NetAddress address;
 };
 
-// RemoteError with what each address said. `deadline` on monotonic_seconds().
+// RemoteError with the result of each address. `deadline` is of monotonic_seconds().
 Result<FoundRoot> find_root(const UniqueId& id, int nranks, double deadline,
                             const SearchOptions& options);
 

@@ -37,7 +37,8 @@ void RootServer::run(const ServiceThread::Stop& stop) {
   if (!is_over)
     fail(Status(Code::kRemoteError, "the process that made the unique id is ending"),
          monotonic_seconds());
-  listeners_.clear();  // who comes now is refused, instead of accepted by the kernel for nobody
+  listeners_
+      .clear();  // new connections are refused; else the kernel would accept them without a reader
   peers_.clear();
 }
 
@@ -52,7 +53,7 @@ bool RootServer::turn(const ServiceThread::Stop& stop) {
   poll_until(entries, next_deadline(begin));
 
   const double now = monotonic_seconds();
-  const std::size_t known = peers_.size();  // those of this turn's entries; accept_all appends
+  const std::size_t known = peers_.size();  // the peers of this turn's entries; accept_all appends
   for (std::size_t i = 0; i < known; ++i) {
     if (entries[first_peer + i].revents != 0) step(*peers_[i], now);
   }
@@ -90,11 +91,13 @@ void RootServer::accept_all(const Socket& listener, double now) {
     if (error == EAGAIN || error == EWOULDBLOCK) return;
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
       return out_of_descriptors(error, now);
-    // Anything else is the one connection's: it was reset before we took it, or its network failed.
+    // Any other error is of one connection: it was reset before it was accepted, or its network
+    // failed.
   }
 }
 
-// The oldest stranger, if there are as many as there may be: they are appended as they come.
+// The oldest unauthenticated connection, if their number is at its limit. They are in the order of
+// their arrival.
 RootPeer* RootServer::oldest_of_too_many() const {
   const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
   const auto strangers =
@@ -110,7 +113,7 @@ double RootServer::accept_time() const {
                            : std::max(accept_from_, oldest->born() + options_.evict_s);
 }
 
-// Whether one more stranger may come in; the oldest goes where it has had its time.
+// Whether one more unauthenticated connection may be accepted. The oldest is closed after its time.
 bool RootServer::make_room(double now) {
   RootPeer* oldest = oldest_of_too_many();
   if (oldest == nullptr) return true;
@@ -123,7 +126,7 @@ void RootServer::out_of_descriptors(int error, double now) {
   accept_from_ = now + 0.1;
   const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
   const auto stranger = std::find_if(peers_.begin(), peers_.end(), is_stranger);
-  if (stranger != peers_.end()) {  // a young one may be a rank
+  if (stranger != peers_.end()) {  // a young connection may be a rank
     if (now - (*stranger)->born() >= options_.evict_s) (*stranger)->drop();
     return;
   }
@@ -167,8 +170,8 @@ void RootServer::look_at_clocks(double now) {
     if (peer->phase() == Phase::kJoined && !decided_) {
       fail(Status(Code::kTimeout,
                   fmt::format("{} did not come within {:.3g} s of the first: each must be started, "
-                              "with this unique id, and reach the process that made it "
-                              "(SPARCL_TIMEOUT_S: how long the others wait)",
+                              "with this unique id, and reach the process that made it. "
+                              "SPARCL_TIMEOUT_S sets how long the others wait",
                               roll_.missing(), now - first_join_)),
            now);
     } else {
@@ -212,8 +215,8 @@ void RootServer::fail(const Status& failure, double now) {
   decide(failure, now);
 }
 
-// The rank of this process last: it may end with its process at once, and take with it what the
-// others were to be told.
+// The rank of this process is answered last: its process may end at once, and the other ranks would
+// get no answer.
 void RootServer::answer_all(const RecordLine::Payload& payload, double now) {
   for (const bool own : {false, true}) {
     for (const auto& peer : peers_) {

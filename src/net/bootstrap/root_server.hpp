@@ -1,6 +1,6 @@
 #pragma once
-// What the root's thread does: takes connections, collects the ranks' blobs, answers all. Whatever
-// foreign programs send to its port costs it a bounded number of descriptors for a bounded time.
+// The work of the root's thread: takes connections, collects the ranks' blobs, answers all. Foreign
+// programs that connect to its port cost a bounded number of descriptors for a bounded time.
 
 #include <atomic>
 #include <memory>
@@ -14,23 +14,24 @@
 namespace sparcl::net {
 
 struct RootOptions {
-  double handshake_s = 10;  // a stranger's time
-  double linger_s = 60;     // after all was said: latecomers are told why they are late
-  double note_s = 1;        // between two signs of life, which say who is missing
+  double handshake_s = 10;  // the time of an unauthenticated connection
+  double linger_s = 60;     // after all answers, late ranks are told why they are late
+  double note_s = 1;        // between two signs of life, which name the missing ranks
   double first_word_s =
-      3;  // after the first has come: the log names who is missing; again after twice the time
+      3;  // after the first rank: the log names the missing ranks; again after twice the time
   std::size_t max_strangers = 256;  // at a time
-  double evict_s = 1;  // when they are too many, the oldest goes, if it has had so long
+  double evict_s = 1;               // if there are too many, the oldest is closed after this time
 };
 
 class RootServer {
  public:
   RootServer(const Secret& secret, std::vector<Socket> listeners, const RootOptions& options);
 
-  // Returns once all was said and linger_s is over, or at `stop`: who still waits is told that.
+  // Returns once all ranks are answered and linger_s has passed, or at `stop`, of which waiting
+  // ranks are told.
   void run(const ServiceThread::Stop& stop);
 
-  // All ranks have their answer; what is left is for latecomers. For other threads.
+  // All ranks have their answer; only late ranks are still answered. For other threads.
   bool is_over() const { return over_.load(std::memory_order_acquire); }
 
  private:
@@ -57,11 +58,11 @@ class RootServer {
   RootOptions options_;
   Peers peers_;
   RollCall roll_;
-  std::optional<Status> decided_;  // once set: what latecomers are told
+  std::optional<Status> decided_;  // once set: the answer to late ranks
   double first_join_ = 0;
   double next_note_ = 0;
   double next_word_ = 0;
-  double accept_from_ = 0;  // no connection is taken before: descriptors ran out
+  double accept_from_ = 0;  // no connection is accepted before: descriptors ran out
   double linger_until_ = 0;
   std::atomic<bool> over_ = false;
 };

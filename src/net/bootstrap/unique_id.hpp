@@ -1,7 +1,7 @@
 #pragma once
-// The 128 bytes that ranks without MPI pass among themselves to find each other: where the process
-// that made them listens, and a secret that tells ranks from strangers. docs/reference/bootstrap.md
-// has the layout.
+// The 128 bytes by which ranks without MPI find each other. They hold the addresses of the process
+// that made them, and a secret that authenticates ranks. docs/reference/bootstrap.md has the
+// layout.
 
 #include <array>
 #include <cstddef>
@@ -25,14 +25,14 @@ struct UniqueId {
   friend bool operator==(const UniqueId&, const UniqueId&) = default;
 };
 
-// How many of the addresses fit, from the first on.
+// The number of addresses that fit, from the first on.
 std::size_t addresses_that_fit(std::span<const NetAddress> addresses);
 
-// The addresses must fit; their ports are not looked at.
+// The addresses must fit; their ports are ignored.
 std::array<std::byte, kUniqueIdBytes> encode_unique_id(const UniqueId& id);
 
-// Hostile bytes: a user may pass zeros, a string, or an id cut at its first zero. InvalidArgument
-// says what to do.
+// The bytes are not trusted: a user may pass zeros, a string, or an id cut at its first zero.
+// InvalidArgument says what to do.
 Result<UniqueId> decode_unique_id(std::span<const std::byte, kUniqueIdBytes> bytes);
 
 }  // namespace sparcl::net

@@ -14,8 +14,8 @@ namespace {
 
 using Family = NetAddress::Family;
 
-// A wildcard address: who may answer is for the token to say, and routes may change. The error
-// queue tells whose port is closed.
+// A wildcard address, because routes may change. The token authenticates the sender, and the error
+// queue names the address of a closed port.
 Socket open_one(Family family, std::uint16_t& port) {
   const bool v4 = family == Family::kIpv4;
   Socket socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -34,7 +34,7 @@ Socket open_one(Family family, std::uint16_t& port) {
   return socket;
 }
 
-// Errors of datagrams sent before are told here too, once each, instead of a datagram.
+// Errors of earlier datagrams are returned here too, once each, instead of a datagram.
 std::optional<DatagramSockets::Datagram> receive_from(const Socket& socket,
                                                       std::span<std::byte> space) {
   if (!socket.is_open()) return std::nullopt;
@@ -53,9 +53,8 @@ std::optional<DatagramSockets::Datagram> receive_from(const Socket& socket,
   return std::nullopt;
 }
 
-// Whether the host `to` itself says that nobody has the port. Where a network is cut, packets may
-// take another way, to a gateway or a firewall that refuses what it does not know; it speaks in its
-// own name.
+// Whether the host `to` itself says that its port is closed. If a network is cut, a gateway or a
+// firewall may refuse packets; the refusal then has its own address.
 bool is_refusal(msghdr& message, const NetAddress& to) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
@@ -121,8 +120,8 @@ std::uint16_t DatagramSockets::port(Family family) const {
   return family == Family::kIpv4 ? port_v4_ : port_v6_;
 }
 
-// An error of an earlier datagram is told by the next send, whatever its destination, which then
-// has to be repeated.
+// An error of an earlier datagram is returned by the next send, whatever its destination. That send
+// must be repeated.
 void DatagramSockets::send(const NetAddress& to, std::span<const std::byte> bytes) const {
   const Socket& socket = to.family == Family::kIpv4 ? v4_ : v6_;
   if (!socket.is_open()) return;

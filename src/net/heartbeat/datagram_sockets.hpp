@@ -1,6 +1,6 @@
 #pragma once
-// One UDP socket for each of IPv4 and IPv6 that there is, at ports of the kernel's choice, which
-// learn of destinations that refuse.
+// One UDP socket for each of IPv4 and IPv6 that the host has, at ports that the kernel chooses.
+// They report destinations that refuse.
 
 #include <array>
 #include <cstddef>
@@ -26,12 +26,12 @@ class DatagramSockets {
 
   struct Datagram {
     NetAddress from;
-    std::span<const std::byte> bytes;  // into the space given; cut off if it was longer
+    std::span<const std::byte> bytes;  // points into `space`; a longer datagram is cut
     bool whole = true;
   };
   std::optional<Datagram> receive(std::span<std::byte> space) const;
 
-  // An address to which we sent, and whose host itself says that nobody has the port.
+  // A destination whose host itself says that its port is closed.
   std::optional<NetAddress> next_refusal() const;
 
  private:

@@ -41,7 +41,7 @@ Status Heartbeat::Peers::start(int rank, std::span<const std::vector<std::byte>>
   return {};
 }
 
-// Paths: loopback first where we share it, then what the card says.
+// Paths: loopback first if the peer is on this machine, then the addresses of the card.
 void Heartbeat::Peers::introduce(std::size_t rank, std::span<const std::byte> bytes) {
   Peer& peer = peers_[rank];
   const std::optional<HeartbeatCard> card = decode_card(bytes);
@@ -62,7 +62,7 @@ void Heartbeat::Peers::introduce(std::size_t rank, std::span<const std::byte> by
   peer.pulse = PeerPulse(std::move(paths), first);
 }
 
-// All of them before the first is buried: that death is told to all that are known.
+// Looks at all before the first death is handled: that death is sent to all known peers.
 void Heartbeat::Peers::watch_ends() {
   if (!options_.use_processes) return;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -92,8 +92,8 @@ void Heartbeat::Peers::watch(int peer) {
   const double refresh_s = std::min(options_.watch_s, options_.left_grace_s / 2) / 2;
   if (watched_until.load(std::memory_order_relaxed) > now + options_.watch_s - refresh_s) return;
   watched_until.store(now + options_.watch_s, std::memory_order_relaxed);
-  // In one order with is_idle_: either the thread sees this in its turn, or this sees that the
-  // thread sleeps.
+  // Sequentially consistent with is_idle_: either the thread sees this in its turn, or this call
+  // sees that the thread sleeps.
   watch_news_.store(true, std::memory_order_seq_cst);
   if (is_idle_.load(std::memory_order_seq_cst)) service_->wake();
 }
@@ -111,7 +111,7 @@ void Heartbeat::Peers::go_on_without(int peer) {
     tell_left_out(static_cast<std::size_t>(peer));
 }
 
-// The goodbyes are out before this returns: the process may end at once.
+// The goodbyes are sent before this returns, because the process may end at once.
 void Heartbeat::Peers::retire() {
   if (!service_->is_own_process()) return;
   const std::unique_lock held = service_->lock();
@@ -158,7 +158,7 @@ bool Heartbeat::Peers::has_given_nobody_up() const {
   });
 }
 
-// Who is left out hears that again: a goodbye would say that nobody goes on here.
+// An excluded rank is told again that it is excluded: a goodbye would say that no rank continues.
 void Heartbeat::Peers::say_goodbye() const {
   tell_all(BeatKind::kBye, 0);
   for (std::size_t i = 0; i < count_; ++i) {
@@ -166,8 +166,8 @@ void Heartbeat::Peers::say_goodbye() const {
   }
 }
 
-// By all its addresses: it may be the one that answered before which is cut. Who has ended needs no
-// word.
+// Sent to all addresses, because the one that answered before may be cut. A rank that has ended is
+// not told.
 void Heartbeat::Peers::tell_left_out(std::size_t rank) const {
   const Peer& peer = peers_[rank];
   if (peer.left_at >= 0 || (peer.is_dead && !peer.may_have_gone_on)) return;

@@ -1,6 +1,6 @@
 #pragma once
-// What the heartbeats know of the peers of one communicator. Its part of the work on the service's
-// thread is take*(), note_absence() and take_turn(), under the service's lock.
+// The heartbeats' knowledge of the peers of one communicator. The service's thread calls take*(),
+// note_absence() and take_turn() under the service's lock.
 
 #include <atomic>
 #include <memory>
@@ -51,10 +51,10 @@ class Heartbeat::Peers {
   bool take_refusal(const NetAddress& by, bool may_ask,
                     double now);  // whether a peer was asked again
   void take_end(const ProcessEnd& end);
-  // This process did not run for so long: the others may have given it up. Each of them is asked: a
-  // peer that answers has not.
+  // This process did not run for so long, and its peers may have given it up. Each of them is
+  // asked: a peer that answers has not.
   void note_absence(double seconds);
-  double take_turn(double now);  // when the next one is due; infinity: after watch()
+  double take_turn(double now);  // the time of the next turn; infinity: after watch()
 
  private:
   struct Peer {
@@ -62,17 +62,17 @@ class Heartbeat::Peers {
     ProcessIdentity process;
     std::shared_ptr<const ProcessEnd> process_end;  // where the kernel can say
     double left_at = -1;                            // when it said goodbye
-    std::optional<std::uint64_t> last_before;  // ping before this process did not run for long;
-                                               // until one after it is answered
+    std::optional<std::uint64_t> last_before;       // last ping before this process did not run for
+                                                    // long; until a later ping is answered
     double last_ping = -1;
     double last_pass = -1;  // until when its silence is counted; -1: it is not watched
     bool is_dead = false;
     bool may_have_gone_on = false;  // without this rank
-    bool is_mute = false;           // that it never answered was logged
+    bool is_mute = false;           // it is in the log that it never answered
     bool is_greeted_back = false;   // it began later than this rank, whose greeting came too early
-    bool is_left_out = false;       // the others go on without it
+    bool is_left_out = false;       // the other ranks continue without it
     std::atomic<bool> has_answered = false;  // for other threads
-    std::atomic<bool> is_given_up = false;   // by this rank, as another thread said
+    std::atomic<bool> is_given_up = false;   // by this rank, from another thread
     std::atomic<double> watched_until{-1};   // written by watch()
   };
 
@@ -82,7 +82,7 @@ class Heartbeat::Peers {
   void look_at(std::size_t rank, double now);
   void ping(std::size_t rank, double now);
   void answer(const Beat& beat, BeatKind kind, const NetAddress& to) const;
-  enum class End { kSeen, kLeft, kGuessed };  // only what was seen is told to others
+  enum class End { kSeen, kLeft, kGuessed };  // only kSeen is sent to other ranks
   void bury(std::size_t rank, const std::string& how, End end);
   std::string why_it_may_have_gone_on(const Peer& peer) const;  // "": it cannot
   void bury_those_told_before(std::size_t rank);
@@ -104,14 +104,14 @@ class Heartbeat::Peers {
   std::uint64_t token_ = 0;
   std::unique_ptr<Peer[]> peers_;
   std::size_t count_ = 0;
-  std::size_t greeted_ = 0;  // peers below have been pinged once
+  std::size_t greeted_ = 0;  // peers below this rank have been pinged once
   double next_tick_ = 0;
-  bool is_busy_ = true;  // a peer is watched, or to be greeted
-  double absent_s_ = 0;  // how long this process did not run, the last time that it was long
+  bool is_busy_ = true;  // a peer is watched, or must be greeted
+  double absent_s_ = 0;  // how long this process did not run, at its last long pause
   std::vector<std::size_t>
-      told_ended_;  // by peers, each of the first end that it saw; in the order of their words
+      told_ended_;  // by peers, each of the first end that it saw; in the order of arrival
   bool has_retired_ = false;
-  std::atomic<bool> is_idle_ = false;     // the thread looks again after watch() only
+  std::atomic<bool> is_idle_ = false;     // the thread looks again only after watch()
   std::atomic<bool> watch_news_ = false;  // watch() was called since the last tick
 
   mutable std::mutex mutex_;  // of both below

@@ -1,10 +1,10 @@
 #pragma once
-// The heartbeats of a process: one thread and one UDP port (for IPv4 and IPv6 each) serve all its
-// communicators, and one descriptor watches each process of this machine, whatever number of
-// communicators it shares with this one.
+// The heartbeats of a process. One thread and one UDP port (for IPv4 and IPv6 each) serve all its
+// communicators. One descriptor watches each other process of this machine, however many
+// communicators both share.
 //
-// A communicator's part is a Heartbeat::Peers. The thread works on it under the service's lock, and
-// not while it sleeps.
+// A communicator's part is a Heartbeat::Peers. The thread works on it under the service's lock,
+// which it releases to sleep.
 
 #include <array>
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace sparcl::net {
 
-// A process of this machine that the kernel watches for us.
+// A process of this machine whose end the kernel reports.
 struct ProcessEnd {
   ProcessIdentity process;
   Socket descriptor;  // readable once the process has ended
@@ -34,9 +34,9 @@ class HeartbeatService {
  public:
   using Peers = Heartbeat::Peers;
 
-  // The one of this process. Its thread and its port are there as long as anybody holds it.
+  // The service of this process. Its thread and its port exist as long as a communicator holds it.
   static Result<std::shared_ptr<HeartbeatService>> of_process();
-  // One more, as if of another process.
+  // A further service, as if of another process.
   static Result<std::shared_ptr<HeartbeatService>> create();
   ~HeartbeatService() { thread_.stop(); }
   HeartbeatService(const HeartbeatService&) = delete;
@@ -55,9 +55,9 @@ class HeartbeatService {
   void add(Peers& peers);
   enum class End { kSilent, kLeft };
   void remove(Peers& peers, End end);
-  // Under the lock: nullptr where the kernel cannot say, or watches enough processes.
+  // Under the lock. nullptr if the kernel cannot watch it, or enough processes are watched.
   std::shared_ptr<ProcessEnd> watch_end(const ProcessIdentity& process);
-  // Under the lock: tells all whether this process did not run for long.
+  // Under the lock: tells all peers if this process did not run for long.
   void look_for_absence(double now);
 
  private:
@@ -72,7 +72,7 @@ class HeartbeatService {
   void receive_all(double now);
   void take(const Beat& beat, const NetAddress& from, double now);
   void take_refusals(double now);
-  double turn(const Ends& ended);  // when the next one is due
+  double turn(const Ends& ended);  // returns the time of the next turn
   double take_turns(double now);
 
   DatagramSockets sockets_;
@@ -82,7 +82,7 @@ class HeartbeatService {
   std::mutex mutex_;  // of all below
   std::map<Key, Peers*> members_;
   std::array<Key, 1024> left_{};  // members that left last: a goodbye may be lost, and is then
-                                  // repeated to whoever asks
+                                  // repeated to peers that ask
   std::size_t next_left_ = 0;
   std::vector<std::weak_ptr<ProcessEnd>> process_ends_;
   double awake_ = 0;      // when the thread last looked at the clock

@@ -1,4 +1,4 @@
-// What the service's thread does for the peers of a communicator.
+// The turns of the service's thread for the peers of a communicator.
 
 #include <fmt/format.h>
 
@@ -91,20 +91,20 @@ double Heartbeat::Peers::take_turn(double now) {
   is_busy_ |= greeted_ < count_;
   if (now >= next_tick_ && (is_busy_ || watch_news_.load(std::memory_order_seq_cst))) {
     next_tick_ = now + options_.period_s;
-    watch_news_.store(false, std::memory_order_seq_cst);  // before the look at who is watched
+    watch_news_.store(false, std::memory_order_seq_cst);  // before the look at the watched peers
     is_busy_ = tick(now);
   }
   is_idle_.store(!is_busy_, std::memory_order_seq_cst);
   return is_busy_ || watch_news_.load(std::memory_order_seq_cst) ? next_tick_ : kNone;
 }
 
-// Whether there is more to do a period later.
+// Returns whether there is more to do a period later.
 bool Heartbeat::Peers::tick(double now) {
   bool is_busy = false;
   const std::size_t greet_from = greeted_;
   const std::size_t greet_until =
       std::min(count_, greet_from + static_cast<std::size_t>(std::max(options_.greetings, 1)));
-  greeted_ = greet_until;  // before the looks, which may begin anew
+  greeted_ = greet_until;  // before the looks, which may begin again
   for (std::size_t i = 0; i < count_; ++i) {
     Peer& peer = peers_[i];
     if (peer.is_dead || !peer.pulse.can_be_pinged()) continue;
@@ -120,21 +120,21 @@ bool Heartbeat::Peers::tick(double now) {
   return is_busy || greeted_ < count_;
 }
 
-// At a peer that is waited for.
+// Looks at a peer that is waited for.
 void Heartbeat::Peers::look_at(std::size_t rank, double now) {
   Peer& peer = peers_[rank];
   if (peer.left_at >= 0) {
     const double last_watch = peer.watched_until.load(std::memory_order_relaxed) - options_.watch_s;
-    // For some time: its last bytes may have come just after its goodbye, and nobody needs it any
-    // more.
+    // Only after a while: its last bytes may come just after its goodbye, and then no rank waits
+    // for it any more.
     const bool is_waited_for = last_watch >= peer.left_at + options_.left_grace_s / 4;
     if (is_waited_for && now - peer.left_at >= options_.left_grace_s)
       bury(rank, "has left the communicator", End::kLeft);
     return;
   }
   // Little more than the time in which this thread ran: after a stop of this process the peers are
-  // not to blame. On a machine with far more work than cores it runs only now and then, and must
-  // come to an end all the same.
+  // not to blame. On an oversubscribed machine this thread runs rarely, and must still come to an
+  // end.
   if (peer.last_pass >= 0) peer.pulse.pass(std::min(now - peer.last_pass, options_.silence_s / 4));
   peer.last_pass = now;
   // The first ping that is not answered leaves up to a period after the peer's stop, and a tick may
@@ -175,18 +175,18 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
   if (peer.is_dead) return;
   bury_those_told_before(rank);
   service_->look_for_absence(
-      monotonic_seconds());  // it may have been stopped since the end was seen
-  // Others look for themselves; but of what came while this process was stopped they know more.
+      monotonic_seconds());  // this process may have been stopped since the end was seen
+  // Peers look for themselves. They know more about what happened while this process was stopped.
   const bool is_news = end == End::kSeen && !peer.last_before && obituaries_.empty();
   const std::string doubt = end == End::kSeen ? why_it_may_have_gone_on(peer) : "";
   if (!doubt.empty()) end = End::kGuessed;
   peer.may_have_gone_on = end == End::kGuessed;
   const std::string text = fmt::format("{} {}{}", who(rank), how, doubt);
-  peer.is_dead = true;  // where memory is short before this, the next turn finds it again
+  peer.is_dead = true;  // if memory is short before this, the next turn finds the death again
   peer.process_end.reset();
   log_debug("heartbeat: {}", text);
-  // Before anyone here knows of it, and may end because of it: then all have this word when they
-  // learn of that end.
+  // Sent before this process knows of it, and may end because of it: all peers then have this
+  // message before they learn of that end.
   if (is_news) tell_all(BeatKind::kFirst, rank);
   {
     const std::lock_guard lock(mutex_);
@@ -197,15 +197,15 @@ void Heartbeat::Peers::bury(std::size_t rank, const std::string& how, End end) {
   }
 }
 
-// Its end is seen; but before that it may have given this rank up, as this process was stopped, or
-// its network cut.
+// The peer's end is seen. Before it, the peer may have given this rank up, because this process was
+// stopped or its network cut.
 std::string Heartbeat::Peers::why_it_may_have_gone_on(const Peer& peer) const {
   if (peer.last_before)
     return fmt::format(", or has gone on without rank {}, whose process did not run for {:.1f} s",
                        rank_, absent_s_);
   for (std::size_t i = 0; i < count_; ++i) {
     const PeerPulse& pulse = peers_[i].pulse;
-    // Who never answered is as silent as ever.
+    // The silence of a peer that never answered has no meaning.
     if (peers_[i].may_have_gone_on ||
         (pulse.has_answered() && pulse.silent_s() >= options_.silence_s / 2))
       return fmt::format(
@@ -216,8 +216,9 @@ std::string Heartbeat::Peers::why_it_may_have_gone_on(const Peer& peer) const {
   return "";
 }
 
-// Where this thread comes late, several have ended since its last look, and the kernel does not say
-// in which order. It may not even show all of them yet: a process that ends closes its port first.
+// If this thread is late, several peers have ended since its last look, and the kernel does not
+// give their order. It may not even show all of them yet: a process that ends closes its port
+// first.
 void Heartbeat::Peers::bury_those_told_before(std::size_t rank) {
   for (const std::size_t told : std::exchange(told_ended_, {})) {
     if (told == rank) return;
@@ -226,7 +227,7 @@ void Heartbeat::Peers::bury_those_told_before(std::size_t rank) {
   }
 }
 
-// Also one that was thought to have ended: it had closed its port, or its word comes late.
+// Also a peer that was thought to have ended: it had closed its port, or its message is late.
 void Heartbeat::Peers::bury_who_gave_up(std::size_t rank) {
   constexpr const char* kWhy =
       "was its process stopped (a signal, a debugger, a suspended machine), or its network cut?";
