@@ -1,6 +1,6 @@
 #pragma once
-// The text files in which keys lie: a key a line, "KIND BASE64 COMMENT" (docs/reference/keys.md).
-// What is read may be a secret: it is zeroed in memory when it goes, and no error quotes it.
+// Text files of keys: a key a line, "KIND BASE64 COMMENT" (docs/reference/keys.md). The text may be
+// secret: it is zeroed in memory afterwards, and no error quotes it.
 
 #include <array>
 #include <cstddef>
@@ -20,7 +20,7 @@ constexpr std::size_t kKeyTextBytes = 44;  // the same in base64
 constexpr std::string_view kSecretKeyKind = "sparcl-ed25519-secret";
 constexpr std::string_view kPublicKeyKind = "sparcl-ed25519";
 
-// libsodium, ready for all else in this folder; and bytes as it takes them.
+// Initialises libsodium for this folder; and bytes as it takes them.
 Status prepare_sodium();
 inline const unsigned char* bytes_of(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
@@ -39,7 +39,7 @@ class KeyFile {
   static Result<KeyFile> read(const std::string& path, std::size_t max_bytes);
 
   unsigned mode() const { return mode_; }  // 0600: the permissions alone
-  // All but empty lines and those that begin with #. They point into this.
+  // All but empty lines and those that begin with #. The lines point into this object.
   std::vector<KeyLine> lines() const;
 
  private:
@@ -55,7 +55,7 @@ class KeyFile {
   unsigned mode_;
 };
 
-// What is wrong with a key's text, if anything is: never the text itself.
+// The error in a key's text, if any. It never quotes the text.
 std::optional<std::string> decode_key(std::string_view text, std::span<std::byte, kKeyBytes> out);
 
 void encode_key(std::span<const std::byte, kKeyBytes> key, std::span<char, kKeyTextBytes> out);

@@ -1,6 +1,6 @@
 #pragma once
-// What proves knowledge of a secret without showing it: HMAC-SHA256, a comparison in constant time,
-// and random bytes.
+// Proves knowledge of a secret without showing it: HMAC-SHA256, a comparison in constant time, and
+// random bytes.
 
 #include <array>
 #include <cstddef>
@@ -12,10 +12,10 @@ namespace sparcl::trust {
 
 using KeyedHash = std::array<std::byte, 32>;
 
-// HMAC-SHA256, by libcrypto. SystemError where the library refuses: a FIPS policy, or no memory.
+// HMAC-SHA256, by libcrypto. SystemError if the library refuses: a FIPS policy, or no memory.
 Result<KeyedHash> keyed_hash(std::span<const std::byte> key, std::span<const std::byte> bytes);
 
-// Takes the same time wherever two ranges of one length differ.
+// The time does not depend on where two ranges of one length differ.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
 // From the kernel's generator; blocks only right after the machine's start.

@@ -43,12 +43,12 @@ Result<NewKeyFile> NewKeyFile::write(const std::string& path, std::string_view t
 }
 
 Status NewKeyFile::appear() {
-  // A link, as rename() would replace what is there.
+  // A link, because rename() would replace an existing file.
   if (::link(present_.path().c_str(), path_.c_str()) != 0) {
     if (errno != EEXIST) return system_error(path_, "the finished file cannot get this name");
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is there already, and keys are never overwritten: give "
-                              "another name, or move it away if nobody needs it any more",
+                              "another name, or move it away if it is not needed any more",
                               path_));
   }
   ::unlink(present_.path().c_str());

@@ -24,7 +24,7 @@ static_assert(std::tuple_size_v<PublicKey> == crypto_sign_PUBLICKEYBYTES &&
 constexpr std::size_t kMaxSecretFileBytes =
     4096;  // heuristic: one line of 66 bytes, and room for comments
 
-// Zeroed when it goes.
+// Zeroed on destruction.
 template <class T, std::size_t kCount>
 struct Scratch {
   std::array<T, kCount> data{};
@@ -55,12 +55,13 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
         fmt::format("it is no secret key of sparcl, a line '{} BASE64': sparcl keygen makes one",
                     kSecretKeyKind));
   }
-  // Only now: a public key may be read by all, and the advice would be wrong.
+  // Checked only now: a public key may be readable by all, and the advice would be wrong.
   if ((file->mode() & 077) != 0) {
     return wrong_file(
         path,
         fmt::format("its mode is {:04o}, so that others than its owner may read or change this "
-                    "secret key: run chmod 600 {}, and make a new key if somebody may have done so",
+                    "secret key: run chmod 600 {}. Make a new key if another user may have read or "
+                    "changed it",
                     file->mode(), path));
   }
   if (lines.size() != 1 || !lines[0].comment.empty())
@@ -71,7 +72,7 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
   return wrong ? wrong_file(path, fmt::format("line {}: {}", lines[0].number, *wrong)) : Status();
 }
 
-// The name of a file, not of a folder.
+// `path` must name a file, not a folder.
 Status check_name(const std::string& path) {
   if (!path.empty() && !path.ends_with('/')) return {};
   return Status(
@@ -131,7 +132,7 @@ Status SigningKey::save(const std::string& path) const {
   SPARCL_ASSIGN_OR_RETURN(
       NewKeyFile public_file,
       NewKeyFile::write(path + ".pub", public_key_line(public_key()) + "\n", false));
-  // The secret comes last: where it is there, after whatever end of the process, all is.
+  // The secret file comes last: if it exists, however the process ended, both files do.
   SPARCL_RETURN_IF_ERROR(public_file.appear());
   SPARCL_RETURN_IF_ERROR(secret_file.appear());
   SPARCL_RETURN_IF_ERROR(sync_folder_of(path));

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMaxTrustFileBytes = std::size_t{64}
                                            << 10;  // heuristic: some 700 keys with comments
 
-// What is wrong with a line, if anything is.
+// Returns the error in a line, if any.
 std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
   if (line.kind == kSecretKeyKind)
     return "it is a secret key, which belongs to its publisher alone: put the line of its .pub "
@@ -21,8 +21,7 @@ std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
   if (line.kind != kPublicKeyKind)
     return fmt::format("it is no public key of sparcl, '{} BASE64 COMMENT'", kPublicKeyKind);
   if (std::optional<std::string> wrong = decode_key(line.key, key)) return wrong;
-  // 15 of 16 damaged keys are found so: all that people make are points of the group of prime
-  // order.
+  // This finds 15 of 16 damaged keys: genuine keys are points of the group of prime order.
   if (crypto_core_ed25519_is_valid_point(bytes_of(key)) != 1)
     return "the key is no point of Ed25519's group: it is damaged";
   return std::nullopt;
@@ -58,7 +57,7 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
 
 const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
   for (const Trusted& trusted : trusted_) {
-    if (trusted.key == key) return &trusted;  // nothing of it is secret
+    if (trusted.key == key) return &trusted;  // an early exit shows nothing: no secret is compared
   }
   return nullptr;
 }
@@ -75,7 +74,7 @@ Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& 
   if (is_signature(signature, message, key)) return {};
   return Status(Code::kUnauthorized,
                 fmt::format("the signature is not one by the key {} (line {} of {}) over these "
-                            "bytes: they were changed, or somebody else signed them",
+                            "bytes: they were changed, or another key signed them",
                             fingerprint(key), trusted->line, path_));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Whose signatures a subscriber takes.
+// The keys whose signatures a subscriber accepts.
 
 #include <cstddef>
 #include <span>
@@ -14,15 +14,15 @@ namespace sparcl::trust {
 
 class TrustedKeys {
  public:
-  // Lines as in .pub files, at least one; empty lines and those that begin with # are passed over.
-  // Unauthorized where everybody may write to the file.
+  // Reads lines as in .pub files, at least one; empty lines and lines that begin with # are
+  // ignored. Unauthorized if the file is writable by all.
   static Result<TrustedKeys> load(const std::string& path);
 
   bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   std::size_t count() const { return trusted_.size(); }  // different keys
 
-  // Unauthorized, with the key's fingerprint and the file: a key that is not trusted, or a
-  // signature that is not its own over these bytes.
+  // Unauthorized, with the key's fingerprint and the file, if the key is not trusted or the
+  // signature does not match these bytes.
   Status verify(std::span<const std::byte> message, const PublicKey& key,
                 const Signature& signature) const;
 
