@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kLineBytes = 64;
 constexpr std::size_t kPageBytes = 4096;  // pieces begin at one
 
-// In front of the memory, where its readers may write.
+// Before the memory, in pages that readers may write.
 struct alignas(kLineBytes) LoanCount {
   std::atomic<std::uint32_t> readers;
 };
@@ -61,7 +61,7 @@ class NodeMemory::Mapping {
         ::mmap(nullptr, data_bytes, data_protection, MAP_SHARED, descriptor, kFrontBytes);
     if (rest == MAP_FAILED) return false;
     data = static_cast<std::byte*>(rest);
-    (void)madvise(data, bytes, MADV_HUGEPAGE);  // a wish
+    (void)madvise(data, bytes, MADV_HUGEPAGE);  // a hint
     return true;
   }
 
@@ -74,7 +74,7 @@ namespace {
 
 using SharedMapping = std::shared_ptr<const NodeMemory::Mapping>;
 
-// Of other processes, by their tokens.
+// Mappings of other processes, by their tokens.
 struct OpenMappings {
   std::mutex mutex;
   std::map<NodeMemory::Token, std::weak_ptr<const NodeMemory::Mapping>> by_token;
@@ -93,7 +93,7 @@ SharedMapping open_anew(const NodeMemory::Name& name) {
 
 }  // namespace
 
-// Room for all, so that giving back needs no memory.
+// Reserves room for all pieces, so that a return needs no memory.
 NodeMemory::NodeMemory() : own_(std::make_shared<Mapping>()) {
   bytes_of_.reserve(kMaxPieces);
   offset_of_.reserve(kMaxPieces);
@@ -157,7 +157,7 @@ std::optional<Buffer> NodeMemory::take(std::size_t bytes, Use use) {
 std::optional<std::uint32_t> NodeMemory::find(const SizeClass& size) {
   constexpr std::size_t kLarger = 9;  // sizes: up to four times as large
   take_back();
-  // Larger ones, too: sizes change from call to call.
+  // Larger pieces too, because sizes change from call to call.
   for (std::size_t shelf = size.number; shelf < kShelves && shelf < size.number + kLarger;
        ++shelf) {
     if (free_[shelf].empty()) continue;
@@ -243,13 +243,12 @@ std::optional<Buffer> NodeMemory::borrow(const std::shared_ptr<const Mapping>& f
   return Buffer(std::move(shared), 0, place.bytes);
 }
 
-// What a call has sent may be known to a network card of its readers by its pages, which must then
-// stay.
+// A reader's network card may know the pages of bytes that a call has sent. These pages must stay.
 void NodeMemory::return_pages() {
   const std::lock_guard lock(mutex_);
   take_back();
   if (has_served_calls_ || !all_are_free()) return;
-  (void)madvise(own_->data, used_, MADV_REMOVE);  // a wish
+  (void)madvise(own_->data, used_, MADV_REMOVE);  // a hint
   forget_cuts();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The memory of a process that other processes of its machine read where it lies: a file without a
-// name, cut into pieces. A process has one, whatever number of communicators it has (NodeWindow is
-// a communicator's view of it).
+// The memory of a process that other processes of its machine read in place: a file without a name,
+// cut into pieces. A process has one, however many communicators it has. NodeWindow is a
+// communicator's view of it.
 
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
   static constexpr std::size_t kMaxPieces = 4096;
   using Token = std::array<std::uint64_t, 2>;
 
-  // How another process finds it.
+  // Names the memory for other processes.
   struct Name {
     Token token{};
     std::uint64_t bytes = 0;
@@ -32,42 +32,43 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
     std::int32_t descriptor = 0;
   };
 
-  // Where bytes lie in it.
+  // The location of bytes in it.
   struct Place {
     std::uint64_t piece = 0;
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
   };
 
-  // It as one process sees it.
+  // The memory as one process maps it.
   class Mapping;
 
-  // The one of this process, as long as anybody holds it. Unsupported where the system gives no
-  // such memory, which it does as pages are used.
+  // The memory of this process, while any communicator holds it. Unsupported if the system gives no
+  // memory that it allocates as pages are used.
   static Result<std::shared_ptr<NodeMemory>> of_process();
-  // of_process() returns another one from here on.
+  // of_process() returns a new memory from now on.
   static void forget(const std::shared_ptr<NodeMemory>& memory);
-  // One more, as if of another process.
+  // A further memory, as if of another process.
   static Result<std::shared_ptr<NodeMemory>> create(std::size_t max_bytes = kMaxBytes);
-  // That of another process, which nobody here can write to; nullptr: it is closed to this one. All
+  // The memory of another process, read-only here; nullptr: this process may not open it. All
   // communicators share the mapping.
   static std::shared_ptr<const Mapping> open(const Name& name);
 
   const Name& name() const { return name_; }
 
-  // What the measurement at the start of a communicator takes leaves no trace: no other process has
-  // given it to a network.
+  // Memory for the measurement at the start of a communicator is returned to the system: no other
+  // process has given it to a network.
   enum class Use : std::uint8_t { kMeasurement, kCall };
-  // Nothing where there is no room. The piece is the owner's until it is lent; then it stays as it
-  // is until each reader has let go.
+  // Nothing if there is no room. The caller owns the piece until it is lent. Its bytes then stay
+  // unchanged until each reader has released it.
   std::optional<Buffer> take(std::size_t bytes, Use use);
-  // For one reader, once: nothing if the bytes are not of this memory.
+  // For one reader; call it once a reader. Nothing if the bytes are not of this memory.
   std::optional<Place> lend(const Buffer& bytes);
-  // What another process lent, until the last slice of it goes. Nothing if there is no such place.
+  // Bytes that another process lent, until their last slice is released. Nothing if there is no
+  // such location.
   static std::optional<Buffer> borrow(const std::shared_ptr<const Mapping>& from,
                                       const Place& place);
 
-  // Gives its pages back to the system, if all pieces are free, and no call ever took any.
+  // Returns its pages to the system if all pieces are free, and no call ever took one.
   void return_pages();
 
  private:
@@ -84,14 +85,14 @@ class NodeMemory : public std::enable_shared_from_this<NodeMemory> {
   bool all_are_free() const;
   void forget_cuts();
 
-  net::Socket door_;  // a descriptor, by which others open it
+  net::Socket door_;  // a descriptor, by which other processes open it
   std::shared_ptr<Mapping> own_;
   Name name_;
 
   std::mutex mutex_;                                       // of all below
   std::vector<std::size_t> bytes_of_, offset_of_;          // by piece; offsets ascend
-  std::array<std::vector<std::uint32_t>, kShelves> free_;  // the warmest last
-  std::vector<std::uint32_t> lent_;                        // that nobody here holds
+  std::array<std::vector<std::uint32_t>, kShelves> free_;  // the most recently used last
+  std::vector<std::uint32_t> lent_;                        // lent, and not held in this process
   std::size_t used_ = 0;
   bool has_served_calls_ = false;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// What a rank tells the others about itself before there is a transport between them: who it is,
-// and how it is reached.
+// A rank's description for the other ranks, sent before there is a transport between them: its
+// identity, and its address.
 
 #include <cstdint>
 #include <span>
@@ -15,16 +15,17 @@ namespace sparcl::transport {
 struct PeerCard {
   std::string host;     // its name, for texts
   std::string machine;  // the same for all processes of one booted machine, and no others
-  std::string memory;   // the same for those of a machine that can share memory: containers may not
+  std::string
+      memory;  // the same for processes that can share memory; containers of one machine may not
   std::int64_t pid = 0;
-  std::vector<std::uint64_t> cores;  // that it may use: a bit each
-  Bytes address;                     // of the transport's body
-  std::uint32_t first_id = 0;        // there: what comes from rank r is for this and r
+  std::vector<std::uint64_t> cores;  // that it may use, one bit each
+  Bytes address;                     // of its transport
+  std::uint32_t first_id = 0;        // there: messages from rank r have the id first_id + r
   std::string lanes;                 // that it may use: UCX_TLS
-  Bytes liveness;                    // where its heart can be heard; empty where it has none
+  Bytes liveness;                    // address of its heartbeat; empty if it has none
   Status refusal;                    // why it cannot take part; ok: it can
 
-  // Of this process, without its addresses.
+  // The card of this process, without its addresses.
   static PeerCard own();
 
   Bytes serialise() const;
@@ -36,7 +37,7 @@ std::string describe(const PeerCard& card);
 
 struct Neighbourhood {
   bool on_one_machine = true;  // all ranks
-  bool crowded = false;        // more ranks on this machine than cores that these may use together
+  bool crowded = false;        // more ranks on this machine than cores that they may use together
 };
 Neighbourhood look_around(std::span<const PeerCard> cards, int own_rank);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What every body does when an operation is posted.
+// Checks of every transport when an operation is posted.
 
 #include <memory>
 #include <utility>
@@ -20,11 +20,11 @@ std::shared_ptr<OwnOperation> make_operation(Operation::Kind kind, int peer, Cha
   return operation;
 }
 
-// An error for what `body` cannot move: to or from no rank of its own, memory that it does not
-// take.
+// An error if `body` cannot carry the operation: its rank does not exist, or the memory is not
+// supported.
 Status check_posted(const Operation& operation, const Transport& body);
 
-// The operation is over before it began, where `error` is one. Returns whether it is.
+// If `error` is an error, the operation is done before it began. Returns whether it is.
 bool refused(Operation& operation, Status error);
 
 }  // namespace sparcl::transport

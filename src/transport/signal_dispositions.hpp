@@ -1,5 +1,5 @@
 #pragma once
-// What this process does at each signal, to give it back after code that is not ours.
+// The signal dispositions of this process, to restore them after foreign code.
 
 #include <signal.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// What UCX needs of this machine. UCX itself aborts, is killed by a signal, or gives a riddle if it
-// gets less (UCX 1.13), so this is checked before UCX is called.
+// UCX's requirements of this machine. With less, UCX 1.13 aborts, is killed by a signal, or gives
+// an unclear error. They are therefore checked before UCX is called.
 
 #include <cstdint>
 #include <initializer_list>
@@ -11,15 +11,15 @@
 
 namespace sparcl::transport {
 
-// Whether UCX_TLS leaves any of these lanes in ("all" stands for itself).
+// Whether UCX_TLS allows any of these lanes ("all" stands for itself).
 bool ucx_may_use(std::initializer_list<std::string_view> names);
 
-// What a worker of UCX 1.13 puts into /dev/shm, in one file: 4.3 MB, and some room.
+// A worker of UCX 1.13 takes this much of /dev/shm, in one file: 4.3 MB, and some room.
 inline constexpr std::uint64_t kUcxSharedBytes = std::uint64_t{4608} << 10;
 
 // Free space of the folder where UCX shares memory (UCX_POSIX_DIR, else /dev/shm).
 Finding check_ucx_shared_memory();
-// RLIMIT_FSIZE: a larger file would be a signal.
+// RLIMIT_FSIZE: a larger file raises a signal.
 Finding check_ucx_file_size();
 // RLIMIT_NOFILE, for `ranks` ranks in one communicator.
 Finding check_ucx_descriptors(int ranks);

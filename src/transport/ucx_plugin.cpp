@@ -23,7 +23,7 @@ constexpr const char* kPluginCure =
     "install sparcl's UCX transport (libsparcl_ucx.so) beside libsparcl.so, and UCX (Debian: "
     "libucx0)";
 
-// UCX reads these when its library is loaded. UCX_VFS_ENABLE is that of a thread.
+// UCX reads these when its library is loaded. UCX_VFS_ENABLE is for a thread.
 constexpr std::array kQuietUcx{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_FILE=stderr",
                                "UCX_VFS_ENABLE=n"};
 
@@ -33,7 +33,7 @@ bool wants_handlers_of_ucx() {
 
 std::atomic<const UcxPlugin*> loaded{nullptr};
 
-// Of the library or program that has the function.
+// The path of the library or program that has the function.
 std::string path_of(const void* function) {
   Dl_info found{};
   return ::dladdr(function, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "?";

@@ -1,6 +1,6 @@
 #pragma once
-// What shall go wrong, where, and when. Every decision follows from the seed and from what the rank
-// does, not from timing.
+// Planned faults: kind, location and time. Every decision follows from the seed and from the rank's
+// operations, not from timing.
 
 #include <cstdint>
 #include <limits>
@@ -15,8 +15,8 @@
 namespace sparcl::transport {
 
 enum class Fault : std::uint8_t {
-  kDrop,       // a message is lost; its send succeeds
-  kDelay,      // a message leaves up to `seconds` later, and what follows on its channel behind it
+  kDrop,   // a message is lost; its send succeeds
+  kDelay,  // a message leaves up to `seconds` later; later messages on its channel stay behind it
   kDuplicate,  // a message is sent twice
   kReorder,    // a message leaves after later ones to other peers or channels, at the latest after
                // `seconds`: legal
@@ -24,37 +24,37 @@ enum class Fault : std::uint8_t {
   kTruncate,   // a message loses its end
   kKill,       // the rank does nothing any more
   kStop,       // the rank does nothing for `seconds`, its clock included, and then goes on
-  kCut,  // from a point on nothing that two ranks send each other arrives, signals included; a send
-         // succeeds or never ends
-  kHalfOpen,  // the same one way only: from `rank` to `peer`
-  kSlow,      // each message leaves `seconds` times a seeded factor later, 0.5 to 1.5
+  kCut,  // from a point on no message between two ranks arrives, signals included; a send succeeds
+         // or never ends
+  kHalfOpen,  // the same in one direction only: from `rank` to `peer`
+  kSlow,      // each message leaves late, by `seconds` times a seeded factor of 0.5 to 1.5
 };
 
-// A message on its way out, which faults of messages change.
+// An outgoing message, which faults of messages change.
 struct Outgoing {
   Buffer message;
   int copies = 1;
   double held_seconds = 0;
   std::uint64_t held_sends =
-      0;  // leaves as well after so many further messages of this rank; 0: by time only
+      0;  // leaves at the latest after so many further messages of this rank; 0: by time only
 };
 
 struct FaultRule {
   Fault fault = Fault::kDrop;
-  double probability = 0;  // of each message that the rule is for; for kKill and kStop of each
-                           // operation that is posted
-  // Besides: the rank's at-th message or operation, from 0. A link is cut from then on, where each
+  double probability =
+      0;  // of each message that the rule is for; for kKill and kStop of each posted operation
+  // In addition: the rank's at-th message or operation, from 0. A link is cut from then on; each
   // end counts its own operations.
   std::uint64_t at = std::numeric_limits<std::uint64_t>::max();
   double seconds = 0.001;  // a link without `at` is cut from this time on, by the rank's clock
-  int rank = -1;           // that the fault is on; -1: any
-  int peer = -1;           // that the message goes to; -1: any
+  int rank = -1;           // the rank with the fault; -1: any
+  int peer = -1;           // the receiver of the message; -1: any
   int lane = -1;           // of the message's channel; -1: any
 };
 
 enum class FaultOf : std::uint8_t { kMessage, kRank, kLink };
 
-// A fault is a row here. Adding one: the enumerator, and its row in fault_plan.cpp.
+// A fault is a row here. To add one: the enumerator, and its row in fault_plan.cpp.
 struct FaultRow {
   Fault fault;
   std::string_view name;
@@ -75,7 +75,7 @@ struct FaultPlan {
   std::string describe() const;
 
   // One to three rules of the allowed faults, each on one rank or on all. `operations`: about how
-  // many a rank posts, so that what happens at one of them does happen.
+  // many a rank posts, so that a fault at one of them happens.
   static FaultPlan random(std::uint64_t seed, int ranks, std::uint64_t operations,
                           std::span<const Fault> allowed);
 };

@@ -29,8 +29,8 @@ FaultTransport::FaultTransport(std::unique_ptr<Transport> inner, FaultPlan plan)
 
 bool FaultTransport::strikes(const FaultRule& rule, std::uint64_t index,
                              SeededRandom& random) const {
-  const bool by_chance = random.chance(
-      rule.probability);  // drawn in any case, so that one rule does not shift another's numbers
+  const bool by_chance = random.chance(rule.probability);  // drawn in any case, so that one rule
+                                                           // does not shift the numbers of another
   return (rule.rank < 0 || rule.rank == rank_) && (by_chance || rule.at == index);
 }
 
@@ -38,7 +38,7 @@ void FaultTransport::record(Fault fault, int peer, Channel channel) {
   trace_.push_back({fault, operations_, peer, channel});
 }
 
-// Kill and stop happen before the operation that they are counted by.
+// Kill and stop happen before the operation at which they are due.
 void FaultTransport::count_operation(int peer, Channel channel) {
   for (std::size_t i = 0; i < plan_.rules.size() && !killed_; ++i) {
     const FaultRule& rule = plan_.rules[i];
@@ -169,7 +169,7 @@ OperationRef FaultTransport::send(int peer, Channel channel, Buffer message) {
   held_[line].push_back({std::move(outgoing), operation, release_at, release_at_message});
   release_due();
   if (const auto over = find_finished(operation);
-      over != finished_.end()) {  // over at once: then progress() does not report it
+      over != finished_.end()) {  // done at once: then progress() does not report it
     operation->status = std::move(over->status);
     operation->done = true;
     finished_.erase(over);
@@ -199,12 +199,12 @@ void FaultTransport::release_due() {
   }
 }
 
-// The first copy stands for the operation; further ones are nobody's.
+// The first copy stands for the operation; further copies belong to no operation.
 void FaultTransport::post(Line line, const Held& held) {
   if (const FaultRule* cut = cut_by(line.first)) {
     record(cut->fault, line.first, line.second);
-    // As with a socket, where a small message is over once it is in the system's buffer, and a
-    // large one waits there for ever.
+    // As with a socket: a small message is done once it is in the system's buffer, and a large one
+    // waits there for ever.
     if (SeededRandom(mix64(plan_.seed) ^ hash_of(line.first, line.second, lost_on_cut_++))
             .chance(0.5))
       finish(held.operation, {});
@@ -232,7 +232,7 @@ auto FaultTransport::find_finished(const OperationRef& operation)
                       [&](const Finished& each) { return each.operation == operation; });
 }
 
-// A message that is held back leaves all the same: a cancelled send may still arrive.
+// A message that is held back still leaves: a cancelled send may arrive.
 void FaultTransport::cancel(const OperationRef& operation) {
   if (killed_ || operation == nullptr || operation->done) return;
   const auto held = std::dynamic_pointer_cast<HeldOperation>(operation);
@@ -248,7 +248,7 @@ void FaultTransport::cancel(const OperationRef& operation) {
   inner_->cancel(inner);
 }
 
-// --- moving on ---
+// --- progress ---
 
 Status FaultTransport::progress(std::vector<OperationRef>& completed) {
   if (killed_) return killed_error();
@@ -277,8 +277,8 @@ Status FaultTransport::progress(std::vector<OperationRef>& completed) {
 void FaultTransport::idle(std::uint64_t turns, double until_seconds) {
   if (killed_) return;
   inner_->idle(turns, next_wake(until_seconds));
-  // A stopped rank leaves the inner body's news untouched, so that its idle() comes back at once:
-  // do not burn the core meanwhile.
+  // A stopped rank does not take the inner transport's news, so that its idle() returns at once.
+  // The sleep keeps the core free meanwhile.
   if (is_stopped()) std::this_thread::sleep_for(std::chrono::microseconds(100));
 }
 

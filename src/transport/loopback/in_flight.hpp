@@ -1,5 +1,5 @@
 #pragma once
-// What is under way in a deterministic world: queues that keep their order, any of which may be
+// Messages under way in a deterministic world: queues that keep their order, any of which may be
 // served next.
 
 #include <compare>
@@ -27,8 +27,8 @@ class InFlight {
   // Takes a parcel that may be next; count() > 0.
   Parcel take(SeededRandom& random);
 
-  // `from` died: its large messages can no longer be fetched, and of the small ones of each queue
-  // only a prefix got out.
+  // `from` died: its large messages can no longer be fetched. Only a prefix of each queue of its
+  // small messages was sent.
   void lose_from(int from, SeededRandom& random);
 
  private:

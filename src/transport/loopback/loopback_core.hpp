@@ -1,6 +1,6 @@
 #pragma once
-// What the bodies of one loopback world share. Locks are held one at a time and never while bytes
-// are copied.
+// Shared by the transports of one loopback world. Locks are held one at a time and never while
+// bytes are copied.
 
 #include <memory>
 #include <string>
@@ -27,18 +27,18 @@ class LoopbackCore {
   std::string describe(int rank) const;
   Endpoint& endpoint(int rank) const { return *endpoints_[static_cast<std::size_t>(rank)]; }
 
-  // Hands a letter to the network; with threads it is with the receiver on return. An eager
-  // letter's bytes are copied where they must wait.
+  // Gives a letter to the network; with threads it has reached the receiver on return. The bytes of
+  // an eager letter are copied if they must wait.
   void submit(Letter letter);
   void submit(int to, const Signal& signal) noexcept;
 
-  // Posts, or hands over a letter that has come already, or refuses as the peer is known to be
-  // dead: then the operation is done on return.
+  // Posts, or delivers a letter that has come already, or refuses because the peer is known to be
+  // dead. In the last two cases the operation is done on return.
   void post_receive(int rank, const LocalOperation& operation);
   void withdraw_receive(int rank, const LocalOperation& operation);
   void close(int rank, Channel channel);
 
-  // A rank that cannot be told because there is no memory for it gets an error from its own
+  // A rank that cannot be told, because there is no memory for it, gets an error from its own
   // messenger (Endpoint::has_lost).
   enum class Leave { kOrderly, kAbrupt };
   void leave(int rank, Leave how) noexcept;
@@ -46,8 +46,8 @@ class LoopbackCore {
   Status dead_peer_error(int peer) const;
   bool knows_dead(int rank, int peer);
 
-  // Whether a small message is sent eagerly, and whether its send is then returned done:
-  // deterministic worlds try all ways.
+  // Whether a small message is sent eagerly, and whether its send is then returned done.
+  // Deterministic worlds try all combinations.
   bool sends_eagerly(std::size_t bytes);
   bool reports_later() { return options_.deterministic && random_.chance(0.5); }
   void complete(int owner, loopback::Completion completion);

@@ -1,7 +1,7 @@
 #pragma once
-// Runs all ranks of a deterministic world on one thread. One seed picks again and again who goes
-// on, or what is delivered next; when nobody can move, time jumps to the next timer. The same seed
-// gives the same run.
+// Runs all ranks of a deterministic world on one thread. One seed repeatedly picks the next rank to
+// run, or the next message to deliver. If no rank can run, time jumps to the next timer. The same
+// seed gives the same run.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@ namespace sparcl::transport {
 // task.done().
 struct SimRank {
   std::function<bool()>
-      step;  // goes on a little; false: nothing to do until something arrives or a timer is over
+      step;  // makes some progress; false: nothing to do until something arrives or a timer is due
   std::function<double()> next_deadline;  // on the world's clock; infinity for none. May be empty
   std::function<bool()> finished;         // the rank is not stepped any more
 };
@@ -27,7 +27,7 @@ struct SimOutcome {
   std::uint64_t steps = 0;
   std::uint64_t deliveries = 0;
   double seconds = 0;  // virtual
-  std::string report;  // empty where all finished; else who is stuck
+  std::string report;  // empty if all finished; else names the stuck ranks
   bool ok() const { return end == End::kFinished; }
 };
 
@@ -44,7 +44,7 @@ class SimScheduler {
   SimOutcome run(std::uint64_t max_steps = 50'000'000);
 
  private:
-  // Schedules of different kinds find different bugs.
+  // Different schedules find different bugs.
   enum class Policy : std::uint8_t { kUniform, kLazyNetwork, kEagerNetwork, kUnfair };
 
   bool move_something(SimOutcome& outcome, std::uint64_t max_steps);
@@ -61,7 +61,7 @@ class SimScheduler {
   double step_seconds_ = 1e-6;
   std::vector<SimRank> ranks_;
   std::vector<std::size_t>
-      awake_;  // ranks whose last step did something, or that something has happened to since
+      awake_;  // ranks whose last step did something, or that an event has reached since
   std::vector<bool> is_awake_;
   std::vector<int> roused_;
 };

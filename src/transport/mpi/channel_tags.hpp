@@ -4,8 +4,8 @@
 
 namespace sparcl::transport {
 
-// Channels as MPI tags. A tag comes again after so many calls as fit below MPI_TAG_UB: 8 million
-// for Open MPI and SMPI; by then the old call's messages are long received, or dropped by its
+// Channels as MPI tags. The number of calls until a tag is used again depends on MPI_TAG_UB: 8
+// million for Open MPI and SMPI. By then the old call's messages were received, or dropped by its
 // close().
 class ChannelTags {
  public:
@@ -17,7 +17,7 @@ class ChannelTags {
   }
 
  private:
-  static constexpr std::uint32_t kLanes = 256;  // MPI promises 32,767 tags at least
+  static constexpr std::uint32_t kLanes = 256;  // MPI guarantees at least 32,767 tags
   std::uint32_t calls_;
 };
 

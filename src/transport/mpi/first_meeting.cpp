@@ -11,7 +11,8 @@
 namespace sparcl::transport {
 namespace {
 
-constexpr double kEager = 0.001;  // seconds: ranks that come together find each other without a nap
+constexpr double kEager =
+    0.001;  // seconds: ranks that come together find each other without a sleep
 constexpr double kNap = 0.0005;
 
 }  // namespace
@@ -38,7 +39,7 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
     if (warning.is_due(lasted)) {
       log_warn(
           "rank {} has waited {:.3g} s in {}: at least one of the {} ranks of the MPI communicator "
-          "has not made this call, is slow, or is stopped; the wait ends after {:g} s "
+          "has not made this call, is slow, or is stopped. The wait ends after {:g} s "
           "(SPARCL_TIMEOUT_S)",
           rank, lasted, call, size, timeout_s);
     }
@@ -51,7 +52,7 @@ Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const 
       Code::kTimeout,
       fmt::format(
           "at least one of the {} ranks of the MPI communicator has not made this call within {:g} "
-          "s (SPARCL_TIMEOUT_S): no collective call in that communicator is possible any more: end "
+          "s (SPARCL_TIMEOUT_S). No further collective call in that communicator is possible: end "
           "the job, and see which rank is stuck (`sparcl status` on its machine, or a debugger)",
           size, timeout_s));
 }

@@ -1,15 +1,15 @@
 #pragma once
-// How a message travels over MPI. Up to `eager_bytes` it is one MPI message, on the tag of its
-// channel. A longer one is
+// The format of messages over MPI. A message of up to `eager_bytes` is one MPI message, on the tag
+// of its channel. A longer one has two parts:
 //
-//    head, on the channel's tag   its first eager_bytes | total length (8 bytes) | tag of the body
-//                                 (8 bytes)
-//    body, on a tag of its own    the rest, in pieces that MPI's int counts can hold
+// - The head, on the channel's tag: its first eager_bytes, total length (8 bytes), tag of the body
+//   (8 bytes).
+// - The body, on a tag of its own: the rest, in pieces that MPI's int counts can hold.
 //
 // The receiver takes a head into at least largest_head() bytes, and asks for a body only once it
-// knows that there is room: so MPI never meets a message that is larger than its receive. That
-// matters: Open MPI 4.1 writes beyond the end of the receive buffer where a large message is too
-// long (its get protocol), and cuts a small one to the own rank without an error.
+// knows that there is room. MPI therefore never gets a message that is larger than its receive.
+// Open MPI 4.1 writes beyond the end of the receive buffer if a large message is too long (its get
+// protocol). It cuts a small message to the own rank without an error.
 
 #include <cstring>
 #include <optional>
@@ -41,7 +41,7 @@ class HeadFormat {
     store_le(head + eager_bytes_ + 8, body.tag);
   }
 
-  // Of a head of largest_head() bytes; nothing if it makes no sense.
+  // Reads a head of largest_head() bytes; nothing if it is invalid.
   std::optional<Body> read(const std::byte* head, int largest_tag) const {
     const Body body{load_le<std::uint64_t>(head + eager_bytes_),
                     load_le<std::uint64_t>(head + eager_bytes_ + 8)};

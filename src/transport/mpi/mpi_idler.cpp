@@ -17,7 +17,7 @@ bool runs_under_smpi() {
   return std::strstr(text.data(), "SMPI") != nullptr;
 }
 
-// Whether the ranks of this node outnumber the cores that they may use together.
+// Whether this node has more ranks than cores that they may use together.
 bool node_is_crowded(MPI_Comm comm) {
   MPI_Comm node = MPI_COMM_NULL;
   if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS)
@@ -38,9 +38,9 @@ bool node_is_crowded(MPI_Comm comm) {
 MpiIdler::MpiIdler(MPI_Comm comm)
     : simulated_(runs_under_smpi()), crowded_(!simulated_ && node_is_crowded(comm)) {}
 
-// All figures are heuristics. The kernel adds some 50 us to each nap, so naps come late: after
-// about 20 us of yielding in a crowd, and otherwise only when the wait is so long (some 10 ms) that
-// the nap is lost in it.
+// All figures are heuristics. The kernel adds some 50 us to each sleep, so sleeps come late. An
+// oversubscribed node sleeps after about 20 us of yielding. Other nodes sleep only after a wait of
+// some 10 ms, against which the sleep is short.
 void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
   const std::uint64_t yields = crowded_ ? 40 : 30'000;
@@ -55,7 +55,7 @@ void MpiIdler::idle(std::uint64_t turns, double seconds_left) const {
   nap(std::min(longest, seconds_left));
 }
 
-// SMPI's compiler wrapper makes nanosleep() its own.
+// SMPI's compiler wrapper replaces nanosleep().
 void MpiIdler::nap(double seconds) {
   if (!(seconds > 0)) return;
   timespec time{};

@@ -1,4 +1,4 @@
-// Messages over MPI: a head, and for a large one a body behind it.
+// Messages over MPI: a head, and for a large message a body behind it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,7 +72,8 @@ void MpiTransport::receive_body(const MpiOperationRef& operation, const HeadForm
   }
 }
 
-// Nobody wants it, but its sender waits until it is taken: piece by piece into the same memory.
+// No operation wants the body, but its sender waits until it is taken: piece by piece into the same
+// memory.
 void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
   const auto operation = make_operation<MpiOperation>(Operation::Kind::kReceive, peer, {}, {});
   operation->done = true;
@@ -82,7 +83,7 @@ void MpiTransport::discard_body(int peer, const HeadFormat::Body& body) {
     operation->buffer =
         Buffer::allocate(std::min<std::uint64_t>(operation->left_bytes, piece_bytes_));
   } catch (const std::bad_alloc&) {
-    return;  // the sender has to wait for its own deadline
+    return;  // the sender waits until its own deadline
   }
   discard_next(operation);
 }
@@ -117,7 +118,7 @@ bool MpiTransport::post_receive(const MpiOperationRef& operation, void* data, st
   return true;
 }
 
-// MPI did not take a request: what it holds besides is unknown, so that the transport ends here.
+// MPI did not take a request: its other state is unknown, so the transport ends here.
 bool MpiTransport::fail(int error, const char* call, Operation& operation) {
   health_ = mpi_status(error, call)
                 .with_prefix(
@@ -149,7 +150,7 @@ void MpiTransport::give_scratch(MpiOperation& operation) {
   operation.head = Buffer();
 }
 
-// --- moving on ---
+// --- progress ---
 
 void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
@@ -173,8 +174,7 @@ void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& c
   finish(operation, completed);
 }
 
-// An operation that is done already was cancelled, or is one of drain()'s: what comes for it is
-// taken all the same.
+// A done operation was cancelled, or is one of drain()'s. Its message is still taken.
 void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
   const Buffer head = operation->head.size() > 0 ? operation->head : operation->buffer;
@@ -201,7 +201,7 @@ void MpiTransport::handle_head(const Finished& finished, std::vector<OperationRe
 
 void MpiTransport::finish(const MpiOperationRef& operation, std::vector<OperationRef>& completed,
                           Status status) {
-  if (operation->done) return;  // cancelled, or failed before
+  if (operation->done) return;  // it was cancelled, or failed before
   operation->done = true;
   operation->status = std::move(status);
   completed.push_back(operation);

@@ -63,8 +63,8 @@ void MpiSignals::probe() {
     Signal signal;
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
-    if (bytes != static_cast<int>(sizeof signal)) return;  // by nobody of ours
-    // Small, and it is there: this receive does not wait.
+    if (bytes != static_cast<int>(sizeof signal)) return;  // not one of this library's
+    // Small, and arrived: this receive does not wait.
     if (MPI_Recv(&signal, sizeof signal, MPI_BYTE, status.MPI_SOURCE, kTag, comm_,
                  MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return;

@@ -1,7 +1,6 @@
 #pragma once
-// Signals on a tag of their own. They are looked for by probing, so that no receive is left to take
-// back at the end; in simulation, where a rank blocks while it waits, by a receive that is always
-// posted.
+// Signals on a tag of their own. They are found by probing, so that no receive is left to cancel at
+// the end. In simulation a receive is always posted, because a rank blocks while it waits.
 
 #include <mpi.h>
 
@@ -25,12 +24,12 @@ class MpiSignals {
   void send(int peer, const Signal& signal);
   bool none_ever() const { return none_ever_; }  // neither sent nor received
 
-  // Asks MPI for those that have arrived; poll() takes one of them.
+  // Asks MPI for signals that have arrived; poll() takes one of them.
   void probe();
   bool poll(Signal& signal);
   bool empty() const { return arrived_.empty(); }
 
-  // The receive that is always posted. Who completes it calls probe() then.
+  // The receive that is always posted. The caller that completes it must then call probe().
   MPI_Request& posted() { return posted_; }
 
  private:

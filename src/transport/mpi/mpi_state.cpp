@@ -9,7 +9,7 @@ constexpr bool kHasSessions = true;
 constexpr bool kHasSessions = false;
 #endif
 
-// In SimGrid's simulation each rank is a thread of one process, and MPI_Is_thread_main is true of
+// In SimGrid's simulation each rank is a thread of one process, and MPI_Is_thread_main is true for
 // one of them.
 #ifdef SMPI_H
 constexpr bool kRanksAreThreads = true;
@@ -60,7 +60,7 @@ Status MpiThreads::check_this() const {
   if (includes_this()) return {};
   return Status(Code::kInvalidUsage,
                 "this thread may not call MPI, which was initialised by MPI_Init, or with a level "
-                "below MPI_THREAD_SERIALIZED: call from the thread that initialised MPI, or ask "
+                "below MPI_THREAD_SERIALIZED. Call from the thread that initialised MPI, or ask "
                 "MPI_Init_thread for MPI_THREAD_SERIALIZED or more");
 }
 

@@ -9,16 +9,16 @@
 namespace sparcl::transport {
 
 bool mpi_is_finalized() noexcept;
-// What calls get after MPI_Finalize.
+// The error of calls after MPI_Finalize.
 inline constexpr const char* kMpiIsFinalized =
     "MPI_Finalize has been called, and this communicator goes through MPI: only sparclCommDestroy "
     "is left; make all calls before MPI_Finalize";
 
-// Where a communicator can come from: MPI_Init, or, without it, a session of MPI 4, whose
-// communicators are all but the predefined ones.
+// Checks that MPI can have made the communicator: by MPI_Init, or by a session of MPI 4. A
+// session's communicators exclude the predefined ones.
 Status check_mpi_is_there(MPI_Comm comm);
 
-// Which threads may call MPI. Of a session it is not known: all may.
+// The threads that may call MPI. For a session this is unknown: all may.
 class MpiThreads {
  public:
   MpiThreads();

@@ -23,8 +23,8 @@
 namespace sparcl::transport {
 namespace {
 
-// How often progress() looks for signals and for what closed channels left behind. Heuristic: a
-// look costs about as much as ten turns.
+// How often progress() looks for signals and for messages of closed channels. Heuristic: a look
+// costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
 constexpr std::size_t kClosedRemembered = 64;
 
@@ -65,7 +65,7 @@ Result<MPI_Comm> duplicate(MPI_Comm comm) {
   return copy;
 }
 
-// The others wait in the next step: an exception here must not keep this rank from it.
+// The other ranks wait in the next step: an exception here must not keep this rank from it.
 template <class Stage>
 Status without_exceptions(Stage&& stage) {
   try {
@@ -85,7 +85,7 @@ int find_largest_tag(MPI_Comm comm) {
   return std::max(*value, kPromisedByMpi);
 }
 
-// Collective over comm: what failed on one rank is an error on all, with the rank's own text there.
+// Collective over comm: a failure on one rank is an error on all, and keeps its own text there.
 Status agree(MPI_Comm comm, const Status& mine, const char* what) {
   int rank = 0, failed = INT_MAX;
   MPI_Comm_rank(comm, &rank);
@@ -99,7 +99,7 @@ Status agree(MPI_Comm comm, const Status& mine, const char* what) {
                 fmt::format("rank {}: {}, as its own error says", failed, what));
 }
 
-// One on each rank, or none on any.
+// One communicator on each rank, or none on any.
 Result<MPI_Comm> duplicate_on_all(MPI_Comm comm) {
   Result<MPI_Comm> copy = duplicate(comm);
   const Status agreed = agree(comm, copy.status(), "MPI could not duplicate its communicator");
@@ -158,7 +158,7 @@ MpiTransport::MpiTransport(MPI_Comm data, MPI_Comm side, MpiIdler idler, int lar
   capabilities_.pinned_memory = true;
 }
 
-// Collective. A rank whose own heartbeat cannot be opened gives an empty card.
+// Collective. A rank whose heartbeat cannot be opened gives an empty card.
 Status MpiTransport::start_heartbeat(const net::HeartbeatOptions& options) {
   std::unique_ptr<net::Heartbeat> heartbeat;
   Bytes card;
@@ -171,7 +171,7 @@ Status MpiTransport::start_heartbeat(const net::HeartbeatOptions& options) {
   const Result<std::vector<Bytes>> cards = mpi_gather(data_, card);
   if (mine.ok()) mine = cards.status();
   if (mine.ok()) mine = without_exceptions([&] { return heartbeat->start(rank_, *cards); });
-  // A rank that cannot go on says so, so that no other waits for it in the first call.
+  // A rank that cannot continue says so, so that no other rank waits for it in the first call.
   SPARCL_RETURN_IF_ERROR(agree(data_, mine, "its heartbeats could not be started"));
   net::take_broken_pipes();
   heartbeat_ = std::move(heartbeat);
@@ -183,8 +183,8 @@ MpiTransport::~MpiTransport() {
   if (heartbeat_ != nullptr) heartbeat_->leave();
   if (mpi_is_finalized()) return;
   const net::BrokenPipeGuard guard;
-  // Sends of small messages and cancelled receives end within a few turns; the others are kept for
-  // good, with their communicators.
+  // Sends of small messages and cancelled receives end within a few turns. The other requests are
+  // kept for good, with their communicators.
   requests_.cancel_heads();
   try {
     for (std::size_t turn = 0, turns = 100 * requests_.windows();
@@ -194,8 +194,8 @@ MpiTransport::~MpiTransport() {
     }
   } catch (const std::bad_alloc&) {  // they are kept, too
   }
-  // After an error messages may still be on their way. Open MPI keeps those of a communicator that
-  // is gone for the next one with the same number, so these numbers must not be used again.
+  // After an error messages may still be on their way. Open MPI keeps those of a freed communicator
+  // for the next one with the same number. These numbers must not be used again.
   if (requests_.size() > 0 || !signals_.none_ever() || has_cancelled_ || !health_.ok()) {
     log_debug("rank {}: {} requests are left with MPI; their memory stays allocated", rank_,
               requests_.size());
@@ -210,7 +210,7 @@ std::string MpiTransport::describe_peer(int peer) const {
                                     : fmt::format("no rank {}", peer);
 }
 
-// MPI_Finalize ends the transport: nothing of MPI may be called after it.
+// MPI_Finalize ends the transport: no function of MPI may be called after it.
 bool MpiTransport::is_over() {
   if (health_.ok() && mpi_is_finalized()) health_ = Status(Code::kInvalidUsage, kMpiIsFinalized);
   return !health_.ok();
@@ -220,7 +220,7 @@ const char* MpiTransport::why_over() const noexcept {
   return mpi_is_finalized() ? kMpiIsFinalized : nullptr;
 }
 
-// Simulated time is MPI's. Else the clock is there after MPI_Finalize, too.
+// Simulated time is MPI's. Otherwise the clock must also work after MPI_Finalize.
 double MpiTransport::now() {
   return idler_.is_simulated() ? MPI_Wtime() : net::monotonic_seconds();
 }
@@ -255,9 +255,9 @@ void MpiTransport::idle(std::uint64_t turns, double until_seconds) {
   idler_.idle(rounds, until_seconds - time);
 }
 
-// Each turn of polling costs simulated time, and real time for every rank. So where the deadline is
-// far this blocks until something arrives; a message that never comes then ends in the simulator's
-// own deadlock report.
+// Each turn of polling costs simulated time, and real time for every rank. If the deadline is far,
+// this therefore blocks until something arrives. A message that never comes then ends in the
+// simulator's own deadlock report.
 void MpiTransport::wait_in_simulation(std::uint64_t turns, double seconds_left) {
   constexpr double kFarSeconds = 30, kShortestNap = 1e-6, kLongestNap = 1e-4;
   if (is_over() || !signals_.empty()) return;
@@ -277,20 +277,21 @@ void MpiTransport::watch_waited_for() {
       [this](const MpiOperation& operation) { heartbeat_->watch(operation.peer); });
 }
 
-// MPI has no way to go on without a rank: the transport ends here.
+// MPI cannot continue without a rank: the transport ends here.
 void MpiTransport::look_for_deaths() {
   deaths_seen_ = heartbeat_->deaths();
   if (!health_.ok()) return;
-  // Who left because of an earlier death has said so, which may have come before this rank's own
-  // news.
+  // A rank that left because of an earlier death has said so. Its signal may have come before this
+  // rank's own news.
   signals_.probe();
   const net::Heartbeat::Obituary first = heartbeat_->obituaries().front();
   health_ = first.status;
   culprit_ = first.rank;
 }
 
-// After a death, too: who waits for another rank than the dead one learns from those that waited
-// for it. Such a message is small, and goes out at once where the two have talked before.
+// Also after a death: a rank that waits for a live rank learns of the death from the ranks that
+// waited for the dead one. The message is small, and leaves at once if the two ranks have exchanged
+// messages before.
 void MpiTransport::signal(int peer, const Signal& signal) {
   if (peer < 0 || peer >= size() || (is_over() && culprit_ < 0) || mpi_is_finalized()) return;
   if (culprit_ >= 0 && heartbeat_->dead(peer)) return;
@@ -317,8 +318,8 @@ void MpiTransport::look_around() {
   drain(channel);
 }
 
-// A message that its call did not receive keeps its sender waiting, and would meet a later call
-// that has the same tag.
+// A message that its call did not receive keeps its sender waiting, and would match a later call
+// with the same tag.
 void MpiTransport::drain(Channel channel) {
   const int tag = tags_.of(channel);
   MPI_Status status;

@@ -1,6 +1,6 @@
 #pragma once
-// The MPI body. MPI_THREAD_SINGLE suffices: no thread of ours calls MPI; nothing is used that SMPI
-// lacks. How messages travel: head_format.hpp.
+// The MPI transport. MPI_THREAD_SINGLE suffices, because no thread of the library calls MPI. It
+// uses only functions that SMPI has. The format of messages: head_format.hpp.
 
 #include <mpi.h>
 
@@ -24,18 +24,18 @@ namespace sparcl::transport {
 
 struct MpiOptions {
   std::optional<net::HeartbeatOptions> heartbeat = {};  // never in simulation
-  // Both must be the same on all ranks; tests take small ones.
-  std::size_t eager_bytes = 2032;                  // up to here a message is one MPI message
+  // Both must be the same on all ranks; tests use small values.
+  std::size_t eager_bytes = 2032;                  // up to this size a message is one MPI message
   std::size_t piece_bytes = std::size_t{1} << 30;  // of the body of a larger one; below 2^31
 };
 
 class MpiTransport final : public Transport {
  public:
-  // Collective over comm, which is duplicated and stays the caller's.
+  // Collective over comm, which is duplicated; the caller keeps its own.
   static Result<std::unique_ptr<MpiTransport>> create(MPI_Comm comm,
                                                       const MpiOptions& options = {});
 
-  // Not collective, and does not wait: what MPI still holds stays allocated.
+  // Not collective, and does not wait: buffers that MPI still holds stay allocated.
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -108,14 +108,14 @@ class MpiTransport final : public Transport {
   MpiThreads threads_;
   int rank_ = -1;
   Capabilities capabilities_;
-  std::vector<std::string> peers_;  // how each is described
+  std::vector<std::string> peers_;  // the description of each
 
   std::unique_ptr<net::Heartbeat> heartbeat_;
   std::uint32_t deaths_seen_ = 0;
   RequestTable requests_;
   MpiSignals signals_;
   Status health_;
-  int culprit_ = -1;  // the peer whose death health_ tells of
+  int culprit_ = -1;  // the peer whose death is in health_
   bool has_cancelled_ = false;
   int last_body_tag_ = MpiSignals::kTag;
   std::vector<Finished> finished_;
@@ -123,7 +123,7 @@ class MpiTransport final : public Transport {
   std::uint32_t turns_since_look_ = 0;
   net::WatchClock watch_clock_;
   std::deque<Channel>
-      closed_;  // the newest ones, looked at in turn for messages that nobody received
+      closed_;  // the newest ones, checked in turn for messages that no operation received
 };
 
 }  // namespace sparcl::transport

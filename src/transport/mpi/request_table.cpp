@@ -30,15 +30,15 @@ Status RequestTable::test(std::vector<Finished>& finished) {
   const std::size_t first = next_ < requests_.size() ? next_ : 0;
   const std::size_t asked = std::min(kWindow, requests_.size() - first);
   make_room(asked);
-  finished.reserve(finished.size() + asked);  // what MPI has given once it does not give again
+  finished.reserve(finished.size() + asked);  // MPI gives each completion only once
   int count = 0;
   const int error = MPI_Testsome(static_cast<int>(asked), requests_.data() + first, &count,
                                  indices_.data(), statuses_.data());
   if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return mpi_status(error, "MPI_Testsome");
   if (count == MPI_UNDEFINED) count = 0;
-  // What has finished is replaced from the back: so many of these places will hold requests that
-  // were not asked for. By one place at least: a window in which all finishes each time must not
-  // keep the others waiting.
+  // Finished requests are replaced from the back, so that as many slots will hold requests that
+  // were not asked for. The window moves by at least one slot: else a window in which all finish
+  // each time would keep the others waiting.
   next_ = first + std::max<std::size_t>(asked - static_cast<std::size_t>(count), 1);
   if (count > 0) collect(first, count, error, finished);
   return {};
@@ -92,14 +92,14 @@ void RequestTable::collect(std::size_t first, int count, int error,
     if (out.error == MPI_SUCCESS && !out.withdrawn) MPI_Get_count(&status, MPI_BYTE, &bytes);
     out.bytes = static_cast<std::uint64_t>(std::max(bytes, 0));
   }
-  // From the back, as the last entry fills each gap.
+  // From the back, because the last entry fills each gap.
   std::sort(indices_.begin(), indices_.begin() + count, std::greater<>());
   for (int i = 0; i < count; ++i)
     remove(first + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]));
 }
 
 void RequestTable::remove(std::size_t at) {
-  // A request that ended in error may be left to its owner.
+  // MPI may leave a request that ended in error to its owner.
   if (requests_[at] != MPI_REQUEST_NULL) MPI_Request_free(&requests_[at]);
   requests_[at] = requests_.back();
   entries_[at] = std::move(entries_.back());
@@ -107,7 +107,7 @@ void RequestTable::remove(std::size_t at) {
   entries_.pop_back();
 }
 
-// Sends are left alone: few MPI libraries can take one back. So are bodies: their sender waits for
+// Sends are not cancelled: few MPI libraries can do it. Neither are bodies: their sender waits for
 // them.
 void RequestTable::cancel_head(const MpiOperation& operation) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// The requests that MPI holds for one transport, side by side as MPI_Testsome wants them.
+// The requests that MPI holds for one transport, contiguous as MPI_Testsome needs them.
 
 #include <mpi.h>
 
@@ -18,31 +18,31 @@ class RequestTable {
     Role role = Role::kSend;
     std::uint64_t bytes = 0;  // of a receive
     int error = MPI_SUCCESS;
-    bool withdrawn = false;  // MPI_Cancel took it back
+    bool withdrawn = false;  // MPI_Cancel succeeded
   };
 
   ~RequestTable();
 
-  // Takes the memory for one request more. First this, then MPI's call, then add(): a request that
-  // is not in the table would write to memory that is gone.
+  // Takes the memory for one request more. The order is make_place(), MPI's call, add(). A request
+  // that is not in the table would write to memory that is gone.
   void make_place();
   void add(MPI_Request request, MpiOperationRef operation, Role role) noexcept;
   std::size_t size() const { return requests_.size(); }
 
-  // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI moves
-  // all of them on whichever it is asked for, and a question costs time in proportion: with a
-  // request a peer and many peers, asking for all would be most of the work.
+  // Asks MPI for the next kWindow requests in turn, and appends those that have finished. MPI
+  // advances all requests in each call, and the cost of a call grows with the number asked for.
+  // With one request a peer and many peers, asking for all would be most of the work.
   Status test(std::vector<Finished>& finished);
   static constexpr std::size_t kWindow = 64;  // heuristic
 
   // After so many calls of test() each request has been asked for.
   std::size_t windows() const { return (requests_.size() + kWindow - 1) / kWindow; }
 
-  // Blocks until something finishes, or `other` does, which is then MPI_REQUEST_NULL. For
+  // Blocks until a request finishes, or `other` does, which is then MPI_REQUEST_NULL. For
   // simulators, where polling costs simulated time.
   Status wait(std::vector<Finished>& finished, MPI_Request& other);
 
-  // Visits the operations that somebody waits for.
+  // Visits the operations that have a waiter.
   template <class Visit>
   void each_waiting(const Visit& visit) const {
     for (const Entry& entry : entries_) {
@@ -50,22 +50,23 @@ class RequestTable {
     }
   }
 
-  // Asks MPI to take back the operation's receive of a head; if it does not, that finishes later.
+  // Asks MPI to cancel the operation's receive of a head; if MPI does not, the receive finishes
+  // later.
   void cancel_head(const MpiOperation& operation);
   void cancel_heads();
 
-  // Requests that MPI will not finish any more keep their memory until the process ends.
+  // Requests that MPI will not finish keep their memory until the process ends.
   void abandon();
 
  private:
   struct Entry {
     MpiOperationRef operation;
     Role role;
-    bool is_cancelled;  // MPI was asked to take it back
+    bool is_cancelled;  // MPI was asked to cancel it
   };
 
   void make_room(std::size_t requests);
-  // Of a question for requests from `first` on.
+  // The result of a call for requests from `first` on.
   void collect(std::size_t first, int count, int error, std::vector<Finished>& finished);
   void remove(std::size_t at);
   void cancel_at(std::size_t at);

@@ -9,7 +9,7 @@ namespace {
 
 struct Borrowed {
   MPI_Comm comm;
-  MPI_Errhandler handler;  // the caller's; MPI_ERRHANDLER_NULL: it could not be told, and stays
+  MPI_Errhandler handler;  // the caller's; MPI_ERRHANDLER_NULL: it was not readable, and stays
   int users;
 };
 
@@ -27,7 +27,7 @@ BorrowedHandlers& borrowed_handlers() {
   return *handlers;
 }
 
-// Predefined ones are nobody's to free.
+// Predefined handlers must not be freed.
 void let_go(MPI_Errhandler handler) {
   if (handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN)
     MPI_Errhandler_free(&handler);

@@ -21,7 +21,7 @@ double now() {
 
 Status NcclEngine::settled(NcclLibrary::Result_t result, const char* what, double timeout_s,
                            const std::function<Status()>& on_wait) {
-  // The comm does not block: what takes long goes on in a thread of NCCL's.
+  // The communicator does not block: long work continues in a thread of NCCL's.
   const double deadline = now() + timeout_s;
   std::chrono::microseconds nap(10);
   while (result == NcclLibrary::kInProgress) {
@@ -80,7 +80,7 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl,
 
 NcclEngine::~NcclEngine() {
   if (comm_ == nullptr || !is_own_) return;
-  // What NCCL's own threads still send for this rank goes out first.
+  // Messages that NCCL's own threads still send for this rank leave first.
   if (settled(nccl_.finalize(comm_), "ncclCommFinalize", std::min(timeout_s_, kFarewellSeconds), {})
           .ok())
     (void)nccl_.destroy(comm_);
@@ -88,8 +88,8 @@ NcclEngine::~NcclEngine() {
     (void)nccl_.abort(comm_);
 }
 
-// NCCL has 8-bit floats for newer GPUs only, and rounds them after each step: they go by way of the
-// host.
+// NCCL has 8-bit floats for newer GPUs only, and rounds them after each step. They are staged
+// through host memory instead.
 bool NcclEngine::reduces(DataType type) const {
   return static_cast<int>(type) <= static_cast<int>(DataType::kBfloat16);
 }
@@ -146,8 +146,7 @@ Status NcclEngine::all_to_all(const void* send, std::uint64_t bytes, std::uint64
                               void* receive, void* stream) {
   SPARCL_RETURN_IF_ERROR(check_comm());
   SPARCL_RETURN_IF_ERROR(nccl_.status_of(nccl_.group_start(), "ncclGroupStart", comm_));
-  // A group is this thread's: one that is left open would take in all that NCCL is asked for from
-  // then on.
+  // A group belongs to this thread: an open group would take in all later calls of NCCL.
   const Status grouped = send_and_receive(send, bytes, piece_bytes, receive, stream);
   const Status ended = settled(nccl_.group_end(), "ncclGroupEnd", timeout_s_, watch_);
   return grouped.ok() ? ended : grouped;

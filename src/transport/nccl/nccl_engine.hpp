@@ -14,15 +14,15 @@ namespace sparcl::transport {
 class NcclEngine final : public CollectiveEngine {
  public:
   // Collective over the ranks that have the same id, each with this thread's GPU, and no two with
-  // the same one. timeout_s: how long it, and what NCCL does on the host in later calls, may take.
-  // on_wait: called again and again meanwhile; its error ends it.
+  // the same GPU. timeout_s limits this call, and NCCL's work on the host in later calls. on_wait:
+  // called again and again meanwhile; its error ends the wait.
   static Result<std::unique_ptr<NcclEngine>> create(const NcclLibrary& nccl, const NcclId& id,
                                                     int rank, int size, double timeout_s,
                                                     const std::function<Status()>& on_wait);
-  // An ncclComm_t of these ranks and this GPU, which stays the caller's.
+  // Wraps an ncclComm_t of these ranks and this GPU, which stays the caller's.
   static Result<std::unique_ptr<NcclEngine>> wrap(const NcclLibrary& nccl, NcclLibrary::Comm comm,
                                                   int rank, int size, int gpu, double timeout_s);
-  // Waits some seconds at most for peers that do not end theirs.
+  // Waits at most some seconds for peers that do not end their engines.
   ~NcclEngine() override;
 
   const char* name() const override { return "nccl"; }
@@ -48,7 +48,7 @@ class NcclEngine final : public CollectiveEngine {
         timeout_s_(timeout_s) {}
 
   Status check_comm() const;
-  // Of the group that is begun.
+  // Inside a group that has begun.
   Status send_and_receive(const void* send, std::uint64_t bytes, std::uint64_t piece_bytes,
                           void* receive, void* stream) const;
   // A call's result, once it has one.

@@ -15,7 +15,7 @@ namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kHeadBytes = 12;
-constexpr double kFlushSeconds = 1;  // for what the others may still need of this rank
+constexpr double kFlushSeconds = 1;  // for messages that other ranks may still need from this rank
 
 std::size_t message_bytes(std::size_t ranks) { return kHeadBytes + (ranks + 7) / 8; }
 
@@ -47,7 +47,7 @@ Result<Verdict> SurvivorAgreement::agree(bool yes, double timeout_s) {
                                 "must be ended before, or meanwhile",
                                 awaited(), timeout_s));
     }
-    // Early enough for those who began before this rank, and give up before it.
+    // Early enough for ranks that began before this rank, and time out before it.
     if (transport_.now() >= deadline - timeout_s / 2) tell_whom_it_awaits();
     step();
     if (const double lasted = transport_.now() - (deadline - timeout_s);
@@ -100,7 +100,7 @@ void SurvivorAgreement::listen(int rank) {
       transport_.receive(rank, channel_, Buffer::allocate(message_bytes(peers_.size())));
 }
 
-// A dead rank's last messages still count: what it told others, too, they may have believed.
+// The last messages of a dead rank still count: other ranks may have used them, too.
 void SurvivorAgreement::hear(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   while (!peer.is_dead && peer.receive->done) {
@@ -134,8 +134,8 @@ void SurvivorAgreement::take(Peer& peer, Message message) {
   }
 }
 
-// A decision of a ballot below the promised one may have been overruled by the coordinator to whom
-// this rank promised: it counts only if that one says so itself.
+// Another coordinator, to which this rank has promised, may have overruled a decision of a lower
+// ballot. The decision counts only if that coordinator sends it.
 void SurvivorAgreement::follow() {
   const int leader = coordinator();
   if (promised_ != leader) {
@@ -151,10 +151,10 @@ void SurvivorAgreement::follow() {
   }
 }
 
-// Whoever is taken for dead is left out, and the word of those who are left out counts no more:
-// first the one that most take for dead; of several the one that takes most others for dead, then
-// the highest rank. So who was stopped, or cut off, and is back does not take with it all those
-// whom it had given up meanwhile.
+// Ranks that are taken for dead are left out, one after the other, and the votes of those left out
+// do not count. The first is the rank that most ranks take for dead. On a tie it is the one that
+// takes most others for dead, then the highest rank. A rank that was stopped or cut off, and is
+// back, therefore does not remove the ranks that it had given up meanwhile.
 void SurvivorAgreement::leave_out_the_accused(Verdict& verdict) const {
   const auto accuses = [&](std::size_t a, std::size_t b) {
     return !verdict.dead[a] && !verdict.dead[b] && peers_[a].view && peers_[a].view->dead[b];
@@ -178,7 +178,7 @@ void SurvivorAgreement::leave_out_the_accused(Verdict& verdict) const {
   }
 }
 
-// The newest decision that anybody has come to stands, as others may have left with it.
+// The newest decision of any rank stands, because other ranks may have left with it.
 void SurvivorAgreement::lead() {
   Verdict verdict = own_view();
   const Message* newest = nullptr;
@@ -209,7 +209,7 @@ void SurvivorAgreement::decide(const Verdict& verdict, std::int32_t ballot) {
                   .ballot = ballot,
                   .content = verdict});
     if (verdict.dead[static_cast<std::size_t>(rank)])
-      bury(rank);  // who lives has been told that it is out
+      bury(rank);  // a live rank has been told that it is out
   }
   SPARCL_FAILPOINT("shrink.told");
 }
@@ -217,7 +217,7 @@ void SurvivorAgreement::decide(const Verdict& verdict, std::int32_t ballot) {
 void SurvivorAgreement::send(int rank, const Message& message) {
   if (peers_[static_cast<std::size_t>(rank)].is_dead) return;
   const OperationRef sent = transport_.send(rank, channel_, serialise(message));
-  if (!sent->done) sends_.push_back(sent);  // of a failure the receive tells
+  if (!sent->done) sends_.push_back(sent);  // a failure is reported by the receive
 }
 
 void SurvivorAgreement::bury(int rank) {
@@ -248,8 +248,8 @@ std::vector<bool> SurvivorAgreement::not_heard() const {
   return ranks;
 }
 
-// Once: whoever waits for this rank only because it waits itself names the right one when the time
-// is over.
+// Sent once. A rank that waits for this rank, only because this rank waits too, can then name the
+// right culprit at its timeout.
 void SurvivorAgreement::tell_whom_it_awaits() {
   if (has_told_awaited_ || coordinator() != rank_) return;
   has_told_awaited_ = true;

@@ -1,12 +1,12 @@
 #pragma once
-// What the ranks of a transport that still live agree on, although more of them may die meanwhile:
-// one set of the dead, and whether all that live said yes. All that live on come to the same end;
-// one that dies may have come to another, which died with it.
+// The agreement of a transport's live ranks, although more of them may die meanwhile: one set of
+// the dead, and whether all live ranks said yes. All ranks that survive reach the same decision. A
+// rank that dies may have reached another, which is lost with it.
 //
-// A consensus with a rotating coordinator (Chandra and Toueg, J. ACM 43(2), 1996), and a detector
-// of deaths that is believed: the coordinator is the lowest rank that lives as far as one knows,
-// its rank is the ballot, and it waits for everybody that lives. Who has come to an end tells all
-// the others before it goes.
+// A consensus with a rotating coordinator (Chandra and Toueg, J. ACM 43(2), 1996), and a failure
+// detector that is trusted. The coordinator is the lowest rank that is alive as far as a rank
+// knows. Its rank is the ballot, and it waits for all live ranks. A rank that has decided tells all
+// others before it leaves.
 
 #include <cstdint>
 #include <deque>
@@ -28,15 +28,15 @@ struct Verdict {
 
 class SurvivorAgreement {
  public:
-  // Nobody else uses the channel. The transport must know of deaths: of a dead rank only the
-  // failure of a receive tells.
+  // The channel must have no other user. The transport must detect deaths: a dead rank shows only
+  // as a failed receive.
   SurvivorAgreement(Transport& transport, Channel channel);
   ~SurvivorAgreement();
   SurvivorAgreement(const SurvivorAgreement&) = delete;
   SurvivorAgreement& operator=(const SurvivorAgreement&) = delete;
 
-  // Collective over the living: their n-th calls belong together. Timeout names whom this rank
-  // waits for, or whom the coordinator does; RemoteError: the others have given this rank up.
+  // Collective over the live ranks: their n-th calls belong together. Timeout names the rank that
+  // this rank or the coordinator waits for. RemoteError: the other ranks have given this rank up.
   Result<Verdict> agree(bool yes, double timeout_s);
 
   // The same in turns that do not block: begin(), then step() until ended().
@@ -51,14 +51,14 @@ class SurvivorAgreement {
     std::uint32_t round = 0;  // which call of agree(), from 1
     Kind kind = Kind::kView;
     std::int32_t ballot = -1;
-    Verdict content;  // kAwaited: for "dead" read "not heard yet"
+    Verdict content;  // kAwaited: "dead" then means "not heard yet"
   };
   struct Peer {
     OperationRef receive;
-    std::deque<Message> early;    // those of later rounds behind those of this one
-    std::optional<Verdict> view;  // what it told this rank as the coordinator
+    std::deque<Message> early;    // messages of later rounds after those of this round
+    std::optional<Verdict> view;  // the view that it sent to this rank as the coordinator
     std::optional<Message> decision;
-    std::vector<bool> awaited;  // by it as the coordinator, as it said
+    std::vector<bool> awaited;  // by it as the coordinator, by its own message
     bool is_dead = false;
   };
 
@@ -87,7 +87,7 @@ class SurvivorAgreement {
   std::uint32_t round_ = 0;
   bool yes_ = true;
   bool has_told_awaited_ = false;
-  std::int32_t promised_ = -1;  // to which coordinator this rank has told its view
+  std::int32_t promised_ = -1;  // the coordinator that has this rank's view
   std::optional<Verdict> verdict_;
 };
 

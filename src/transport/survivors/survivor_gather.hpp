@@ -1,5 +1,6 @@
 #pragma once
-// What survivors of a transport tell each other through it, before they have one of their own.
+// Data that survivors of a transport exchange through it, before they have a transport of their
+// own.
 
 #include <span>
 #include <vector>
@@ -10,9 +11,9 @@
 
 namespace sparcl::transport {
 
-// An all-gather among `ranks` of the transport, this one's among them, in their order; blocks. Each
-// rank sends to all the others whatever fails meanwhile, so that one death delays nobody else. The
-// channel serves one such call.
+// An all-gather among `ranks` of the transport, in their order, with this rank among them; blocks.
+// Each rank sends to all other ranks, whatever fails meanwhile, so that one death delays no other
+// rank. The channel serves one such call.
 Result<std::vector<Bytes>> survivor_gather(Transport& transport, Channel channel,
                                            std::span<const int> ranks,
                                            std::span<const std::byte> own, double timeout_s);

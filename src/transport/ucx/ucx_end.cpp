@@ -1,4 +1,4 @@
-// How a communicator over UCX ends: without a word lost that a peer may still read.
+// The end of a communicator over UCX: no message is lost that a peer may still read.
 
 #include <algorithm>
 #include <exception>
@@ -12,7 +12,7 @@
 namespace sparcl::transport {
 namespace {
 
-// A stage of the end, which the next one does not need. It fails only if there is no memory.
+// A stage of the end; the next stage does not need it. It fails only if there is no memory.
 template <class Stage>
 void try_stage(Stage&& stage) noexcept {
   try {
@@ -53,8 +53,8 @@ UcxTransport::~UcxTransport() {
   worker().close_until(deadline);
 }
 
-// A socket that is closed while bytes lie in it unread takes with it what its peer has not read
-// yet. So peers that talked to each other wait for each other, for a while.
+// A socket that is closed with unread bytes discards the bytes that its peer has not read yet.
+// Peers that exchanged messages therefore wait for each other, for a while.
 void UcxTransport::say_farewell(Lock& held, double deadline) {
   std::vector<bool> told(peers_.size());
   for (;;) {
@@ -76,7 +76,7 @@ void UcxTransport::say_farewell(Lock& held, double deadline) {
   }
 }
 
-// Their buffers are then free. What a peer takes later, or never, is left with the worker.
+// Their buffers are then free. Messages that a peer takes later, or never, stay with the worker.
 void UcxTransport::let_sends_end(Lock& held, double deadline) {
   const auto is_waited_for = [&](const UcxOperationRef& each) {
     return each->mailbox == mailbox_.get() &&

@@ -1,4 +1,4 @@
-// What libsparcl_ucx.so exports (src/transport/ucx_plugin.hpp).
+// The exports of libsparcl_ucx.so (src/transport/ucx_plugin.hpp).
 
 #include <fmt/format.h>
 #include <ucp/api/ucp.h>

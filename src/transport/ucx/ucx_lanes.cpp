@@ -20,7 +20,7 @@ std::string printed(ucp_ep_h endpoint) {
   return text;
 }
 
-// Of "#   lane[0]:  2:posix/memory.0 md[2]  -> ...": "posix/memory".
+// The lane of a line: "posix/memory" in "#   lane[0]:  2:posix/memory.0 md[2]  -> ...".
 std::string_view lane_in(std::string_view line) {
   const std::size_t lane = line.find("lane["), colon = line.find("]:", lane);
   if (lane == std::string_view::npos || colon == std::string_view::npos) return {};

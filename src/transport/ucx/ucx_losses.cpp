@@ -1,4 +1,4 @@
-// What a UCX transport does about peers that end, and what its operations are told of them.
+// Reactions of a UCX transport to peers that end, and the errors of its operations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace sparcl::transport {
 
-// UCX tells of ends in any order, and of some only by a send that fails. The heartbeat knows who
-// was the first; its word takes a moment, for which is waited once.
+// UCX reports ends in any order, and some only by a send that fails. The heartbeat knows the first.
+// Its message takes a moment, and is waited for once.
 void UcxTransport::find_first_lost(const Peer& lost) {
   constexpr double kWordSeconds = 0.3;
   if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.said_farewell) return;
@@ -55,7 +55,7 @@ Status UcxTransport::describe_end(const UcxOperation& operation) const {
                   ucs_status_string(status)));
 }
 
-// --- moving on ---
+// --- progress ---
 
 void UcxTransport::take_losses() {
   if (std::exchange(losses_seen_, mailbox_->losses) == mailbox_->losses) return;
@@ -87,12 +87,12 @@ void UcxTransport::watch_waited_for() {
   }
 }
 
-// Whoever ended later may have done so because of the first.
+// A peer that ended later may have ended because of the first.
 Status UcxTransport::why_lost(const Peer& peer) const {
   return first_lost_ >= 0 ? peers_[static_cast<std::size_t>(first_lost_)].lost : peer.lost;
 }
 
-// What waits for it ends; UCX lets go of the buffers when it can.
+// Operations that wait for it end; UCX releases the buffers when it can.
 void UcxTransport::lose(Peer& peer) {
   log_debug("rank {}: {}", rank_, peer.lost.message());
   if (first_lost_ < 0 && !peer.said_farewell) first_lost_ = peer.rank;
@@ -123,8 +123,8 @@ void UcxTransport::go_on_without(int peer) {
   lose(out);
 }
 
-// A farewell is of a rank that goes on nowhere, or with this one: it says none to whom it leaves
-// out.
+// A rank that says goodbye continues nowhere, or only with this rank: it says none to a rank that
+// it excludes.
 Transport::PeerEnd UcxTransport::end_of(int peer) {
   if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
   if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;

@@ -1,4 +1,4 @@
-// How what comes to a process's worker finds its communicator.
+// Delivers messages to a process's worker to their communicator.
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace sparcl::transport {
 namespace {
 
-constexpr std::size_t kEndedRemembered = 1024;   // communicators, for what still comes for them
+constexpr std::size_t kEndedRemembered = 1024;  // communicators whose late messages are still taken
 constexpr std::uint32_t kToWorker = UINT32_MAX;  // no id: the sender's worker ends
 
 }  // namespace
@@ -41,7 +41,7 @@ Status UcxWorker::add(UcxMailbox& mailbox) {
   return {};
 }
 
-// The next free ones after those that were given last: an id is not given again for long.
+// The next free ids after those that were given last, so that an id is not reused soon.
 bool UcxWorker::find_ids(UcxMailbox& mailbox) {
   const std::uint32_t count = mailbox.id_count_;
   for (int round = 0; round < 2; ++round) {
@@ -90,7 +90,7 @@ bool UcxWorker::has_open(const UcxMailbox& mailbox) const {
                      [&](const UcxOperationRef& each) { return each->mailbox == &mailbox; });
 }
 
-// UCX has let go of it.
+// UCX has released the operation.
 void UcxWorker::ended(UcxOperation& operation, ucs_status_t status) {
   operation.request = nullptr;
   operation.is_open = false;
@@ -149,7 +149,7 @@ UcxOperationRef UcxWorker::send_active(UcxEndpoint& endpoint, std::uint32_t to, 
       make_operation<UcxOperation>(Operation::Kind::kSend, -1, {}, std::move(bytes));
   operation->worker = this;
   operation->endpoint = &endpoint;
-  operation->done = true;  // nobody waits for it
+  operation->done = true;  // it has no waiter
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;

@@ -1,7 +1,7 @@
 #pragma once
-// What UCX's callbacks leave for a communicator. They run on any thread that moves the process's
-// worker on, and touch nothing else of the communicator: its own thread takes the news when it
-// comes. All under the worker's lock.
+// News of UCX's callbacks for a communicator. Callbacks run on any thread that advances the
+// process's worker, and touch no other part of the communicator. The communicator's own thread
+// takes the news later. All under the worker's lock.
 
 #include <ucp/api/ucp.h>
 
@@ -23,8 +23,8 @@ struct UcxOperation;
 using UcxOperationRef = std::shared_ptr<UcxOperation>;
 using UcxOperations = std::list<UcxOperationRef>;
 
-// A message's tag: its channel, and the id that the sender has in the receiver's communicator. Each
-// process numbers its own.
+// A message's tag: its channel, and the sender's id in the receiver's communicator. Each process
+// numbers its own.
 constexpr unsigned kUcxIdBits = 24;
 constexpr std::uint32_t kUcxIds = std::uint32_t{1} << kUcxIdBits;
 constexpr ucp_tag_t kUcxWholeTag = ~ucp_tag_t{0};
@@ -32,17 +32,17 @@ constexpr ucp_tag_t ucx_tag(Channel channel, std::uint32_t id) {
   return (ucp_tag_t{channel.call} << (kUcxIdBits + 8)) | (ucp_tag_t{channel.lane} << kUcxIdBits) |
          id;
 }
-// Of all messages for `ids` ids, and with `with_channel` of one channel.
+// Matches messages for `ids` ids, and with `with_channel` of one channel.
 constexpr ucp_tag_t ucx_tag_mask(std::uint32_t ids, bool with_channel = false) {
   return (with_channel ? kUcxWholeTag : ucp_tag_t{kUcxIds - 1}) & ~ucp_tag_t{ids - 1};
 }
 
 constexpr unsigned kUcxWordId = 1;  // of active messages
 
-// An operation while UCX has it. The caller's part of it is changed by the caller's thread only.
+// An operation while UCX has it. Only the caller's thread changes the caller's part of it.
 struct UcxOperation final : Operation {
   UcxWorker* worker = nullptr;
-  UcxMailbox* mailbox = nullptr;    // nullptr: nobody hears of its end
+  UcxMailbox* mailbox = nullptr;    // nullptr: its end is not reported
   UcxEndpoint* endpoint = nullptr;  // of a send
   void* request = nullptr;          // UCX's, while it has one
   UcxOperations::iterator place;
@@ -61,15 +61,16 @@ struct UcxWord {
 
 class UcxMailbox {
  public:
-  // For so many ranks. It takes what comes from now on. Without the lock.
+  // For so many ranks. It receives messages from now on. Without the lock.
   static Result<std::unique_ptr<UcxMailbox>> open(std::shared_ptr<UcxWorker> worker, int ranks);
-  // What UCX still has goes on without it, and what comes later is dropped. Without the lock.
+  // Operations that UCX still has continue without it, and later messages are dropped. Without the
+  // lock.
   ~UcxMailbox();
   UcxMailbox(const UcxMailbox&) = delete;
   UcxMailbox& operator=(const UcxMailbox&) = delete;
 
   UcxWorker& worker() const { return *worker_; }
-  // The ids of the ranks: this one and those after it. The rank is in the lowest bits.
+  // The ids of the ranks: this one and the following ones. The rank is in the lowest bits.
   std::uint32_t first_id() const { return first_id_; }
   std::uint32_t id_count() const { return id_count_; }
 
@@ -78,7 +79,7 @@ class UcxMailbox {
   void take_end(const UcxOperationRef& operation);
   void take_loss();
 
-  // Without the lock: whether there is anything to look at.
+  // Whether there is news; without the lock.
   bool has_news() const { return has_news_.load(std::memory_order_acquire); }
   void forget_news() { has_news_.store(false, std::memory_order_relaxed); }
 

@@ -18,8 +18,8 @@
 namespace sparcl::transport {
 namespace {
 
-// The most that a process may ask of the kernel for what a TCP socket has received; 0 if that is
-// not known, or where a buffer that Linux lets grow may become far larger: asking stops its growth.
+// The largest TCP receive buffer that a process may request from the kernel; 0 if that is unknown.
+// Also 0 if a buffer that Linux grows may become far larger, because a request stops its growth.
 std::size_t largest_receive_buffer() {
   constexpr std::size_t kFarLarger = 8;  // heuristic
   std::size_t asked = 0, least = 0, first = 0, grown = 0;
@@ -28,22 +28,21 @@ std::size_t largest_receive_buffer() {
   return grown / kFarLarger > asked ? 0 : asked;
 }
 
-// Over TCP, peers whose death is to be told are sent large messages through segments, which are
-// copied once more than what UCX 1.13 puts to others (bench/transport/run):
+// Over TCP, large messages to peers with failure detection are sent in segments. They are copied
+// once more than UCX 1.13's put to other peers (bench/transport/run):
 // - Segments of 64 KiB, UCX's own, gave 0.55 to 0.7 of the bandwidth of the better peer, these 0.65
-// to 1. Neither larger ones nor
-//   messages in pieces gave more.
-// - Where the receiver is the slower one, a receive buffer that Linux lets grow overflows under
-// bbr: 0.6 of the bandwidth to 8 MiB.
-//   The one given here does not grow, so it is asked for only where it is large from the start.
+//   to 1. Neither larger segments nor messages in pieces gave more.
+// - If the receiver is the slower side, a receive buffer that Linux grows overflows under bbr: 0.6
+//   of the bandwidth to 8 MiB. The buffer given here does not grow, and is requested only if it is
+//   large from the start.
 void prefer_bandwidth_over_tcp(ucp_config_t* config) {
   constexpr std::size_t kLargeBuffer = 4 << 20, kLargestBuffer = 16 << 20;
-  // UCX warns of settings of lanes that it does not open.
+  // UCX warns of settings for lanes that it does not open.
   if (!ucx_may_use({"all", "tcp"}) || std::getenv("UCX_NET_DEVICES") != nullptr) return;
   unsigned major = 0, minor = 0, release = 0;
   ucp_get_version(&major, &minor, &release);
   const std::string prefix =
-      std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // which names it knows them by
+      std::pair(major, minor) >= std::pair(1U, 17U) ? "TCP_" : "";  // the prefix of their names
   const auto modify = [&](const char* name, const std::string& value) {
     (void)ucp_config_modify(config, (prefix + name).c_str(), value.c_str());
   };
@@ -58,8 +57,8 @@ void prefer_bandwidth_over_tcp(ucp_config_t* config) {
     modify("RCVBUF", std::to_string(buffer));
 }
 
-// SPARCL_INTERFACE holds for the ranks' data, too: their TCP sockets, and the RDMA devices of these
-// interfaces.
+// SPARCL_INTERFACE applies to the ranks' data, too: their TCP sockets, and the RDMA devices of
+// these interfaces.
 Status choose_net_devices(ucp_config_t* config) {
   if (std::getenv("UCX_NET_DEVICES") != nullptr) return {};
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, net::chosen_interfaces());

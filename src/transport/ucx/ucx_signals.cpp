@@ -1,4 +1,4 @@
-// Active messages of the UCX body: signals, the first and the last words of a rank.
+// Active messages of the UCX transport: signals, and the first and last messages of a rank.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@ namespace sparcl::transport {
 namespace {
 
 constexpr std::size_t kMaxSignals = 1024;
-// A peer may be gone because another one cannot begin, which that one is telling everybody: its
-// word names the right rank. It takes milliseconds. Heuristic
+// A peer may end because another peer cannot begin. That peer's message to all ranks names the
+// right culprit. It takes milliseconds. Heuristic
 constexpr double kExplanationSeconds = 0.25;
 constexpr double kLastWordsSeconds =
     2;  // for peers that connect just then: milliseconds. Heuristic
@@ -32,8 +32,9 @@ void UcxTransport::signal(int peer, const Signal& signal) {
   send_word(to, UcxWord::Kind::kSignal, &signal);
 }
 
-// Who has lost a peer cannot tell it so, and it may go on: whoever hears of it does. Not where that
-// would need a connection, which UCX 1.13 may abort at where the peer is dead.
+// A rank that has lost a peer cannot tell it so, and the peer may continue: a rank that hears of it
+// passes it on. Not if it needs a connection, because UCX 1.13 may abort when it connects to a dead
+// peer.
 void UcxTransport::pass_on(const Signal& signal) {
   if (signal.culprit < 0 || signal.culprit >= size() || signal.culprit == rank_ ||
       signal.culprit == signal.from)
@@ -130,7 +131,7 @@ Status UcxTransport::say_hello_to_all(double timeout_s) {
   std::vector<OperationRef> completed;
   for (;;) {
     SPARCL_RETURN_IF_ERROR(progress(completed));
-    // Of one that has begun it is about its first call, and stays for ours.
+    // A signal of a peer that has begun is about its first call, and stays for ours.
     const auto said = std::find_if(signals_.begin(), signals_.end(), [&](const Signal& each) {
       return !peers_[static_cast<std::size_t>(each.from)].said_hello;
     });

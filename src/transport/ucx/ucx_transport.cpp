@@ -33,12 +33,12 @@ ucs_memory_type_t memory_type(const Buffer& buffer) {
   return buffer.space() == MemorySpace::kDevice ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
 }
 
-// UCX tells which lanes an endpoint has only once it has chosen them.
+// UCX tells the lanes of an endpoint only once it has chosen them.
 bool may_share_memory() {
   return ucx_may_use({"all", "shm", "sm", "mm", "posix", "sysv", "xpmem", "cma", "knem"});
 }
 
-// In one order, as UCX cares for none.
+// Sorted, because their order has no meaning for UCX.
 std::string own_lanes() {
   const char* text = std::getenv("UCX_TLS");
   std::istringstream all(text != nullptr ? text : "all");  // UCX opens nothing with an empty one
@@ -58,7 +58,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks,
                                                            const OutOfBandGather& gather,
                                                            const UcxOptions& options) {
   Result<std::shared_ptr<UcxWorker>> worker = UcxWorker::of_process();
-  // A rank that failed takes part all the same, so that nobody waits for it.
+  // A rank that failed still takes part, so that no rank waits for it.
   PeerCard own = PeerCard::own();
   own.lanes = own_lanes();
   Status trouble = worker.status();
@@ -77,7 +77,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks,
     if (opened.ok()) heartbeat = std::move(*opened);
     if (heartbeat != nullptr) own.liveness = heartbeat->card();
   }
-  own.refusal = trouble;  // which tells the others
+  own.refusal = trouble;  // which tells the other ranks
   const Result<std::vector<Bytes>> all = gather(own.serialise());
   SPARCL_RETURN_IF_ERROR(trouble);
   if (!all.ok()) return all.status();
@@ -98,7 +98,7 @@ Result<std::unique_ptr<UcxTransport>> UcxTransport::create(int rank, int ranks,
     if (card->first_id > kUcxIds - all->size())
       return Status(Code::kMismatch, fmt::format("rank {} has no ids for all ranks", i));
     cards.push_back(std::move(*card));
-    // UCX ends a process that is connected to by one with other lanes ("asymmetric endpoint
+    // UCX ends a process when a process with other lanes connects to it ("asymmetric endpoint
     // configuration is not supported").
     if (cards[0].lanes != cards[i].lanes) {
       return Status(
@@ -138,8 +138,8 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxMailbox> mailbox, int rank,
   }
 }
 
-// The others count on this rank by now: one that cannot begin tells them, so that they do not wait
-// for its first word.
+// The other ranks count on this rank now. A rank that cannot begin tells them, so that they do not
+// wait for its first message.
 Status UcxTransport::begin(std::unique_ptr<net::Heartbeat> heartbeat) {
   Status status;
   try {
@@ -166,7 +166,7 @@ Status UcxTransport::start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat) 
   std::vector<Bytes> cards;
   for (const Peer& peer : peers_) cards.push_back(peer.card.liveness);
   SPARCL_RETURN_IF_ERROR(heartbeat->start(rank_, cards));
-  // It leaves when the last of those goes who have it: a successor may.
+  // It leaves with its last user, because a successor may use it, too.
   heartbeat_ = std::shared_ptr<net::Heartbeat>(heartbeat.release(), [](net::Heartbeat* each) {
     each->leave();
     delete each;
@@ -183,9 +183,9 @@ std::string UcxTransport::describe_peer(int peer) const {
 
 double UcxTransport::now() { return seconds_now(); }
 
-// Error handling by UCX leaves shared memory out; where that is used other means tell of a death.
-// Without shared memory it is a must: UCX aborts this process when a message of a peer comes that
-// it has lost ("ep->worker == worker").
+// UCX's error handling excludes shared memory. With shared memory, other means detect a death.
+// Without it error handling is required: UCX aborts this process when a message of a lost peer
+// arrives ("ep->worker == worker").
 bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
   return !may_share_memory_ ||
          peer.card.memory != peers_[static_cast<std::size_t>(rank_)].card.memory;
@@ -193,7 +193,7 @@ bool UcxTransport::is_handled_by_ucx(const Peer& peer) const {
 
 Result<UcxEndpoint*> UcxTransport::endpoint(Peer& peer) {
   if (peer.endpoint != nullptr) return peer.endpoint;
-  // UCX 1.13 aborts this process where a connection is refused at once, as to a dead peer on this
+  // UCX 1.13 aborts this process if a connection is refused at once, as by a dead peer on this
   // machine.
   if (heartbeat_ != nullptr) {
     if (const std::optional<Status> dead = heartbeat_->dead(peer.rank)) return *dead;
@@ -239,7 +239,7 @@ UcxOperationRef UcxTransport::make(Operation::Kind kind, int peer, Channel chann
   return operation;
 }
 
-// One that is over at once is not reported by progress() again.
+// progress() does not report an operation that is done at once.
 template <class Start>
 void UcxTransport::post(const UcxOperationRef& operation, const Start& start) {
   if (worker().post(operation, start)) (void)settle(operation);
@@ -277,8 +277,8 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
   Peer& from = peers_[static_cast<std::size_t>(peer)];
   from.talked = true;
   // An endpoint that only the other side has made is destroyed when a read from a dead peer's
-  // memory fails, and UCX 1.13 aborts this process at the next message of that peer ("ep->worker ==
-  // worker").
+  // memory fails. UCX 1.13 then aborts this process at the next message of that peer ("ep->worker
+  // == worker").
   if (from.lost.ok()) (void)endpoint(from);
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -291,7 +291,7 @@ OperationRef UcxTransport::receive(int peer, Channel channel, Buffer space) {
     return ucp_tag_recv_nbx(worker().handle(), operation->buffer.data(), operation->buffer.size(),
                             tag, kUcxWholeTag, &param);
   });
-  // What a lost peer sent before may lie here; more will not come.
+  // Messages that a lost peer sent before may be here; no more will come.
   if (!operation->done && !from.lost.ok()) {
     give_up(*operation);
     operation->status = why_lost(from);
@@ -305,7 +305,7 @@ void UcxTransport::cancel(const OperationRef& operation) {
   give_up(static_cast<UcxOperation&>(*operation));
 }
 
-// A send goes on until its peer has taken it, and keeps its buffer until then.
+// A send continues until its peer has taken it, and keeps its buffer until then.
 void UcxTransport::give_up(UcxOperation& operation) {
   operation.done = true;
   operation.status = Status(Code::kInProgress, "cancelled before it was over", Scope::kRequest);
@@ -314,7 +314,7 @@ void UcxTransport::give_up(UcxOperation& operation) {
   }
 }
 
-// UCX has let go of it. As finish().
+// UCX has released the operation. As finish().
 bool UcxTransport::settle(const UcxOperationRef& operation) {
   if (operation->done) return false;  // cancelled, or its peer is lost
   if (operation->kind == Operation::Kind::kReceive) operation->bytes = operation->received_bytes;
@@ -326,7 +326,7 @@ bool UcxTransport::settle(const UcxOperationRef& operation) {
   return finish(*operation, std::move(outcome));
 }
 
-// Whether this is news to the caller.
+// Returns whether this is news to the caller.
 bool UcxTransport::finish(UcxOperation& operation, Status status) {
   if (operation.done) return false;
   operation.done = true;
@@ -336,7 +336,7 @@ bool UcxTransport::finish(UcxOperation& operation, Status status) {
 
 Status UcxTransport::progress(std::vector<OperationRef>& completed) {
   Lock held = worker().try_lock();
-  // Another thread moves the worker on: only what lies here is looked at.
+  // Another thread advances the worker: only the news of this communicator is taken.
   const bool has_deaths = heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_;
   if (!held.owns_lock() && (has_deaths || mailbox_->has_news())) held = worker().lock();
   if (held.owns_lock()) move_on();
@@ -351,8 +351,8 @@ Status UcxTransport::progress(std::vector<OperationRef>& completed) {
 }
 
 void UcxTransport::move_on() {
-  constexpr int kMaxTurns = 64;  // then the caller wants to see what is done
-  // Before UCX's news: the heartbeat knows in which order peers ended.
+  constexpr int kMaxTurns = 64;  // then the caller gets the operations that are done
+  // Before UCX's news, because the heartbeat knows in which order peers ended.
   if (heartbeat_ != nullptr && heartbeat_->deaths() != deaths_seen_) look_for_deaths();
   for (int turn = 0; turn < kMaxTurns && worker().progress() != 0 && mailbox_->ended.empty();
        ++turn) {
@@ -375,13 +375,12 @@ void UcxTransport::take_news() {
   }
 }
 
-// As over MPI: naps come late, where the wait is long enough for them to be lost in it. All figures
-// are heuristics.
+// As over MPI: sleeps come late, when they are short against the wait. All figures are heuristics.
 void UcxTransport::idle(std::uint64_t turns, double until_seconds) {
-  constexpr double kLongestYield = 0.1;  // seconds; 30,000 turns over TCP, where nobody else runs
+  constexpr double kLongestYield = 0.1;  // seconds; 30,000 turns over TCP, on an idle core
   const std::uint64_t spins = crowded_ ? 4 : 2'000;
-  // Few where others want the core: since Linux 6.18 each costs its thread a slice of what is due
-  // to it (40 a wait: no faster).
+  // Few if other threads want the core: since Linux 6.18 each yield costs its thread a slice of the
+  // time due to it (40 a wait: no faster).
   const std::uint64_t yields = crowded_ ? 4 : 30'000;
   if (turns > 1 && turns < spins) return;
   const double time = now();

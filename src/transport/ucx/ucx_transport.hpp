@@ -1,10 +1,10 @@
 #pragma once
-// The UCX body: RDMA, shared memory, TCP, whatever UCX finds. A channel between two ranks is a tag;
-// each message is one of UCX's, however large. Signals are active messages.
+// The UCX transport: RDMA, shared memory, TCP, whatever UCX finds. A channel between two ranks is a
+// tag. Each message is one message of UCX's, however large. Signals are active messages.
 //
-// UCX reports a peer's death on lanes that can (TCP, RDMA), never on shared memory; and what waits
-// for a dead peer's message it leaves waiting. So operations are listed here, and end with an error
-// once a peer is known to be gone.
+// UCX reports a peer's death on lanes that can (TCP, RDMA), never on shared memory. It leaves
+// operations waiting that wait for a dead peer's message. Operations are therefore listed here, and
+// end with an error once a peer is known to be gone.
 
 #include <ucp/api/ucp.h>
 
@@ -30,7 +30,7 @@ class UcxTransport final : public Transport {
                                                       const OutOfBandGather& gather,
                                                       const UcxOptions& options = {});
 
-  // Waits for the peers for options.farewell_s at most.
+  // Waits for the peers, for at most options.farewell_s.
   ~UcxTransport() override;
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
@@ -57,8 +57,8 @@ class UcxTransport final : public Transport {
   void go_on_without(int peer) override;
   Result<std::unique_ptr<Transport>> make_successor(int rank, int ranks,
                                                     const OutOfBandGather& gather) override;
-  // UCX 1.13 aborts the process where a peer dies while the two are connecting. So all connections
-  // are made while all ranks are known to live, unless they are too many.
+  // UCX 1.13 aborts the process if a peer dies while the two are connecting. All connections are
+  // therefore made while all ranks are known to live, unless they are too many.
   Status connect(double timeout_s) override;
 
  private:
@@ -66,12 +66,12 @@ class UcxTransport final : public Transport {
     int rank = -1;
     PeerCard card;
     UcxEndpoint* endpoint = nullptr;
-    bool talked = false;  // something was posted to it, or from it
+    bool talked = false;  // an operation to or from it was posted
     bool said_hello = false;
     bool said_farewell = false;
-    bool was_told = false;     // that it has been given up
-    bool is_left_out = false;  // the others go on without it
-    Status lost;               // not ok: it is gone, and why
+    bool was_told = false;     // that it was given up
+    bool is_left_out = false;  // the other ranks continue without it
+    Status lost;               // not ok: it is gone; the reason
   };
 
   using Lock = UcxWorker::Lock;
@@ -80,9 +80,9 @@ class UcxTransport final : public Transport {
   UcxWorker& worker() const { return mailbox_->worker(); }
   Status begin(std::unique_ptr<net::Heartbeat> heartbeat);
   Status say_hello_to_all(double timeout_s);
-  // Before a rank leaves that could not begin: until its words are out and the others have
-  // connected to it, for a while. UCX 1.13 aborts a process whose peer goes while it connects to it
-  // over TCP ("wireup_ep->pending_count == 0").
+  // Called before a rank leaves that could not begin. Waits for a while until its messages are sent
+  // and the other ranks have connected to it. UCX 1.13 aborts a process if its peer leaves during a
+  // connect over TCP ("wireup_ep->pending_count == 0").
   void finish_hellos();
   Status start_heartbeat(std::unique_ptr<net::Heartbeat> heartbeat);
   bool is_handled_by_ucx(const Peer& peer) const;
@@ -123,18 +123,18 @@ class UcxTransport final : public Transport {
   bool may_share_memory_;
   std::shared_ptr<net::Heartbeat> heartbeat_;
   std::vector<std::shared_ptr<net::Heartbeat>>
-      past_heartbeats_;  // which tell the living that were left out
+      past_heartbeats_;  // they tell live ranks that they were excluded
   std::uint32_t deaths_seen_ = 0;
   std::uint64_t losses_seen_ = 0;
   bool has_awaited_word_ = false;
-  int first_lost_ = -1;  // the first peer that ended without a farewell
+  int first_lost_ = -1;  // the first peer that ended without a goodbye
   std::vector<Peer> peers_;
   std::vector<OperationRef> completed_;
   std::vector<int> newly_lost_;
   std::deque<Signal> signals_;
   std::vector<UcxOperationRef> sent_words_;
   std::deque<Channel>
-      closed_;  // the newest ones, looked at in turn for messages that nobody received
+      closed_;  // the newest ones, checked in turn for messages that no operation received
   std::uint32_t turns_since_look_ = 0;
   double idle_since_ = 0;
   net::WatchClock watch_clock_;

@@ -27,9 +27,10 @@
 namespace sparcl::transport {
 namespace {
 
-// Several ranks start at once, and each sees the same free memory. Where that is scarce they open
-// their workers one after another: each holds a lock of the folder from its look at the free memory
-// until UCX has taken its part. Nobody waits for a process that stands still.
+// Several ranks start at once, and each sees the same free memory. If memory is scarce, they open
+// their workers one after another. Each holds a lock of the folder from its look at the free memory
+// until UCX has taken its part. The wait for the lock is limited, because its holder may be
+// stopped.
 class ScarceMemoryTurn {
  public:
   ScarceMemoryTurn() {
@@ -55,7 +56,7 @@ bool is_shared_memory_scarce() {
          std::uint64_t{found.f_bavail} * found.f_frsize < kManyWorkers * kUcxSharedBytes;
 }
 
-// What a worker depends on: UCX reads its part when a context is made.
+// Settings that a worker depends on: UCX reads its own when a context is made.
 std::string own_settings() {
   std::string all;
   for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
@@ -78,7 +79,7 @@ Status explain(const Status& failed) {
 }  // namespace
 
 void UcxLock::wait() {
-  constexpr int kYields = 1000;  // then its holder is in no hurry
+  constexpr int kYields = 1000;  // then its holder takes long
   waiting_.fetch_add(1, std::memory_order_relaxed);
   for (int turns = 0; is_held_.load(std::memory_order_relaxed) ||
                       is_held_.exchange(true, std::memory_order_acquire);
@@ -175,8 +176,8 @@ UcxWorker::~UcxWorker() {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-// With the last communicator. Where UCX may still write to memory of ours, or would not end, the
-// worker stays for good.
+// With the last communicator. The worker stays for good if UCX may still write to the library's
+// memory, or did not end.
 void UcxWorker::end(UcxWorker* worker) noexcept {
   static std::atomic<UcxWorker*> kept{nullptr};  // reachable, also while the process ends
   bool is_closed = worker->worker_ == nullptr;
@@ -194,18 +195,18 @@ void UcxWorker::end(UcxWorker* worker) noexcept {
   }
 }
 
-// It moves the worker on itself when something has come: where many threads wait for the lock, none
-// gets it that only looks.
+// This thread advances the worker itself when something has come: with many waiters for the lock, a
+// thread that only looks never gets it.
 void UcxWorker::sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat,
                       std::uint32_t deaths_seen) {
   if (!(seconds > 0)) return;
   if (ucp_worker_arm(worker_) !=
-      UCS_OK) {  // busy: something came meanwhile, and nothing is armed for those that sleep
+      UCS_OK) {  // busy: something came meanwhile, and no event is armed for the sleepers
     progress();
     for (const UcxMailbox* each : sleeping_) each->sleeper->wake();
     return;
   }
-  net::WakeEvent event;  // without a descriptor, where there is none left: then the time has to end
+  net::WakeEvent event;  // without a descriptor if none is left: then the time must run out
   if (!events_.empty()) {
     event = std::move(events_.back());
     events_.pop_back();

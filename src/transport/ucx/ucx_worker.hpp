@@ -1,9 +1,9 @@
 #pragma once
 // A UCX context with one worker, and the endpoints to other processes' workers. The communicators
-// of a process share one, as it costs 5 MB and 10 descriptors (decision 0028).
+// of a process share one, because it costs 5 MB and 10 descriptors (decision 0028).
 //
-// A thread that moves the worker on serves the communicators of other threads as well: their news
-// lies in their mailboxes.
+// A thread that advances the worker serves the communicators of other threads as well: their news
+// is put into their mailboxes.
 
 #include <ucp/api/ucp.h>
 
@@ -25,22 +25,22 @@
 
 namespace sparcl::transport {
 
-// One to another process's worker.
+// An endpoint to another process's worker.
 struct UcxEndpoint {
   UcxWorker* worker = nullptr;
   ucp_ep_h handle = nullptr;
-  bool is_handled = false;     // UCX tells of its peer's end
+  bool is_handled = false;     // UCX reports its peer's end
   bool has_ended = false;      // the peer's worker has, in good order
   bool is_lost = false;        // a communicator has lost the peer
   ucs_status_t lost = UCS_OK;  // else UCX has lost it
-  double trouble_at = 0;       // when UCX first said so, of it or of a send
+  double trouble_at = 0;       // when UCX first reported trouble, of it or of a send
   std::size_t users = 0;       // communicators
   std::size_t sends = 0;       // that UCX has
 };
 
 // Held for less than a microsecond at a time, except when a peer is lost. It is taken at each
-// message, so it costs one atomic operation. Threads that post go before those that only look
-// whether something has come.
+// message, so it costs one atomic operation. Threads that post have priority over threads that only
+// look for news.
 class UcxLock {
  public:
   void lock() {
@@ -65,12 +65,12 @@ class UcxWorker {
  public:
   using Lock = std::unique_lock<UcxLock>;
 
-  // A new one.
+  // A new worker.
   static Result<std::shared_ptr<UcxWorker>> open();
-  // The one of this process for its present settings. One that has lost a peer takes no new
+  // The worker of this process for its present settings. A worker that has lost a peer takes no new
   // communicators, so two workers never connect a second time.
   static Result<std::shared_ptr<UcxWorker>> of_process();
-  static bool is_open_in_process();  // of_process() makes none
+  static bool is_open_in_process();  // of_process() does not make a new one
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
@@ -79,24 +79,24 @@ class UcxWorker {
 
   ucp_worker_h handle() const { return worker_; }
   bool moves_device_memory() const { return moves_device_memory_; }
-  // By which peers reach this worker.
+  // The address of this worker for peers.
   const std::vector<std::byte>& address() const { return address_; }
 
   // --- all below: under the lock ---
 
   unsigned progress() { return ucp_worker_progress(worker_); }
 
-  // Sleeps until there may be news for `mailbox`, a death that `heartbeat` (or nullptr) finds after
-  // the first `deaths_seen`, or the time is up. Not under the lock meanwhile.
+  // Sleeps until there may be news for `mailbox`, `heartbeat` (or nullptr) finds more deaths than
+  // `deaths_seen`, or the time is up. The lock is released meanwhile.
   void sleep(Lock& held, UcxMailbox& mailbox, double seconds, net::Heartbeat* heartbeat,
              std::uint32_t deaths_seen);
 
-  // Makes one where there is none. It stays until this worker or the peer's ends.
+  // Makes an endpoint if there is none. It stays until this worker or the peer's ends.
   ucs_status_t connect(const std::vector<std::byte>& address, bool is_handled,
                        UcxEndpoint*& endpoint);
   void retire() { is_retired_ = true; }
 
-  // `start` calls UCX, with on_sent or on_received. True: it was over at once, as `outcome` says.
+  // `start` calls UCX, with on_sent or on_received. True: it was done at once, with `outcome`.
   template <class Start>
   bool post(const UcxOperationRef& operation, const Start& start);
   static void on_sent(void* request, ucs_status_t status, void* operation);
@@ -109,12 +109,12 @@ class UcxWorker {
   UcxOperationRef send_word(UcxEndpoint& endpoint, std::uint32_t to, UcxWord::Kind kind,
                             const Signal* signal = nullptr);
 
-  // A message that its call did not receive keeps its sender waiting: it is taken, and ends as too
-  // large for no space at all.
+  // A message that its call did not receive keeps its sender waiting. It is taken here, into no
+  // space, and ends as too large.
   void drop_messages(ucp_tag_t tag, ucp_tag_t mask);
-  // Now and then: messages for communicators that have ended, endpoints that nobody needs.
+  // Now and then: messages for communicators that have ended, and unused endpoints.
   void tidy();
-  // How long the end of this worker may wait for what is under way.
+  // The time until which the end of this worker may wait for its operations.
   void close_until(double deadline) { close_until_ = std::max(close_until_, deadline); }
 
  private:
@@ -142,7 +142,7 @@ class UcxWorker {
                               void* data, std::size_t bytes, const ucp_am_recv_param_t* param);
 
   UcxLock lock_;
-  std::string settings_;  // that it was opened with
+  std::string settings_;  // it was opened with these
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;  // the worker's
@@ -158,18 +158,18 @@ class UcxWorker {
     std::uint32_t count = 0;
     UcxMailbox* mailbox = nullptr;  // nullptr: it has ended
   };
-  std::map<std::uint32_t, Ids> ids_;     // by the first one
-  std::deque<std::uint32_t> ended_ids_;  // the first ones of mailboxes that ended, the oldest first
-  std::size_t next_ended_ = 0;           // to be looked at
+  std::map<std::uint32_t, Ids> ids_;     // by the first id
+  std::deque<std::uint32_t> ended_ids_;  // the first ids of mailboxes that ended, the oldest first
+  std::size_t next_ended_ = 0;           // next to be checked
   std::uint32_t next_id_ = 0;
   std::vector<UcxMailbox*> sleeping_;
-  std::vector<net::WakeEvent> events_;  // that no thread sleeps by
+  std::vector<net::WakeEvent> events_;  // not used by a sleeping thread
   double close_until_ = 0;
-  UcxWorker* kept_before_ = nullptr;  // of those that are kept for good
+  UcxWorker* kept_before_ = nullptr;  // workers that are kept for good
 };
 
-// UCX is done with it at once, or calls back: perhaps before `start` returns, so that the operation
-// is listed before.
+// UCX is done with it at once, or calls back, perhaps before `start` returns. The operation is
+// therefore listed before.
 template <class Start>
 bool UcxWorker::post(const UcxOperationRef& operation, const Start& start) {
   operation->place = open_.insert(open_.end(), operation);
