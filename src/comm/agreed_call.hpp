@@ -1,6 +1,7 @@
 #pragma once
-// The one prologue of all collectives: is the communicator sound, do all ranks make the same call,
-// does a rank refuse. Then the collective's own part runs on all ranks, or on none.
+// The one prologue of all collectives. It checks that the communicator is usable, that all ranks
+// make the same call, and that no rank refuses. The collective's own part then runs on all ranks,
+// or on none.
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace sparcl::comm {
 
-// What this rank brings to the agreement.
+// This rank's input to the agreement.
 struct CallTerms {
   CallFingerprint fingerprint;
   Status refusal;  // of this rank
@@ -25,15 +26,17 @@ class CallBody {
  public:
   virtual ~CallBody() = default;
 
-  // Before the agreement. A rank that cannot go on says so in its terms: the others wait for it.
+  // Called before the agreement. A rank that cannot continue says so in its terms, because the
+  // other ranks wait for it.
   virtual CallTerms terms() = 0;
-  // While the agreement runs: a bounded piece of work, of which no other rank hears.
+  // Called while the agreement runs: a bounded piece of work, of which no other rank learns.
   virtual Ahead work_ahead() noexcept { return Ahead::kDone; }
-  // After it, if all ranks agree. extents: of all ranks.
+  // Called after the agreement, if all ranks agree. extents: of all ranks.
   virtual Task run(const Extents& extents) = 0;
-  // Lanes of the call's channel, the agreement's included: they are closed when the call is over.
+  // The number of lanes of the call's channel, the agreement's included: they are closed when the
+  // call has ended.
   virtual std::uint8_t lanes() const = 0;
-  // Of a call between the ranks' GPUs: an error that these have found poisons the communicator.
+  // For a call between the ranks' GPUs: an error that the GPUs have found poisons the communicator.
   virtual DeviceCalls* gpus() const { return nullptr; }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a communicator brings to each of its calls, and what a call leaves behind.
+// A communicator's input to each of its calls, and the results that a call leaves behind.
 
 #include <array>
 #include <cstdint>
@@ -31,9 +31,8 @@ struct Traffic {
   bool has_widened = false;  // some values that 8 bits hold were sent, or lent, as float32
 };
 
-// How far the supports of different ranks lie apart, as the last call of a comm has found it: what
-// its union has beyond the largest support, of what it would have if supports were independent of
-// each other.
+// How little the supports of different ranks overlapped in the communicator's last call. It is the
+// part of the union beyond the largest support, as a share of that part for independent supports.
 constexpr std::uint16_t kWholeUnion = UINT16_MAX;
 struct LearnedUnion {
   std::uint16_t share = kWholeUnion;
@@ -41,15 +40,15 @@ struct LearnedUnion {
 
 enum class EntryCoding : std::uint8_t { kAuto, kOn, kOff };
 
-// What a comm brings to a call.
+// The communicator's input to a call.
 struct CommContext {
   Engine* engine = nullptr;
   std::shared_ptr<BufferPool> buffers = std::make_shared<BufferPool>();
   std::shared_ptr<transport::NodeWindow>
-      window;  // what ranks on this machine read of this one; nullptr: nothing
+      window;  // memory of this rank that ranks of this machine read; nullptr: none
   NodeMap node_map;
-  double crowding =
-      1;  // ranks of this machine for each of its cores, at least 1; its own figure, not all ranks'
+  double crowding = 1;  // ranks of this machine for each of its cores, at least 1; this rank's
+                        // figure, not that of all ranks
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";
@@ -57,22 +56,22 @@ struct CommContext {
   std::string sparse_sum_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
   std::uint32_t max_scratch_mib =
-      UINT32_MAX;  // that a sparse sum takes, if another algorithm can do with less
+      UINT32_MAX;  // that a sparse sum takes, if another algorithm needs less
   std::shared_ptr<LearnedUnion> learned_union = std::make_shared<LearnedUnion>();  // of sparse sums
   std::shared_ptr<LearnedUnion> learned_top_k =
-      std::make_shared<LearnedUnion>();  // of what top-k calls select
+      std::make_shared<LearnedUnion>();  // for the supports of top-k calls
   std::shared_ptr<LastSumPlan> last_sum_plan = std::make_shared<LastSumPlan>();
-  // Some rank's arrays were read and written by kernels in the last blocking broadcast of a kind
-  // (CallKind): a root on the host then writes what these read.
+  // Kernels of some rank read and wrote its arrays in the last blocking broadcast of a kind
+  // (CallKind). A root on the host then writes a format that these kernels read.
   std::shared_ptr<std::array<bool, 8>> devices_take_part = std::make_shared<std::array<bool, 8>>();
   std::uint32_t fragment_bytes = 0;  // 0: by the cost model
-  bool device_classes = false;       // roots on a GPU code 16-bit floats in classes
+  bool device_classes = false;       // roots on a GPU encode 16-bit floats in classes
   double link_gbit = 0;              // of a link between two ranks; 0: by the cost model
-  DeviceCalls* device = nullptr;     // between the ranks' GPUs; nullptr: by way of the host
-  WorkerPool* workers = nullptr;     // of more than one thread; nullptr: the caller's alone
+  DeviceCalls* device = nullptr;     // between the ranks' GPUs; nullptr: staged through host memory
+  WorkerPool* workers = nullptr;     // with more than one thread; nullptr: only the caller's thread
 
   EntryCoding entry_coding = EntryCoding::kAuto;
-  // are_scaled: their values are to travel as 8 bits, which only coded entries do.
+  // are_scaled: their values are sent as 8 bits, which only coded entries can be.
   bool codes_entries(bool are_scaled) const {
     return entry_coding == EntryCoding::kAuto ? are_scaled || link().is_slow()
                                               : entry_coding == EntryCoding::kOn;
@@ -81,7 +80,7 @@ struct CommContext {
   std::optional<LinkCost> measured_link;
   LinkCost link() const { return measured_link ? *measured_link : link_cost(engine->transport()); }
 
-  // For what will be sent.
+  // The source of buffers for outgoing messages.
   BufferSource& outgoing() const {
     return window != nullptr ? static_cast<BufferSource&>(*window) : *buffers;
   }
@@ -93,9 +92,9 @@ struct CallReport {
   std::uint64_t nnz_out = 0;
   Traffic traffic;
   std::uint64_t dense_bytes = 0;
-  std::uint64_t bound_bytes = 0;  // 0: those of the stream
+  std::uint64_t bound_bytes = 0;  // 0: the bytes of the stream
   double dropped_l2 = 0;          // root of a lossy update
-  std::optional<DataType> wire;   // of sums: what values travelled as; kInt8: with scales
+  std::optional<DataType> wire;   // of sums: the type in which values were sent; kInt8: with scales
   double seconds = 0;
   double seconds_predicted = 0;  // of the exchange alone, by the cost model: the same on all ranks
   double seconds_exchange = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a sparse sum before it begins, and what was planned for it.
+// Facts about a sparse sum before it begins, and the plan for it.
 
 #include <cmath>
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace sparcl::comm {
 
-// Of messages inside a node, where links between nodes are what was measured. Heuristic: the guess
-// for shared memory.
+// The cost of messages inside a node, if the measured links are between nodes. Heuristic: the
+// estimate for shared memory.
 constexpr LinkCost kNodeLink{};
 
-// The entropy of where `entries` of so many elements lie, in bytes an entry.
+// The entropy of the positions of `entries` among `count` elements, in bytes an entry.
 double coded_place_bytes(double entries, std::uint64_t count);
 
-// What the choice of an algorithm may depend on: the same on all ranks.
+// Inputs to the choice of an algorithm: the same on all ranks.
 struct SumShape {
   int ranks = 1;
   std::uint64_t count = 0;
@@ -36,21 +36,21 @@ struct SumShape {
     nodes_are_subtrees = map.are_subtrees();
   }
 
-  // The entries that so many ranks have together: as chance has it, or rather as the last call had
-  // it.
+  // The number of entries in the union of so many ranks: for independent supports, corrected by the
+  // last call's union.
   double union_of(double ranks_together) const;
   double independent_union(double ranks_together) const;
-  // The share that makes the union of all ranks as large as this.
+  // The share that makes the union of all ranks as large as `found`.
   double share_of(std::uint64_t found) const;
-  // Times that an entry is merged on its way through the tree over ranks.
+  // How often an entry is merged in the tree over ranks.
   double tree_depth() const { return ranks > 2 ? std::ceil(std::log2(ranks)) : 1; }
-  // Of an entry, at one end. Heuristic: bench_sparse_sum.
+  // Coding an entry, at one end. Heuristic: bench_sparse_sum.
   double coding_s() const { return is_coded ? 1.5e-9 : 0; }
   double place_bytes() const {
     return is_coded ? coded_place_bytes(static_cast<double>(max_entries), count) : 2;
   }
   double entry_bytes() const { return static_cast<double>(value_bytes) + place_bytes(); }
-  // Seconds of a byte to each other rank.
+  // The seconds to send a byte to each other rank.
   double byte_to_all_s(const LinkCost& link) const {
     return (ranks - ranks_per_node) * link.beta_s_per_byte +
            (ranks_per_node - 1) * kNodeLink.beta_s_per_byte;
@@ -62,7 +62,7 @@ struct SumShape {
   bool operator==(const SumShape&) const = default;
 };
 
-// The plan of a comm's last call.
+// The plan of a communicator's last call.
 struct LastSumPlan {
   SumShape shape;
   Determinism determinism = Determinism::kCanonical;

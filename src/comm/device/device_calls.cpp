@@ -25,7 +25,7 @@ DeviceCalls::~DeviceCalls() {
     for (const Use& use : uses_) (void)use.event.wait();
     return;
   }
-  // Of a caller's own NCCL communicator nothing can be ended here: its memory stays, for good.
+  // A caller's own NCCL communicator cannot be ended here: its memory stays for good.
   (void)new auto(std::move(uses_));
   (void)new auto(std::move(captures_));
   (void)new auto(std::move(shared_));
@@ -45,8 +45,8 @@ Result<std::shared_ptr<FragmentMemory>> DeviceCalls::fragment_memory() {
   return made;
 }
 
-// One buffer for all calls: one on another stream comes behind the last that used it. A larger one
-// does not wait for the old one's end.
+// One buffer for all calls: a call on another stream is ordered after the last call that used it. A
+// larger buffer does not wait for the old one's end.
 Status DeviceCalls::reserve_shared(std::size_t bytes, void* stream) {
   if (shared_ == nullptr || shared_->size_bytes() < bytes) {
     SPARCL_ASSIGN_OR_RETURN(gpu::DeviceBuffer made, gpu::DeviceBuffer::allocate(context_, bytes));
@@ -106,11 +106,12 @@ Status DeviceCalls::synchronize(Engine& engine, void* stream) {
     const double time = transport.now();
     if (time > deadline) {
       engine.fail(
-          Status(Code::kTimeout,
-                 fmt::format(
-                     "a stream has not come to its end in {:g} s: a rank did not make the same "
-                     "calls, or its GPU does not come to them; a longer wait is SPARCL_TIMEOUT_S",
-                     engine.timeout_s())),
+          Status(
+              Code::kTimeout,
+              fmt::format(
+                  "a stream has not come to its end in {:g} s: a rank did not make the same "
+                  "calls, or its GPU does not come to them. SPARCL_TIMEOUT_S allows a longer wait",
+                  engine.timeout_s())),
           -1);
       exchange_health(engine);
       return engine.health();

@@ -1,6 +1,6 @@
 #pragma once
-// The calls of a comm between its ranks' GPUs, in streams' order: what they hold there, and until
-// when.
+// A communicator's calls between its ranks' GPUs, in the order of streams: the memory that they
+// hold there, and until when.
 
 #include <cstdint>
 #include <deque>
@@ -22,7 +22,7 @@ class DeviceCalls {
   DeviceCalls(std::unique_ptr<transport::CollectiveEngine> engine,
               const kernels::DeviceKernelSet& kernels, void* context, int gpu)
       : engine_(std::move(engine)), kernels_(kernels), context_(context), gpu_(gpu) {}
-  // Waits some seconds at most for what streams hold, then ends it.
+  // Waits at most some seconds for the work in streams, then ends it.
   ~DeviceCalls();
 
   transport::CollectiveEngine& engine() { return *engine_; }
@@ -34,20 +34,21 @@ class DeviceCalls {
     std::shared_ptr<const gpu::DeviceBuffer> bytes;
     bool is_captured = false;
   };
-  // Of the device, for one call on the stream, before anything is enqueued or agreed on: what all
-  // calls share, or, of a call that is captured, its own.
+  // Device memory for one call on the stream, before anything is enqueued or agreed on. All calls
+  // share it; a captured call gets its own.
   Result<Memory> reserve(std::size_t bytes, void* stream);
-  // Once the call's steps are in the stream, also where some failed: it, and what else they use,
-  // stays until they are through; for good, where they were captured.
+  // Called once the call's steps are in the stream, even if some failed. The memory and `other`
+  // stay until the steps have ended; for good if they were captured.
   Status hold(const Memory& memory, std::shared_ptr<const void> other, void* stream);
 
-  // For a broadcast's stream, before it is agreed on; the same for one after the other.
+  // For a broadcast's stream, before it is agreed on. Consecutive broadcasts share it.
   Result<std::shared_ptr<FragmentMemory>> fragment_memory();
 
-  // Until the stream is through: looks after the comm meanwhile, and after timeout_s ends it. Its
-  // error is the comm's.
+  // Waits until the stream has finished. The communicator is watched meanwhile, and ended after
+  // timeout_s. The error is the communicator's.
   Status synchronize(Engine& engine, void* stream);
-  // What the GPU's side has found poisons the comm, and the comm's end ends what streams hold.
+  // An error that the GPU has found poisons the communicator, and the end of the communicator ends
+  // its work in streams.
   void exchange_health(Engine& engine);
 
  private:
@@ -62,7 +63,7 @@ class DeviceCalls {
   };
 
   void forget_what_is_over();
-  // shared_ holds so much, and what the stream gets from now on comes behind its last use.
+  // Makes shared_ at least that large, and orders the stream's next work after its last use.
   Status reserve_shared(std::size_t bytes, void* stream);
 
   std::unique_ptr<transport::CollectiveEngine> engine_;

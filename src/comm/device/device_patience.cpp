@@ -10,12 +10,12 @@
 namespace sparcl::comm {
 namespace {
 
-// The others wait for this rank as long: it is the first to give up, so that the error says why.
-// Heuristic.
+// The other ranks wait for this rank as long: this rank gives up first, so that the error names the
+// cause. Heuristic.
 double own_share(double timeout_s) { return timeout_s - std::min(timeout_s / 4, 5.0); }
 
 constexpr double kFarewellSeconds =
-    0.2;  // far above what a call's own kernels and copies take. Heuristic
+    0.2;  // far above the time of a call's own kernels and copies. Heuristic
 constexpr double kStreamIdleSeconds = 0.0001;  // between two looks at a stream
 
 }  // namespace
@@ -30,8 +30,8 @@ bool DevicePatience::goes_on() {
     engine_->fail(
         Status(Code::kTimeout,
                fmt::format("rank {} ({}) has waited {:.3g} s for the stream of its call: the GPU "
-                           "is not through with what is in it, as a kernel that does not end; a "
-                           "longer wait is SPARCL_TIMEOUT_S",
+                           "has not finished the work in it, such as a kernel that does not end. "
+                           "SPARCL_TIMEOUT_S allows a longer wait",
                            transport.rank(), transport.describe_peer(transport.rank()), limit)),
         transport.rank());
     until_ = now;

@@ -1,6 +1,6 @@
 #pragma once
-// How long a call waits for its stream, in which a kernel of the program may stand for ever: as for
-// a peer, by SPARCL_TIMEOUT_S.
+// How long a call waits for its stream, in which a user's kernel may never finish: as long as for a
+// peer, by SPARCL_TIMEOUT_S.
 
 #include <optional>
 
@@ -14,20 +14,21 @@ class DevicePatience {
  public:
   explicit DevicePatience(Engine* engine) : engine_(engine) {}
 
-  // The stream has not moved since the last time. False: it is not waited for any more, and the
-  // comm has ended: by this, or else some time ago, in which a stream that is not stuck would have
-  // moved.
+  // Called when the stream has not advanced since the last call. False: the wait ends, and the
+  // communicator has ended. This call has ended it, or it ended so long ago that a stream that is
+  // not stuck would have advanced.
   bool goes_on();
   void has_moved() { since_.reset(), until_.reset(); }
 
  private:
   Engine* engine_;
   std::optional<double> since_;
-  std::optional<double> until_;  // once the comm has ended
+  std::optional<double> until_;  // set once the communicator has ended
 };
 
-// Until the stream is through with what it holds now; the engine goes on meanwhile. What a call
-// then waits for is its own. An error: it is not waited for any more, and the comm has ended.
+// Waits until the stream has finished its present work; the engine continues meanwhile. Later waits
+// of a call are then for its own work. An error: the wait has ended, and the communicator has
+// ended.
 Status await_stream(Engine& engine, void* context, void* stream);
 
 }  // namespace sparcl::comm

@@ -1,6 +1,6 @@
 #pragma once
-// What streams that NCCL carries take of a comm's GPU: slots of device memory, each with pinned
-// memory, and a stream of their own.
+// Memory and a stream on a communicator's GPU for streams that NCCL carries: slots of device
+// memory, each with pinned memory.
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,7 @@ struct FragmentMemory {
 
   static Result<std::shared_ptr<FragmentMemory>> allocate(void* context);
 
-  // Of the slot that fragment i has.
+  // The slot of fragment i.
   std::byte* pinned(std::uint64_t i) const { return host.data() + i % kSlots * kSlotBytes; }
   std::byte* on_device(std::uint64_t i) const {
     return static_cast<std::byte*>(device.data()) + i % kSlots * kSlotBytes;

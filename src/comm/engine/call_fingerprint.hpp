@@ -1,20 +1,20 @@
 #pragma once
-// What every rank of a collective call must have passed alike.
+// Arguments that every rank of a collective call must pass alike.
 
 #include <compare>
 #include <cstdint>
 
 namespace sparcl::comm {
 
-// What every rank must have called alike, in the order in which a difference is reported.
+// Compared between ranks in this order; the first difference is reported.
 struct CallFingerprint {
   std::uint32_t operation = 0;  // a CallKind
   std::int32_t root = 0;
   std::uint64_t count = 0;
-  std::uint64_t detail = 0;  // hash of whatever else must agree: schema, mask, options
+  std::uint64_t detail = 0;  // hash of all else that must agree: schema, mask, options
   std::uint32_t datatype = 0;
-  // Settings that must be alike, else fragments would not match; in the clear, so that a message
-  // can name them.
+  // Settings that must be equal, or fragments would not match. They are not hashed, so that a
+  // message can name them.
   std::uint8_t algorithm = 0;      // row of the operation's table
   std::uint8_t verify = 0;         // a codec::Verify
   std::uint8_t fragment_log2 = 0;  // of the bytes of a fragment

@@ -1,6 +1,6 @@
 #pragma once
-// What sets one collective apart from the others: one constant, in the collective's folder. Texts
-// derive their names from it.
+// The properties of one collective: one constant, in the collective's folder. Texts derive their
+// names from it.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace sparcl::comm {
 
 constexpr std::size_t kSketchBytes = 86;  // of a call's subject: see Subject
 
-// Two calls that differ, as they came over the wire: any bits may stand there.
+// Two calls that differ, as received: the bits are not trusted.
 struct CallPair {
   const CallFingerprint& lower;
   const CallFingerprint& upper;
@@ -23,21 +23,20 @@ struct CallPair {
   const void* own = nullptr;                              // this rank's: see Subject
 };
 
-// "masks (seed)", and what the text says of each call besides its arguments: ", mask: random,
-// density 0.1".
+// "masks (seed)", and the text of each call besides its arguments: ", mask: random, density 0.1".
 struct CallDifference {
   std::string what, lower, upper;
 };
 
-// The algorithms that one setting chooses from. Collectives may share it.
+// The algorithms that one setting chooses from. Several collectives may share it.
 struct AlgorithmChoice {
   std::string_view setting;                  // "ALGO_BROADCAST"
   std::string_view meaning;                  // for `sparcl info` and docs/reference/settings.md
   std::vector<std::string_view> (*names)();  // of the rows, without "auto"
 };
 
-// Tables of algorithms are arrays of rows with a name. A fingerprint counts a row that is forced
-// from 1, and has 0 where none is.
+// Tables of algorithms are arrays of rows with a name. A fingerprint counts a forced row from 1,
+// and has 0 if none is forced.
 template <class Rows>
 std::uint8_t forced_row(const Rows& rows, std::string_view name) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -46,7 +45,7 @@ std::uint8_t forced_row(const Rows& rows, std::string_view name) {
   return 0;
 }
 
-// The reverse. Any number may come over the wire.
+// The reverse. The number comes from the wire and may be any.
 template <class Rows>
 std::string_view forced_name(const Rows& rows, std::uint8_t row) {
   if (row == 0) return "auto";
@@ -64,17 +63,17 @@ struct CollectiveDescriptor {
   CallKind kind{};
   std::string_view name;  // of the C function: a literal
   bool has_root = false;  // else it has a reduction
-  // Where the algorithm comes from, and its name, by the fingerprint's `algorithm`: any number may
-  // stand there.
+  // The source and the name of the algorithm, by the fingerprint's `algorithm`, which may be any
+  // number.
   const AlgorithmChoice& (*choice)(std::uint8_t algorithm) = nullptr;
   std::string_view (*algorithm)(std::uint8_t algorithm) = nullptr;
-  // Optional. Where the subjects of two calls differ: "tensors (names, types, shapes or order),
-  // first in tensor 3"; empty: nowhere.
+  // Optional. The difference between the subjects of two calls: "tensors (names, types, shapes or
+  // order), first in tensor 3"; empty: none.
   std::string (*subject)(const CallPair& calls) = nullptr;
-  // Optional. Calls whose fingerprints differ in `detail`; without it: "options".
+  // Optional. For calls whose fingerprints differ in `detail`; without it: "options".
   CallDifference (*detail)(const CallPair& calls) = nullptr;
-  // Optional. Says where the arrays of `call` are, if those of `other` are elsewhere: ", arrays in
-  // device memory"; else empty, and the algorithms are named.
+  // Optional. The location of the arrays of `call`, if it differs from that of `other`: ", arrays
+  // in device memory". Else empty, and the algorithms are named.
   std::string (*location)(const CallFingerprint& call, const CallFingerprint& other) = nullptr;
 };
 

@@ -18,24 +18,24 @@
 namespace sparcl::comm {
 namespace {
 
-// The clock is read, and the deadlines looked at, once in so many turns; idle turns always look.
+// The clock and the deadlines are checked once in so many turns; idle turns always check.
 // Heuristic: a turn is about 0.2 us.
 constexpr std::uint32_t kTurnsPerClockRead = 256;
 constexpr std::uint32_t kTurnsPerLook =
     16;  // of tasks that have work, some milliseconds of it; heuristic
 constexpr std::uint64_t kTurnsBeforeWatch = 64;  // some 10 us; heuristic
 constexpr double kSignalSeconds =
-    0.2;  // for signals to leave: peers that live take them in milliseconds
+    0.2;  // for signals to leave: live peers take them in milliseconds
 
-// Between two looks of an idle task, once it has spun for a while. Heuristic: what it waits for
+// Between two looks of an idle task, once it has spun for a while. Heuristic: the awaited work
 // takes as long on a GPU.
 constexpr double kIdleSeconds = 0.0001;
 
-// A wait goes into the flight record once it has lasted so long. Heuristic: far above the latency
-// of any step, far below what a person notices.
+// A wait is put into the flight record once it has lasted so long. Heuristic: far above the latency
+// of any step, far below human perception.
 constexpr double kNoteAfterSeconds = 0.01;
 
-// An operation ends by its peer's end; but not for want of memory here.
+// A failed operation names its peer as culprit, unless memory ran out on this rank.
 int culprit_of(const transport::Operation& operation) {
   return operation.status.code() == Code::kOutOfMemory ? -1 : operation.peer;
 }
@@ -71,7 +71,7 @@ bool Engine::look_again() {
   return idle_.size() < count;
 }
 
-// Warns of the longest wait while a thread is in it: what peers do while nobody waits is no news.
+// Warns of the longest wait while a thread is in it. Peers are not watched while no thread waits.
 class Engine::Watch {
  public:
   explicit Watch(const Engine& engine) noexcept
@@ -92,7 +92,7 @@ class Engine::Watch {
     const transport::Operation& operation = *engine_.first_wait_->operation_;
     log_warn(
         "rank {} has waited {:.3g} s for {} ({}): it has not made this call yet, is slow or "
-        "stopped, or waits for another rank itself (`sparcl status` on its machine shows it); the "
+        "stopped, or itself waits for another rank. `sparcl status` on its machine shows it. The "
         "call ends after {:g} s (SPARCL_TIMEOUT_S)",
         engine_.transport_.rank(), lasted, engine_.describe(operation.peer),
         engine_.first_wait_->purpose_, engine_.timeout_s_);
@@ -107,7 +107,7 @@ class Engine::Watch {
 
 void Engine::finish(Task& task) {
   std::uint64_t idle_turns = 0;
-  std::optional<Watch> watch;  // of a wait that is no short one
+  std::optional<Watch> watch;  // of a wait that is not short
   while (!task.done()) {
     if (step()) {
       idle_turns = 0;
@@ -134,7 +134,7 @@ transport::OperationRef Engine::receive(int peer, transport::Channel channel, Bu
   return posted(transport_.receive(peer, channel, std::move(space)));
 }
 
-// One that could not be posted is not reported by progress(), and perhaps nobody waits for it.
+// An operation that could not be posted is not reported by progress(), and may have no waiter.
 transport::OperationRef Engine::posted(transport::OperationRef operation) {
   if (operation->done && !operation->status.ok()) fail_by(*operation);
   return operation;
@@ -152,8 +152,8 @@ bool Engine::pump() try {
 
 void Engine::move_on() {
   const Status status = transport_.progress(completed_);
-  take_signals();  // first: who left in error has said why, which is the cause of what its absence
-                   // breaks
+  take_signals();  // first: a rank that left with an error has sent its reason, which explains the
+                   // failures that follow
   if (!status.ok()) fail(status, transport_.culprit());
   for (const transport::OperationRef& operation : completed_) finish_operation(operation);
 }
@@ -173,22 +173,22 @@ void Engine::take_signals() {
   transport::Signal first, next;
   bool has_come = false;
   while (transport_.poll_signal(next)) {
-    // Others wait for those who wait for a late rank, and say so: what it is to know is that it is
-    // the late one.
+    // A rank may wait for a rank that itself waits for a late rank, and name it. The late rank must
+    // learn that it is late itself.
     if (!has_come || (next.culprit == transport_.rank() && first.culprit != next.culprit))
       first = next;
     has_come = true;
   }
   if (!has_come || !health_.ok()) return;
   first.text.back() = '\0';
-  // Its sender has told everyone: telling again would cost P^2 messages.
+  // Its sender has told all ranks: telling them again would cost P^2 messages.
   const bool names_one = first.culprit >= 0 && first.culprit < transport_.size();
   const Status told = told_by(first);
   poison(told.code(), told.message(), names_one ? first.culprit : -1);
 }
 
-// A death or a silence reads on all ranks alike: who it was, what happened, and then from whom one
-// knows it.
+// The text of a death or a silence is the same on all ranks: the rank, the event, and then the rank
+// that reported it.
 Status Engine::told_by(const transport::Signal& signal) const {
   const auto code = static_cast<Code>(signal.code);
   const std::string_view text = signal.text.data();
@@ -219,7 +219,7 @@ void Engine::check_deadlines() try {
   fail_by_exception();
 }
 
-// Of waits that began at least so long ago; they stand in the order of their beginnings.
+// Notes waits that began at least min_s ago; waits are in the order of their beginnings.
 void Engine::note_waits(double now, double min_s) {
   next_notes_at_ = now + kNoteAfterSeconds;
   if (trail_ == nullptr) return;
@@ -238,8 +238,8 @@ void Engine::note_waits(double now, double min_s) {
 
 void Engine::fail(const Status& error, int culprit) noexcept {
   if (!health_.ok()) return;
-  // What poisons is one of the three codes that users know as fatal; a broken promise of the wire
-  // is a system error.
+  // Only the three codes that users know as fatal poison. A violation of the wire protocol is a
+  // system error.
   const bool fatal = error.code() == Code::kTimeout || error.code() == Code::kRemoteError ||
                      error.code() == Code::kSystemError;
   poison(fatal ? error.code() : Code::kSystemError, error.message(), culprit);
@@ -264,7 +264,7 @@ void Engine::tell_peers(int culprit) noexcept {
     if (peer == transport_.rank()) continue;
     try {
       transport_.signal(peer, signal);  // the culprit, too: it may live
-    } catch (const std::exception&) {   // the others are told all the same; this one learns it when
+    } catch (const std::exception&) {   // the other ranks are still told; this one learns it when
                                         // this rank leaves
     }
   }
@@ -274,11 +274,12 @@ void Engine::tell_peers(int culprit) noexcept {
   }
 }
 
-// A transport's texts name the peer. Signals first, as in pump(): an operation may also fail where
-// it is posted.
+// A transport's texts name the peer. Signals are taken first, as in pump(): an operation may also
+// fail when it is posted.
 void Engine::fail_by(const transport::Operation& operation) {
   take_signals();
-  const int first = transport_.culprit();  // its end may be why the operation's peer has ended
+  const int first =
+      transport_.culprit();  // the culprit's end may be why the operation's peer has ended
   fail(operation.status,
        first >= 0 && operation.status.code() == Code::kRemoteError ? first : culprit_of(operation));
 }
@@ -307,7 +308,7 @@ void Engine::log_end() noexcept try {
   if (trail_ == nullptr) return;
   note_waits(transport_.now(), 0);
   flight::log_trail(*trail_);
-} catch (const std::exception&) {  // the calls' own errors say it, too
+} catch (const std::exception&) {  // the calls' own errors report it, too
 }
 
 std::string Engine::describe(int rank) const {
@@ -328,7 +329,7 @@ void Engine::Wait::await_suspend(TaskHandle task) {
 Status Engine::Wait::await_resume() {
   if (!engine_.health_.ok()) return engine_.health_;
   if (!operation_->status.ok()) {
-    // Returned done by the post itself, so progress() never reported it.
+    // The post itself returned it done, so progress() never reported it.
     engine_.fail_by(*operation_);
     return engine_.health_;
   }
@@ -339,7 +340,7 @@ void Engine::Wait::unlink() {
   (previous_ != nullptr ? previous_->next_ : engine_.first_wait_) = next_;
   (next_ != nullptr ? next_->previous_ : engine_.last_wait_) = previous_;
   operation_->waiter = nullptr;
-  // A call that ends in an error keeps what it waited for.
+  // A call that ends with an error keeps its wait in the record.
   if (is_noted_ && engine_.health_.ok()) engine_.trail_->waits_no_more(operation_->channel.call);
 }
 

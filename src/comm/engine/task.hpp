@@ -1,13 +1,13 @@
 #pragma once
-// A collective is a coroutine that returns a Status, written as the paper's text: co_await suspends
-// until a message is there, a peer is lost, or a deadline has passed. No thread is needed: whoever
-// calls Engine::step() moves all calls of a comm on. Only the frames of coroutines take memory:
-// what is ready or waits is linked through them, so that a rank that is out of memory still ends
-// its calls.
+// A collective is a coroutine that returns a Status, written like the paper's text. co_await
+// suspends until a message is there, a peer is lost, or a deadline has passed. No thread is needed:
+// each caller of Engine::step() advances all calls of a communicator. Only the frames of coroutines
+// take memory. Ready and waiting tasks are linked through them, so that a rank without memory can
+// still end its calls.
 //
-// Rules that keep g++ 12 and deep call chains safe: tasks are named locals, never temporaries of a
-// co_await expression, and resume only from the engine's ready queue, never from each other. A
-// started task must be awaited before it goes out of scope.
+// These rules keep g++ 12 and deep call chains safe. Tasks are named locals, never temporaries of a
+// co_await expression. They are resumed only from the engine's ready queue, never from each other.
+// A started task must be awaited before it goes out of scope.
 
 #include <coroutine>
 #include <cstddef>
@@ -24,7 +24,7 @@ class [[nodiscard]] Task {
  public:
   struct promise_type {
     Engine* engine = nullptr;                          // set when the task starts
-    std::coroutine_handle<promise_type> continuation;  // who awaits this task
+    std::coroutine_handle<promise_type> continuation;  // the task that awaits this one
     promise_type* next = nullptr;                      // behind this task in a TaskQueue
     Status result;
 

@@ -22,14 +22,15 @@ constexpr std::size_t kSmallBytes = 64;
 constexpr std::size_t kLargeBytes = 256 << 10;  // as the segments of sums
 constexpr int kMessages = 4;                    // at once
 
-// What a quarter of the times are below: others' work only ever adds to them.
+// The lower quartile, because other programs' work only adds to the times.
 double lower_quartile(std::vector<double> times) {
   const auto quarter = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 4);
   std::nth_element(times.begin(), quarter, times.end());
   return *quarter;
 }
 
-// Messages to the rank so far away, and as many from the one that far behind.
+// Sends messages to the rank `away` ahead of this one, and receives as many from the rank as far
+// behind.
 class Exchange {
  public:
   Exchange(const CommContext& comm, transport::Channel channel)
@@ -71,9 +72,10 @@ class Exchange {
     co_return Status();
   }
 
-  // Of one of several that follow each other, by turns with the rank half the comm away and with
-  // the next one, so that each rank waits for all others at last: where ranks share cores, what
-  // came while a rank had none tells nothing. The fastest of a few such chains.
+  // The time of one message in a chain, the fastest of a few chains. The exchanges of a chain
+  // alternate between the rank half the communicator away and the next rank. Each rank thereby
+  // waits for all others in the end. If ranks share cores, a message that came while a rank had no
+  // core tells nothing.
   Task run_chains(int messages, std::size_t bytes, double& seconds) {
     constexpr int kChains = 6, kLength = 8;
     seconds = std::numeric_limits<double>::infinity();
@@ -89,7 +91,7 @@ class Exchange {
     co_return Status();
   }
 
-  // Of so many, after two that warm up.
+  // The times of `times` exchanges, after two that warm up.
   Task run_often(int times, int messages, std::size_t bytes, double& seconds) {
     std::vector<double> all;
     for (int i = -2; i < times; ++i) {
@@ -103,7 +105,7 @@ class Exchange {
   }
 
  private:
-  // As a sum reads its parts.
+  // Reads the bytes as a sum reads its parts.
   void look_at(std::span<const std::byte> bytes) {
     for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
          at += sizeof(std::uint64_t)) {
@@ -121,7 +123,7 @@ class Exchange {
   std::uint64_t seen_ = 0;
 };
 
-// Of float32 in windows, both lists 6 % full.
+// The cost of an entry of float32 in windows, both lists 6 % full.
 double entry_seconds(transport::Transport& transport, const kernels::KernelSet& kernels) {
   constexpr std::size_t kEntries = 4096, kApart = 16;
   const kernels::SparseSumKernels& sum =
@@ -176,11 +178,11 @@ Task measure(const CommContext& comm, transport::Channel channel, LinkCost& own)
   SPARCL_CO_RETURN_IF_ERROR(co_await small);
   Task bytes = exchange.run_often(5, kMessages, kLargeBytes, large);
   SPARCL_CO_RETURN_IF_ERROR(co_await bytes);
-  // A message more is less than a round: where ranks wait for a core both are mostly that, and the
-  // difference would be, too.
+  // The cost of a further message is less than a round. If ranks wait for a core, both times are
+  // mostly that wait, and so would be their difference.
   own.alpha_s = std::min((more - own.round_s) / (kMessages - 1), own.round_s / 4);
   own.beta_s_per_byte = (large - few) / (kMessages * kLargeBytes);
-  // Messages were measured while all ranks worked, entries in a moment.
+  // Messages were measured while all ranks worked, entries in a time too short to share a core.
   own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * comm.crowding;
   co_return Status();
 }
@@ -189,7 +191,7 @@ Task measure(const CommContext& comm, transport::Channel channel, LinkCost& own)
 
 Task find_link_cost(const CommContext& comm, transport::Channel channel, LinkSource source,
                     std::optional<LinkCost>& cost) {
-  // What all costs follow from.
+  // Inputs that the cost depends on.
   const std::array own_settings{static_cast<std::byte>(source),
                                 static_cast<std::byte>(comm.entry_coding)};
   std::vector<std::byte> settings, sources, codings;

@@ -7,9 +7,9 @@
 
 namespace sparcl::comm {
 
-// All ranks take part, also those that share with nobody. is_wanted: of this rank. Sets comm.window
-// where some rank reads it. machine: where there are several to be simulated on this one, each has
-// its name.
+// All ranks take part, also those that share with no other. is_wanted: of this rank. Sets
+// comm.window if some rank reads it. machine: the name of a simulated machine, if several are
+// simulated on this one.
 Task share_windows(CommContext& comm, transport::Channel channel, bool is_wanted,
                    std::string machine = {});
 
