@@ -30,11 +30,11 @@ FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
                      forced, comm.fragment_bytes);
 }
 
-// What NCCL asks of the host, a launch each fragment, is worth it from here on. Heuristic, not
+// From this size on NCCL is worth its launches on the host, one for each fragment. Heuristic, not
 // measured on GPUs.
 constexpr std::uint64_t kMinForNccl = std::uint64_t{16} << 20;
 
-// The same on all ranks: the arrays may lie where they like.
+// The same on all ranks, wherever their arrays are.
 bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
   if (comm.device == nullptr || !call.is_blocking || comm.engine->transport().size() == 1)
     return false;
@@ -42,7 +42,7 @@ bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
   return call.dense_bytes == 0 || call.dense_bytes >= kMinForNccl;
 }
 
-// Over messages, in the cheapest of the fan-outs.
+// Over messages, with the cheapest fan-out.
 std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t number,
                                       BroadcastCall& call, CallReport& report) {
   const transport::Transport& transport = comm.engine->transport();
@@ -59,8 +59,8 @@ std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t num
                                          std::move(links), fanout.fragment_bytes);
 }
 
-// This rank's end of the call's stream. Where its memory cannot be had the call is refused, and the
-// stream left alone.
+// This rank's end of the call's stream. If its memory cannot be allocated, the call is refused and
+// the stream is not used.
 std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t number,
                                     BroadcastCall& call, CallReport& report) {
   if (!rides_on_nccl(comm, call)) return open_messages(comm, number, call, report);
@@ -72,8 +72,8 @@ std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t numbe
                                      memory.ok() ? std::move(*memory) : nullptr, call.root);
 }
 
-// What is wrong with a stream or with what a rank holds was found far below the call: whose it was,
-// and the way out.
+// Errors in a stream or in a rank's base are found far below the call: adds the call's name, and
+// what to do.
 Status with_way_out(const Status& verdict, const CommContext& comm, std::uint32_t operation) {
   const char* way_out = "";
   if (verdict.code() == Code::kWrongBase &&
@@ -115,7 +115,7 @@ class StreamedCall final : public CallBody {
     if (call_.source->is_waiting()) return Ahead::kWaits;
     outcome_ = stream_->produce(*call_.source);
     return Ahead::kWorked;
-  } catch (const std::exception&) {  // the agreement goes on
+  } catch (const std::exception&) {  // the agreement continues
     outcome_ = caught_error("an update could not be encoded");
     return Ahead::kDone;
   }
@@ -131,8 +131,8 @@ class StreamedCall final : public CallBody {
     report_.traffic = stream_->traffic();
     if (!alive.ok()) co_return alive;
     SPARCL_FAILPOINT("broadcast.before_vote");
-    // The root speaks first: what the others find wrong in a stream that it broke off comes of
-    // that.
+    // The root's error has priority: errors that other ranks find in a stream that it broke off
+    // follow from it.
     Status verdict;
     Task vote = agree(engine_, {number_, kVote}, CallFingerprint{}, outcome_, verdict, Subject{},
                       call_.root);
@@ -170,7 +170,7 @@ class StreamedCall final : public CallBody {
         committed = call_.target->commit(stream_->bytes());
       }
       if (!committed.ok()) {
-        // The others are committed: the ranks of this comm no longer hold one state.
+        // The other ranks have committed: the ranks of this communicator no longer hold one state.
         engine_.fail(
             Status(Code::kRemoteError, "the commit failed on this rank: " + committed.message()),
             engine_.transport().rank());
@@ -179,7 +179,8 @@ class StreamedCall final : public CallBody {
     }
     report_.applied = true;
     SPARCL_FAILPOINT("broadcast.committed");
-    // Every rank has voted for what it has received: the sends are over, or about to be.
+    // Every rank has voted for the stream that it has received: the sends have ended, or are about
+    // to.
     const Status alive = co_await drained;
     if (!alive.ok())
       log_warn("the update is applied, but the comm failed right after it: {}", alive.message());

@@ -23,63 +23,63 @@ class DeviceScratch;
 namespace sparcl::collectives::broadcast {
 
 // One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit.
-// number: the call's place in the comm's order. The root has a source, the others a target; with a
-// refusal neither is needed. The result is what the call returns, the same on all ranks unless the
-// comm is poisoned.
+// number: the call's position in the communicator's order. The root has a source, other ranks a
+// target; neither is needed with a refusal. The result is the call's: the same on all ranks unless
+// the communicator is poisoned.
 struct BroadcastCall {
   CallFingerprint fingerprint;
   Status refusal;
   int root = 0;
   const PartList* parts = nullptr;  // see agree()
-  bool encodes_ahead = true;      // false: the source is not looked at before the ranks have agreed
-  bool is_blocking = false;       // calls in flight together would come to NCCL in no order
-  bool is_on_device = false;      // this rank's arrays are read and written by kernels
-  std::uint64_t dense_bytes = 0;  // known to all ranks: the plan depends on it
+  bool encodes_ahead = true;        // false: the source is not used before the ranks have agreed
+  bool is_blocking = false;         // concurrent calls would reach NCCL in no fixed order
+  bool is_on_device = false;        // kernels read and write this rank's arrays
+  std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;
 };
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call,
                    CallReport& report);
 
-// Of a call whose arrays are in device memory, on the GPU that scratch has entered, where they are
-// aligned to their elements. In the stream's order. A root's bases are there, too, all or none, and
-// so is its snapshot; it has neither a rule nor lossy values, and its hints are not looked at. A
-// base that is the very array that is held does not change.
+// For a call whose arrays are in device memory, aligned to their elements, on the GPU that scratch
+// has entered. The call is in the stream's order. A root's bases are there, too, all or none, and
+// so is its snapshot. The root has neither a rule nor lossy values, and its hints are ignored. A
+// base that is the held array itself does not change.
 struct UpdateOnDevice {
   device::DeviceScratch* scratch = nullptr;
   void* stream = nullptr;
   std::shared_ptr<const void> snapshot =
-      nullptr;  // its memory, and the bases': stays while the stream may use it
+      nullptr;  // its memory, and that of the bases: stays while the stream may use it
 };
 
-// What the root gives beside its arrays.
+// The root's input besides its arrays.
 struct UpdateSender {
-  std::span<const std::byte* const> base;  // what the ranks hold; nullptr entries: nothing
+  std::span<const std::byte* const> base;  // the values that the ranks hold; nullptr entries: none
   std::uint64_t base_version = 0;
   std::span<const codec::ChangedHint* const> hints;  // empty, or one an array
   const codec::ChangeRule* rule = nullptr;           // which changes are sent; nullptr: all
   codec::ValueCoding values;                         // how
-  std::span<std::byte* const> snapshot;  // empty, or brought to the new state with the commit
+  std::span<std::byte* const> snapshot;  // empty, or updated to the new state with the commit
   bool with_state_hash = false;  // the update names its base and target by their state hashes
 };
 
-// What the other ranks give.
+// The input of the other ranks.
 struct UpdateReceiver {
   codec::Writing writing = codec::Writing::kStaged;
-  std::uint64_t held_version = 0;  // what is held, if that is known and has a number
+  std::uint64_t held_version = 0;  // the held version, if it is known and has a number
   std::uint64_t updated_to = 0;    // of the last update that was taken
-  bool holds_no_version = false;   // only an update that writes all is taken
+  bool holds_no_version = false;   // accepts only an update that writes all
 };
 
-// What a call leaves, also one that failed.
+// The results of a call, also of one that failed.
 struct UpdateOutcome {
-  std::uint64_t version = 0;    // that is now held
-  std::optional<Hash128> hash;  // its state hash, where the update names it
+  std::uint64_t version = 0;    // of the arrays now
+  std::optional<Hash128> hash;  // its state hash, if the update names it
   bool is_committed = false;    // receivers: the arrays hold the update, even if the call fails
   bool is_partially_written = false;  // the call failed while it wrote to device memory
-  std::shared_ptr<const gpu::DeviceEvent> written_until;  // which may go on until then, or nullptr
-  bool has_written_snapshot = false;  // root, on the device: the snapshot is not what it was,
-  bool is_snapshot_lost = false;      // and here it is that of no state
+  std::shared_ptr<const gpu::DeviceEvent> written_until;  // a GPU may write until then; or nullptr
+  bool has_written_snapshot = false;  // root, on the device: the snapshot has changed,
+  bool is_snapshot_lost = false;      // and is no longer that of any state
 };
 
 // sparclBroadcastDelta and sparclBroadcastUpdate: the arrays of `held`, cut into blocks by `map`.
@@ -88,14 +88,14 @@ struct UpdateCall {
   Status refusal;  // of the caller's arguments on this rank
   int root = 0;
   bool is_blocking = false;
-  std::uint64_t version = 0;  // others than the root: 0 accepts any
+  std::uint64_t version = 0;  // all ranks but the root: 0 accepts any
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
   const PartList* parts = nullptr;         // a model's tensors, for the text of a Mismatch
   codec::ArrayName array_name;             // empty, or for the texts of errors
   std::span<std::byte* const> held;        // root: the new state, only read
   std::optional<Hash128> known_hash;       // of the root's base, or of what is held, if it is known
-  const UpdateOnDevice* device = nullptr;  // map has elements: they are there
+  const UpdateOnDevice* device = nullptr;  // map has elements: they are in device memory
   UpdateSender sender;
   UpdateReceiver receiver;
   UpdateOutcome outcome;
@@ -103,8 +103,8 @@ struct UpdateCall {
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,
                       CallReport& report);
 enum class UpdateRole : std::uint8_t { kSendsChanges, kSendsAll, kReceives };
-// What a call on arrays in device memory takes of both kinds of memory, before it is made: then it
-// can still go by way of the host.
+// Allocates host and device memory for a call on arrays in device memory, before it is made. If
+// that fails, the call can still be staged through host memory.
 Status reserve_for_update(device::DeviceScratch& scratch, const kernels::KernelSet& host,
                           const codec::BlockMap& map, UpdateRole role, bool with_classes);
 
@@ -116,8 +116,8 @@ struct SparseCall {
   DataType datatype = DataType::kUint8;
   std::byte* values = nullptr;
   std::uint64_t* indices = nullptr;
-  std::uint64_t nnz = 0;       // root: in; others: out, also with Truncated
-  std::uint64_t capacity = 0;  // others
+  std::uint64_t nnz = 0;       // root: input; other ranks: output, also with Truncated
+  std::uint64_t capacity = 0;  // other ranks
 };
 Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall& call,
                       CallReport& report);

@@ -20,8 +20,8 @@ class SparseSource final : public StreamSource {
   SparseSource(const SparseCall& call, const kernels::KernelSet& kernels)
       : indices_(call.indices, call.nnz), encoder_(indices_, call.values, call.datatype, kernels) {}
 
-  // Indices and their number are checked here and not before the call: where the ranks' roots
-  // differ, that is what all are told.
+  // Indices and their number are checked here and not before the call. If ranks name different
+  // roots, all ranks then get that error.
   Status produce(codec::ByteSink& sink) override {
     if (indices_.size() > kMaxEntries) {
       return Status(
@@ -87,8 +87,8 @@ Task broadcast_sparse(const CommContext& comm, std::uint32_t number, SparseCall&
   pattern.root = call.root;
   pattern.refusal = call.refusal;
   pattern.is_blocking = call.is_blocking;
-  // Who takes itself for the root by mistake has no entries but what an output argument happened to
-  // hold.
+  // A rank that wrongly takes itself for the root has only the entries that its output argument
+  // happened to hold.
   pattern.encodes_ahead = call.nnz <= call.capacity;
   pattern.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kBroadcastSparse);
   pattern.fingerprint.datatype = static_cast<std::uint32_t>(call.datatype);

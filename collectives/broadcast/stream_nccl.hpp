@@ -1,13 +1,13 @@
 #pragma once
-// A stream that NCCL carries between the ranks' GPUs (sparclCommUseNccl). Coded bytes are few: they
-// come through pinned memory into a GPU's, go out by ncclBroadcast, and leave the other GPUs'
-// memory the same way.
+// A stream that NCCL carries between the ranks' GPUs (sparclCommUseNccl). Coded bytes are few. They
+// are copied through pinned memory to the root's GPU, sent by ncclBroadcast, and copied back the
+// same way.
 //
-// All ranks must give NCCL the same counts, and only the root knows how long the stream is. So
-// fragments have sizes that all know, the first is short, each next one twice as long, up to
-// FragmentMemory's slots, and begin with a head that says how much of them the stream fills: all of
-// it, or less, which ends the stream. A rank asks for the next fragment once it has read the head
-// of the last.
+// All ranks must give NCCL the same counts, but only the root knows the length of the stream.
+// Fragments therefore have sizes that all ranks know. The first is short, and each next one is
+// twice as long, up to FragmentMemory's slots. Each fragment begins with a head: the number of its
+// bytes that the stream fills. A fragment that is not full ends the stream. A rank asks for the
+// next fragment once it has read the head of the last.
 
 #include <memory>
 
@@ -18,11 +18,11 @@ namespace sparcl::collectives::broadcast {
 
 class GpuStream final : public Stream {
  public:
-  // channel: of the call's own, on which nothing is sent. memory: nullptr where there is nothing to
-  // be sent or received.
+  // channel: the call's own; nothing is sent on it. memory: nullptr if there is nothing to send or
+  // receive.
   GpuStream(Engine& engine, transport::Channel channel, DeviceCalls& calls,
             std::shared_ptr<comm::FragmentMemory> memory, int root);
-  // The memory stays until the GPU is through with it.
+  // The memory stays until the GPU has finished with it.
   ~GpuStream() override;
 
   Task send_all(StreamSource& source, Status& outcome) override;
@@ -31,8 +31,8 @@ class GpuStream final : public Stream {
   void abandon() override {}
 
  private:
-  // While it lives this rank waits for a message of the next one that never comes: so the transport
-  // looks after that one, as NCCL does not.
+  // Makes this rank wait for a message of the next rank that never comes. The transport therefore
+  // watches that rank, which NCCL does not.
   class Guard {
    public:
     Guard(Engine& engine, transport::Channel channel);
@@ -49,18 +49,18 @@ class GpuStream final : public Stream {
   Status receive_fragment();
   Status copy_from_device(std::size_t first, std::size_t count, gpu::DeviceEvent& event);
   Status take_head(std::size_t& count);
-  // Until the GPU has come to the event. The result is an error only if the comm is poisoned, which
-  // then is all that holds it up.
+  // Waits for the event. The result is an error only if the communicator is poisoned, which is the
+  // only error that can end the wait.
   Task wait(const gpu::DeviceEvent& event, const char* purpose);
-  // What cannot be undone on the other ranks ends the comm.
+  // An error that other ranks cannot undo poisons the communicator.
   Status end_comm(const Status& error);
 
   transport::Channel channel_;
   DeviceCalls& calls_;
   std::shared_ptr<comm::FragmentMemory> memory_;
   int root_;
-  std::uint64_t fragment_ = 0;  // that is sent, or received, next
-  gpu::DeviceEvent arrived_;    // others: of the head, then of what follows it
+  std::uint64_t fragment_ = 0;  // the next to be sent or received
+  gpu::DeviceEvent arrived_;    // other ranks: of the head, then of the rest
 };
 
 }  // namespace sparcl::collectives::broadcast

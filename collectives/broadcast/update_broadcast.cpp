@@ -1,4 +1,4 @@
-// Broadcast of what changed in a list of arrays (sparclBroadcastDelta, sparclBroadcastUpdate).
+// Broadcast of the changes of a list of arrays (sparclBroadcastDelta, sparclBroadcastUpdate).
 #include <fmt/format.h>
 
 #include <cmath>
@@ -45,7 +45,8 @@ class HostSource final : public UpdateSource {
     options.rule = call.sender.rule;
     options.values = call.sender.values;
     options.bring_forward = call.sender.snapshot;
-    // Who selects counts bytes: they may have to keep to a budget, which was found by them.
+    // A rule that selects changes may keep a budget of bytes, so the link's cost must not change
+    // the coding.
     if (call.sender.rule == nullptr)
       options.link = comm::link_time(comm.engine->transport(), comm.link_gbit);
     options.for_devices = (*comm.devices_take_part)[static_cast<std::size_t>(call.kind)] &&
@@ -129,12 +130,12 @@ Status check_target(const UpdateCall& call, const CommContext& comm,
     return Status(
         Code::kInvalidArgument,
         fmt::format(
-            "version {} of the root, rank {}, does not come after version {}, which the state of "
-            "rank {} holds: give a larger one (to go back, make another state of the tensors)",
+            "version {} of the root, rank {}, does not come after version {} of the state of "
+            "rank {}. Give a larger version; to go back, make another state of the tensors",
             decoder.target_version(), call.root, call.receiver.updated_to, rank));
   }
   if (decoder.writes_all()) return Status();
-  // An older one may have been brought up to date by the program, as in double buffering.
+  // The program itself may have updated an older state, as in double buffering.
   if (call.receiver.held_version > decoder.base_version() &&
       call.receiver.held_version != decoder.target_version()) {
     return Status(
@@ -144,11 +145,12 @@ Status check_target(const UpdateCall& call, const CommContext& comm,
                     rank, call.receiver.held_version, call.root, decoder.base_version()));
   }
   if (!call.receiver.holds_no_version) return Status();
-  return Status(Code::kWrongBase,
-                fmt::format("rank {} holds no version, as an update failed while it was written to "
-                            "its tensors in device memory: it takes one that sends all, as the "
-                            "first of another communicator does, and no other",
-                            rank));
+  return Status(
+      Code::kWrongBase,
+      fmt::format("rank {} holds no version, because an update failed while it was written to "
+                  "its tensors in device memory. Only an update that sends all can follow, such "
+                  "as the first of another communicator",
+                  rank));
 }
 
 Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall& call,
@@ -180,7 +182,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
       try {
         is_settling = source->is_settling();
         if (is_settling) co_await comm.engine->yield(true);
-      } catch (const std::bad_alloc&) {  // asked again: what a GPU may still write has to be known
+      } catch (const std::bad_alloc&) {  // asked again: the end of the GPU's writes must be known
       }
     }
     report.nnz_in = report.nnz_out = source->changed();
@@ -196,7 +198,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     try {
       is_settling = receiver->is_settling();
       if (is_settling) co_await comm.engine->yield(true);
-    } catch (const std::bad_alloc&) {  // asked again: what a GPU may still write has to be known
+    } catch (const std::bad_alloc&) {  // asked again: the end of the GPU's writes must be known
     }
   }
   report.nnz_in = report.nnz_out = receiver->changed();

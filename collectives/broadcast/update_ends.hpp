@@ -1,5 +1,5 @@
 #pragma once
-// The two ends of an update's stream: where it is made, and where it is checked and written.
+// The two ends of an update's stream: the source encodes it, and the target checks and writes it.
 
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ class UpdateSource : public StreamSource {
  public:
   virtual std::uint64_t changed() const = 0;
   virtual double dropped_l2() const { return 0; }  // of a lossy update
-  // After the call: a GPU is still at what it has enqueued, and is waited for.
+  // After the call: a GPU still runs the enqueued work, and is waited for.
   virtual bool is_settling() { return false; }
 };
 
@@ -22,15 +22,15 @@ class UpdateTarget : public StreamTarget {
   virtual bool is_settling() { return false; }
 };
 
-// The call and the comm outlive them.
+// The call and the communicator outlive them.
 std::unique_ptr<UpdateSource> host_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& comm);
-// Of a call whose arrays are in device memory (UpdateCall::device). A target turns to the host
-// where it meets with what the device cannot read.
+// For a call whose arrays are in device memory (UpdateCall::device). A target changes to the host
+// if the device cannot read the stream.
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);
 
-// Of an update that is whole: it is the one that was asked for, and one for what is held.
+// Checks a complete update: it is the requested one, and its base is the held state.
 Status check_target(const UpdateCall& call, const CommContext& comm,
                     const codec::UpdateDecoder& decoder);
 

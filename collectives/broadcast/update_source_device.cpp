@@ -1,6 +1,6 @@
-// Where an update of arrays in device memory is made: what crosses is what its blocks take in the
-// stream. The stream is any other's; of the modes of blocks it has those that the device writes,
-// or, without a base, all blocks as they are.
+// The source of an update of arrays in device memory: only the coded bytes of its blocks are copied
+// to the host. The stream has the usual format. Its block modes are those that the device writes;
+// without a base, all blocks are sent as they are.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,10 +20,10 @@
 namespace sparcl::collectives::broadcast {
 namespace {
 
-// The stream around the blocks.
+// The stream's frames around the blocks.
 class DeviceSource : public UpdateSource {
  public:
-  // hashes: flags of those that the update names its states by, where it does.
+  // hashes: flags for the state hashes in the update, if it names its states.
   DeviceSource(UpdateCall& call, const CommContext& comm, std::uint32_t hashes)
       : call_(call),
         comm_(comm),
@@ -46,7 +46,7 @@ class DeviceSource : public UpdateSource {
   }
 
  protected:
-  // For the device; not for good.
+  // Waits for the device, but not for ever.
   bool waits(bool is_waiting) {
     if (is_waiting) return patience_.goes_on(), true;
     patience_.has_moved();
@@ -97,7 +97,7 @@ class DeviceSource : public UpdateSource {
   bool finished_ = false;
 };
 
-// Enqueues it; the call's end waits for it.
+// Enqueues the copy; the call's end waits for it.
 Status DeviceSource::bring_forward() {
   if (call_.sender.snapshot.empty()) return Status();
   call_.outcome.has_written_snapshot = true;
@@ -114,7 +114,7 @@ Status DeviceSource::bring_forward() {
   return Status();
 }
 
-// What differs from the base.
+// Sends the changes against the base.
 class ChangesSource final : public DeviceSource {
  public:
   ChangesSource(UpdateCall& update, const CommContext& comm)
@@ -130,9 +130,9 @@ class ChangesSource final : public DeviceSource {
   void write(const device::CodedSection& section, std::uint64_t block, codec::ByteSink& sink);
 
   device::DeviceBlockEncoder encoder_;
-  std::uint64_t written_block_ = 0;  // the one after the last that was written
-  std::uint64_t written_table_ = 0;  // the number of the last one; 0: none
-  Hash128 change_sum_;               // what the changes add to the base's
+  std::uint64_t written_block_ = 0;  // the one after the last written block
+  std::uint64_t written_table_ = 0;  // the number of the last written table; 0: none
+  Hash128 change_sum_;               // the changes' contribution to the base's hash
 };
 
 Status ChangesSource::produce(codec::ByteSink& sink) {
@@ -160,7 +160,7 @@ Status ChangesSource::produce(codec::ByteSink& sink) {
 void ChangesSource::write(const device::CodedSection& section, std::uint64_t block,
                           codec::ByteSink& sink) {
   const kernels::BlockContent& content = section.blocks[block];
-  std::uint64_t end = block + 1;  // of a superblock: of all its blocks
+  std::uint64_t end = block + 1;  // in a superblock: the end of its blocks
   while (end < section.block_count && section.blocks[end].mode == kernels::kClassesRest) ++end;
   Hash128 old_values, new_values;
   for (std::uint64_t each = block; each < end; ++each) {
@@ -193,7 +193,7 @@ void ChangesSource::write(const device::CodedSection& section, std::uint64_t blo
   if (frame().chunk_is_full()) frame().end_chunk(sink);
 }
 
-// All of it.
+// Sends all blocks.
 class WholeSource final : public DeviceSource {
  public:
   WholeSource(UpdateCall& update, const CommContext& comm)
@@ -221,7 +221,7 @@ Status WholeSource::produce(codec::ByteSink& sink) {
         piece->bytes.subspan(at, std::min(block_bytes, piece->bytes.size() - at));
     std::memcpy(frame().begin_block(codec::kFreshMode.id, 0, block.size(), sink), block.data(),
                 block.size());
-    frame().end_block({}, {}, sink);  // nobody knows what was there before
+    frame().end_block({}, {}, sink);  // the old values are unknown
     if (frame().chunk_is_full()) frame().end_chunk(sink);
   }
   if (reader_.has_more()) return Status();
@@ -236,7 +236,7 @@ Status WholeSource::produce(codec::ByteSink& sink) {
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm) {
   const auto is_there = [](const std::byte* base) {
     return base != nullptr;
-  };  // of empty arrays there may be none
+  };  // an empty array may have none
   if (std::ranges::none_of(call.sender.base, is_there))
     return std::make_unique<WholeSource>(call, comm);
   return std::make_unique<ChangesSource>(call, comm);

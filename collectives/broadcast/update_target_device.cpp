@@ -1,5 +1,5 @@
-// Where an update of arrays in device memory is checked and written: what crosses is what its
-// blocks take in the stream. What the device cannot read goes by way of the host.
+// The target of an update of arrays in device memory: only the coded bytes of its blocks are copied
+// to the device. A stream that the device cannot read is staged through host memory.
 #include <cstring>
 #include <new>
 #include <optional>
@@ -16,7 +16,7 @@ namespace sparcl::collectives::broadcast {
 namespace {
 
 constexpr std::uint64_t kBlocksPerBatchStep =
-    64;  // that are taken to a batch between two looks at the network. Heuristic
+    64;  // taken to a batch between two looks at the network. Heuristic
 
 class DeviceTarget final : public UpdateTarget {
  public:
@@ -79,7 +79,7 @@ class DeviceTarget final : public UpdateTarget {
     if (patience_.goes_on()) return true;
     if (!call_.outcome.is_partially_written) return false;
     (void)end_->move_to_end(
-        call_.device->stream);  // a stream that takes no mark any more does nothing any more
+        call_.device->stream);  // a stream that takes no event any more runs no work any more
     call_.outcome.written_until = end_;
     return false;
   }
@@ -108,9 +108,9 @@ class DeviceTarget final : public UpdateTarget {
   device::DeviceBlockDecoder blocks_;
   codec::UpdateDecoder decoder_;
   Status reserved_;
-  std::shared_ptr<gpu::DeviceEvent> end_;  // of what the stream holds, once it is torn
+  std::shared_ptr<gpu::DeviceEvent> end_;  // of the stream's work, if arrays are partially written
   bool is_committing_ = false;
-  // A copy of the arrays, and a call with it: by way of the host.
+  // Staged through host memory: a copy of the arrays, and a call with the copy.
   bool goes_by_host_ = false;
   std::unique_ptr<std::byte[]> copy_;
   std::optional<device::DeviceArrayReader> reader_;
@@ -122,8 +122,8 @@ class DeviceTarget final : public UpdateTarget {
   std::optional<device::DeviceArrayWriter> writer_;
 };
 
-// Made before anything is written: where memory ends later, it is still known until when a stuck
-// stream may write.
+// Made before anything is written: if memory runs out later, the end of a stuck stream's writes is
+// still known.
 Status DeviceTarget::make_end() {
   const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
@@ -133,7 +133,7 @@ Status DeviceTarget::make_end() {
   return event.status();
 }
 
-// What the device has checked so far is not asked for: its memory is the copy's.
+// Discards the device's checks until now: the copy uses their memory.
 Status DeviceTarget::start_copy() {
   copy_.reset(new (std::nothrow) std::byte[call_.map->byte_count()]);
   if (copy_ == nullptr)
@@ -150,7 +150,7 @@ Status DeviceTarget::start_copy() {
   return reader_->begin(false);
 }
 
-// A piece of it; then host_ is there.
+// Copies one piece; after the last piece host_ is set.
 Status DeviceTarget::copy_to_host() {
   if (!reader_) return start_copy();
   const Result<device::ArrayPiece> piece = reader_->next();

@@ -1,6 +1,6 @@
-// Each rank owns a slice: the others send it theirs, it reduces them, and sends the result to all
-// (reduce-scatter and all-gather, both by direct messages: Thakur, Rabenseifner, Gropp 2005 have
-// the bound that it meets). Segments follow each other without a pause. Cost: 2 rounds + 2 (P - 1)
+// Reduce-scatter and all-gather: each rank owns a slice, reduces the contributions of all ranks to
+// it, and sends the result to all. Both steps use direct messages, which meets the bound of Thakur,
+// Rabenseifner, Gropp 2005. Segments follow each other without a pause. Cost: 2 rounds + 2 (P - 1)
 // alpha + 2 (P - 1) / P B beta + B gamma.
 #include <array>
 
@@ -30,7 +30,7 @@ class OwnerExchange {
     return (std::min(slice_, call_.count) + elements_ - 1) / elements_;
   }
 
-  // Receives first, then each owner's part of the s-th segments.
+  // Posts the receives first, then the s-th segment of each owner's slice.
   void post(std::uint64_t s) {
     Slot& slot = slots_[s % slots_.size()];
     slot.contributions.assign(static_cast<std::size_t>(ranks_), nullptr);
@@ -84,8 +84,8 @@ class OwnerExchange {
   struct Slot {
     Buffer own;
     std::vector<transport::OperationRef>
-        contributions;  // to the own slice, by rank; nullptr: the own one, or nothing to come
-    std::vector<transport::OperationRef> results;  // of the others' slices
+        contributions;  // to the own slice, by rank; nullptr: this rank's own, or empty
+    std::vector<transport::OperationRef> results;  // of the other slices
   };
 
   Range range_of(int owner, std::uint64_t s) const {

@@ -1,6 +1,6 @@
 #pragma once
-// What the dense algorithms share: ranges of elements, cut into segments, and messages that hold
-// one.
+// Shared by the dense algorithms: ranges of elements, cut into segments, and messages of one
+// segment.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Range {
 };
 
 // Elements of a segment, of which each rank holds some from every rank. Heuristic: large enough for
-// the link, small enough for a cache, and over slow links for sums to be made while others travel;
-// some 100 MiB are in flight up to 700 ranks, then 144 KiB a rank.
+// the link, small enough for a cache. Over slow links it is small, so that sums are made while
+// other segments are sent. Some 100 MiB are in flight up to 700 ranks, then 144 KiB a rank.
 inline std::uint64_t segment_elements(const LinkCost& link, int ranks, DataType datatype) {
   constexpr std::uint64_t kMost = 256 << 10, kLeast = 16 << 10, kInFlight = 32 << 20, kDepth = 3;
   const std::uint64_t share =
@@ -33,7 +33,7 @@ inline Range segment_of(Range range, std::uint64_t s, std::uint64_t elements) {
   return {range.first + begin, std::min(elements, range.count - begin)};
 }
 
-// Messages of one call: posts them, counts their bytes, and remembers what was sent until it is
+// Messages of one call: posts them, counts their bytes, and keeps sent buffers until they are
 // taken.
 class SegmentMessages {
  public:
@@ -46,7 +46,7 @@ class SegmentMessages {
         bytes_(element_bytes(call.datatype)),
         traffic_(traffic) {}
 
-  // nullptr where there is nothing to receive.
+  // nullptr if there is nothing to receive.
   transport::OperationRef receive(int peer, std::uint8_t lane, std::uint64_t elements) {
     if (elements == 0) return nullptr;
     traffic_.bytes_received += elements * bytes_;
@@ -63,7 +63,7 @@ class SegmentMessages {
     sweep_at_ = std::max(kMinSwept, 2 * sent_.size());
   }
 
-  // For what is sent.
+  // A buffer for a message to send.
   Buffer take(std::size_t bytes) { return outgoing_.take(bytes); }
 
   Buffer pack(Range range) {
@@ -72,8 +72,8 @@ class SegmentMessages {
     return packed;
   }
 
-  // All of `operations` that are there; `what`: what they bring. Poisons the comm where one has
-  // another size than both ranks know.
+  // Waits for all `operations`; `what` names their content in errors. Poisons the communicator if a
+  // message has another size than both ranks know.
   Task wait_all(const std::vector<transport::OperationRef>& operations, const char* what) {
     for (const transport::OperationRef& operation : operations) {
       if (operation == nullptr) continue;
@@ -94,10 +94,10 @@ class SegmentMessages {
   std::size_t element_size() const { return bytes_; }
 
  private:
-  // What was sent keeps its memory until a sweep.
+  // Sent buffers stay in memory until a sweep.
   static constexpr std::size_t kMinSwept = 16;
 
-  // A segment of which only the place has come.
+  // Reads a segment of which only the location has come.
   bool fetch(transport::Operation& received) const {
     std::optional<Buffer> segment =
         comm::borrowed(window_, received.peer, received.buffer.bytes().first(received.bytes));

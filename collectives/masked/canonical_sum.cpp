@@ -1,7 +1,7 @@
-// Each rank gets its piece of what all have, combines it in the ranks' tree, and the pieces are
-// gathered: the bytes of a reduce-scatter and an all-gather (Thakur, Rabenseifner, Gropp 2005), 2
-// (P - 1) / P B. For few bytes each rank gathers all that all have, and combines it for itself: (P
-// - 1) B, in one exchange instead of two.
+// Reduce-scatter and all-gather with sums in the ranks' tree: each rank combines one piece of all
+// ranks' values, and the pieces are gathered. It sends the bytes of Thakur, Rabenseifner, Gropp
+// 2005: 2 (P - 1) / P B. If the bytes are few, each rank gathers all values and combines them
+// itself: (P - 1) B, in one exchange instead of two.
 #include "collectives/masked/canonical_sum.hpp"
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace sparcl::collectives::masked {
 namespace {
 
-// Bytes of all ranks' values. Heuristic: an exchange less saves some 20 us, in which links of 50
-// GB/s carry so much. Two ranks gather no more than they would exchange otherwise: there it is what
-// each combines for itself. Not measured.
+// Limits for one exchange, in bytes of all ranks' values. Heuristic, not measured. A saved exchange
+// is some 20 us, in which a link of 50 GB/s carries 1 MiB. Two ranks send no more bytes in one
+// exchange than in two: there the limit is for the sums that each rank makes itself.
 constexpr std::uint64_t kMaxGathered = std::uint64_t{1} << 20,
                         kMaxGatheredByTwo = std::uint64_t{32} << 20;
 constexpr std::uint8_t kDirect = 1;  // in dense_table(), from 1

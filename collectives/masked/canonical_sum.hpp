@@ -1,6 +1,6 @@
 #pragma once
-// Canonical masked sums between the ranks' GPUs, in a stream's order: with the bits of the host's
-// way. All sizes are the mask's alone, and known before anything runs.
+// Canonical masked sums between the ranks' GPUs, in a stream's order, with the bits of the host
+// path. All sizes depend on the mask alone, and are known before anything runs.
 
 #include <cstdint>
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace sparcl::collectives::masked {
 
-// Whether the kernel that combines rows takes so many.
+// Whether the combining kernel supports so many rows.
 bool takes_canonical(int ranks);
 
 class CanonicalSum {
  public:
-  // forced: a row of dense_table(), counted from 1, whose way it goes: direct, owner; 0: the better
-  // one. The same on all ranks.
+  // forced: a row of dense_table(), counted from 1, whose method is used: direct, owner; 0: the
+  // better one. The same on all ranks.
   CanonicalSum(DeviceCalls& calls, const MaskedCall& call, int rank, int ranks, std::uint8_t forced)
       : calls_(calls),
         call_(call),
@@ -24,8 +24,8 @@ class CanonicalSum {
         ranks_(static_cast<std::uint64_t>(ranks)),
         forced_(forced) {}
 
-  // What it takes, before anything is enqueued or agreed on. A call that is captured gets memory
-  // that stays for its graph's sake.
+  // Allocates memory, before anything is enqueued or agreed on. A captured call gets memory that
+  // stays for its graph.
   Status prepare();
   Status enqueue();
 
@@ -35,7 +35,7 @@ class CanonicalSum {
   }
   std::byte* packed() const;  // this rank's values, and then the sums
   Status enqueue_steps() const;
-  // sum: all of it in the end, of this and of the others; it may be the source.
+  // sum: the whole sum at the end; it may be the source.
   Status sum_all(const std::byte* source, std::byte* sum) const;
   Status sum_pieces(const std::byte* source, std::byte* sum) const;
   Status combine(const std::byte* rows, std::uint64_t bytes, std::byte* result) const;

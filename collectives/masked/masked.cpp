@@ -1,5 +1,5 @@
-// All-reduce of the elements that a mask has (sparclAllReduceMasked): as all ranks know them, their
-// values travel alone.
+// All-reduce of the elements in a mask (sparclAllReduceMasked). All ranks know the mask, so only
+// the values are sent.
 #include "collectives/masked/masked.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class MaskedValues final : public dense::DenseValues {
     (void)selection.select(call_.send, call_.feedback->residual(), call_.mask->count(), 0);
   }
 
-  // What was sent leaves the residual.
+  // Subtracts the sent values from the residual.
   void settle() const {
     if (call_.feedback == nullptr) return;
     constexpr std::uint64_t kAtOnce =

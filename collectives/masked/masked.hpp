@@ -1,5 +1,5 @@
 #pragma once
-// All-reduce of the elements that a mask has (sparclAllReduceMasked).
+// All-reduce of the elements in a mask (sparclAllReduceMasked).
 
 #include "collectives/dense/dense.hpp"
 #include "src/base/status.hpp"
@@ -15,7 +15,7 @@ namespace sparcl::collectives::masked {
 
 extern const CollectiveDescriptor kAllReduceMasked;
 
-// sparclAllReduceMasked. The mask may be drawn anew once the call is over.
+// sparclAllReduceMasked. The mask may be redrawn after the call.
 struct MaskedCall {
   Status refusal;  // of the caller's arguments on this rank
   const std::byte* send = nullptr;
@@ -24,23 +24,23 @@ struct MaskedCall {
   sparse::Reduction reduction;
   const sparse::Mask* mask = nullptr;
   sparse::DeviceMasks* device_masks = nullptr;  // not nullptr: both arrays are in device memory
-  void* stream = nullptr;                       // then: whose order the call takes its place in
+  void* stream = nullptr;                       // then: the stream of the call
   device::DeviceScratch* scratch = nullptr;  // then, of the GPU that it has entered: the host sums;
-                                             // nullptr: the GPUs do, among each other
+                                             // nullptr: the GPUs sum among each other
   bool clears_outside = false;               // +0 in `receive` outside the mask
-  bool is_canonical = false;  // of sums between GPUs: they have the bits of the host's
+  bool is_canonical = false;  // for sums between GPUs: they have the bits of the host path
   std::byte* packed =
-      nullptr;  // not nullptr: the mask's values, in and out; the arrays are not looked at
+      nullptr;  // not nullptr: the mask's values, in and out; the arrays are ignored
   sparse::Feedback* feedback =
-      nullptr;  // of sums and means: what is summed is acc, and what is not sent stays
+      nullptr;  // for sums and means: acc is summed, and the rest stays in the residual
 };
 Task all_reduce_masked(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                        CallReport& report);
 
-// What every masked call agrees on; `sketch` outlives the agreement. And what its report says.
+// The terms that every masked call agrees on, and its report; `sketch` outlives the agreement.
 CallTerms masked_terms(const MaskedCall& call, std::uint8_t algorithm, sparse::MaskSketch& sketch);
 void report_sum(const MaskedCall& call, int ranks, CallReport& report);
-// Of arrays in device memory (masked_nccl.cpp between GPUs; masked_device.cpp for a sum on the
+// For arrays in device memory (masked_nccl.cpp between GPUs; masked_device.cpp for a sum on the
 // host).
 Task all_reduce_masked_nccl(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                             CallReport& report);

@@ -1,6 +1,6 @@
-// The same of arrays in a GPU's memory that the host sums: the mask's values are gathered there,
-// and cross alone. The bits, and what other ranks see of it, are those of arrays on the host. In
-// the order of the call's stream; each step waits for it.
+// The masked all-reduce of arrays in a GPU's memory, summed on the host. The mask's values are
+// gathered on the device, and only these are copied. The bits, and the messages to other ranks, are
+// those of arrays on the host. Runs in the order of the call's stream; each step waits for it.
 #include "collectives/collective.hpp"
 #include "collectives/masked/masked.hpp"
 #include "src/base/stage_range.hpp"
@@ -9,7 +9,7 @@
 namespace sparcl::collectives::masked {
 namespace {
 
-// The mask's values on the device, and here.
+// The mask's values on the device and on the host.
 class PackedValues {
  public:
   explicit PackedValues(const MaskedCall& call)
@@ -53,7 +53,7 @@ class PackedValues {
     return kernels().scatter_mask(mask_->places, memory_.device, width_, call_.receive,
                                   call_.stream);
   }
-  // What was enqueued uses this call's memory, also where more could not be.
+  // The enqueued work uses this call's memory, even if a later step could not be enqueued.
   Status settled(const Status& enqueued) const {
     const Status through = gpu::wait_for(call_.stream);
     return enqueued.ok() ? through : enqueued;

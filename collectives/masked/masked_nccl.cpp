@@ -1,5 +1,5 @@
-// The same between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream
-// sums. It waits for no GPU, so the report's times are the host's.
+// The masked all-reduce between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues,
+// the stream sums. The call waits for no GPU, so the report's times are the host's.
 #include "collectives/collective.hpp"
 #include "collectives/masked/canonical_sum.hpp"
 #include "collectives/masked/masked.hpp"
@@ -16,13 +16,13 @@ transport::EngineOp engine_op(sparse::Reduction reduction) {
              : static_cast<transport::EngineOp>(static_cast<std::uint8_t>(reduction.op));
 }
 
-// Gathers, sums, scatters: three things in the stream, whose sizes are the mask's alone.
+// Gathers, sums, scatters: three steps in the stream, whose sizes depend on the mask alone.
 class SumByNccl {
  public:
   SumByNccl(DeviceCalls& device, const MaskedCall& call) : device_(device), call_(call) {}
 
-  // What the sum takes, before anything is enqueued or agreed on. A call that is captured gets
-  // memory that stays for its graph's sake.
+  // Allocates memory, before anything is enqueued or agreed on. A captured call gets memory that
+  // stays for its graph.
   Status prepare() {
     const gpu::DeviceScope inside(device_.context());
     SPARCL_RETURN_IF_ERROR(inside.status());
@@ -76,10 +76,10 @@ class SumByNccl {
   DeviceCalls& device_;
   const MaskedCall& call_;
   std::shared_ptr<const sparse::DeviceMask> mask_;
-  DeviceCalls::Memory packed_;  // nothing where the mask is all of the array
+  DeviceCalls::Memory packed_;  // empty if the mask is the whole array
 };
 
-// By NCCL's sums, or by canonical ones.
+// By NCCL's sums, or by canonical sums.
 class SumOnDevice {
  public:
   SumOnDevice(const CommContext& comm, const MaskedCall& call)
@@ -113,7 +113,8 @@ class DeviceMaskedSum final : public CallBody {
     return masked_terms(call_, sum_.algorithm(), sketch_);
   }
 
-  // The other ranks enqueue, too: one that cannot ends the comm, else they would wait for good.
+  // The other ranks enqueue, too: a rank that cannot poisons the communicator, or they would wait
+  // for ever.
   Task run(const Extents&) override {
     if (const Status enqueued = sum_.enqueue(); !enqueued.ok()) {
       comm_.engine->fail(enqueued, comm_.engine->transport().rank());

@@ -1,5 +1,5 @@
 #pragma once
-// The index space in groups of blocks, which follow each other through a sum: in each group each
+// The index space in groups of blocks, which follow each other through a sum. In each group each
 // rank owns some blocks.
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct BlockGroups {
   std::uint64_t count = 1;
   std::uint64_t blocks_per_rank = 1;
 
-  // So many ranks' blocks from the first one's on: owners count through all groups.
+  // The blocks of `owners` ranks from first_owner on; owners are counted through all groups.
   sparse::BlockRun run(std::uint64_t first_owner, std::uint64_t owners) const {
     sparse::BlockRun run = whole;
     run.first = std::min(first_owner * blocks_per_rank, whole.blocks);
@@ -25,8 +25,8 @@ struct BlockGroups {
 
 inline BlockGroups block_groups(const LinkCost& link, const sparse::BlockRun& whole,
                                 std::uint64_t max_entries, int ranks) {
-  // Entries of a part. Heuristic: about 100 KB, and over slow links so few that sums are made while
-  // others travel (bench/hosts/all_reduce: 10 ms of 60).
+  // Entries of a part. Heuristic: about 100 KB. Over slow links a part has fewer entries, so that
+  // sums are made while other parts are sent (bench/hosts/all_reduce: 10 ms of 60).
   constexpr std::uint64_t kPartEntries = 16384, kSlowPartEntries = 2048;
   constexpr std::uint64_t kMaxGroups = 256;
   const auto p = static_cast<std::uint64_t>(ranks);
@@ -44,8 +44,8 @@ inline double group_count(const LinkCost& link, const SumShape& shape) {
   return static_cast<double>(block_groups(link, whole, shape.max_entries, shape.ranks).count);
 }
 
-// Of groups that follow each other without a pause: over slow links, where ranks wait, all work but
-// the last group's is done while others travel; inside a node messages are work, too.
+// The time of groups that follow each other without a pause. Over slow links, where ranks wait, all
+// work but the last group's overlaps with sending. Inside a node messages are work, too.
 inline double together_seconds(const LinkCost& link, double groups, double travel, double work) {
   return link.is_slow() ? std::max(travel, work) + std::min(travel, work) / groups : travel + work;
 }

@@ -1,7 +1,7 @@
-// The tree over ranks from its leaves: the ranks of two neighbouring ranges swap what theirs have
-// together, and sum it (recursive doubling, SSAR_rec of SparCML; any P, as the longer range's ranks
-// share the partners of the shorter). What travels are accumulators, so that sums are rounded once.
-// Cost: ceil(log2 P) alpha, and for each level t U(2^t) w beta and gamma.
+// Recursive doubling (SSAR_rec of SparCML) in the tree over ranks, from its leaves. The ranks of
+// two neighbouring ranges exchange their sums, and add them. Any P works, because the longer
+// range's ranks share the partners of the shorter. Accumulators are sent, so that sums are rounded
+// once. Cost: ceil(log2 P) alpha, and for each level t U(2^t) w beta and gamma.
 #include <bit>
 
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -13,7 +13,7 @@ struct Split {  // ranks [begin, middle) and [middle, end)
   int begin, middle, end;
 };
 
-// Those that a rank takes part in, the smallest first.
+// The splits that contain a rank, the smallest first.
 std::vector<Split> splits_of(int rank, int ranks) {
   std::vector<Split> splits;
   for (int begin = 0, end = ranks; end - begin > 1;) {
@@ -30,7 +30,7 @@ struct Partners {
   std::vector<int> to;
 };
 
-// The lower range is never shorter: several of its ranks may hear from one of the upper.
+// The lower range is never shorter: several of its ranks may receive from one rank of the upper.
 Partners partners_of(int rank, const Split& split) {
   const int lower = split.middle - split.begin, upper = split.end - split.middle;
   if (rank >= split.middle) {
@@ -59,7 +59,7 @@ double doubling_seconds(const LinkCost& link, const SumShape& shape) {
   return seconds;
 }
 
-// What is held, what comes, and their sum.
+// The own sum, the received sum, and their sum.
 double doubling_scratch_bytes(const LinkCost&, const SumShape& shape) {
   return 3 * shape.union_of(shape.ranks) * (shape.entry_bytes() + 4);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Parts as messages: nobody knows before how large another's is. What is small travels whole; of a
-// larger part the front goes first and says how much follows. Where links are slow a part is coded
-// (part_code.hpp); inside a node its place is told.
+// Parts as messages, whose size the receiver does not know before. A small part is sent as a whole.
+// The front of a larger part is sent first and says how much follows. Over slow links a part is
+// coded (part_code.hpp); inside a node its location is sent.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +25,7 @@ class PartMessages {
         codes_(comm.codes_entries(false)),
         codes_scaled_(comm.codes_entries(true)) {}
 
-  // lane: another one for each kind of part; the rest of large ones takes lane + 1.
+  // lane: a different one for each kind of part; the rest of large parts takes lane + 1.
   void send(int peer, std::uint8_t lane, const Buffer& part, const sparse::PartShape& shape);
 
   struct Arrival {
@@ -39,18 +39,19 @@ class PartMessages {
   Arrival receive(int peer, std::uint8_t lane, const sparse::PartShape& shape,
                   std::uint64_t max_bytes);
 
-  // Until `arrival` has its part. Those of one peer and lane in the order in which they were
-  // posted. Poisons the comm where what came is no part, or a larger one. purpose: for error texts.
+  // Waits until `arrival` has its part. Parts of one peer and lane arrive in the order in which
+  // they were posted. Poisons the communicator if the message is no part, or a larger one. purpose:
+  // for error texts.
   Task wait(Arrival& arrival, const char* purpose);
 
-  // Until all that was sent is taken.
+  // Waits until all sent messages are taken.
   Task wait_sent();
 
  private:
   static constexpr std::uint64_t kFrontBytes = 256
                                                << 10;  // heuristic: as the segments of dense sums
   static constexpr std::uint64_t kPieceBytes =
-      64 << 20;  // of what follows; far below what a message may have
+      64 << 20;  // of the rest; far below the limit of a message
 
   const Buffer& message_of(const Buffer& part, const sparse::PartShape& shape);
   void note_sent(transport::OperationRef operation);
@@ -66,7 +67,7 @@ class PartMessages {
   std::size_t sweep_at_ = 256;
   sparse::PartCoder coder_;
   bool codes_, codes_scaled_;
-  Buffer part_, message_;  // the last that was sent, and as what
+  Buffer part_, message_;  // the last sent part, and its message
 };
 
 }  // namespace sparcl::collectives::sparse_sum

@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kCallName = "sparclAllReduceSparse: ";
 constexpr double kCachedBytes =
-    12 << 20;  // what all ranks of a core write beyond this will not be found in a cache. Heuristic
+    12
+    << 20;  // for all ranks of a core: bytes written beyond it are no longer in a cache. Heuristic
 
 // Values are rounded before they are sent, and parts of the result are accumulators.
 bool is_rounded(const SparseAllReduceCall& call) {
@@ -25,7 +26,8 @@ bool is_rounded(const SparseAllReduceCall& call) {
          kernels::accumulator_type(call.kind.datatype) == DataType::kFloat32;
 }
 
-// Writes to the caller's arrays: as parts come, where all is known to fit; else when all is there.
+// Writes to the caller's arrays: part by part if all is known to fit; else when all parts are
+// there.
 class OutputArrays final : public SparseResult {
  public:
   OutputArrays(const CommContext& comm, SparseAllReduceCall& call, bool surely_fits,
@@ -52,7 +54,7 @@ class OutputArrays final : public SparseResult {
     }
   }
 
-  // Whether all parts were of this sum: else some of it was not written.
+  // Whether all parts were of this sum: otherwise some of it was not written.
   bool is_whole() const { return is_whole_; }
 
   Status finish(const Extents& extents, const transport::Transport& transport) {
@@ -79,7 +81,7 @@ class OutputArrays final : public SparseResult {
     sparse::BlockRun run;
   };
 
-  // A part comes from another rank: nothing goes behind the caller's arrays because of it.
+  // A part comes from another rank: it must never write beyond the caller's arrays.
   void write(sparse::PartView view, const sparse::BlockRun& run) {
     if (view.entries() == 0) return;
     is_whole_ = is_whole_ && view.entries() <= call_.out_capacity - call_.out_nnz;
@@ -125,7 +127,7 @@ class OutputArrays final : public SparseResult {
   std::uint64_t kept_entries_ = 0;
   bool is_whole_ = true;
   std::vector<std::uint16_t> scratch_;
-  std::vector<std::byte> sums_;  // of a part, where they are rounded
+  std::vector<std::byte> sums_;  // of a part, if they are rounded
 };
 
 bool union_fits(const Extents& extents, std::uint64_t count, int ranks) {
@@ -133,12 +135,12 @@ bool union_fits(const Extents& extents, std::uint64_t count, int ranks) {
   return extents.max_entries <= extents.min_capacity / static_cast<std::uint64_t>(ranks);
 }
 
-// What a rank gives to the sum, and which values its parts have.
+// A rank's input to the sum, and the type of values in its parts.
 struct GivenValues {
   sparse::PartValues in = sparse::PartValues::kElements;
   sparse::PartValues out = sparse::PartValues::kElements;
   sparse::SumKind kind;
-  std::vector<std::byte> rounded;  // where they are
+  std::vector<std::byte> rounded;  // if they are rounded
   DataType sent = DataType::kFloat32;
   bool are_scaled = false;
 };
@@ -159,7 +161,7 @@ GivenValues round_values(const SparseAllReduceCall& call, const kernels::KernelS
   return given;
 }
 
-// has_duplicates: some rank's entries have.
+// has_duplicates: of any rank's entries.
 GivenValues give_values(const SparseAllReduceCall& call, const kernels::KernelSet& kernels,
                         bool has_duplicates, sparse::SortedEntries& entries) {
   if (is_rounded(call)) return round_values(call, kernels, entries);

@@ -1,6 +1,6 @@
 #pragma once
-// Sum of sparse vectors with any support, as every rank gets it (sparclAllReduceSparse): check,
-// agree, plan, run.
+// The sum of sparse vectors with any support, for every rank (sparclAllReduceSparse): check, agree,
+// plan, run.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ extern const CollectiveDescriptor kAllReduceSparse;
 
 struct SparseAllReduceCall {
   Status refusal;                          // of the caller's arguments on this rank
-  std::span<const std::uint64_t> indices;  // in any order, also several times
+  std::span<const std::uint64_t> indices;  // in any order, duplicates allowed
   const std::byte* values = nullptr;
   std::uint64_t count = 0;
   sparse::SumKind kind;
@@ -23,13 +23,14 @@ struct SparseAllReduceCall {
   std::uint64_t* out_indices = nullptr;
   std::byte* out_values = nullptr;
   std::uint64_t out_capacity = 0;
-  std::uint64_t out_nnz = 0;  // once it has succeeded, or was truncated
+  std::uint64_t out_nnz = 0;  // valid after success or Truncated
 };
 
-// What must be alike on all ranks, in a fingerprint's `detail`: any number may come over the wire.
+// Options that must be equal on all ranks, in a fingerprint's `detail`. They come from the wire and
+// may be any number.
 struct SparseSumOptions {
   Determinism determinism = Determinism::kCanonical;
-  std::uint8_t wire = 0;  // a sparse::Wire, or more
+  std::uint8_t wire = 0;  // a sparse::Wire, or larger
 };
 std::uint64_t pack_options(const SparseAllReduceCall& call);
 SparseSumOptions unpack_options(std::uint64_t packed);

@@ -1,7 +1,8 @@
 #pragma once
 // Sums of sparse vectors over all ranks. An algorithm is a file with its functions and a row in the
-// table (sparse_sum.cpp). Words of the costs: P ranks, n elements, k entries of a rank, K of the
-// union, w bytes of an entry, alpha a message, beta a byte, gamma an entry that is summed.
+// table (sparse_sum.cpp). Symbols in the costs: P ranks, n elements, k entries of a rank, K entries
+// of the union, w bytes of an entry. alpha: seconds of a message, beta: of a byte, gamma: of a
+// summed entry.
 
 #include <cmath>
 #include <cstdint>
@@ -14,11 +15,11 @@
 
 namespace sparcl::collectives::sparse_sum {
 
-// Where the sum goes, in parts that ascend: each rank gets the same ones.
+// Receives the sum in ascending parts: each rank gets the same parts.
 class SparseResult {
  public:
   virtual ~SparseResult() = default;
-  // Nothing of it is wrong but, maybe, the order of positions. Keeps the part if it needs it.
+  // The part is valid except, maybe, for the order of positions. Keeps the part if it needs it.
   virtual void take(const Buffer& part, const sparse::PartView& view,
                     const sparse::BlockRun& run) = 0;
 };
@@ -26,29 +27,29 @@ class SparseResult {
 struct SparseSumCall {
   std::span<const std::uint64_t> indices;  // ascend strictly, below count
   const std::byte* values = nullptr;
-  sparse::PartValues in = sparse::PartValues::kElements;  // what they are, on all ranks
+  sparse::PartValues in = sparse::PartValues::kElements;  // their kind, on all ranks
   sparse::PartValues out =
-      sparse::PartValues::kElements;  // what the result's are to be; means are of elements only
+      sparse::PartValues::kElements;  // the kind of the result's values; means are of elements only
   bool values_are_scaled =
-      false;  // float32 that scaled 8 bits hold: they travel as these over slow links
+      false;  // float32 that scaled 8 bits hold: sent as 8 bits over slow links
   std::uint64_t count = 0;
   sparse::SumKind kind;
-  std::uint64_t max_entries = 0;  // that a rank has
+  std::uint64_t max_entries = 0;  // of any rank
   std::uint32_t number = 0;       // of the call, for its channels
   SparseResult* result = nullptr;
 };
 
-// Of a call on this comm, after the ranks have agreed: value_bytes of what is sent,
-// accumulator_bytes of what is summed.
+// The shape of a call on this communicator, after the ranks have agreed. value_bytes: of a sent
+// value; accumulator_bytes: of a summed value.
 SumShape sum_shape(const CommContext& comm, std::uint64_t count, const Extents& extents,
                    std::size_t value_bytes, std::size_t accumulator_bytes, bool are_scaled = false);
 
 struct SparseSumRow {
   const char* name;
-  bool in_rank_order;  // sums of level `runs` are the same as those of all other such rows
+  bool in_rank_order;  // sums of level `runs` equal those of all other such rows
   double (*seconds)(const LinkCost& link, const SumShape& shape);
   double (*scratch_bytes)(const LinkCost& link,
-                          const SumShape& shape);  // beside the caller's arrays
+                          const SumShape& shape);  // besides the caller's arrays
   Task (*run)(const CommContext& comm, const SparseSumCall& call, Traffic& traffic);
   bool (*is_possible)(const SumShape& shape, Determinism determinism) = nullptr;  // nullptr: always
 };
@@ -61,34 +62,34 @@ struct SparseSumPlan {
 std::span<const SparseSumRow> sparse_sum_table();
 extern const comm::AlgorithmChoice kSparseSumAlgorithms;
 
-// For a call's fingerprint: which row is forced, counted from 1; 0: none.
+// For a call's fingerprint: the forced row, counted from 1; 0: none.
 std::uint8_t forced_row(std::string_view name);
 std::string_view forced_row_name(std::uint8_t row);
-// The cheapest row that may have its scratch, else that with the least; forced_name ("auto": none)
-// narrows the choice and is valid, and is as "auto" where its row is not possible. What links cost
-// changes from run to run: where bits depend on the row it must not.
+// The cheapest row within the scratch limit, else the row with the least scratch. forced_name
+// ("auto": none) is valid and narrows the choice; if its row is not possible, it counts as "auto".
+// Measured link costs change from run to run, so they must not choose a row on which bits depend.
 SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Determinism determinism,
                               std::string_view forced_name);
-// The same for a comm, most of whose calls are as the one before: planning takes 2 us, a fifth of a
-// small call.
+// The same for a communicator. Most of its calls are like the one before: planning takes 2 us, a
+// fifth of a small call.
 SparseSumPlan plan_sparse_sum(const CommContext& comm, const SumShape& shape,
                               Determinism determinism, std::string_view forced_name);
 
-// What an exact sum must send from a rank of `own` entries at least: each once, and each of the
-// sum's `all` to those that did not make it (holder-owned reduction), at the entropy of where they
-// lie.
+// The bytes that a rank of `own` entries must send in an exact sum, at least. Each own entry is
+// sent once, and each of the sum's `all` entries to the ranks that did not make it (holder-owned
+// reduction). Positions count with their entropy.
 std::uint64_t exact_sum_bytes(const SumShape& shape, std::uint64_t own, std::uint64_t all);
 
 // Blocks of the index space, small enough that each rank has some.
 unsigned block_log2_for(std::uint64_t count, int ranks);
 sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call);
 
-// Own entries become a part, a part becomes the caller's result: their time is noted in
-// traffic.produce_seconds.
+// Packs own entries into a part; hand_over() unpacks a part into the caller's result. The time is
+// added to traffic.produce_seconds.
 Buffer pack_part(const CommContext& comm, const sparse::BlockRun& run,
                  std::span<const std::uint64_t> indices, const std::byte* values,
                  std::size_t value_bytes, Traffic& traffic);
-// The same run by run, which are asked for in the order of the index space.
+// The same run by run, in the order of the index space.
 class OwnParts {
  public:
   OwnParts(const CommContext& comm, const SparseSumCall& call, Traffic& traffic)
@@ -104,20 +105,21 @@ class OwnParts {
   const CommContext& comm_;
   std::size_t value_bytes_;
   Traffic& traffic_;
-  std::span<const std::uint64_t> rest_;  // that have not been packed
+  std::span<const std::uint64_t> rest_;  // not packed yet
   const std::byte* rest_values_;
 };
 void hand_over(const CommContext& comm, const SparseSumCall& call, const Buffer& part,
                const sparse::PartView& view, const sparse::BlockRun& run, Traffic& traffic);
 
-// Poisons the comm: `peer` sent what is no part.
+// Poisons the communicator: the message of `peer` is no part.
 Status refuse_part(const CommContext& comm, int peer);
-constexpr int kNoPeer = -1;  // where it is not known whose part it was
+constexpr int kNoPeer = -1;  // if the sender is unknown
 
-// What writing an entry of the result takes of what summing one does. Heuristic: bench_sparse_sum.
+// The cost of writing an entry of the result, relative to summing one. Heuristic: bench_sparse_sum.
 constexpr double kTakeOfSum = 0.5;
 
-// Lanes of a call's channel; 0 is the agreement's. Each has one more for the rest of large parts.
+// Lanes of a call's channel; 0 is the agreement's. Each has a second lane for the rest of large
+// parts.
 constexpr std::uint8_t kPartLane = 1;
 constexpr std::uint8_t kSumLane = 3;
 

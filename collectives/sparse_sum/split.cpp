@@ -1,8 +1,8 @@
-// Each rank owns some blocks of every group of blocks: the others send it their entries there, it
-// sums them, and sends the sum to all (SSAR_split, Renggli et al., SparCML, SC 2019). Groups follow
-// each other without a pause, so that what is in flight stays in a cache; entries that cluster are
-// spread over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P - 1)
-// / P (k + K) w beta, log2(P) k gamma.
+// SSAR_split (Renggli et al., SparCML, SC 2019): each rank owns some blocks of every group of
+// blocks. It sums the entries of all ranks there, and sends the sum to all. Groups follow each
+// other without a pause, so that the bytes in flight stay in a cache. Clustered entries are spread
+// over the owners as far as they spread over blocks. Cost: 2 (P - 1) alpha a group, (P - 1) / P (k
+// + K) w beta, log2(P) k gamma.
 #include <array>
 
 #include "collectives/sparse_sum/block_groups.hpp"
@@ -31,7 +31,7 @@ class SplitExchange {
 
   std::uint64_t groups() const { return groups_.count; }
 
-  // Receives first, then each owner's entries.
+  // Posts the receives first, then each owner's entries.
   void post(std::uint64_t g) {
     Slot& slot = slots_[g % slots_.size()];
     slot.contributions.assign(static_cast<std::size_t>(ranks_), {});
@@ -99,8 +99,8 @@ class SplitExchange {
   struct Slot {
     Buffer own;  // the own contribution, then its sum
     std::vector<PartMessages::Arrival>
-        contributions;                        // to the own blocks, by rank; peer -1: the own one
-    std::vector<PartMessages::Arrival> sums;  // of the others' blocks
+        contributions;  // to the own blocks, by rank; peer -1: this rank's own
+    std::vector<PartMessages::Arrival> sums;  // of the other blocks
   };
 
   sparse::BlockRun run_of(int owner, std::uint64_t g) const {
@@ -149,7 +149,7 @@ double split_seconds(const LinkCost& link, const SumShape& shape) {
   return 2 * link.round_s + together_seconds(link, groups, travel, work);
 }
 
-// Of three groups: what is sent, what comes, sums.
+// Scratch of three groups: sent entries, received entries, sums.
 double split_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double k = static_cast<double>(shape.max_entries), all = shape.union_of(shape.ranks);
   return std::min(3.0, group_count(link, shape)) / group_count(link, shape) * (2 * k + 2 * all) *

@@ -1,15 +1,16 @@
-// In two levels, for nodes that read each other's memory inside and are joined by slower links
-// (BlueConnect, Cho et al., SysML 2019, for sparse vectors). N nodes of m ranks; of each group of
-// blocks rank i of every node owns a share, and of that node j's rank i a piece:
-//   1. inside a node each rank gives its entries of share i to rank i, which sums them: a list for
-//      the node
-//   2. rank i gives piece j of that to rank i of node j, which sums the nodes' lists, and
-//   3. gives the sum to rank i of each node, which
-//   4. gives it to its node.
-// Cost: 2 (N - 1) alpha a group, and (N - 1) / N (U(m) + K) / m w beta between nodes, with U(m) the
-// union of a node; inside it (m - 1) (N + 1) messages a group and (m - 1) / m (k + K) w bytes, at
-// what a node's memory costs; (log2(m) k + log2(N) U(m) / m) gamma. Sums of sums are combined in
-// another order than ranks are, but where a node is a subtree of the tree over ranks.
+// Sums in two levels, for nodes that share memory inside and are joined by slower links
+// (BlueConnect, Cho et al., SysML 2019, for sparse vectors). There are N nodes of m ranks. In each
+// group of blocks, rank i of every node owns share i, and rank i of node j owns piece j of it:
+// - Inside a node, each rank gives its entries of share i to rank i, which sums them: a list for
+//   the node.
+// - Rank i gives piece j of the list to rank i of node j, which sums the nodes' lists.
+// - Rank i of node j gives the sum to rank i of each node.
+// - Rank i gives it to its node.
+//
+// Cost between nodes: 2 (N - 1) alpha a group, and (N - 1) / N (U(m) + K) / m w beta, with U(m) the
+// union of a node. Cost inside a node: (m - 1) (N + 1) messages a group and (m - 1) / m (k + K) w
+// bytes, at the cost of a node's memory. Sums cost (log2(m) k + log2(N) U(m) / m) gamma. They are
+// combined in another order than the ranks', unless a node is a subtree of the tree over ranks.
 #include <array>
 #include <cstring>
 
@@ -19,12 +20,12 @@
 namespace sparcl::collectives::sparse_sum {
 namespace {
 
-constexpr std::uint64_t kStages = 5;  // of a group, each one turn later: entries, a node's sums,
-                                      // sums, what nodes have got, the end
+constexpr std::uint64_t kStages =
+    5;  // of a group, each one turn later: entries, a node's sums, sums, received sums, the end
 
-// Of m times as many entries as by split, as those of a node are sent together, and a group takes
-// more stages (2 hosts of 2 and 4 ranks, links of 100 Mbit/s, four pairs of runs on crowded
-// cores: 1.2 to 4.8 times as fast as with its groups).
+// Groups have m times as many entries as those of split: a node's entries are sent together, and a
+// group takes more stages. They are 1.2 to 4.8 times as fast as split's groups (2 hosts of 2 and 4
+// ranks, links of 100 Mbit/s, four pairs of runs on oversubscribed cores).
 BlockGroups node_groups(const LinkCost& link, const sparse::BlockRun& whole,
                         std::uint64_t max_entries, int ranks, std::uint64_t node_ranks) {
   return block_groups(link, whole, max_entries / node_ranks, ranks);
@@ -64,7 +65,7 @@ class TwoLevelExchange {
 
   std::uint64_t groups() const { return groups_.count; }
 
-  // All receives of the group, then each share's entries to its owner in the node.
+  // Posts all receives of the group, then each share's entries to its owner in the node.
   void post(std::uint64_t g) {
     Slot& slot = slot_of(g);
     slot = Slot{};
@@ -99,7 +100,8 @@ class TwoLevelExchange {
     }
   }
 
-  // What the node has in the own share: piece by piece to those who sum it over all nodes.
+  // Sums the node's entries in the own share, and sends each piece to the rank that sums it over
+  // all nodes.
   Task sum_node(std::uint64_t g) {
     Slot& slot = slot_of(g);
     Task arrival = wait(slot.entries, "entries to be summed");
@@ -119,7 +121,7 @@ class TwoLevelExchange {
     co_return Status();
   }
 
-  // All nodes' entries in the own piece.
+  // Sums all nodes' entries in the own piece.
   Task sum_nodes(std::uint64_t g) {
     Slot& slot = slot_of(g);
     Task arrival = wait(slot.node_sums, "a node's entries to be summed");
@@ -136,7 +138,7 @@ class TwoLevelExchange {
     co_return Status();
   }
 
-  // The own share as it comes from all nodes, to the own one.
+  // Passes the own share on to the own node as it comes from all nodes.
   Task pass_on(std::uint64_t g) {
     Slot& slot = slot_of(g);
     std::vector<PartMessages::Arrival>& pieces = slot.sums[own_];
@@ -177,9 +179,9 @@ class TwoLevelExchange {
   }
 
  private:
-  // peer -1: what this rank has itself.
+  // peer -1: this rank's own.
   struct Slot {
-    Buffer own;  // entries of the own share, then the node's and all nodes' of the own piece
+    Buffer own;  // entries of the own share, then the node's and all nodes' sums of the own piece
     std::vector<PartMessages::Arrival> entries;            // of the own share, by rank of the node
     std::vector<PartMessages::Arrival> node_sums;          // of the own piece, by node
     std::vector<std::vector<PartMessages::Arrival>> sums;  // by share and piece
@@ -187,7 +189,7 @@ class TwoLevelExchange {
 
   Slot& slot_of(std::uint64_t g) { return slots_[g % slots_.size()]; }
   int rank_at(std::size_t node, std::size_t i) const { return comm_.node_map.nodes[node][i]; }
-  // Shares follow each other in a group, and pieces in a share.
+  // A group is a sequence of shares, and a share a sequence of pieces.
   sparse::BlockRun share(std::size_t i, std::uint64_t g) const {
     return groups_.run((g * node_ranks_ + i) * nodes_, nodes_);
   }
@@ -221,7 +223,7 @@ class TwoLevelExchange {
     return parts;
   }
 
-  // What came by the network is copied once for all who read it in this node.
+  // A part from the network is copied once for all readers in this node.
   Buffer within_window(const Buffer& part) const {
     if (comm_.window == nullptr || part.size() < comm::kMinLentBytes) return part;
     const Buffer copy = comm_.outgoing().take(part.size());
@@ -235,7 +237,7 @@ class TwoLevelExchange {
   Traffic& traffic_;
   int rank_;
   std::size_t nodes_, node_ranks_;
-  std::size_t node_ = 0, own_ = 0;  // this rank's node, and its number there
+  std::size_t node_ = 0, own_ = 0;  // this rank's node, and its index there
   BlockGroups groups_;
   std::size_t in_bytes_, node_bytes_, out_bytes_;  // of a value
   sparse::PartSum node_sum_, sum_;
@@ -274,7 +276,7 @@ double two_level_seconds(const LinkCost& link, const SumShape& shape) {
   return 2 * (link.round_s + kNodeLink.round_s) + together_seconds(link, groups, travel, work);
 }
 
-// Of five groups: what is sent, what comes, sums, and what is passed on.
+// Scratch of five groups: sent entries, received entries, sums, and entries that are passed on.
 double two_level_scratch_bytes(const LinkCost& link, const SumShape& shape) {
   const double groups = node_group_count(link, shape), stages = static_cast<double>(kStages);
   const double m = shape.ranks_per_node, k = static_cast<double>(shape.max_entries),

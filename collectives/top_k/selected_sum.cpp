@@ -1,5 +1,5 @@
-// Top-k in modes selected and global: a sparse sum of what the ranks selected, of which the latter
-// keeps the k largest.
+// Top-k in modes selected and global: a sparse sum of the ranks' selected entries. Mode global
+// keeps the k largest sums.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,8 +25,8 @@ sparse::Support support_of(const kernels::KernelSet& kernels,
   return support;
 }
 
-// What the residual gets back of elements whose values were sent: all of those that are not kept,
-// and what was rounded off the others.
+// The squares that return to the residual from the selected elements: whole values that are not
+// kept, and rounding errors of the kept ones.
 double returned_squares(const TopKPlan& plan, const std::byte* accumulators, const std::byte* sent,
                         std::size_t count, const std::vector<bool>* is_kept) {
   if (plan.wire.is_exact() && is_kept == nullptr) return 0;
@@ -44,7 +44,7 @@ double returned_squares(const TopKPlan& plan, const std::byte* accumulators, con
   return squares;
 }
 
-// The residual has acc; what was sent of it goes.
+// The residual holds acc; subtracts the sent values.
 Status subtract_sent(const TopKPlan& plan, const sparse::Support& support, const std::byte* sent) {
   std::vector<std::byte> accumulators(support.size() * plan.accumulator_bytes());
   SPARCL_RETURN_IF_ERROR(plan.arrays.take(support, accumulators.data()));
@@ -53,7 +53,7 @@ Status subtract_sent(const TopKPlan& plan, const sparse::Support& support, const
   return plan.arrays.put(support, accumulators.data());
 }
 
-// Sums of sparse vectors, as accumulators, become the caller's elements.
+// Converts sums of sparse vectors from accumulators to the caller's elements.
 Status write_sums(const TopKPlan& plan, const sparse::Support& support,
                   std::vector<std::byte>& sums) {
   const TopKCall& call = plan.call;
@@ -92,12 +92,12 @@ class CollectedSum final : public sparse_sum::SparseResult {
   std::vector<std::uint16_t> scratch_;
 
  public:
-  bool is_inside = true;  // no element is one that the arrays have not
+  bool is_inside = true;  // all elements are inside the arrays
   sparse::Support support;
   std::vector<std::byte> sums;  // accumulators
 };
 
-// Keeps the k largest sums; of equal ones those with the lower index.
+// Keeps the k largest sums; on a tie the one with the lower index.
 void keep_largest(const TopKPlan& plan, CollectedSum& sum) {
   if (sum.support.size() <= plan.call.k) return;
   sparse::Candidates candidates(plan.wire.accumulator);

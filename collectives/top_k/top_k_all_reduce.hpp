@@ -19,11 +19,13 @@ namespace sparcl::collectives::top_k {
 
 extern const CollectiveDescriptor kAllReduceTopK;
 
-// Whose values are summed: at the union of what the ranks selected, of all ranks (kUnion); of those
-// that selected the element, at all of these (kSelected), or at the k largest sums (kGlobal).
+// The values that are summed. kUnion: of all ranks, at the union of the selected elements.
+// kSelected: of the ranks that selected the element, at all selected elements. kGlobal: as
+// kSelected, at the k largest sums.
 enum class TopKMode : std::uint8_t { kUnion, kSelected, kGlobal };
-// What stays in the residual: what a rank has not sent; or, of floats, acc - the mean at all
-// elements of the result (the variant of data-parallel schemes that sum what was decompressed).
+// The rest that stays in the residual. kSent: the values that a rank has not sent. kMean: acc minus
+// the mean at all elements of the result, for floats, as in data-parallel schemes that sum
+// decompressed values.
 enum class TopKResidual : std::uint8_t { kSent, kMean };
 using TopKWire = sparse::Wire;
 
@@ -40,38 +42,38 @@ struct TopKCall {
   TopKWire wire = TopKWire::kSameType;
   TopKResidual kept = TopKResidual::kSent;
   std::vector<sparse::Selection::Part> tensors =
-      {};                         // whose largest are selected, each; none: those of the array
-  bool reuses_threshold = false;  // of the call before with this feedback, instead of a sample
+      {};                         // the largest are selected in each; none: those of the array
+  bool reuses_threshold = false;  // of the last call with this feedback, instead of a sample
   Determinism determinism = Determinism::kCanonical;
   std::string algorithm = "auto";  // of the sparse sum; in mode union of the dense one
   bool is_between_gpus = false;    // both arrays are in the memory of the GPU of comm.device
-  device::DeviceScratch* device =
-      nullptr;  // not nullptr: both arrays are in the memory of the GPU that it was entered for
-  void* stream = nullptr;  // then: whose order the call takes its place in
+  device::DeviceScratch* device = nullptr;  // not nullptr: both arrays are in the memory of the GPU
+                                            // that scratch was entered for
+  void* stream = nullptr;                   // then: the stream of the call
 };
 
-// What must be alike on all ranks, in one number, and that number's parts: it may have come over
-// the wire, any may stand there.
+// Options that must be equal on all ranks, in one number, and its parts. They may come from the
+// wire: any number is possible.
 struct TopKOptions {
   std::uint64_t k = 0;
   std::uint8_t mode = 0;  // a TopKMode, or 3
-  std::uint8_t wire = 0;  // a TopKWire, or more
+  std::uint8_t wire = 0;  // a TopKWire, or larger
   Determinism determinism = Determinism::kCanonical;
 };
 std::uint64_t pack_options(const TopKCall& call);
 TopKOptions unpack_options(std::uint64_t packed);
 
-// In the fingerprint of a call in mode union the algorithm is the dense sum's that is forced, with
-// this bit; else the sparse one's.
+// The algorithm in a call's fingerprint: in mode union the forced dense sum, with this bit; else
+// the forced sparse sum.
 constexpr std::uint8_t kDenseChoice = 0x80;
 
-// After the ranks have agreed the residual is written: an error that ends the comm leaves acc in
-// it.
+// The residual is written after the ranks have agreed: an error that poisons the communicator
+// leaves acc in it.
 Task all_reduce_top_k(const CommContext& comm, std::uint32_t number, const TopKCall& call,
                       CallReport& report);
 
-// The same between the ranks' GPUs, of what takes_gpus() (top_k_stream.hpp): both arrays are in the
-// memory of comm.device's, and the call is over when it is enqueued.
+// The same between the ranks' GPUs, for calls that takes_gpus() accepts (top_k_stream.hpp). Both
+// arrays are in the memory of comm.device's GPU, and the call returns when it is enqueued.
 Task all_reduce_top_k_nccl(const CommContext& comm, std::uint32_t number, const TopKCall& call,
                            CallReport& report);
 

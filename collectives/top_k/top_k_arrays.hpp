@@ -1,6 +1,7 @@
 #pragma once
-// The arrays of a top-k all-reduce, and its residual, where they lie: what is done with them there.
-// What is between (values at a support, on the host) is the same for both places.
+// The arrays of a top-k all-reduce, and its residual, on the host or on a device, with the
+// operations on them. The exchange between them, of values at a support on the host, is the same
+// for both.
 
 #include <memory>
 
@@ -14,20 +15,20 @@ class TopKArrays {
  public:
   virtual ~TopKArrays() = default;
 
-  // Before the ranks agree: takes what the call needs. Here it may fail for this rank alone.
+  // Called before the ranks agree: allocates memory. It may fail on this rank alone.
   virtual Status prepare() = 0;
-  // residual = acc, and what is selected of it: good as long as this.
+  // residual = acc, and the selected entries, valid as long as this object.
   virtual Result<sparse::Selected> select() = 0;
-  // After it; of the support's elements. acc, as accumulators; the residual's, of which zeros stay
-  // behind; the residual's.
+  // Called after select(), for the support's elements. gather(): acc, as accumulators. take(): the
+  // residual's values, which become zero. put(): writes the residual's values.
   virtual Status gather(const sparse::Support& support, std::byte* accumulators) = 0;
   virtual Status take(const sparse::Support& support, std::byte* accumulators) = 0;
   virtual Status put(const sparse::Support& support, const std::byte* accumulators) = 0;
-  // The result: elements where the support is, +0 elsewhere.
+  // Writes the result: elements at the support, +0 elsewhere.
   virtual Status write(const sparse::Support& support, const std::byte* elements) = 0;
 };
 
-// In the host's memory; and in a GPU's (call.device), for a comm of so many ranks. The call
+// Arrays on the host, and on a GPU (call.device), for a communicator of so many ranks. The call
 // outlives them.
 std::unique_ptr<TopKArrays> top_k_on_host(const kernels::KernelSet& kernels, const TopKCall& call);
 std::unique_ptr<TopKArrays> top_k_on_device(const kernels::KernelSet& kernels, const TopKCall& call,

@@ -1,5 +1,5 @@
-// Top-k of arrays in a GPU's memory: what is selected is found there, and what crosses is the
-// selected entries, and values at the supports that the exchange gives. In the order of the call's
+// Top-k of arrays in a GPU's memory. Elements are selected on the device; only the selected
+// entries, and values at the exchange's supports, are copied. Runs in the order of the call's
 // stream; each step waits for it.
 #include <algorithm>
 #include <cstring>
@@ -52,8 +52,8 @@ class DeviceTopK final : public TopKArrays {
   DataType accumulator_;
   std::vector<sparse::Selection::Part> parts_;
   std::byte* residual_ = nullptr;  // nullptr: none
-  // Both kinds of memory: what was found of each part, indices, accumulators, those of a part from
-  // its share of k on. On the device the kernels' workspace is before it.
+  // On the host and on the device: the number found in each part, indices, accumulators. The
+  // entries of a part begin at its share of k. On the device the kernels' workspace comes first.
   std::size_t workspace_bytes_ = 0, indices_at_ = 0, accumulators_at_ = 0, entries_bytes_ = 0;
   std::byte *workspace_ = nullptr, *on_device_ = nullptr, *pinned_ = nullptr;
   std::optional<sparse::SupportTransfer> transfer_;
@@ -70,7 +70,7 @@ Status DeviceTopK::prepare() {
   indices_at_ = parts_.size() * sizeof(std::uint64_t);
   accumulators_at_ = indices_at_ + k * sizeof(std::uint64_t);
   entries_bytes_ = padded(accumulators_at_ + k * accumulator_bytes());
-  // What the ranks may have selected, all together.
+  // The upper limit of the entries that all ranks select together.
   const std::uint64_t most = k > call_.count / ranks_ ? call_.count : k * ranks_;
   const std::size_t transfer_bytes = sparse::SupportTransfer::memory_bytes(most);
   const Result<std::byte*> device =
@@ -90,7 +90,7 @@ Status DeviceTopK::prepare() {
   pinned_ = *pinned;
   transfer_.emplace(scratch_.kernels(), scratch_.context(), call_.stream, most,
                     on_device_ + entries_bytes_, pinned_ + entries_bytes_);
-  // What the stream has met with before is no error of this call's peers.
+  // An earlier error in the stream is not an error of this call's peers.
   const Result<bool> captured = gpu::is_capturing(call_.stream);
   if (!captured.ok()) return captured.status();
   if (*captured)
@@ -128,7 +128,7 @@ Status DeviceTopK::enqueue_selections() {
   return Status();
 }
 
-// The parts' entries, one behind the other, with indices of the whole array.
+// Moves the parts' entries together, with indices of the whole array.
 sparse::Selected DeviceTopK::compact() {
   auto* const indices = reinterpret_cast<std::uint64_t*>(pinned_ + indices_at_);
   std::byte* const accumulators = pinned_ + accumulators_at_;

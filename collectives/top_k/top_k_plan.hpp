@@ -1,5 +1,5 @@
 #pragma once
-// What the modes of a top-k all-reduce work with, once the ranks have agreed; each is the file of
+// Shared by the modes of a top-k all-reduce, once the ranks have agreed; each mode is the file of
 // its name.
 
 #include "collectives/collective.hpp"
@@ -12,7 +12,7 @@
 namespace sparcl::collectives::top_k {
 
 constexpr std::uint8_t kSupportLane =
-    5;  // of what was selected: behind the lanes of dense and sparse sums
+    5;  // of selected entries: after the lanes of dense and sparse sums
 
 struct TopKPlan {
   const kernels::KernelSet& kernels;
@@ -32,18 +32,18 @@ inline bool keeps_sent(const TopKCall& call) {
   return call.feedback != nullptr && call.kept == TopKResidual::kSent;
 }
 
-// The residual becomes acc minus the mean, where the call wants that. elements: the result's, where
-// the support is. Before this call the residual is acc.
+// The residual becomes acc minus the mean, if the call wants that. elements: the result's values at
+// the support. The residual must hold acc before.
 Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support,
                       const std::byte* elements);
 
-// What has failed on this rank after the ranks have agreed: the comm is over.
+// An error on this rank after the ranks have agreed poisons the communicator.
 Status end_comm(const CommContext& comm, const Status& failed);
 
-// Mode union: a dense sum of all ranks' values at the elements that any of them has selected.
+// Mode union: a dense sum of all ranks' values at the elements that any rank has selected.
 Task sum_at_union(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
                   const sparse::Selected& selected, CallReport& report);
-// Modes selected and global: a sparse sum of what the ranks selected.
+// Modes selected and global: a sparse sum of the ranks' selected entries.
 Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan& plan,
                   const sparse::Selected& selected, CallReport& report);
 

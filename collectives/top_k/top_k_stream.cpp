@@ -8,8 +8,8 @@
 namespace sparcl::collectives::top_k {
 namespace {
 
-// Gathering all ranks' values of the union moves P times as many as reducing them. Heuristic: up to
-// twice the array, as a dense all-reduce moves.
+// Gathering all ranks' values of the union sends P times as many as reducing them. Heuristic: up to
+// twice the array, as a dense all-reduce sends.
 constexpr std::uint64_t kMaxGathered = 2;
 
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
@@ -113,8 +113,8 @@ Status StreamTopK::enqueue(void* memory, void* residual) {
   return write(sum);
 }
 
-// The block that goes to the others. What it sends of exact values in mode selected is gone from
-// the residual at once.
+// Makes the block for the other ranks. In mode selected, exact values that are sent leave the
+// residual at once.
 Status StreamTopK::select() {
   const List own = own_list(block_);
   kernels::TopK selection{};
@@ -137,7 +137,7 @@ Status StreamTopK::round(std::size_t values, std::size_t count, std::uint64_t ca
                          std::size_t rounded) {
   if (!wire_.is_scaled)
     return kernels_.sums.round(at(values), capacity, wire_.sent, at(rounded), call_.stream);
-  // The codes themselves are not sent: entries travel as accumulators.
+  // The codes themselves are not sent: entries are sent as accumulators.
   const kernels::DeviceScaledValues codes{static_cast<std::int8_t*>(at(scaled_.codes)),
                                           static_cast<std::uint16_t*>(at(scaled_.exponents)),
                                           static_cast<float*>(at(scaled_.exact)), scaled_.groups,
@@ -154,8 +154,8 @@ Status StreamTopK::exchange() {
                                    call_.stream);
 }
 
-// T(first, end) of what the ranks have brought. Lists of one depth lie side by side, those of the
-// next in other memory.
+// The sum T(first, end) of the ranks' entries. Lists of one depth are adjacent in memory; those of
+// the next depth are elsewhere.
 Status StreamTopK::merge(std::uint64_t first, std::uint64_t end, unsigned depth, List& sum) {
   if (end - first == 1) {
     sum = own_list(blocks_ + first * block_bytes_);
@@ -174,7 +174,7 @@ Status StreamTopK::merge(std::uint64_t first, std::uint64_t end, unsigned depth,
                                 at(workspace_), workspace_bytes(), call_.stream);
 }
 
-// Every rank's values at the union.
+// Sums every rank's values at the union.
 Status StreamTopK::sum_at_union(List& sum) {
   sum.capacity = max_union_;
   sum.values = accumulators_;
@@ -204,8 +204,8 @@ Status StreamTopK::keep_largest(List& sum) {
   return Status();
 }
 
-// What was sent of this rank's values, and is kept, leaves the residual. sum: its indices; in mode
-// union its values are acc.
+// Subtracts this rank's sent and kept values from the residual. sum: its indices; in mode union its
+// values are acc.
 Status StreamTopK::leave_sent(const List& sum) {
   if (residual_ == nullptr || call_.kept != TopKResidual::kSent) return Status();
   if (call_.mode == TopKMode::kUnion)

@@ -1,7 +1,7 @@
 #pragma once
 // Top-k between the ranks' GPUs, in a stream's order. All sizes are known before anything runs:
-// each rank brings room for k entries, and how many of it are used is read on the device. Sums are
-// made in the ranks' tree, so that they have the bits of the host's way.
+// each rank sends room for k entries, and their number is read on the device. Sums are made in the
+// ranks' tree, so that they have the bits of the host path.
 
 #include <cstdint>
 
@@ -11,11 +11,11 @@
 
 namespace sparcl::collectives::top_k {
 
-// Whether NCCL sums the values of mode union, in an order of its own; else all ranks' are gathered
-// and summed in the tree.
+// Whether NCCL sums the values of mode union, in its own order. Otherwise the values of all ranks
+// are gathered and summed in the tree.
 bool union_is_reduced(const TopKCall& call);
-// What calls between GPUs lack, or what is better by way of the host. The same on all ranks, as far
-// as their arguments must be.
+// Whether calls between GPUs support the call, and are better than staging through host memory. The
+// same on all ranks, as far as their arguments must be.
 bool takes_gpus(const TopKCall& call, int ranks);
 
 class StreamTopK {
@@ -27,7 +27,7 @@ class StreamTopK {
   Status enqueue(void* memory, void* residual);
 
  private:
-  struct List {  // entries in the memory, of so many at most
+  struct List {  // up to `capacity` entries in the memory
     std::size_t count, indices, values;
     std::uint64_t capacity;
   };
@@ -41,7 +41,7 @@ class StreamTopK {
   kernels::DeviceEntries entries(const List& list, bool with_values) const;
 
   Status select();
-  // What receivers see of the values of a list.
+  // Rounds the values of a list to the values that receivers see.
   Status round(std::size_t values, std::size_t count, std::uint64_t capacity, std::size_t rounded);
   Status exchange();
   List own_list(std::size_t begin) const;  // in a block that ranks exchange
@@ -60,7 +60,7 @@ class StreamTopK {
   std::byte* residual_ = nullptr;
   std::size_t end_ = 0;
   std::size_t block_bytes_ = 0;
-  // Where in the memory.
+  // Offsets in the memory.
   std::size_t workspace_ = 0, block_ = 0, blocks_ = 0, accumulators_ = 0, sent_ = 0, rows_ = 0;
   List merged_[2] = {}, kept_ = {};
   struct {

@@ -1,5 +1,5 @@
-// Top-k in mode union: the coded indices of all ranks are gathered and united, then a dense sum of
-// the values at the union.
+// Top-k in mode union: the coded indices of all ranks are gathered and united. A dense sum of the
+// values at the union follows.
 #include <cstring>
 
 #include "collectives/dense/dense.hpp"
@@ -9,7 +9,7 @@
 namespace sparcl::collectives::top_k {
 namespace {
 
-// Values in a row, reduced where they are.
+// Consecutive values, reduced in place.
 class ContiguousValues final : public dense::DenseValues {
  public:
   ContiguousValues(std::byte* values, std::size_t width) : values_(values), width_(width) {}
@@ -25,7 +25,7 @@ class ContiguousValues final : public dense::DenseValues {
   std::size_t width_;
 };
 
-// The elements that any rank has selected: everyone's are sent to everyone.
+// The elements that any rank has selected: every rank sends its own to all.
 Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCall& call,
                      std::span<const std::uint64_t> own, sparse::Support& all, Traffic& traffic) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
@@ -59,8 +59,8 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   co_return co_await departure;
 }
 
-// What this rank sends at the union's elements: acc, rounded, which leaves the residual for good
-// when the sum is there.
+// The values that this rank sends at the union's elements: acc, rounded. They leave the residual
+// for good once the sum is there.
 class SentAtUnion {
  public:
   SentAtUnion(const CommContext& comm, const TopKPlan& plan, const sparse::Support& support)
@@ -71,7 +71,7 @@ class SentAtUnion {
                                                            element_bytes(plan.call.datatype)))) {
     if (is_widened()) widened_ = comm.buffers->take(accumulators_.size());
   }
-  // A call that has failed leaves acc in the residual.
+  // A failed call leaves acc in the residual.
   ~SentAtUnion() {
     if (is_taken_) (void)plan_.arrays.put(support_, accumulators_.data());
   }
@@ -106,13 +106,14 @@ class SentAtUnion {
     return is_taken_ ? plan_.arrays.put(support_, left.data()) : Status();
   }
 
-  // The call has succeeded.
+  // Call it when the call has succeeded.
   void let_go() { is_taken_ = false; }
 
-  // What is rounded further than elements travels as accumulators: sums are not rounded twice.
+  // Values that are rounded further than elements are sent as accumulators, so that sums are not
+  // rounded twice.
   DataType type() const { return is_widened() ? plan_.wire.accumulator : plan_.call.datatype; }
   std::byte* travelling() { return is_widened() ? widened_.data() : sent_.data(); }
-  // As elements, once the sum is where the values were.
+  // As elements, once the sum has replaced the values.
   const std::byte* received() {
     if (is_widened())
       sparse::round_to_wire(plan_.kernels, {plan_.wire.accumulator, plan_.call.datatype},
