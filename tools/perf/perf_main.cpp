@@ -1,4 +1,4 @@
-// sparcl-perf: the collectives against the dense calls of MPI that they replace, in the manner of
+// sparcl-perf: the collectives against the dense MPI calls that they replace, in the manner of
 // nccl-tests and OSU.
 //   mpirun -n 4 sparcl-perf --op allreduce_masked -b 1M -e 64M --density 0.01
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// Results that cannot be written are an error; a reader that has gone has what it wanted.
+// An output that cannot be written is an error; a reader that has closed its end is none.
 void write_out(const std::string& text) {
   if (!write_quietly(STDOUT_FILENO, text) && errno != EPIPE)
     throw std::system_error(errno, std::generic_category(),
@@ -33,7 +33,7 @@ void write_out(const std::string& text) {
 struct Times {
   std::vector<double> seconds;
   void add(double time) { seconds.push_back(time); }
-  double at(double share) const {  // of the sorted times; 0 where there are none (--no-dense)
+  double at(double share) const {  // of the sorted times; 0 if there are none (--no-dense)
     if (seconds.empty()) return 0;
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
@@ -44,7 +44,7 @@ struct Times {
   bool empty() const { return seconds.empty(); }
 };
 
-// Until the last rank is through; the same on all ranks.
+// The time of the slowest rank; the same on all ranks.
 double last_of(double mine) {
   double last = 0;
   MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -73,20 +73,20 @@ struct Row {
   std::uint64_t wrong = 0;
   Report report = SPARCL_REPORT_INITIALIZER;
   Times ours, dense, best;
-  Times exchange;  // of ours, without selecting and converting what the caller holds
-  Times select;    // and this
+  Times exchange;  // of the library, without selecting and converting the caller's values
+  Times select;    // selecting and converting
 
   bool has_dense() const { return !dense.empty(); }
   double dense_best() const { return std::min(dense.median(), best.median()); }
 };
 
-// Calls of one kind in a row, as the suites of the field time them; then the next kind's, so that
-// what disturbs the machine disturbs all of them.
+// Calls of one kind in a row, as other benchmarks time them, then those of the next kind. A
+// disturbance of the machine then disturbs all kinds.
 constexpr int kInARow = 7;
 
 template <class Call>
 void time_in_a_row(int calls, const Call& call) {
-  call(false);  // what the others have left in the caches
+  call(false);  // replaces the other kinds' data in the caches
   for (int i = 0; i < calls; ++i) call(true);
 }
 
@@ -145,8 +145,8 @@ std::vector<Row> measure(const OperationRow& row, const Options& options, std::u
   }
   for (int done = 0; done < options.iterations; done += kInARow) {
     const int calls = std::min(kInARow, options.iterations - done);
-    if (options.dense && contenders.front().comm.size() >
-                             1) {  // alone there is nothing that a dense call would send
+    if (options.dense &&
+        contenders.front().comm.size() > 1) {  // a single rank would send nothing in a dense call
       time_in_a_row(calls, dense(false, rows.front().dense));
       time_in_a_row(calls, dense(true, rows.front().best));
     }
@@ -195,7 +195,7 @@ nlohmann::json to_json(const Options& options, const Row& row, int ranks) {
           {"algo", row.asked}};
 }
 
-// What the operation was told besides the size.
+// The operation's options besides the size.
 std::string describe(const Options& options) {
   std::string text = fmt::format("{}, density {:g}", options.dtype, options.density);
   if (options.is_top_k())
@@ -235,7 +235,7 @@ void print(const Row& row) {
       if_dense(row.dense_best() / row.ours.median(), 2), row.wrong));
 }
 
-// Whether all results were right.
+// Returns whether all results were right.
 bool run(const Options& options, int rank, int ranks) {
   const OperationRow& row = find_operation(options.op);
   std::vector<Contender> contenders = make_contenders(options);
@@ -259,7 +259,7 @@ bool run(const Options& options, int rank, int ranks) {
   return wrong == 0;
 }
 
-// Options that the operation does not have are no wish that can be met.
+// Refuses options that the operation does not have.
 void check_options(const Options& options, const CLI::App& app) {
   if (options.min_bytes == 0) throw CLI::ValidationError("-b must be at least one byte");
   if (options.min_bytes > options.max_bytes) throw CLI::ValidationError("-b is larger than -e");
@@ -360,7 +360,8 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
   std::setlocale(
-      LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
+      LC_ALL,
+      "C");  // whatever a library has set when it was loaded: the parser reads numbers by it
   MPI_Init(&argc, &argv);
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -372,7 +373,7 @@ int main(int argc, char** argv) {
       exit_code = sparcl::perf::run(options, rank, ranks) ? 0 : 1;
     } catch (const std::exception& error) {
       const std::string text = error.what(), who = fmt::format("rank {}: ", rank);
-      // Those of calls begin so.
+      // Errors of calls begin with the rank already.
       (void)sparcl::write_quietly(
           STDERR_FILENO,
           fmt::format("sparcl-perf: {}{}\n", text.starts_with(who) ? "" : who, text));

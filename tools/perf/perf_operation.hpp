@@ -1,6 +1,6 @@
 #pragma once
-// An operation that sparcl-perf measures: its inputs, one call of ours, the dense call that it
-// replaces, and a check of the result.
+// An operation that sparcl-perf measures: its inputs, one call of the library, the dense call that
+// it replaces, and a check of the result.
 
 #include <mpi.h>
 
@@ -45,25 +45,25 @@ std::vector<std::string> element_type_names();
 class Operation {
  public:
   virtual ~Operation() = default;
-  // What the next call starts from; not timed.
+  // Restores the input of the next call; not timed.
   virtual void reset() {}
   virtual void call(Comm& comm) = 0;
-  // The same by MPI on all elements: as it comes, and cut into pieces of 1 MiB, which is faster for
+  // The same by MPI on all elements: in one call, or cut into pieces of 1 MiB, which is faster for
   // large arrays.
   virtual void dense(bool in_pieces) = 0;
-  // Elements that are not what they must be, on this rank, after call().
+  // The number of wrong elements on this rank, after call().
   virtual std::uint64_t wrong() = 0;
 };
 
 struct OperationRow {
   const char* name;
-  std::vector<const char*> own_options;  // which other operations do not have
+  std::vector<const char*> own_options;  // that other operations do not have
   std::unique_ptr<Operation> (*make)(const Options& options, std::uint64_t count, Comm& comm);
 };
 const std::vector<OperationRow>& operation_table();
 const OperationRow& find_operation(const std::string& name);
 
-// What --algo may say besides auto, and the setting that it stands for.
+// The values of --algo besides auto, and the setting that they stand for.
 struct Algorithms {
   std::string setting;
   std::vector<std::string> names;
@@ -83,8 +83,8 @@ inline int value_of(int rank, std::uint64_t element) {
 void put(const ElementType& type, std::byte* array, std::uint64_t element, int value);
 bool holds(const ElementType& type, const std::byte* array, std::uint64_t element, int value);
 
-// MPI_Allreduce of all elements, the sum. bfloat16, which MPI does not have, by a user's operation
-// with vector instructions.
+// MPI_Allreduce of all elements, the sum. MPI has no bfloat16: a user operation with vector
+// instructions sums it.
 void dense_all_reduce(const ElementType& type, const std::byte* send, std::byte* receive,
                       std::uint64_t count, bool in_pieces);
 void dense_broadcast(const ElementType& type, std::byte* array, std::uint64_t count,

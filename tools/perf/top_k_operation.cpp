@@ -6,8 +6,8 @@
 namespace sparcl::perf {
 namespace {
 
-// Gradients of which each rank selects a share (--density), with error feedback. A step of
-// training: the residual goes on.
+// Gradients of which each rank selects a share (--density), with error feedback. The residual
+// continues, as in steps of a training.
 class TopKOperation final : public Operation {
  public:
   TopKOperation(const Options& options, std::uint64_t count, Comm& comm)
@@ -40,14 +40,14 @@ class TopKOperation final : public Operation {
     dense_all_reduce(type_, send_.data(), dense_.data(), count_, in_pieces);
   }
 
-  // Residuals began at zero: what all ranks gave is in the result and the residuals; what this rank
-  // sent is whole numbers.
+  // Residuals began at zero, so the values of all ranks are in the result and the residuals. A rank
+  // sends whole numbers.
   std::uint64_t wrong() override {
     std::vector<float> given(count_), left(count_);
     for (std::uint64_t i = 0; i < count_; ++i) {
       for (int rank = 0; rank < ranks_; ++rank) given[i] += static_cast<float>(gradient(rank, i));
     }
-    if (type_.type != sparclFloat32) return 0;  // of others the tests check the results
+    if (type_.type != sparclFloat32) return 0;  // tests check the results of the other types
     const std::span<const float> mine = feedback_.residual<float>();
     MPI_Allreduce(mine.data(), left.data(), static_cast<int>(count_), MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);
@@ -63,8 +63,8 @@ class TopKOperation final : public Operation {
  private:
   static constexpr std::uint64_t kShares = 1 << 16;
 
-  // Whole numbers with a long tail: few are large. Of --overlap of the elements, all ranks have the
-  // same one.
+  // Whole numbers with a long tail: few are large. All ranks have the same value at --overlap of
+  // the elements.
   int gradient(int rank, std::uint64_t element) const {
     const bool is_shared = (element + 1) * 0xA0761D6478BD642F >> 48 < shared_;
     const std::uint64_t seed = is_shared ? 0 : static_cast<std::uint64_t>(rank) + 1;

@@ -1,5 +1,5 @@
 #pragma once
-// What every command shares: exit codes, errors, output for people and for programs.
+// Shared by all commands: exit codes, errors, output for people and for programs.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -19,29 +19,28 @@ constexpr int kExitRefused = 3;  // integrity, base or signature
 
 int exit_code(Code code);
 
-// Bytes for standard output, all of them. A reader that has gone (`sparcl inspect FILE | head`) has
-// what it wanted: no error.
+// Writes all bytes to standard output. A reader that has closed its end (`sparcl inspect FILE |
+// head`) is no error.
 Status write_out(const std::string& text);
 
-// The result of a command: `text`, or where as_json {"ok":true, ...} with what `json` holds, as one
-// line. An error if standard output cannot take it. Names in `text` are those of shown(); in `json`
-// they are as they are.
+// The result of a command: `text`, or with as_json one line of {"ok":true, ...} with the members of
+// `json`. An error if standard output cannot take it. Names in `text` are those of shown(); in
+// `json` they are unchanged.
 Status print(bool as_json, const Json& json, const std::string& text);
 
-// The same for a program that goes on: if standard output cannot take it, it is warned of once.
+// The same for a program that continues: it is warned once if standard output cannot take the text.
 void print_news(bool as_json, const Json& json, const std::string& text);
 
-// None of these needs a standard error that can be written to.
-// "sparcl: error: ..." on standard error, and where as_json
-// {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on standard output. Returns the
-// exit code.
+// None of these needs a writable standard error. "sparcl: error: ..." on standard error, and with
+// as_json {"ok":false,"error":"sparclCorrupt","message":...,"exit_code":3} on standard output.
+// Returns the exit code.
 int print_error(const Status& status, bool as_json);
 
-// The same for a command line that cannot be run: "error" is "usage". hint: lines for people, after
-// the message.
+// The same for an invalid command line: "error" is "usage". hint: lines for people, after the
+// message.
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json);
 
-// "sparcl: warning: ..." on standard error: the command goes on.
+// "sparcl: warning: ..." on standard error: the command continues.
 void print_warning(const std::string& text);
 // The same without "warning".
 void print_note(const std::string& text);
@@ -49,7 +48,7 @@ void print_note(const std::string& text);
 std::string human_bytes(std::uint64_t bytes);  // "1.6 MB"
 Json hash_or_null(const Hash128* hash);
 
-// a / b, or 0 where there is nothing to divide by.
+// a / b, or 0 if b is 0.
 double ratio(double a, double b);
 
 }  // namespace sparcl::tool

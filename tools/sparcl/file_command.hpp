@@ -1,5 +1,5 @@
 #pragma once
-// What the commands on files share: the callbacks of a library call, and its error.
+// Shared by the commands on files: the callbacks of a library call, and its error.
 
 #include <map>
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace sparcl::tool {
 
-// One call. Shows its progress as `name`, and keeps the names that it tells.
+// One call. Shows its progress as `name`, and keeps the names that the library reports.
 class FileCommand {
  public:
   explicit FileCommand(const std::string& name) : progress_(name) {}
   FileCommand(const FileCommand&) = delete;
   FileCommand& operator=(const FileCommand&) = delete;
 
-  // Options of the call, with callbacks that point to this.
+  // Options of the call, with callbacks that point to this object.
   template <class Options>
   void attach(Options& options) {
     options.on_progress = on_progress;
@@ -26,13 +26,13 @@ class FileCommand {
     options.arg = this;
   }
 
-  // What the call of `function` came to. The library names fields of options; the status names
+  // The status of the call of `function`. The library names fields of options; the status names
   // flags.
   static Status status(const char* function, sparclResult_t result);
 
-  // Those of one kind, in the order in which they came.
+  // The names of one kind, in the order in which they came.
   const std::vector<std::string>& names(sparclFileNoteKind_t kind) { return names_[kind]; }
-  // The files in no index, without the folder that they lie in.
+  // The files in no index, without their folder.
   std::vector<std::string> names_in(const std::string& folder);
   // Warns of files that are in no index.
   void warn();
@@ -45,7 +45,7 @@ class FileCommand {
   std::map<sparclFileNoteKind_t, std::vector<std::string>> names_;
 };
 
-// NULL where it is empty.
+// NULL if it is empty.
 inline const char* path_or_null(const std::string& path) {
   return path.empty() ? nullptr : path.c_str();
 }

@@ -26,13 +26,13 @@
 namespace sparcl::tool {
 namespace {
 
-struct Part {  // a body behind a contract
+struct Part {  // an implementation of a contract
   std::string name;
   bool usable;
   std::string reason;
 };
 
-// The checks come first: they say what UCX lacks, which UCX does not.
+// The checks come first: they name what UCX lacks; UCX itself does not.
 Part ucx_transport() {
   if constexpr (SPARCL_WITH_UCX == 0)
     return {"ucx", false, "left out of this build: SPARCL_UCX=OFF, or no UCX was found"};
@@ -43,8 +43,8 @@ Part ucx_transport() {
   if (const Status bad = try_out_ucx(**plugin); !bad.ok()) return {"ucx", false, bad.message()};
   return {"ucx", true,
           fmt::format("UCX {}: chosen where ranks meet by a unique id (sparclCommInitRank), and "
-                      "for MPI's ranks by SPARCL_TRANSPORT=ucx; UCX_TLS chooses the transports "
-                      "that UCX may use, SPARCL_DEBUG=debug logs those that it uses",
+                      "for MPI's ranks by SPARCL_TRANSPORT=ucx. UCX_TLS chooses the transports "
+                      "that UCX may use, and SPARCL_DEBUG=debug logs those in use",
                       (*plugin)->version())};
 }
 
@@ -52,7 +52,7 @@ constexpr bool kWithCuda = SPARCL_WITH_CUDA != 0;
 constexpr const char* kWithoutCuda =
     "left out of this build: SPARCL_CUDA=OFF, or no nvcc was found";
 
-// Empty: kernels run on one of them at least.
+// Empty if kernels run on at least one of them.
 std::string why_no_kernels(const gpu::DeviceList& gpus) {
   constexpr int kCudaMajor = SPARCL_CUDA_MAJOR,
                 kMinCapability = 8;  // of the architectures in cmake/SparclDependencies.cmake
@@ -71,7 +71,7 @@ std::string why_no_kernels(const gpu::DeviceList& gpus) {
                      gpus.devices[0].capability_minor, kMinCapability);
 }
 
-// All of it must be there: the first that is not is told, with NCCL's version where it has one.
+// All requirements must be met: returns the first that is not, with NCCL's version if it has one.
 Part nccl_engine(const gpu::DeviceList& gpus) {
   const Result<const transport::NcclLibrary*> nccl = transport::load_nccl();
   if (!nccl.ok()) return {"nccl", false, nccl.status().message()};
@@ -101,7 +101,7 @@ Part cuda_kernels(const gpu::DeviceList& gpus) {
   if (const std::string why = why_no_kernels(gpus); !why.empty()) return {"cuda", false, why};
   return {"cuda", true,
           "built (sm_80, sm_90 and later): top-k, broadcasts of changes and publishers' diffs on "
-          "the device, masks and top-k over NCCL; else by way of the host"};
+          "the device, masks and top-k over NCCL; else staged through host memory"};
 }
 
 std::vector<Part> kernel_bodies(const gpu::DeviceList& gpus) {
@@ -232,7 +232,7 @@ std::string settings_text() {
   return out;
 }
 
-// What diff and apply take, beyond the files.
+// Limits of diff and apply besides the files.
 Json threads_json() {
   const Result<unsigned> threads = threads_setting();
   return {{"cores_allowed", allowed_cores()},
@@ -248,7 +248,7 @@ std::string threads_text() {
       allowed_cores(), codec::kEncodeWorkBytes >> 20, codec::kDecodeWorkBytes >> 20);
 }
 
-// The settings that no communicator could be made with, if there are any: in one error.
+// One error with all settings that prevent a communicator, if there are any.
 Status check_all_settings() {
   std::string wrong;
   for (const SettingRow& row : collectives::all_setting_rows()) {
@@ -256,7 +256,7 @@ Status check_all_settings() {
       wrong += (wrong.empty() ? "" : "; ") + bad.message();
   }
   if (!wrong.empty()) return Status(Code::kInvalidArgument, wrong);
-  // Those that must fit others, the machine or a file.
+  // Settings that must match other settings, the machine or a file.
   const std::string cost = setting("LINK_COST").text;
   const bool is_file = cost != "measure" && cost != "guess";
   for (const Status& bad :

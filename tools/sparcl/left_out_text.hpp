@@ -1,5 +1,5 @@
 #pragma once
-// What a partial delta says of the changes that it lacks.
+// Describes the changes that a partial delta leaves out.
 
 #include <cstdint>
 #include <string>

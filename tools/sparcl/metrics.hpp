@@ -1,5 +1,5 @@
 #pragma once
-// Figures for Prometheus: what a publisher or a replica is doing.
+// Figures for Prometheus on a publisher or a replica.
 
 #include <string>
 #include <utility>
@@ -25,7 +25,7 @@ struct Metric {
 // The figures in Prometheus' text format, version 0.0.4. Label values are those of shown().
 std::string exposition(const std::vector<Metric>& metrics);
 
-// Of a publisher's report (Publisher::status()).
+// From a publisher's report (Publisher::status()).
 std::vector<Metric> publisher_metrics(const Json& report);
 
 }  // namespace sparcl::tool

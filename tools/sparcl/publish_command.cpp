@@ -31,12 +31,12 @@ struct PublishOptions {
   std::vector<std::string> files;
   std::string folder;
   double interval_s = 0;
-  int replicas = -1;  // that hold the last version, and then it ends; -1: it does not
+  int replicas = -1;  // end once so many hold the last version; -1: do not end
   std::uint64_t first_version = 1;
   std::string metrics;  // HOST:PORT; empty: none
 };
 
-// Before anything is published: a fault in the last file shall not be found after hours.
+// Checked before anything is published: an error in the last file must not be found after hours.
 Status check_files(const std::vector<std::string>& files) {
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint first,
                           model::Checkpoint::open_unread(files.front()));
@@ -54,7 +54,7 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
   return options.replicas >= 0 && publisher.is_held_by(options.replicas);
 }
 
-// Says who is counted: nobody proves who he is.
+// Says which replicas are counted: they are not authenticated.
 void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options,
                          bool as_json) {
   if (!is_done(publisher, options)) return;
@@ -81,13 +81,13 @@ Status publish_files(VersionPublisher& publisher, const PublishOptions& options)
   return {};
 }
 
-// Its writer may not have finished, or the disk may answer next time.
+// The file's writer may not have finished, or the disk may answer next time.
 bool may_pass(Code code) {
   return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError;
 }
 
-// Of a watched folder: one that cannot be published is no reason to end. True: all have been looked
-// at; false: some are to come again.
+// Publishes the ready files of a watched folder. A file that cannot be published does not end the
+// command. True: all were tried; false: some will come again.
 Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
                            std::span<const std::string> files) {
   for (; !files.empty(); files = files.subspan(1)) {
@@ -129,7 +129,7 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     }
     SPARCL_ASSIGN_OR_RETURN(const bool all, publish_ready(publisher, folder, look->ready));
     const bool has_more = look->has_more || !all;
-    // Those that are there at the start are one step for replicas, as given files are.
+    // Files that are there at the start are one step for replicas, like given files.
     if (!has_more || net::monotonic_seconds() - begin > kSettleSeconds)
       SPARCL_RETURN_IF_ERROR(publisher.start_serving());
     if (!has_more && is_done(publisher, options)) return {};
@@ -137,8 +137,8 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
   return {};
 }
 
-// Beside the watched folder, which stays the trainer's alone: DIR/.NAME.sparcl-publisher. Without
-// one, the user's file for all publishers: epochs need only rise. "": there is none.
+// Beside the watched folder, which the trainer alone writes to: DIR/.NAME.sparcl-publisher. Without
+// a folder, the user's file for all publishers, because epochs need only rise. "": there is none.
 std::string default_state_path(const std::string& folder) {
   namespace fs = std::filesystem;
   if (!folder.empty()) {
@@ -156,8 +156,9 @@ std::string default_state_path(const std::string& folder) {
   if (path.empty() && home != nullptr && *home == '/') path = fs::path(home) / ".local" / "state";
   if (path.empty()) return {};
   std::error_code error;
-  fs::create_directories(path / "sparcl",
-                         error);  // where that fails the file cannot be written, which is told then
+  fs::create_directories(
+      path / "sparcl",
+      error);  // if this fails the file cannot be written, which is reported then
   return (path / "sparcl" / "publisher").string();
 }
 
@@ -267,7 +268,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->transform(is_unsigned())
       ->type_name("N")
       ->check(CLI::Range(1ULL, 1ULL << 62));
-  // After parsing, as the parser's own words for "one of the two" do not read well.
+  // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
   app.parse_complete_callback([files, watch] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
   });

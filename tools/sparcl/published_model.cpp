@@ -10,14 +10,14 @@
 namespace sparcl::tool {
 namespace {
 
-// Of a model; those that are published today have up to some 100,000 tensors. Each takes a hundred
-// times the memory here of what it takes in the list.
+// Limits of a model; published models today have up to some 100,000 tensors. A tensor takes a
+// hundred times as much memory here as in the list.
 constexpr model::SchemaLimits kMaxModel{500'000, 4'000'000};
 constexpr std::uint64_t kMaxFiles = 100'000;
 
 model::Layout empty_file() { return model::single_file_layout({}, {}); }
 
-// A schema of some bytes can claim any size.
+// A schema of a few bytes can claim any size.
 Status check_size(const model::Schema& schema) {
   const std::uint64_t bytes = model::make_block_map(schema).byte_count();
   const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *

@@ -1,5 +1,5 @@
 #pragma once
-// What a publisher says that it has, for those who have no tensors yet.
+// A publisher's description of its model, for replicas without tensors.
 
 #include <string>
 #include <vector>
@@ -13,15 +13,15 @@ namespace sparcl::tool {
 struct PublishedModel {
   std::string model_id;
   model::Schema schema;
-  model::Layout layout;  // the publisher's files', or one file where it says nothing of them
+  model::Layout layout;  // of the publisher's files, or one file if it does not describe them
 };
 
-// A layout as PublisherOptions.description carries it: an attachment (docs/reference/delta-file.md)
-// whose base is a file without tensors.
+// A layout in the form of PublisherOptions.description: an attachment
+// (docs/reference/delta-file.md) whose base is a file without tensors.
 Result<std::vector<std::byte>> describe_layout(const model::Layout& layout);
 
-// For a hostile answer: what this accepts can be held in this machine's memory, and written. Of it
-// what is chosen: a part is written as one file.
+// The answer is not trusted: an accepted model fits into this machine's memory, and can be written.
+// choice: the wanted part, which is written as one file.
 Result<PublishedModel> read_published_model(const replication::ModelReply& reply,
                                             const PartChoice& choice = {});
 

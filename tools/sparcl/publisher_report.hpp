@@ -1,6 +1,5 @@
 #pragma once
-// What a publisher says of itself and its replicas (docs/reference/protocol.md), as text for
-// people.
+// A publisher's report on itself and its replicas (docs/reference/protocol.md), as text for people.
 
 #include <string>
 
@@ -9,7 +8,7 @@
 
 namespace sparcl::tool {
 
-// For a hostile answer. Corrupt: it is no report.
+// The answer is not trusted. Corrupt: it is no report.
 Result<Json> parse_publisher_report(const std::string& text);
 
 std::string publisher_text(const Json& report);

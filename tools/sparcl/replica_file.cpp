@@ -25,7 +25,7 @@ Status ReplicaFile::check(const std::string& path) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is neither a file nor a folder: give another output", path));
   }
-  // A damaged checkpoint is replaced; somebody's notes are not.
+  // A damaged checkpoint is replaced; a user's other file is not.
   const bool is_somebodys = fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
                             !path.ends_with(model::kShardSuffix);
   if (!is_somebodys || model::Checkpoint::open_unread(path).ok()) return {};

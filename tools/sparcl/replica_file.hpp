@@ -1,6 +1,6 @@
 #pragma once
-// The checkpoint that a subscriber keeps: replaced whole by each version. A symbolic link in its
-// place is replaced itself.
+// The checkpoint file of a subscriber: each version replaces it as a whole. A symbolic link in its
+// position is replaced itself.
 
 #include <optional>
 #include <string>
@@ -12,29 +12,28 @@ namespace sparcl::tool {
 
 class ReplicaFile {
  public:
-  // InvalidArgument: nothing can be written there, or what is there is no checkpoint, and nothing
-  // that its name says is one. Known before there is a publisher.
+  // Checks the path before there is a publisher. InvalidArgument: nothing can be written there, or
+  // the existing file is no checkpoint and not named like one.
   static Status check(const std::string& path);
-  // InvalidArgument: this layout cannot be written there. What killed processes have left beside it
-  // is removed.
+  // InvalidArgument: this layout cannot be written there. Removes leftovers of killed processes
+  // beside it.
   static Result<ReplicaFile> open(const std::string& path, const model::Layout& layout);
 
-  // Where it is a checkpoint with the tensors of `memory`, its bytes go there, so that only what is
-  // missing travels. The reason where it is none; ok where there is nothing yet.
+  // If the file is a checkpoint with the tensors of `memory`, reads its bytes, so that only missing
+  // bytes are sent. Otherwise returns the reason; ok if there is no file yet.
   Status read_into(ModelMemory& memory);
 
-  // Its bytes are not those of a version with that hash: the next write is none of what is there
-  // already.
+  // Its bytes are not those of the version with that hash: the next write must rewrite the file.
   void doubt() { holds_.reset(); }
 
-  // SystemError names path and bytes, and what was there is still there, or says that it is not
-  // (write_checkpoint). Nothing is written where it holds this state already.
+  // SystemError names path and bytes, and says whether the old file is still there
+  // (write_checkpoint). Nothing is written if the file holds this state already.
   Status write(const ModelMemory& memory, const Hash128& hash);
 
   const std::string& path() const { return path_; }
 
-  // The hash of the state in it, once it was read or written; nothing: it was not, or its layout is
-  // another.
+  // The hash of the file's state, once it was read or written. Nothing if it was not, or if its
+  // layout is another.
   const std::optional<Hash128>& holds() const { return holds_; }
 
  private:

@@ -20,14 +20,14 @@
 namespace sparcl::tool {
 namespace {
 
-// What a new process shall have; posix_spawn's two objects are freed with it.
+// The attributes of a new process; posix_spawn's two objects are freed with it.
 class Surroundings {
  public:
   Surroundings() {
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
-    // Signals as we found them (signals.cpp).
+    // Signals as this process found them (signals.cpp).
     ::posix_spawnattr_init(&attributes);
     sigset_t none, ignored;
     sigemptyset(&none);
@@ -65,22 +65,23 @@ std::vector<std::string> environment_with(
   return entries;
 }
 
-constexpr std::chrono::seconds kGrace(5);  // of a command that is at work when a stop is asked for,
-constexpr std::chrono::seconds kLastGrace(2);  // and once it was told by SIGTERM; heuristics
+constexpr std::chrono::seconds kGrace(5);      // for a running command, after a stop is asked for,
+constexpr std::chrono::seconds kLastGrace(2);  // and after SIGTERM; heuristics
 
-// Its status as waitpid() has it, or -1.
+// The child's status from waitpid(), or -1.
 int wait_for_end(pid_t child) {
   int told = 0;                                                   // the last signal
   std::optional<std::chrono::steady_clock::time_point> patience;  // once a stop is asked for
   for (auto pause = std::chrono::milliseconds(1);;
        pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-    // Not buried yet: so its group is nobody else's.
+    // WNOWAIT keeps the child's id, so that no other process group can get its number.
     siginfo_t ended{};
     if (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) < 0 &&
         errno != EINTR)
       return -1;
     if (ended.si_pid == child) {
-      if (told != 0) ::kill(-child, SIGKILL);  // what it has started, and has not heard
+      if (told != 0)
+        ::kill(-child, SIGKILL);  // processes that it started and that are still running
       int status = 0;
       return ::waitpid(child, &status, 0) == child ? status : -1;
     }
@@ -88,7 +89,7 @@ int wait_for_end(pid_t child) {
     if (!patience && stop_is_asked()) patience = now + kGrace;
     if (const int next = told == 0 ? SIGTERM : SIGKILL;
         told != SIGKILL && patience && now >= *patience) {
-      ::kill(-child, next);  // and what it has started
+      ::kill(-child, next);  // and the processes that it started
       told = next;
       patience = now + kLastGrace;
     }

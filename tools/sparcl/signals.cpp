@@ -30,7 +30,7 @@ StopRequest& stop_request() {
   return *one;
 }
 
-// False where the process has to end at once.
+// False if the process must end at once.
 bool ask_for_stop() {
   StopRequest& request = stop_request();
   const std::lock_guard lock(request.mutex);
@@ -40,7 +40,7 @@ bool ask_for_stop() {
   return true;
 }
 
-// A thread of its own: nearly nothing may be called in a handler.
+// A thread of its own, because few functions may be called in a handler.
 void wait_for_signal(sigset_t signals) {
   int number = 0;
   do {
@@ -60,19 +60,19 @@ bool is_ignored(int number) {
 }  // namespace
 
 void clean_up_on_signals() {
-  // A file that outgrows its limit: the write fails with a reason, and what was written is removed
-  // as after any other error. The signal itself goes to the thread that writes, where nobody could
-  // wait for it.
+  // Above the file size limit the write fails with a reason, and its output is removed as after any
+  // other error. The signal itself goes to the thread that writes, where no thread could wait for
+  // it.
   std::signal(SIGXFSZ, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    if (!is_ignored(number)) sigaddset(&signals, number);  // nohup stays what it is
+    if (!is_ignored(number)) sigaddset(&signals, number);  // nohup stays in force
   }
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   try {
     std::thread(wait_for_signal, signals).detach();
-  } catch (const std::exception& error) {  // signals then end the process as they end any other
+  } catch (const std::exception& error) {  // signals then end the process as usual
     ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     print_warning(
         fmt::format("no thread to wait for signals: {}: a signal will leave unfinished output, "

@@ -6,11 +6,11 @@ namespace sparcl::tool {
 // they would have. Call it before any other thread starts. SIGXFSZ becomes an error of the write.
 void clean_up_on_signals();
 
-// For a command that runs until it is told to stop: from now on the first of these signals is such
-// a request, and no more; the second ends the process as above.
+// For a command that runs until it is told to stop. From now on the first of these signals is only
+// a request to stop; the second ends the process as above.
 void stop_on_signals();
 bool stop_is_asked();
-// Sleeps so long, or until a stop is asked for; says whether it is.
+// Sleeps so long, or until a stop is asked for. Returns whether it is.
 bool wait_for_stop(double seconds);
 
 }  // namespace sparcl::tool

@@ -5,9 +5,9 @@
 
 namespace sparcl::tool {
 
-// A warning that names files that are named like shards, lie in a checkpoint's folder, and are not
-// in its index: a shard that another program has left there, or an index that is not up to date.
-// Nothing where there are none.
+// Warns of files that are named like shards, lie in a checkpoint's folder, and are not in its
+// index. They are another program's leftovers, or the index is out of date. Prints nothing if there
+// are none.
 void warn_of_strays(const std::vector<std::string>& paths);
 
 }  // namespace sparcl::tool

@@ -26,9 +26,9 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr double kStopLookSeconds = 0.2;  // between two looks at whether to stop
-constexpr double kFirstRetry = 1;  // of a write that failed, seconds; twice as long each time
-constexpr double kLastRetry = 60;  // heuristic
+constexpr double kStopLookSeconds = 0.2;  // between two checks for a stop
+constexpr double kFirstRetry = 1;         // seconds after a failed write; twice as long each time
+constexpr double kLastRetry = 60;         // heuristic
 
 struct SubscribeOptions {
   replication::SubscriberOptions subscriber;
@@ -44,14 +44,14 @@ struct SubscribeOptions {
   std::string metrics;  // HOST:PORT; empty: none
 };
 
-// Where keys are trusted: the record of what was held last, beside the file.
+// With trusted keys: the record of the last held version, beside the file.
 struct KeptRecord {
   std::optional<trust::TrustedKeys> trusted;
   std::string path;
   std::optional<replication::Offer> latest;
 };
 
-// Of this process's life, for threads that ask.
+// Counts of this process, for other threads.
 struct SwapCounts {
   std::atomic<std::uint64_t> swaps{0}, changed{0}, bytes{0};
   std::atomic<double> pause_s{0}, last_pause_s{0};
@@ -99,7 +99,7 @@ std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber
              {{{{"code", code_name(trouble.code())}}, trouble.ok() ? 0.0 : 1.0}}}};
 }
 
-// What has come since the file was written last.
+// The versions that have come since the last write of the file.
 struct Arrived {
   std::uint64_t version = 0;  // 0: nothing
   Hash128 hash;
@@ -154,7 +154,7 @@ void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json)
                          arrived.pause_s * 1e3, to_hex(arrived.hash)));
 }
 
-// Keeps the file at what the subscriber has.
+// Keeps the file up to date with the subscriber.
 class Keeper {
  public:
   Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber,
@@ -168,8 +168,8 @@ class Keeper {
         counts_(counts),
         as_json_(as_json) {}
 
-  // Until a stop is asked for, the file holds the version that was wanted, or its time is over. No
-  // word of the network ends it.
+  // Returns when a stop is asked for, the file holds the wanted version, or the timeout has passed.
+  // No message from the network ends it.
   Status run() {
     while (!stop_is_asked() && !is_done_) {
       const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
@@ -180,7 +180,7 @@ class Keeper {
       if (swap.ok()) counts_.add(*swap);
       teller_.note(subscriber_.trouble(), now);
       if (swap.ok()) teller_.restart(now);
-      // Whatever comes after it, what was applied is kept.
+      // Applied versions are kept, whatever comes after.
       if (arrived_.version != 0 && (swap.ok() || now >= retry_at_))
         SPARCL_RETURN_IF_ERROR(keep(now));
       if (!is_done_ && is_given_up(now)) {
@@ -192,7 +192,7 @@ class Keeper {
   }
 
  private:
-  // What the file held has another hash, or the same by somebody's choice: it is written anew.
+  // The file's bytes had another hash, or the same hash by an attacker's choice: it is rewritten.
   void tell_of_blocks(const replication::Subscriber::Swap& swap) {
     if (swap.by_anchor || swap.damaged_blocks > 0) file_.doubt();
     if (swap.damaged_blocks == 0) return;
@@ -210,14 +210,15 @@ class Keeper {
     progress_->update(incoming.received_bytes, incoming.bytes);
   }
 
-  // A limit of its command: before the first version, or the one that it is to end with.
+  // The command's time limit: before the first version, or before the version that it is to end
+  // with.
   bool is_given_up(double now) const {
     return (counts_.file_version == 0 || options_.until != 0) &&
            teller_.lasts(now) >= options_.timeout_s;
   }
 
-  // The record first: where the process is killed between the two it is later than the file, never
-  // earlier.
+  // The record is written first: if the process is killed in between, the record is later than the
+  // file, never earlier.
   Status write() {
     if (record_.trusted) {
       const replication::LatestHeld latest = subscriber_.latest();
@@ -275,7 +276,7 @@ class Keeper {
   bool is_done_ = false;
 };
 
-// What was held in the life before, where that matters.
+// The record of the last held version, if keys are trusted.
 Result<KeptRecord> open_record(const SubscribeOptions& options) {
   KeptRecord record;
   if (options.subscriber.trust_path.empty()) return record;
@@ -308,12 +309,12 @@ void tell_of_damage(const std::string& path, const ReplicaFile& file, const Kept
   if (!record.latest || !file.holds() || *file.holds() == record.latest->commit.target_hash) return;
   print_warning(fmt::format(
       "{} does not hold version {}, which was written there last: its hash is {} instead of {}. It "
-      "is damaged, was changed, or its last write was interrupted. What it lacks is fetched",
+      "is damaged, was changed, or its last write was interrupted. Missing blocks are fetched",
       path, record.latest->commit.version, to_hex(*file.holds()),
       to_hex(record.latest->commit.target_hash)));
 }
 
-// Faults of ours, before anything is waited for.
+// Errors of this command's own, before it waits for anything.
 Status check_own(SubscribeOptions& options) {
   SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
   return ReplicaFile::check(options.output);
@@ -370,7 +371,7 @@ std::string address_fault(const std::string& text) {
 std::string publisher_fault(const std::string& text) {
   const std::string fault = address_fault(text);
   return fault.empty() && net::parse_host_port(text)->port == 0
-             ? "port 0 is nobody's: give the one that the publisher prints"
+             ? "port 0 names no publisher: give the port that the publisher prints"
              : fault;
 }
 

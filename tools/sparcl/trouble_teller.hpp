@@ -1,5 +1,5 @@
 #pragma once
-// What keeps versions from coming to a subscriber: told once, and for how long it has lasted.
+// Reports once why versions do not reach a subscriber, and how long the trouble has lasted.
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 namespace sparcl::tool {
 
-// An answer that waiting alone does not cure. It is asked for again all the same: nobody proves who
-// has given it.
+// An answer that waiting alone does not change. It is still asked for again, because its sender is
+// not authenticated.
 inline bool is_refusal(Code code) {
   return code == Code::kMismatch || code == Code::kUnauthorized || code == Code::kUnsupported ||
          code == Code::kCorrupt;
@@ -34,14 +34,14 @@ class TroubleTeller {
     print_warning(
         fmt::format("{} ({}); it is tried again", trouble.message(), code_name(trouble.code())));
   }
-  // A version has come: what was is over, though it may be told already.
+  // A version has come: the trouble has ended, even if it was reported already.
   void restart(double now) { since_ = now; }
   double lasts(double now) const { return last_.ok() ? 0 : now - since_; }
   const Status& last() const { return last_; }
 
  private:
   static constexpr double kFineSeconds =
-      5;  // after which a trouble that comes again is told again; heuristic
+      5;  // after this time a trouble that returns is reported again; heuristic
 
   std::optional<Code> told_;
   Status last_;

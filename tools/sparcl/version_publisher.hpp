@@ -14,8 +14,8 @@ namespace sparcl::tool {
 
 class VersionPublisher {
  public:
-  // first_version: the first checkpoint's. Until replicas are served all who ask are told that
-  // there is nothing yet.
+  // first_version: of the first checkpoint. Until start_serving() replicas that ask are told that
+  // there is no version yet.
   static Result<std::unique_ptr<VersionPublisher>> create(replication::Listener listener,
                                                           replication::PublisherOptions options,
                                                           std::uint64_t first_version,
@@ -23,24 +23,25 @@ class VersionPublisher {
 
   const std::string& address() const { return address_; }
 
-  // The checkpoint at `path` is what publish() takes. Mismatch: it has not the tensors of the first
-  // one, whose files are the model for what replicas write. InProgress: it has changed meanwhile.
+  // Reads the checkpoint at `path` for publish(). Mismatch: its tensors differ from those of the
+  // first one, whose files define what replicas write. InProgress: it has changed meanwhile.
   // SystemError, Corrupt: it cannot be read, or not yet.
   Status read(const std::string& path);
 
-  // A file of that name with this content was published: it was touched, or replaced by its like.
+  // Whether a file of that name with this content was published: it was touched, or replaced by a
+  // copy.
   bool has_published_what_was_read() const;
 
-  // What was read becomes the next version; prints its line.
+  // Publishes the checkpoint that was read as the next version; prints its line.
   Status publish();
 
-  // Replicas are served from here on, once there is a version. Any number of times.
+  // Serves replicas from now on, once there is a version. May be called several times.
   Status start_serving();
 
   std::uint64_t version() const { return version_; }  // the newest; 0: none
-  int held_by() const;                  // how many replicas hold the newest, by their own word
-  bool is_held_by(int replicas) const;  // the newest, by so many; never before there is one
-  std::string status() const;           // Publisher's. From any thread
+  int held_by() const;                  // how many replicas report that they hold the newest
+  bool is_held_by(int replicas) const;  // the newest, by so many; false before there is one
+  std::string status() const;           // of the publisher, from any thread
 
  private:
   VersionPublisher(replication::Listener listener, replication::PublisherOptions options,
@@ -54,10 +55,10 @@ class VersionPublisher {
   bool as_json_;
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
-  std::unique_ptr<ModelMemory> memory_;       // as soon as one checkpoint was read whole
-  std::string path_;                          // of what was read
+  std::unique_ptr<ModelMemory> memory_;       // once one checkpoint was read as a whole
+  std::string path_;                          // of the last checkpoint read
   std::map<std::string, Hash128> published_;  // the last state, by path
-  double read_s_ = 0;                         // the time of it
+  double read_s_ = 0;                         // the time of that read
   mutable std::mutex
       beginning_;  // guards the pointers below while other threads may ask for the status
   std::unique_ptr<replication::EmptyPublisher> empty_;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kToldSeconds = 1;  // after which it is said that a file holds others up
+constexpr double kToldSeconds = 1;  // after this time a file that delays others is reported
 
 }  // namespace
 
@@ -33,14 +33,14 @@ WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, cons
   Entry entry{mark, now, now, is_file, false, false, false, {}};
   const bool is_same_file =
       known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
-  if (!is_same_file) return entry;  // another one by this name
+  if (!is_same_file) return entry;  // another file of this name
   entry.is_given_up = known->is_given_up;
   if (!known->is_done) entry.first_seen = known->first_seen;
   entry.is_told = known->is_told;
   return entry;
 }
 
-// What is there now, with what is known of it.
+// Lists the present files, with what is known of them.
 Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) const {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
   for (const std::string& name : names) {
@@ -49,8 +49,8 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
     std::error_code ignored;
     std::optional<FileMark> mark = mark_of(path);
     const bool is_dead_link = !mark && fs::is_symlink(path, ignored);
-    if (is_dead_link) mark = FileMark{};  // as no file has
-    if (!mark) continue;                  // gone again
+    if (is_dead_link) mark = FileMark{};  // no file has this mark
+    if (!mark) continue;                  // removed meanwhile
     const auto known = entries_.find(path);
     entries.emplace(path, met(*mark, fs::is_regular_file(path, ignored),
                               known == entries_.end() ? nullptr : &known->second, now));
@@ -58,7 +58,7 @@ Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) co
   return {};
 }
 
-// Why it does not count yet; ok: it does.
+// Why the file does not count yet; ok: it does.
 Status WatchedFolder::trouble_with(const std::string& path, const Entry& entry, double now) const {
   if (now - entry.since < times_.still_s) {
     return Status(Code::kInProgress,

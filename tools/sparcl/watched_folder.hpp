@@ -12,7 +12,7 @@
 
 namespace sparcl::tool {
 
-// Another file, or other content, has another mark: writing sets the time of the last change, which
+// Another file, or other content, has another mark: a write sets the time of the last change, which
 // no program can set back.
 struct FileMark {
   std::uint64_t device = 0;
@@ -25,9 +25,9 @@ std::optional<FileMark> mark_of(const std::string& path);
 
 class WatchedFolder {
  public:
-  // A file counts once it has stood still for so long and opens. Others wait for one that does not
-  // for `patience` from when it was first seen, however often it changes; then it is given up.
-  // Should it count later, it comes all the same.
+  // A file counts once it opens and has not changed for `still_s`. Files behind one that does not
+  // count wait for `patience_s` from when it was first seen, however often it changes; then it is
+  // given up. If it counts later, it is still published.
   struct Times {
     double still_s = 0.3;    // heuristic
     double patience_s = 10;  // heuristic
@@ -36,27 +36,27 @@ class WatchedFolder {
 
   struct Look {
     std::vector<std::string> ready;  // each once, in the order of their names
-    std::vector<Status> given_up;    // each once, with its path; again where it is replaced
-    Status held_up;                  // once a file: it is waited for, for a second by now
+    std::vector<Status> given_up;    // each once, with its path; again if it is replaced
+    Status held_up;                  // once a file: others have waited for it for a second
     bool has_more = false;  // files that do not count yet; those with later names wait for them
   };
-  // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are none.
+  // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are ignored.
   Result<Look> look(double now);
 
-  // What was ready was not taken: it is again, while there is patience with it. why: the first one
-  // of `paths` could not be read; the others wait for it.
+  // The files in `paths` were not taken: they become ready again until their patience ends. why:
+  // the first of `paths` could not be read; the rest wait for it.
   void put_back(std::span<const std::string> paths, const Status& why);
 
  private:
   struct Entry {
     FileMark mark;
-    double since = 0;       // this mark
-    double first_seen = 0;  // whatever its mark was then
+    double since = 0;       // when this mark was first seen
+    double first_seen = 0;  // with any mark
     bool is_file = false;   // not a folder, a pipe
     bool is_done = false;
-    bool is_given_up = false;  // once: nobody waits for it
-    bool is_told = false;      // that others wait for it
-    Status unread;             // since it has this mark
+    bool is_given_up = false;  // once: no file waits for it
+    bool is_told = false;      // it was reported that others wait for it
+    Status unread;             // the read error of this mark
   };
   Entry met(const FileMark& mark, bool is_file, const Entry* known, double now) const;
   Status trouble_with(const std::string& path, const Entry& entry, double now) const;
