@@ -1,6 +1,6 @@
 #pragma once
-// Shared bytes that the network may see: a send in flight keeps its buffer alive, whatever becomes
-// of the call.
+// Shared bytes that the network may use. A send in flight keeps its buffer alive, even after the
+// call has ended.
 
 #include <cstddef>
 #include <memory>

@@ -15,11 +15,11 @@ constexpr std::size_t kShelves = size_classes(kSegmentBytes);
 
 }  // namespace
 
-// Pieces of segments, which go back to where they come from with the last of them.
+// Pieces of segments. A segment returns to its origin with its last piece.
 struct BufferPool::Shelves {
   explicit Shelves(std::size_t most) : max_segments(most / kSegmentBytes) {}
 
-  // Nothing where the pool is as large as it may be.
+  // Nothing if the pool is at its limit.
   std::byte* take(const SizeClass& size) {
     const std::lock_guard lock(mutex);
     std::vector<std::byte*>& shelf = free[size.number];
@@ -33,7 +33,7 @@ struct BufferPool::Shelves {
       segments.push_back(take_segment());
       rest = segments.back();
     }
-    shelf.reserve(++pieces[size.number]);  // so that giving back needs no memory
+    shelf.reserve(++pieces[size.number]);  // so that a return needs no memory
     std::byte* const bytes = rest.data();
     rest = rest.slice(size.bytes, rest.size() - size.bytes);
     return bytes;
@@ -45,8 +45,8 @@ struct BufferPool::Shelves {
   }
 
   std::mutex mutex;
-  std::array<std::vector<std::byte*>, kShelves> free;  // the warmest last
-  std::array<std::size_t, kShelves> pieces{};          // there are of each
+  std::array<std::vector<std::byte*>, kShelves> free;  // the most recently used last
+  std::array<std::size_t, kShelves> pieces{};          // the number of each size
   std::vector<Buffer> segments;
   Buffer rest;  // of the last segment
   std::size_t max_segments;

@@ -1,6 +1,6 @@
 #pragma once
-// Buffers of many sizes that one call after the other needs, in segments (segment_pool.hpp), so
-// that none is fresh from the system.
+// Buffers of many sizes that each call needs again, in segments (segment_pool.hpp), so that none is
+// fresh from the system.
 
 #include <cstddef>
 #include <memory>
@@ -11,12 +11,12 @@ namespace sparcl {
 
 class BufferPool final : public BufferSource {
  public:
-  // Has so many bytes at most; what is taken beyond them, or is larger than a segment, comes from
-  // the system.
+  // Holds up to max_bytes. Further buffers, and buffers larger than a segment, come from the
+  // system.
   explicit BufferPool(std::size_t max_bytes = std::size_t{128} << 20);
 
-  // The one that all communicators of this process share, as long as anybody holds it. Up to 256
-  // MiB: heuristic, as ranks may be threads.
+  // The pool that all communicators of this process share, while any of them holds it. Up to 256
+  // MiB: heuristic, because ranks may be threads.
   static std::shared_ptr<BufferPool> of_process();
 
   Buffer take(std::size_t bytes) override;

@@ -1,5 +1,5 @@
 #pragma once
-// Where a message's memory comes from.
+// The source of a message's memory.
 
 #include <cstddef>
 
@@ -10,7 +10,7 @@ namespace sparcl {
 class BufferSource {
  public:
   virtual ~BufferSource() = default;
-  // Uninitialised host bytes. They may outlive the source, and be let go by any thread.
+  // Uninitialised host bytes. They may outlive the source, and any thread may release them.
   virtual Buffer take(std::size_t bytes) = 0;
 };
 

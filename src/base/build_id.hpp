@@ -1,5 +1,5 @@
 #pragma once
-// Which build this is. Libraries that pass C++ objects to each other must come from one build.
+// Identifies the build. Libraries that pass C++ objects to each other must come from one build.
 
 namespace sparcl {
 

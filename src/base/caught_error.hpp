@@ -5,9 +5,8 @@
 
 namespace sparcl {
 
-// The exception that is being handled. what: what could not be done, a literal ("a message could
-// not be sent"). Never throws: if there is no memory for a longer text, the text is that of
-// no_memory().
+// The exception that is being handled. what: the failed action, a literal ("a message could not be
+// sent"). Never throws: if there is no memory for a longer text, the text is that of no_memory().
 Status caught_error(const char* what, Scope scope = Scope::kCall) noexcept;
 
 // A Status with this text, or no_memory() if there is no memory for it.

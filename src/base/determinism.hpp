@@ -5,9 +5,9 @@
 
 namespace sparcl {
 
-// Which sums are the same. Runs: on all ranks, and in each run of an algorithm: one rank's after
-// the other. Canonical: those of the tree over ranks (src/sparse/parts/rank_tree.hpp), whatever the
-// algorithm and the transport.
+// The determinism of sums. kRuns: the same on all ranks and in every run of one algorithm.
+// kCanonical: the sums of the tree over ranks (src/sparse/parts/rank_tree.hpp), for every algorithm
+// and transport.
 enum class Determinism : std::uint8_t { kRuns, kCanonical };
 
 inline std::string_view determinism_name(Determinism determinism) {

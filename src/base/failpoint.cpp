@@ -55,7 +55,7 @@ std::optional<Failpoint> parse(std::string_view text) {
   return point;
 }
 
-// Read once: whoever sets the variable later is not heard.
+// Read once: a later change of the variable has no effect.
 const std::optional<Failpoint>& armed() {
   static const std::optional<Failpoint> point = []() -> std::optional<Failpoint> {
     const char* text = std::getenv("SPARCL_TEST_FAILPOINT");

@@ -1,6 +1,6 @@
 #pragma once
-// A file that would grow beyond the process's limit (RLIMIT_FSIZE, `ulimit -f`) is a signal,
-// SIGXFSZ, which ends the process.
+// A write beyond the process's file size limit (RLIMIT_FSIZE, `ulimit -f`) raises SIGXFSZ, which
+// ends the process.
 
 #include <signal.h>
 
@@ -8,8 +8,8 @@
 
 namespace sparcl {
 
-// While it lives, such a write of this thread is an error (EFBIG) in place of the signal. The
-// program's own signals stay as they are.
+// While it lives, such a write of this thread is an error (EFBIG) instead of a signal. The
+// program's own signals are not changed.
 class FileSizeSignalBlock {
  public:
   FileSizeSignalBlock();
@@ -22,7 +22,7 @@ class FileSizeSignalBlock {
   bool was_pending_ = false;
 };
 
-// For the text of an EFBIG: " (files of this process may have 1000 bytes: ulimit -f)"; empty where
+// For the text of an EFBIG: " (files of this process may have 1000 bytes: ulimit -f)"; empty if
 // there is no limit.
 std::string file_size_limit_text();
 

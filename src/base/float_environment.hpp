@@ -4,10 +4,10 @@
 
 namespace sparcl {
 
-// Arithmetic as IEEE 754 has it while one lives: round to nearest, ties to even, and denormals are
-// numbers. Callers may have set their thread to flush them to zero (many training programs do), and
-// then two ranks would not agree on the bits of a sum. Have the arithmetic read memory and write
-// memory: calls keep compilers from moving that across, and nothing else does.
+// IEEE 754 arithmetic while it lives: round to nearest, ties to even, with denormals. The caller's
+// thread may flush denormals to zero, as in many training programs. Two ranks would then not agree
+// on the bits of a sum. The arithmetic must read and write memory, because compilers do not move
+// memory accesses across calls.
 class FloatEnvironment {
  public:
   FloatEnvironment() {

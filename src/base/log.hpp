@@ -12,8 +12,8 @@ namespace sparcl {
 
 enum class LogLevel : int { kTrace = 0, kDebug = 1, kInfo = 2, kWarn = 3, kError = 4, kOff = 6 };
 
-// Messages are best effort: none of these functions throws. A message for which there is no memory
-// is left out.
+// Messages are best effort: none of these functions throws. A message is left out if there is no
+// memory for it.
 bool log_enabled(LogLevel level) noexcept;
 void log_text(LogLevel level, std::string_view text) noexcept;
 

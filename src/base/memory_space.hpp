@@ -4,7 +4,7 @@
 
 namespace sparcl {
 
-// Where bytes live. Contracts of kernels and transports name it; host code touches kHost and
+// The location of bytes. Contracts of kernels and transports name it; host code accesses kHost and
 // kPinned only.
 enum class MemorySpace : std::uint8_t { kHost, kPinned, kDevice };
 

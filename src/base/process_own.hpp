@@ -55,7 +55,7 @@ std::shared_ptr<T> now_shared_by_process() {
   return slot.held.lock();
 }
 
-// The next call of shared_by_process() makes another one.
+// Makes the next call of shared_by_process() create a new one.
 template <class T>
 void unshare_by_process(const std::shared_ptr<T>& shared) {
   SharedSlot<T>& slot = process_own<SharedSlot<T>>();

@@ -14,8 +14,7 @@
 namespace sparcl {
 namespace {
 
-constexpr int kMaxDepth =
-    64;  // of folders inside each other: each takes a descriptor and a part of the stack
+constexpr int kMaxDepth = 64;  // of nested folders: each takes a descriptor and a part of the stack
 
 bool is_self_or_parent(const char* name) {
   return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
@@ -50,14 +49,14 @@ int remove_entries(int folder, int depth) noexcept {
   return removed;
 }
 
-// Again, as long as it helps: what is removed may shift what is read next.
+// Repeats while it helps: a removal may shift the entries that are read next.
 bool empty_folder(int folder, int depth) noexcept {
   if (depth > kMaxDepth) return false;
   while (remove_entries(folder, depth) > 0) continue;
   return true;
 }
 
-// A folder that was exchanged with another has kept its descriptor, and not its name.
+// A folder that was exchanged with another keeps its descriptor, but not its name.
 bool is_that_folder(int opened, const char* path) noexcept {
   struct stat by_descriptor, by_name;
   return opened >= 0 && ::fstat(opened, &by_descriptor) == 0 && ::lstat(path, &by_name) == 0 &&

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kFirstPause = 60;  // seconds; twice as long each time; heuristic, as is all here
 constexpr double kLastPause = 3600;
-constexpr double kForgotten = 600;  // without one
+constexpr double kForgotten = 600;  // after this time without a message
 constexpr std::size_t kMaxKeys = 256;
 
 }  // namespace

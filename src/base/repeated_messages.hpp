@@ -1,6 +1,6 @@
 #pragma once
-// Messages that come again and again, as from a program that tries each second what is refused each
-// time: said at once, then ever more rarely. One thread's.
+// Messages that repeat, as when a program retries a refused call each second. They are logged at
+// once, then ever more rarely. For one thread.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@ namespace sparcl {
 
 class RepeatedMessages {
  public:
-  // How often `key`'s message has come since it was said last, this time included: it is to be said
-  // now. 0: it is not.
+  // How often `key`'s message has come since it was last logged, this time included: log it now. 0:
+  // do not.
   std::uint64_t count(const std::string& key, double now);
 
  private:
@@ -19,7 +19,7 @@ class RepeatedMessages {
     std::string key;
     double said_at;
     double seen_at;
-    double pause_s;  // between the last time it was said and the next
+    double pause_s;  // between the last log entry and the next
     std::uint64_t unsaid;
   };
   std::vector<Entry> entries_;

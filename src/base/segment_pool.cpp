@@ -11,7 +11,7 @@
 namespace sparcl {
 namespace {
 
-// Sanitizers see an access behind the last slice only if the memory is given back.
+// Sanitizers detect an access behind the last slice only if the memory is freed.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t kKept = 0;
 #else
@@ -23,14 +23,14 @@ struct Free {
 };
 using Storage = std::unique_ptr<std::byte[], Free>;
 
-// On huge pages where the machine has them: transports that copy straight from process to process
-// look up each page.
+// On huge pages if the machine has them: transports that copy from process to process look up each
+// page.
 Storage allocate() {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   static_assert(kSegmentBytes % kHugePage == 0);
   Storage storage(static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSegmentBytes)));
   if (storage == nullptr) throw std::bad_alloc();
-  (void)madvise(storage.get(), kSegmentBytes, MADV_HUGEPAGE);  // a wish
+  (void)madvise(storage.get(), kSegmentBytes, MADV_HUGEPAGE);  // a hint
   return storage;
 }
 
@@ -57,7 +57,7 @@ class SegmentPool {
 
  private:
   std::mutex mutex_;
-  std::vector<Storage> kept_;  // the warmest last
+  std::vector<Storage> kept_;  // the most recently used last
 };
 
 // Never destroyed: a send that could not be cancelled keeps its buffer past the end of main().

@@ -138,8 +138,8 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
-// Levenshtein's distance: the fewest letters put in, left out or replaced that make one of the
-// other.
+// Levenshtein's distance: the smallest number of letters inserted, removed or replaced that turns
+// one into the other.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -190,9 +190,8 @@ Result<double> setting_number(std::string_view name) {
   const SettingRow& row = row_of(name);
   const bool parses =
       error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  const bool in_range = row.type == SettingType::kSeconds
-                            ? value > 0 && value <= kMaxSeconds
-                            : value >= 0;  // no time at all is no deadline
+  const bool in_range = row.type == SettingType::kSeconds ? value > 0 && value <= kMaxSeconds
+                                                          : value >= 0;  // 0 is no deadline
   if (parses && in_range) return value;
   return refuse(row, text);
 }
@@ -214,7 +213,7 @@ std::string accepted_values(const SettingRow& row) {
 }
 
 Status check_setting(const SettingRow& row) {
-  if (row.type == SettingType::kText) return {};  // whoever uses it knows more
+  if (row.type == SettingType::kText) return {};  // the user of the setting checks it
   return row.type == SettingType::kChoice ? setting_choice(row).status()
                                           : setting_number(row.name).status();
 }

@@ -20,8 +20,8 @@ struct SettingRow {
   std::string_view meaning;
 };
 
-// Those that choose an algorithm are not among them: collectives/table makes them of the tables of
-// algorithms.
+// The settings that choose an algorithm are not in the table: collectives/table makes them from the
+// tables of algorithms.
 std::span<const SettingRow> setting_rows();
 
 struct SettingValue {
@@ -29,7 +29,7 @@ struct SettingValue {
   std::string source;  // "default" or "environment"
 };
 
-// The value in force where no config struct says otherwise. `name` must be a row of the table.
+// The value in force if no config struct overrides it. `name` must be a row of the table.
 SettingValue setting(std::string_view name);
 SettingValue setting(const SettingRow& row);
 
@@ -39,10 +39,10 @@ Result<double> setting_number(std::string_view name);
 Result<std::string> setting_choice(std::string_view name);
 Result<std::string> setting_choice(const SettingRow& row);
 
-constexpr double kMaxSeconds = 1e8;  // three years: more is a slip, and beyond what clocks count
+constexpr double kMaxSeconds =
+    1e8;  // three years: a larger value is a mistake, and exceeds the range of clocks
 
-// Whether the value in force is one that `row` accepts: the error that a user of the setting would
-// meet.
+// Whether `row` accepts the value in force: the error that a user of the setting would get.
 Status check_setting(const SettingRow& row);
 std::string accepted_values(const SettingRow& row);  // "one of off|touched|full"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sizes of the pieces that a pool of memory is cut into: four from one power of two to the next, so
-// that at most a fifth is wasted.
+// Sizes of the pieces of a memory pool: four from one power of two to the next, so that at most a
+// fifth is wasted.
 
 #include <bit>
 #include <cstddef>
@@ -23,7 +23,7 @@ constexpr SizeClass size_class(std::size_t bytes) {
   return {4 * (log2 - kMinLog2) + quarters, base + quarters * quarter};
 }
 
-// How many sizes there are up to `max_bytes`.
+// The number of sizes up to `max_bytes`.
 constexpr std::size_t size_classes(std::size_t max_bytes) {
   return size_class(max_bytes).number + 1;
 }

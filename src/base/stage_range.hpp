@@ -1,7 +1,7 @@
 #pragma once
-// Names a stretch of time for profilers (NVTX: Nsight Systems and its like). Without one it costs a
-// load and a branch; where the build had no nvtx3, nothing. A range may begin and end on different
-// threads, and overlap others: calls in flight do.
+// Names a time range for profilers (NVTX: Nsight Systems and similar). Without a profiler it costs
+// a load and a branch; without nvtx3 in the build, nothing. A range may begin and end on different
+// threads, and overlap others, as concurrent calls do.
 
 #include <cstdint>
 

@@ -43,8 +43,8 @@ void prepare_standard_streams() {
   (void)::signal(SIGPIPE, SIG_IGN);
 }
 
-// The kernel sends SIGPIPE to the thread that writes: it is blocked there meanwhile, and what came
-// is taken.
+// The kernel sends SIGPIPE to the thread that writes. It is blocked there during the write, and a
+// pending one is taken.
 bool write_quietly(int descriptor, std::string_view text, int patience_ms) noexcept {
   sigset_t broken_pipe, before, pending;
   sigemptyset(&broken_pipe);

@@ -1,7 +1,7 @@
 #pragma once
-// An object of each thread, made when the thread first asks for it and destroyed when the thread
-// ends. glibc ends the process where there is no memory to register the destructor of a
-// thread_local; here there is then no object.
+// An object of each thread, made at the thread's first use and destroyed when the thread ends.
+// glibc ends the process if it has no memory to register the destructor of a thread_local. This
+// class then has no object.
 
 #include <pthread.h>
 

@@ -7,8 +7,8 @@
 
 namespace sparcl {
 
-// A value that does not parse is an error of those who check all settings first. Here it is as
-// none, and so is no memory.
+// A value that does not parse is reported by the callers that check all settings first. Here it
+// counts as unset, and so does a lack of memory.
 WaitWarning::WaitWarning() noexcept
     : first_s_(std::numeric_limits<double>::infinity()), next_s_(first_s_) {
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// When a wait for other processes that goes on is worth a warning: after SPARCL_WAIT_WARNING_S
-// seconds, then each time once it has lasted twice as long.
+// When a long wait for other processes is worth a warning: after SPARCL_WAIT_WARNING_S seconds,
+// then each time that it has lasted twice as long.
 
 namespace sparcl {
 

@@ -32,7 +32,7 @@ unsigned count_allowed_cores() {
   return std::max(cores, 1u);
 }
 
-// The next round comes soon, or after a long while: a thread that sleeps at once wakes up later
+// The next round comes soon, or after a long while. A thread that sleeps at once wakes up later
 // than the work takes. Heuristic.
 template <class Ready>
 void wait_for_a_moment(Ready ready) {
@@ -63,9 +63,9 @@ WorkerPool::WorkerPool(unsigned threads) {
   try {
     for (unsigned i = 1; i < wanted; ++i) threads_.emplace_back([this, i] { serve(i); });
   } catch (const std::system_error&) {
-    // Fewer will do.
+    // Fewer threads suffice.
   } catch (const std::bad_alloc&) {
-    // As well: and out of here threads would end the program.
+    // The same; an exception that leaves here would end the program.
   }
 }
 

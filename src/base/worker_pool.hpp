@@ -15,7 +15,7 @@ namespace sparcl {
 
 constexpr int kMaxThreads = 1024;
 
-// The setting THREADS: 0 where it is left to the program.
+// The setting THREADS: 0 if it is left to the program.
 Result<unsigned> threads_setting();
 
 // Cores that this process may run on, by its affinity; at least 1.
@@ -23,8 +23,8 @@ unsigned allowed_cores();
 
 class WorkerPool {
  public:
-  // So many threads, the caller's own among them: with 1 none is started. 0: allowed_cores(). If
-  // the system gives fewer, there are fewer.
+  // `threads` threads, the caller's own among them: 1 starts none. 0: allowed_cores(). If the
+  // system gives fewer, there are fewer.
   explicit WorkerPool(unsigned threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -46,7 +46,7 @@ class WorkerPool {
   const std::function<void(unsigned)>* work_ = nullptr;
   unsigned count_ = 0;
   std::atomic<std::uint64_t> round_ =
-      0;  // changed under the mutex; looked at without it by those who wait for a moment
+      0;  // changed under the mutex; threads that wait for a moment read it without
   std::atomic<unsigned> left_ = 0;
   std::atomic<bool> ends_ = false;
 };

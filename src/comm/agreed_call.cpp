@@ -27,7 +27,7 @@ void join_health(DeviceCalls* gpus, Engine& engine) {
 
 Task agreed_call(const CommContext& comm, std::uint32_t number, std::unique_ptr<CallBody> given,
                  CallReport& report) {
-  // It ends with the call, and not when its caller lets the task go.
+  // Destroyed at the end of the call, and not when its caller releases the task.
   const std::unique_ptr<CallBody> body = std::move(given);
   Engine& engine = *comm.engine;
   join_health(body->gpus(), engine);
@@ -48,7 +48,7 @@ Task agreed_call(const CommContext& comm, std::uint32_t number, std::unique_ptr<
   }
   const Status alive = co_await agreement;
   if (!alive.ok()) {
-    join_health(body->gpus(), engine);  // what streams hold of the calls before ends, too
+    join_health(body->gpus(), engine);  // earlier calls' work in streams ends, too
     co_return alive;
   }
   if (!verdict.ok()) {

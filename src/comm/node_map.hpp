@@ -1,14 +1,15 @@
 #pragma once
-// Which ranks are on one node: those that read each other's windows (start/node_discovery.hpp).
+// The ranks of each node, which read each other's windows (start/node_discovery.hpp).
 
 #include <vector>
 
 namespace sparcl::comm {
 
-// The same on all ranks. Without nodes there is nothing to be gained by them: all ranks are on one,
-// or each is on its own, or they have different numbers of ranks.
+// The same on all ranks. Empty if nodes are of no use: all ranks are on one node, each has its own
+// node, or nodes have different numbers of ranks.
 struct NodeMap {
-  std::vector<std::vector<int>> nodes;  // ranks ascend; nodes by their first rank, all with as many
+  std::vector<std::vector<int>> nodes;  // ranks ascend; nodes are in the order of their first rank,
+                                        // and have equal numbers of ranks
 
   int ranks_per_node() const { return nodes.empty() ? 1 : static_cast<int>(nodes.front().size()); }
 

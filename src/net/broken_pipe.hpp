@@ -1,13 +1,13 @@
 #pragma once
-// Open MPI's TCP writes to sockets without MSG_NOSIGNAL: SIGPIPE ends a survivor that is just
-// sending to a rank that died.
+// Open MPI's TCP writes to sockets without MSG_NOSIGNAL. SIGPIPE therefore ends a rank that sends
+// to a rank that has just died.
 
 #include <csignal>
 
 namespace sparcl::net {
 
-// Once a process: from now on SIGPIPE inside a BrokenPipeGuard is nothing, and anywhere else what
-// it was. Only where the program has left the signal at its default, which ends it.
+// Once a process: from now on SIGPIPE inside a BrokenPipeGuard has no effect, and elsewhere its
+// default effect. Only if the program has left the signal at its default, which ends it.
 void take_broken_pipes();
 
 // This thread is inside MPI.

@@ -17,8 +17,8 @@ struct HostPort {
   std::uint16_t port = 0;
 };
 
-// "node7:4711", "10.0.0.7:4711", "[fd00::7]:4711", ":4711". InvalidArgument says what is wrong with
-// others.
+// "node7:4711", "10.0.0.7:4711", "[fd00::7]:4711", ":4711". InvalidArgument names the error in any
+// other text.
 Result<HostPort> parse_host_port(std::string_view text);
 
 // The address, if the host is a numeric one ("10.0.0.7", "::1", "fe80::7%eth0") or empty, which is

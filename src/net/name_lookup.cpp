@@ -15,7 +15,7 @@
 namespace sparcl::net {
 namespace {
 
-// Nothing is thrown out of a thread.
+// No exception may leave the thread.
 Addresses guarded(NameLookup::Resolver resolver, const HostPort& where) try {
   return resolver(where);
 } catch (const std::exception&) {
@@ -24,7 +24,7 @@ Addresses guarded(NameLookup::Resolver resolver, const HostPort& where) try {
 
 }  // namespace
 
-struct NameLookup::UnderWay {  // of both threads
+struct NameLookup::UnderWay {  // shared by both threads
   explicit UnderWay(WakeEvent event) : done(std::move(event)) {}
 
   WakeEvent done;

@@ -1,6 +1,6 @@
 #pragma once
-// Looks a name up on a thread of its own: the system's resolver may take many seconds, and cannot
-// be called back. A numeric address needs no resolver: its answer is there at once.
+// Looks a name up on a thread of its own, because the system's resolver may take many seconds, and
+// cannot be cancelled. A numeric address needs no resolver: its answer is there at once.
 
 #include <memory>
 #include <vector>
@@ -12,19 +12,19 @@ namespace sparcl::net {
 
 using Addresses = Result<std::vector<NetAddress>>;
 
-// Destroyed while one is under way: its thread ends when the resolver lets it.
+// May be destroyed during a lookup: its thread ends when the resolver returns.
 class NameLookup {
  public:
   using Resolver = Addresses (*)(const HostPort& where);  // resolve(), or a test's
 
   explicit NameLookup(Resolver resolver = resolve) : resolver_(resolver) {}
 
-  // Not while one is under way. An error: there can be none.
+  // Not during a lookup. An error: the lookup could not be started.
   Status start(const HostPort& where);
   bool is_under_way() const { return under_way_ != nullptr; }
-  // Readable once take() has the answer; -1 where none is under way.
+  // Readable once take() has the answer; -1 if there is no lookup.
   int fd() const;
-  // If it is there: the lookup is then over.
+  // Takes the answer if it is there, which ends the lookup.
   bool take(Addresses& answer);
 
  private:
@@ -34,7 +34,8 @@ class NameLookup {
   std::shared_ptr<UnderWay> under_way_;
 };
 
-// Waits for one until the deadline, on monotonic_seconds(). Timeout: the resolver takes longer.
+// Waits for one lookup until the deadline, on monotonic_seconds(). Timeout: the resolver takes
+// longer.
 Addresses resolve_until(const HostPort& where, double deadline,
                         NameLookup::Resolver resolver = resolve);
 

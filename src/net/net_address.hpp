@@ -39,12 +39,13 @@ std::optional<NetAddress> from_socket_address(
     const sockaddr* address);  // nothing for other families, and for nullptr
 
 NetAddress loopback_address(std::uint16_t port = 0);  // 127.0.0.1
-bool is_link_local(const NetAddress& address);  // fe80::/10, 169.254/16: of use on one link only
+bool is_link_local(const NetAddress& address);  // fe80::/10, 169.254/16: valid on one link only
 
 // "10.0.0.7:4711", "[fd00::7]:4711", "[fe80::7%eth0]:4711"; without a port if that is 0.
 std::string to_text(const NetAddress& address);
 
-// One byte for the family, then the bytes of the ip. The port travels apart, the scope not at all.
+// One byte for the family, then the bytes of the ip. The port is sent separately, the scope is not
+// sent.
 constexpr std::size_t kMaxAddressBytes = 17;
 void write_ip(const NetAddress& address, ByteWriter& out);
 [[nodiscard]] bool read_ip(ByteReader& bytes,

@@ -21,7 +21,7 @@
 namespace sparcl::net {
 namespace {
 
-// Names that are likely to lead to this host's containers only: tried last.
+// Names that probably lead only to this host's containers: tried last.
 constexpr std::array<std::string_view, 6> kInnerNames{"docker", "br-", "virbr",
                                                       "veth",   "cni", "lxc"};
 

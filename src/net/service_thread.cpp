@@ -25,7 +25,7 @@ Status ServiceThread::start(const char* what, std::function<void(const Stop&)> b
       try {
         body(stop);
       } catch (const std::exception& error) {
-        // The program goes on: whoever waits for this thread's work has a deadline.
+        // The program continues: each waiter for this thread's work has a deadline.
         log_error("the thread of {} ends: {}", what, error.what());
       }
     });
@@ -41,8 +41,9 @@ bool ServiceThread::stop() {
   if (!thread_.joinable()) return is_own_process();
   if (!is_own_process()) {
     alignas(std::thread) std::byte left[sizeof(std::thread)];
-    new (left) std::thread(std::move(thread_));  // never destroyed: it is not here, so that joining
-                                                 // waits for ever and detaching throws
+    new (left)
+        std::thread(std::move(thread_));  // never destroyed: a child of fork() lacks the thread, so
+                                          // joining waits for ever and detaching throws
     return false;
   }
   asked_.store(true, std::memory_order_release);

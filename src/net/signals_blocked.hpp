@@ -1,5 +1,5 @@
 #pragma once
-// Threads that are started meanwhile take no signals of the user's: a handler of the program's
+// Threads that are started while it lives take no signals of the user's: a handler of the program
 // never runs in one.
 
 #include <signal.h>

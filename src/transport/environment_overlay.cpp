@@ -22,8 +22,8 @@ bool holds(char* const* variables, const char* entry) {
   return false;
 }
 
-// Arrays that a reader may still be in: all are kept, reachable, so that no tool takes them for
-// lost.
+// Arrays that a reader may still use. All are kept reachable, so that no tool reports them as
+// leaks.
 struct Kept {
   std::vector<char*> entries;
   Kept* before = nullptr;
@@ -32,8 +32,8 @@ std::atomic<Kept*> newest{nullptr};
 
 }  // namespace
 
-// setenv() would move the array under readers in other threads. A second array does not: it stays
-// allocated, as a reader may still be in it later. 1 KB a load.
+// setenv() would move the array while other threads read it. A second array does not: it stays
+// allocated, because a reader may still use it later. 1 KB a load.
 EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions)
     : additions_(additions), before_(environ) {
   auto* const kept = new Kept;
@@ -52,8 +52,8 @@ EnvironmentOverlay::EnvironmentOverlay(std::span<const char* const> additions)
 }
 
 EnvironmentOverlay::~EnvironmentOverlay() {
-  // Another thread may have changed the environment meanwhile: setenv() of a new name makes a copy
-  // of our array, that of a name that is there, and unsetenv(), change ours.
+  // Another thread may have changed the environment meanwhile. setenv() of a new name copies this
+  // array; setenv() of an existing name, and unsetenv(), change it.
   char** expected = during_;
   const bool is_as_put = std::equal(put_.begin(), put_.end(), during_);
   if (is_as_put && std::atomic_ref(environ).compare_exchange_strong(expected, before_)) return;

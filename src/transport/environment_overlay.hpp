@@ -1,15 +1,15 @@
 #pragma once
-// Environment variables for a library that reads them while it is loaded. The process's own
-// environment stays as it is.
+// Environment variables for a library that reads them when it is loaded. The process's own
+// environment is not changed.
 
 #include <span>
 #include <vector>
 
 namespace sparcl::transport {
 
-// Adds variables for as long as the object lives. A variable that the user has set keeps its value.
-// Readers in other threads see the environment with or without the additions, and never freed
-// memory. If another thread changes the environment meanwhile, its change stays.
+// Adds variables while the object lives. A variable that the user has set keeps its value. Readers
+// in other threads see the environment with or without the additions, and never freed memory. A
+// change by another thread in that time stays.
 class EnvironmentOverlay {
  public:
   // Each addition is "NAME=value" and must live as long as the process.
@@ -22,7 +22,7 @@ class EnvironmentOverlay {
   std::span<const char* const> additions_;
   char** before_ = nullptr;
   char** during_ = nullptr;
-  std::vector<char*> put_;  // what was in it at first
+  std::vector<char*> put_;  // its first contents
 };
 
 }  // namespace sparcl::transport

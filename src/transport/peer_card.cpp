@@ -29,7 +29,7 @@ void put(Bytes& out, const void* data, std::size_t bytes) {
   if (bytes > 0) std::memcpy(out.data() + at + sizeof(std::uint32_t), data, bytes);
 }
 
-// Takes the next field; false where the bytes end before it does.
+// Takes the next field; false if the bytes end before it.
 bool take(ByteReader& reader, std::span<const std::byte>& field) {
   std::uint32_t size = 0;
   return reader.read(size) && size <= kMaxFieldBytes && reader.read_bytes(size, field);
@@ -56,7 +56,7 @@ std::string machine_name(const std::string& host) {
   return std::getline(file, text) && !text.empty() ? text : host;
 }
 
-// UCX shares memory inside one namespace of IPC.
+// UCX shares memory inside one IPC namespace.
 std::string memory_name(const std::string& machine) {
   std::error_code error;
   return machine + ' ' + std::filesystem::read_symlink("/proc/self/ns/ipc", error).string();

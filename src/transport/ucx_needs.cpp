@@ -53,12 +53,12 @@ std::optional<std::uint64_t> count_open_descriptors() {
   std::uint64_t count = 0;
   while (const dirent* const entry = ::readdir(entries)) count += entry->d_name[0] != '.' ? 1 : 0;
   ::closedir(entries);
-  return count - 1;  // without that of the folder
+  return count - 1;  // without the folder's own
 }
 
-// Threads that wait for each other, so that all are there at once.
+// Threads that wait for each other, so that all exist at once.
 struct ThreadProbe {
-  static constexpr int kThreads = 4;  // of UCX, of the heartbeat, of the meeting; one to spare
+  static constexpr int kThreads = 4;  // UCX's, the heartbeat's, the bootstrap's; one to spare
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   std::array<pthread_t, kThreads> threads{};
   int started = 0;
@@ -149,7 +149,7 @@ Finding check_ucx_file_size() {
 
 Finding check_ucx_descriptors(int ranks) {
   constexpr std::uint64_t kOfWorker =
-      40;  // 17 with two network interfaces (UCX 1.13), 6 of ours, and some room
+      40;  // 17 with two network interfaces (UCX 1.13), 6 of this library, and some room
   const rlim_t limit = limit_of(RLIMIT_NOFILE);
   const std::uint64_t open = count_open_descriptors().value_or(3);
   const std::uint64_t need = open + kOfWorker + 2 * static_cast<std::uint64_t>(ranks);
@@ -175,7 +175,7 @@ Finding check_ucx_threads() {
   return finding;
 }
 
-// UCX 1.13 takes no ::1, and no address of one link alone.
+// UCX 1.13 accepts neither ::1 nor link-local addresses.
 Finding check_ucx_network() {
   Finding finding{"network", true, {}, {}, {}};
   const Result<std::vector<net::InterfaceAddress>> present = net::list_interfaces();

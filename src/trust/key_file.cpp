@@ -51,7 +51,7 @@ Status too_large(const std::string& path, std::size_t max_bytes) {
       fmt::format("{}: it has more than {} bytes, no file of keys does", path, max_bytes));
 }
 
-// Until the end, or until `out` is full; -1: errno has the reason.
+// Reads until the end, or until `out` is full; -1: errno has the reason.
 ssize_t read_all(int fd, std::span<char> out) {
   std::size_t got = 0;
   while (got < out.size()) {
@@ -67,7 +67,7 @@ ssize_t read_all(int fd, std::span<char> out) {
 }  // namespace
 
 Status prepare_sodium() {
-  if (sodium_init() >= 0) return {};  // any thread may, any number of times
+  if (sodium_init() >= 0) return {};  // any thread may call it, any number of times
   return Status(Code::kSystemError, "libsodium does not start here: sodium_init() failed");
 }
 
@@ -84,7 +84,7 @@ Result<KeyFile> KeyFile::read(const std::string& path, std::size_t max_bytes) {
   if (!S_ISREG(about.st_mode))
     return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
   if (about.st_size > static_cast<off_t>(max_bytes)) return too_large(path, max_bytes);
-  const std::size_t capacity_bytes = max_bytes + 1;  // it may grow while it is read
+  const std::size_t capacity_bytes = max_bytes + 1;  // it may grow during the read
   KeyFile file(capacity_bytes, about.st_mode & 0777);
   const ssize_t got = read_all(opened.fd(), {file.text_.get(), capacity_bytes});
   if (got < 0) return system_error(path, "cannot be read");

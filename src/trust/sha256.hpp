@@ -1,5 +1,5 @@
 #pragma once
-// SHA-256 by OpenSSL's libcrypto, which uses the CPU's own instructions where it has them.
+// SHA-256 by OpenSSL's libcrypto, which uses the CPU's own instructions if there are any.
 
 #include <array>
 #include <cstddef>
@@ -22,7 +22,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void update(std::span<const std::byte> bytes);
-  // Once, at the end. SystemError where the library refuses: a FIPS policy, or no memory.
+  // Call it once, at the end. SystemError if the library refuses: a FIPS policy, or no memory.
   Result<Digest> finish();
 
  private:

@@ -10,8 +10,8 @@
 
 namespace sparcl {
 
-// A regular file that is read and never mapped: if another program cuts it meanwhile a read fails,
-// and no signal comes.
+// A regular file that is read and never mapped: if another program cuts it, a read fails, and no
+// signal is raised.
 class FileReader {
  public:
   static Result<FileReader> open(const std::string& path);
@@ -24,11 +24,11 @@ class FileReader {
   int fd() const { return fd_; }
   std::uint64_t byte_count() const { return byte_count_; }  // when it was opened
 
-  // All of `into`, from byte `at` on. Corrupt: the file ends before. SystemError: the disk, or the
-  // network, says no.
+  // Reads all of `into` from byte `at` on. Corrupt: the file ends before. SystemError: the disk or
+  // the network fails.
   Status read(std::uint64_t at, std::span<std::byte> into) const;
-  // Corrupt: it has been written to since it was opened. A file that has been replaced, moved or
-  // removed has not.
+  // Corrupt: it was written to since it was opened. A file that was replaced, moved or removed is
+  // unchanged.
   Status check_unchanged() const;
 
  private:
@@ -40,7 +40,7 @@ class FileReader {
   std::int64_t written_ns_ = 0;
 };
 
-// All bytes of a small one.
+// All bytes of a small file.
 Result<std::vector<std::byte>> read_file(const std::string& path);
 
 // "PATH: WHAT: No space left on device", with errno's text, as SystemError.

@@ -123,7 +123,8 @@ void CommTrail::end(std::uint32_t call, Code result, std::uint64_t bytes_sent,
     record.result = static_cast<std::int32_t>(result);
     record.bytes_sent = bytes_sent;
     record.bytes_received = bytes_received;
-    if (result == Code::kSuccess) record.wait_since_ns = 0;  // of a call that failed it may say why
+    if (result == Code::kSuccess)
+      record.wait_since_ns = 0;  // of a failed call it may show the reason
   });
 }
 
@@ -168,7 +169,8 @@ void CommTrail::poisoned(const Status& error) noexcept {
   });
 }
 
-// A call that still runs is what a hang is about: later ones go round it, as long as there is room.
+// A call that still runs explains a hang: later calls do not overwrite it, as long as there is
+// room.
 std::size_t CommTrail::next_slot() noexcept {
   std::size_t slot = last_slot_;
   for (std::size_t tried = 0; tried < kRecords; ++tried) {
@@ -186,11 +188,11 @@ void CommTrail::add(const Record& record) noexcept {
   trail_->records[last_slot_].store(numbered);
 }
 
-// Nothing happens if the call is no longer, or not yet, in the record.
+// Does nothing if the call is no longer, or not yet, in the record.
 template <class Change>
 void CommTrail::change_call(std::uint32_t call, Change&& change) noexcept {
   if (trail_ == nullptr) return;
-  std::size_t slot = last_slot_;  // most often it is this one
+  std::size_t slot = last_slot_;  // usually it is this one
   for (std::size_t tried = 0; running_[slot] != call + 1; ++tried) {
     if (tried == kRecords) return;
     slot = slot > 0 ? slot - 1 : kRecords - 1;

@@ -12,15 +12,15 @@ namespace sparcl::flight {
 
 inline constexpr std::size_t kLoggedRecords = 16;
 
-// For the message of an error that poisons: " (its last operations: `sparcl status 4711` on h1)",
-// or nothing where there is no file.
+// For the message of an error that poisons: " (its last operations: `sparcl status 4711` on h1)";
+// empty if there is no file.
 std::string where_to_look(const CommTrail& trail);
 
 // The last operations of one communicator, at level info.
 void log_trail(const CommTrail& trail);
 
-// All communicators of `image`, or of this process. Async-signal-safe; where another thread is at
-// it, that one's dump has to do.
+// Dumps all communicators of `image`, or of this process. Async-signal-safe. If another thread is
+// dumping, this call does nothing.
 void dump(int descriptor, std::byte* image) noexcept;
 void dump(int descriptor) noexcept;
 

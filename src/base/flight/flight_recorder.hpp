@@ -1,6 +1,6 @@
 #pragma once
-// The flight record of this process: a file that others may look at, or where none can be made
-// plain memory, for dumps alone.
+// The flight record of this process: a file that other processes may read. If no file can be made,
+// it is plain memory, for dumps alone.
 
 #include <cstddef>
 #include <string>
@@ -10,21 +10,21 @@
 
 namespace sparcl::flight {
 
-// Free trails are taken in order, then those of communicators destroyed longest ago. nullptr:
-// SPARCL_FLIGHT=off, or all are in use. Makes the record the first time, and removes what dead
-// processes left beyond a limit; installs the handler of SPARCL_FLIGHT_SIGNAL.
+// Takes free trails in order, then those of communicators destroyed longest ago. nullptr:
+// SPARCL_FLIGHT=off, or all are in use. The first call makes the record, removes records of dead
+// processes beyond a limit, and installs the handler of SPARCL_FLIGHT_SIGNAL.
 Trail* take_trail(const TrailHead& head);
 
-// The record of this process, or nullptr. For handlers of signals, too.
+// The record of this process, or nullptr. For signal handlers, too.
 std::byte* image() noexcept;
 
-// The file stays when the process ends, too.
+// The file stays after the process has ended.
 void keep_record() noexcept;
 
-// Where it lies; empty if it is in plain memory, or not there.
+// The path of the file; empty if the record is in plain memory, or does not exist.
 std::string record_path();
 
-// Settings that take_trail() would stumble over.
+// Checks the settings that take_trail() reads.
 Status check_flight_settings();
 
 }  // namespace sparcl::flight

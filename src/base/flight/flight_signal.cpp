@@ -54,8 +54,7 @@ void install_dump_handler() {
   if (number == 0 || ::sigaction(number, nullptr, &previous) != 0) return;
   struct sigaction ours;
   std::memset(&ours, 0, sizeof ours);
-  // As the one that was there wants it: its mask, its stack. By itself a dump interrupts no system
-  // call.
+  // With the previous handler's mask and stack. A dump alone interrupts no system call.
   ours.sa_flags = (previous.sa_flags & ~SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
   ours.sa_mask = previous.sa_mask;
   if ((previous.sa_flags & SA_SIGINFO) == 0 &&

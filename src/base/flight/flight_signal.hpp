@@ -3,12 +3,12 @@
 
 namespace sparcl::flight {
 
-// A handler that is already there is called after the dump. The default action, which would end the
-// process, is not taken: who names the signal wants to look and go on. Signals of a program that
-// sets its own handler later are that program's.
+// An existing handler is called after the dump. The default action, which would end the process, is
+// not taken: a user who sets the signal wants the process to continue. If a program sets its own
+// handler later, that handler replaces this one.
 void install_dump_handler();
 
-// Puts the handler back that was there before, if ours is still in force: our code may be unloaded.
+// Restores the previous handler, if this one is still in force: its code may be unloaded.
 void remove_dump_handler();
 
 }  // namespace sparcl::flight

@@ -6,8 +6,8 @@
 namespace sparcl::flight {
 namespace {
 
-// A record that is being written is whole again some nanoseconds later, unless its writer died or
-// was stopped in between.
+// A record that is being written is complete again some nanoseconds later, unless its writer died
+// or was stopped in between.
 constexpr int kLooksAtARecord = 100;
 
 std::uint64_t since(std::uint64_t then_ns, std::uint64_t now_ns) noexcept {

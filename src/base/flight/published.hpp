@@ -1,6 +1,6 @@
 #pragma once
-// A value that one thread writes and any number of threads, or of processes that share the memory,
-// read: a sequence lock without fences. All zero bytes are a valid, never written one, so that
+// A value that one thread writes, and that any number of threads or of processes sharing the memory
+// read: a sequence lock without fences. All zero bytes are a valid value that was never written, so
 // fresh shared memory needs no construction.
 
 #include <array>
@@ -32,7 +32,7 @@ class Published {
     sequence_.store((before | 1) + 1, std::memory_order_release);
   }
 
-  // False if a writer was in between: `into` is then of no use.
+  // False if a write was in between: `into` is then invalid.
   bool load(T& into) const noexcept {
     const std::uint64_t before = sequence_.load(std::memory_order_acquire);
     std::array<std::uint64_t, kWords> words;
@@ -42,7 +42,7 @@ class Published {
     return true;
   }
 
-  // The writer's own look at what it wrote.
+  // The value, for its writer.
   T held() const noexcept {
     std::array<std::uint64_t, kWords> words;
     for (std::size_t i = 0; i < kWords; ++i) words[i] = words_[i].load(std::memory_order_relaxed);

@@ -10,7 +10,7 @@
 namespace sparcl::comm {
 namespace {
 
-// Where the ranks of a verdict are, and what to do about it.
+// Adds where the ranks of a verdict are, and what to do about it.
 Status with_advice(const Status& verdict, const Ballot& ballot, int own_rank,
                    const transport::Transport& transport) {
   const auto at = [&](int rank) {

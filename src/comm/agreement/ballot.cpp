@@ -25,7 +25,7 @@ std::uint32_t checksum(const Ballot& ballot) {
   return crc32c(std::as_bytes(std::span(&ballot, 1)).first(offsetof(Ballot, crc)));
 }
 
-// Where the text holds what a side's call is about.
+// The text holds the subject of each side's call here.
 static_assert(kSketchBytes == sizeof(Ballot::text) / 2);
 enum class Side : std::size_t { kLower = 0, kUpper = kSketchBytes };
 
@@ -70,8 +70,7 @@ std::string describe_algorithm(const CollectiveDescriptor* collective, const Cal
                      collective->algorithm(call.algorithm));
 }
 
-// The settings of `a`, where those of `b` are others. The numbers came over the wire: any may stand
-// here.
+// The settings of `a` that differ from those of `b`. The numbers come from the wire and may be any.
 std::string describe_settings(const CollectiveDescriptor* collective, const CallFingerprint& a,
                               const CallFingerprint& b) {
   std::string text;
@@ -93,7 +92,7 @@ std::string describe(const CollectiveDescriptor* collective, const CallFingerpri
                      type ? type->name : "mixed types", argument, more);
 }
 
-// The same on all ranks, up to what each calls the part that differs.
+// The same on all ranks, except for the names of the part that differs.
 CallDifference difference_of(const CollectiveDescriptor* collective, const CallPair& calls) {
   const CallFingerprint &a = calls.lower, &b = calls.upper;
   if (a.operation != b.operation) return {"operations", {}, {}};
@@ -110,7 +109,7 @@ CallDifference difference_of(const CollectiveDescriptor* collective, const CallP
                ? collective->detail(calls)
                : CallDifference{"options", {}, {}};
   }
-  // Where arguments differ settings follow, and say nothing.
+  // If arguments differ, settings differ as a result, and are not named.
   return {"settings", describe_settings(collective, a, b), describe_settings(collective, b, a)};
 }
 
@@ -131,7 +130,7 @@ bool is_rank(std::int32_t number, int ranks) {
   return number == kNobody || (number >= 0 && number < ranks);
 }
 
-// A refusal and its code come together; a code without a name would reach the user as a number.
+// A refusal and its code come together: a code without a name would reach the user as a number.
 bool is_refusal(const Ballot& ballot) {
   const bool refuses = ballot.refusal != static_cast<std::int32_t>(Code::kSuccess);
   return refuses == (ballot.refusing_rank != kNobody) && is_code(ballot.refusal);

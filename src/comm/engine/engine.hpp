@@ -28,23 +28,23 @@ class Engine {
   transport::Transport& transport() { return transport_; }
   double timeout_s() const { return timeout_s_; }
 
-  // Names the calls in the texts of a Mismatch; it must outlive the engine. Empty: they have
+  // Names the calls in the texts of a Mismatch; it must outlive the engine. Without it calls are
   // numbers.
   void set_collectives(CollectiveTable table) { collectives_ = table; }
   CollectiveTable collectives() const { return collectives_; }
 
-  // Where long waits and the comm's end are written; it must outlive the engine's last step.
-  // nullptr: nowhere.
+  // Records long waits and the communicator's end; it must outlive the engine's last step. nullptr:
+  // nothing is recorded.
   void set_trail(flight::CommTrail* trail) { trail_ = trail; }
 
   // Makes the task ready to run; it must be awaited, or stepped until done, before it is destroyed.
   void start(Task& task);
 
-  // One turn: moves the transport on, then resumes one ready task. False if nothing moved. An
-  // exception of the transport (there is no memory, say) poisons the comm.
+  // One turn: advances the transport, then resumes one ready task. False if nothing moved. An
+  // exception of the transport (for example without memory) poisons the communicator.
   bool step();
 
-  // Turns until the started task is done, leaving the core to others while nothing moves.
+  // Turns until the started task is done. Leaves the core to other threads while nothing moves.
   void finish(Task& task);
   void run(Task& task) {
     start(task);
@@ -54,8 +54,8 @@ class Engine {
   // The earliest deadline of a wait, or when an idle task looks again; infinity if there is none.
   double next_deadline();
 
-  // Posts; never blocks. Wait for what must have happened; an operation that is not waited for
-  // still poisons the comm if it fails.
+  // Posts; never blocks. Wait for each operation whose result is needed. An operation without a
+  // waiter still poisons the communicator if it fails.
   transport::OperationRef send(int peer, transport::Channel channel, Buffer message);
   transport::OperationRef receive(int peer, transport::Channel channel, Buffer space);
 
@@ -74,21 +74,21 @@ class Engine {
     }
     void await_resume() const noexcept {}
   };
-  // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was
-  // none, as what it takes is not there, and comes by no message: it is looked for again, but the
-  // core is others' meanwhile.
+  // co_await engine.yield(): lets messages move between two pieces of work. is_idle: there was no
+  // work, because its input has not come, and comes by no message. The task is resumed again, but
+  // the core is free meanwhile.
   Yield yield(bool is_idle = false) { return {*this, is_idle}; }
 
-  // Poisons the comm: pending and later waits end with this error, and the peers are told. The
-  // first error wins. culprit: the rank that died, is silent, or gave up; -1 if none is known.
-  // Where the text begins with its name, the peers' texts do, too, and those of a death or a
-  // silence have the same code everywhere. Never throws: if memory is short, the text is.
+  // Poisons the communicator: pending and later waits end with this error, and the peers are told.
+  // The first error wins. culprit: the rank that died, is silent, or gave up; -1 if none is known.
+  // If the text begins with the culprit's name, the peers' texts do, too; texts of a death or a
+  // silence have the same code on all ranks. Never throws: without memory the text is short.
   void fail(const Status& error, int culprit) noexcept;
   void fail(Code code, const char* text, int culprit) noexcept;
   const Status& health() const { return health_; }
   int culprit() const { return culprit_; }  // of health()
 
-  // From any thread. The next turn, of the thread that is in the engine, ends the communicator.
+  // Any thread may call it. The thread in the engine ends the communicator in its next turn.
   void ask_to_end() { is_asked_to_end_.store(true, std::memory_order_relaxed); }
   bool is_asked_to_end() const { return is_asked_to_end_.load(std::memory_order_relaxed); }
   Code told_health() const { return told_health_.load(std::memory_order_acquire); }

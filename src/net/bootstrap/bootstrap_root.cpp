@@ -15,7 +15,7 @@ namespace {
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
 constexpr int kTries = 16;      // for one port that is free at all addresses
 constexpr std::size_t kMaxLingering =
-    4;  // ids that were used, and still answer latecomers: a thread and some descriptors each
+    4;  // ids that were used, and still answer late ranks: a thread and some descriptors each
 
 struct Listeners {
   std::vector<Socket> sockets;
@@ -45,7 +45,7 @@ Result<Listeners> listen_at_one_port(std::span<const NetAddress> addresses) {
   return made;
 }
 
-// Whichever try gets the most addresses.
+// Takes the try with the most addresses.
 Result<Listeners> listen_at_all(std::span<const NetAddress> addresses) {
   Result<Listeners> best = listen_at_one_port(addresses);
   for (int i = 1; i < kTries && best.ok() && best->sockets.size() < addresses.size(); ++i) {

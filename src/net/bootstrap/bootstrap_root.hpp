@@ -13,12 +13,12 @@ namespace sparcl::net {
 
 class BootstrapRoot {
  public:
-  // Listens at these addresses (ports are not looked at), as many as fit into an id, at one port.
+  // Listens at these addresses (their ports are ignored), as many as fit into an id, at one port.
   static Result<std::unique_ptr<BootstrapRoot>> start(std::span<const NetAddress> addresses,
                                                       const RootOptions& options = {});
 
-  // Ranks that still wait are told that this process ends. Harmless in a child of fork(), where
-  // there is no such thread.
+  // Tells waiting ranks that this process ends. Harmless in a child of fork(), which has no such
+  // thread.
   ~BootstrapRoot();
   BootstrapRoot(const BootstrapRoot&) = delete;
   BootstrapRoot& operator=(const BootstrapRoot&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
-// A connection that never blocks: collects a known number of bytes, and sends what is queued as the
-// network takes it.
+// A connection that never blocks: collects a known number of bytes, and sends queued bytes as the
+// network takes them.
 
 #include <cstddef>
 #include <deque>
@@ -15,11 +15,7 @@ namespace sparcl::net {
 
 class ByteLine {
  public:
-  enum class Progress {
-    kDone,
-    kMore,
-    kClosed
-  };  // kMore: the network has no more to give or to take now
+  enum class Progress { kDone, kMore, kClosed };  // kMore: the network gives or takes no more now
 
   ByteLine() = default;
   explicit ByteLine(Socket socket) : socket_(std::move(socket)) {}
@@ -28,8 +24,8 @@ class ByteLine {
   bool is_open() const { return socket_.is_open(); }
   void close() { socket_.close(); }
 
-  // The next `count` bytes are wanted; those collected before are dropped. Memory grows with what
-  // arrives, not with `count`.
+  // Waits for the next `count` bytes; those collected before are dropped. Memory grows with the
+  // bytes that arrive, not with `count`.
   void expect(std::uint64_t count);
   Progress read();
   std::span<const std::byte> received() const { return in_; }
@@ -39,7 +35,7 @@ class ByteLine {
   Progress write();
   bool has_queued() const { return !out_.empty(); }
 
-  // Why the line is closed: "Connection refused", or "the connection was closed".
+  // Why the connection is closed: "Connection refused", or "the connection was closed".
   std::string why_closed() const;
   int error() const { return error_; }
 

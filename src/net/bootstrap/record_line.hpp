@@ -1,6 +1,6 @@
 #pragma once
-// Records over a connection, after the handshake: each side's are numbered and sealed with the
-// session's key.
+// Records over a connection, after the handshake. Each side numbers its records and seals them with
+// the session's key.
 
 #include <cstdint>
 #include <memory>
@@ -14,8 +14,8 @@ namespace sparcl::net {
 
 class RecordLine {
  public:
-  // kForged: not sealed by a holder of the secret, longer than allowed, or damaged: the line is of
-  // no more use.
+  // kForged: not sealed by a holder of the secret, longer than allowed, or damaged. The connection
+  // is then unusable.
   enum class Progress { kRecord, kMore, kClosed, kForged };
 
   struct Payload {
@@ -34,7 +34,7 @@ class RecordLine {
   const ByteLine& line() const { return line_; }
 
   Status queue(const Payload& payload);
-  // Reads on. After kRecord: kind() and payload() until the next call.
+  // Continues to read. After kRecord: kind() and payload() until the next call.
   Progress receive();
   RecordKind kind() const { return header_.kind; }
   std::span<const std::byte> payload() const { return line_.received(); }

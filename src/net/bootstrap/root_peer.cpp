@@ -8,7 +8,7 @@ namespace sparcl::net {
 namespace {
 
 constexpr double kLeaveSeconds =
-    60;  // for the answer's bytes: a table may be large, and its reader slow
+    60;  // to send the answer: a table may be large, and its reader slow
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void RootPeer::greet() {
   flush();
 }
 
-// Nothing may come after a join but the end of the stream.
+// After a join only the end of the stream may come.
 std::optional<Join> RootPeer::receive(double now) {
   const RecordLine::Progress progress = records_->receive();
   if (progress == RecordLine::Progress::kMore) return std::nullopt;

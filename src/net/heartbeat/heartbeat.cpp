@@ -21,7 +21,7 @@ Status HeartbeatOptions::check_silence(double seconds, const char* name) const {
 
 void HeartbeatOptions::set_silence(double seconds) {
   silence_s = std::max(seconds, 3 * period_s);  // one lost datagram is no death
-  // Whoever waits says so now and then; on a crowded machine later than it would.
+  // A waiting rank repeats watch() now and then; on an oversubscribed machine it is late.
   watch_s = std::max({1.0, 3 * period_s, silence_s / 2});
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The heartbeats' datagrams, all of one size, so that no answer is larger than its question; and
-// the card by which a rank says where it can be pinged. docs/explanation/liveness.md.
+// The heartbeats' datagrams, all of one size, so that no answer is larger than its question. The
+// card, by which a rank says where it can be pinged. docs/explanation/liveness.md.
 
 #include <array>
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace sparcl::net {
 
-// kBye: the sender leaves the communicator. kOut: the sender has given the receiver up, whose ping
-// this answers. kFirst: the first peer whose end the sender saw. kGoesOn: the sender goes on
-// without the receiver, which it has given up.
+// kBye: the sender leaves the communicator. kOut: the answer to a ping of a receiver that the
+// sender has given up. kFirst: the first peer whose end the sender saw. kGoesOn: the sender
+// continues without the receiver, which it has given up.
 enum class BeatKind : std::uint8_t {
   kPing = 1,
   kPong = 2,
@@ -28,7 +28,8 @@ enum class BeatKind : std::uint8_t {
 
 struct Beat {
   BeatKind kind = BeatKind::kPing;
-  std::uint8_t path = 0;  // by which of the receiver's addresses a ping came; answers repeat it
+  std::uint8_t path =
+      0;  // the index of the receiver's address at which a ping came; answers repeat it
   std::uint64_t token = 0;
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -41,13 +42,14 @@ constexpr std::size_t kBeatBytes = 32;
 using BeatBytes = std::array<std::byte, kBeatBytes>;
 
 BeatBytes encode_beat(const Beat& beat);
-std::optional<Beat> decode_beat(std::span<const std::byte> bytes);  // nothing for what is none
+std::optional<Beat> decode_beat(
+    std::span<const std::byte> bytes);  // nothing if the bytes are no beat
 
 constexpr std::size_t kMaxPaths = 8;
 
 struct HeartbeatCard {
   ProcessIdentity process;
-  std::array<std::byte, 16> random{};  // all ranks' together make the communicator's token
+  std::array<std::byte, 16> random{};  // those of all ranks together make the communicator's token
   std::uint16_t port_v4 = 0;           // 0: no such socket
   std::uint16_t port_v6 = 0;
   std::vector<NetAddress> addresses;  // with their ports

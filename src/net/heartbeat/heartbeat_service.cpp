@@ -14,7 +14,7 @@
 namespace sparcl::net {
 namespace {
 
-constexpr int kDatagramsAtOnce = 4096;      // then the clock has its turn, whoever floods us
+constexpr int kDatagramsAtOnce = 4096;      // then the clock is read, even under a flood
 constexpr std::size_t kMaxProcesses = 512;  // watched through the kernel: a descriptor each
 
 }  // namespace
@@ -38,7 +38,7 @@ Result<std::shared_ptr<HeartbeatService>> HeartbeatService::create() {
 }
 
 void HeartbeatService::add(Peers& peers) {
-  look_for_absence(monotonic_seconds());  // what was before is no absence to the new one
+  look_for_absence(monotonic_seconds());  // earlier pauses are no absence to the new communicator
   members_[{peers.token(), static_cast<std::uint32_t>(peers.rank())}] = &peers;
   wake();
 }
@@ -72,8 +72,8 @@ void HeartbeatService::look_for_absence(double now) {
   for (const auto& [key, peers] : members_) peers->note_absence(seconds);
 }
 
-// All communicators of the process live by this thread: a turn without memory is made up for by the
-// next.
+// All communicators of the process depend on this thread: the next turn makes up for a turn without
+// memory.
 void HeartbeatService::run(const ServiceThread::Stop& stop) {
   double next = 0;
   Ends watched;
@@ -152,7 +152,7 @@ void HeartbeatService::take(const Beat& beat, const NetAddress& from, double now
     sockets_.send(from, encode_beat(answer_to(beat, BeatKind::kBye)));
 }
 
-// One ping asks again for all communicators that share the address.
+// One ping is repeated for all communicators that share the address.
 void HeartbeatService::take_refusals(double now) {
   while (const std::optional<NetAddress> by = sockets_.next_refusal()) {
     bool may_ask = true;
@@ -160,7 +160,7 @@ void HeartbeatService::take_refusals(double now) {
   }
 }
 
-// Whoever sleeps for long would not see that its process was stopped.
+// After a long sleep the thread could not tell that its process was stopped.
 double HeartbeatService::take_turns(double now) {
   constexpr double kWithoutMembers = 3600;
   double next = now + kWithoutMembers;

@@ -102,7 +102,7 @@ ProcessWatch watch_process(const ProcessIdentity& own, const ProcessIdentity& ot
   descriptor = Socket(
       static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(other.pid), 0)));  // with CLOEXEC
   if (!descriptor.is_open()) return errno == ESRCH ? ProcessWatch::kGone : ProcessWatch::kUnknown;
-  // The descriptor holds on to the process; so if it began when the rank did, it is the rank.
+  // The descriptor keeps the process's id: if the process began when the rank did, it is the rank.
   const std::uint64_t start = start_of(other.pid);
   if (start == other.start) return ProcessWatch::kWatched;
   descriptor.close();

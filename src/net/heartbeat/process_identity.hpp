@@ -1,5 +1,5 @@
 #pragma once
-// Which process of which machine a rank is, so that another one on the same machine can watch it
+// Identifies a rank's process and machine, so that another process of the machine can watch it
 // through the kernel.
 
 #include <array>
@@ -16,7 +16,7 @@ struct ProcessIdentity {
   std::string host;
   std::uint32_t pid = 0;
   std::uint64_t start =
-      0;  // when it began, in the kernel's ticks: a pid may be given again; 0: not known
+      0;  // start time in the kernel's ticks: a pid may be given again; 0: not known
   std::array<std::byte, 16> boot{};  // of the machine's run; zeros: not known
   std::uint64_t pid_namespace = 0;   // pids mean the same inside one only; 0: not known
   std::uint64_t net_namespace = 0;   // so does 127.0.0.1
@@ -31,7 +31,7 @@ ProcessIdentity own_identity();
 bool shares_loopback(const ProcessIdentity& a, const ProcessIdentity& b);
 
 // kWatched: `descriptor` becomes readable when the process ends. kGone: it has ended. kUnknown: the
-// kernel cannot say: another machine or namespace, an old kernel, or the own process.
+// kernel cannot say, because of another machine or namespace, an old kernel, or the own process.
 enum class ProcessWatch { kUnknown, kWatched, kGone };
 ProcessWatch watch_process(const ProcessIdentity& own, const ProcessIdentity& other,
                            Socket& descriptor);

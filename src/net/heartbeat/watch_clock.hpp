@@ -1,6 +1,6 @@
 #pragma once
-// When a rank that waits says again whom it waits for: by the clock, not by turns. On a busy
-// machine each turn may take a tenth of a second, and a watch that lapses counts no silence.
+// When a waiting rank calls watch() again: by the clock, not by turns. On a busy machine each turn
+// may take a tenth of a second, and silence is not counted while no watch is in force.
 
 namespace sparcl::net {
 
@@ -16,7 +16,7 @@ class WatchClock {
 
  private:
   static constexpr double kUnwatchedSeconds =
-      0.01;  // most waits are over by then: they cost the heartbeat's thread nothing
+      0.01;  // most waits have ended by then, and cost the heartbeat's thread nothing
   static constexpr double kSecondsPerWatch = 0.1;  // a watch lasts ten times as long, or more
 
   double next_ = 0;

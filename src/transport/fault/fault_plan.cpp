@@ -24,7 +24,7 @@ void reorder(Outgoing& outgoing, const FaultRule& rule, SeededRandom& random) {
   outgoing.held_sends = 1 + random.below(4);
 }
 
-// The sender's own memory stays as it is.
+// The sender's own memory is not changed.
 void corrupt(Outgoing& outgoing, const FaultRule&, SeededRandom& random) {
   const std::size_t size = outgoing.message.size();
   if (size == 0) return;
@@ -103,8 +103,8 @@ FaultPlan FaultPlan::random(std::uint64_t seed, int ranks, std::uint64_t operati
     rule.fault = allowed[random.below(allowed.size())];
     rule.seconds = 0.0001 * static_cast<double>(1 + random.below(1'000));
     const FaultOf of = row_of(rule.fault).of;
-    // A rank that dies or stops with every n-th operation leaves nothing to look at; what is slow
-    // is slow all the time.
+    // A rank that dies or stops at every n-th operation leaves nothing to observe. A slow rank is
+    // slow all the time.
     if (rule.fault == Fault::kSlow) {
       rule.probability = 1;
     } else if (of != FaultOf::kMessage || random.chance(0.5)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Wraps one rank's transport and lets go wrong what a plan says. Faults of messages are those that
-// this rank sends.
+// Wraps one rank's transport and injects the faults of a plan. Faults of messages affect the
+// messages that this rank sends.
 
 #include <deque>
 #include <functional>
@@ -30,7 +30,7 @@ class FaultTransport final : public Transport {
  public:
   FaultTransport(std::unique_ptr<Transport> inner, FaultPlan plan);
 
-  // Called once when the plan kills this rank: the place to tell the inner world, which decides
+  // Called once when the plan kills this rank. The hook tells the inner world, which decides
   // whether the peers see a death or silence.
   void on_kill(std::function<void()> hook) { on_kill_ = std::move(hook); }
 
@@ -39,11 +39,11 @@ class FaultTransport final : public Transport {
   std::string describe_trace() const;
   bool is_killed() const { return killed_; }
 
-  // Messages are held back, which leave in progress() only: a driver goes on with this rank until
-  // there are none.
+  // Held messages leave in progress() only: a driver must continue with this rank until there are
+  // none.
   bool holds_back() const { return !killed_ && !held_.empty(); }
-  // When this rank has to go on at the latest, whose program has a deadline of its own; infinity
-  // for never. For schedulers with virtual time.
+  // The latest time at which this rank must continue; infinity for never. own_deadline: its
+  // program's. For schedulers with virtual time.
   double next_wake(double own_deadline) const;
 
   int rank() const override { return rank_; }
@@ -64,7 +64,7 @@ class FaultTransport final : public Transport {
   void close(Channel channel) override;
 
  private:
-  using Line = std::pair<int, Channel>;  // what goes to one peer on one channel, in order
+  using Line = std::pair<int, Channel>;  // messages to one peer on one channel, in order
 
   struct HeldOperation final : Operation {};
   using HeldRef = std::shared_ptr<HeldOperation>;
@@ -84,7 +84,7 @@ class FaultTransport final : public Transport {
   bool strikes(const FaultRule& rule, std::uint64_t index, SeededRandom& random) const;
   void count_operation(int peer, Channel channel);
   bool apply_message_faults(int peer, Channel channel, Outgoing& outgoing);
-  const FaultRule* cut_by(int peer) const;  // nullptr: what goes to this peer arrives
+  const FaultRule* cut_by(int peer) const;  // nullptr: messages to this peer arrive
   void pass_signal(int peer, const Signal& signal);
   void record(Fault fault, int peer, Channel channel);
   void kill();

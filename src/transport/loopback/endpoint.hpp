@@ -1,5 +1,5 @@
 #pragma once
-// One rank's end of a loopback world: its mailboxes, and the inbox of what has finished for it.
+// One rank's end of a loopback world: its mailboxes, and the inbox of its finished operations.
 
 #include <atomic>
 #include <condition_variable>
@@ -18,7 +18,8 @@
 
 namespace sparcl::transport::loopback {
 
-// Public fields are touched by the owner's thread only; others reach it through its inbox.
+// Only the owner's thread accesses public fields; other threads reach the operation through its
+// owner's inbox.
 struct LoopbackOperation final : Operation {
   bool cancelled = false;
 };
@@ -28,8 +29,8 @@ struct Letter {
   int from = -1;
   int to = -1;
   transport::Channel channel;
-  Buffer bytes;           // the sender's memory, or a copy where the message was sent eagerly
-  LocalOperation sender;  // empty where the message was sent eagerly: its send is done already
+  Buffer bytes;           // the sender's memory, or a copy if the message was sent eagerly
+  LocalOperation sender;  // empty if the message was sent eagerly: its send is done already
 };
 
 struct Completion {
@@ -51,16 +52,16 @@ struct MailboxHash {
   }
 };
 
-// Never has both: a letter that finds a receive posted is handed over at once. Lists, as an empty
-// one allocates nothing.
+// Never has both, because a letter with a posted receive is handed over at once. Lists, because an
+// empty list allocates nothing.
 struct Mailbox {
   std::list<Letter> arrived;
   std::list<LocalOperation> posted;
   bool empty() const { return arrived.empty() && posted.empty(); }
 };
 
-// The newest closed channels; older ones are forgotten, which costs no more than the memory of a
-// late letter.
+// The newest closed channels. Older ones are forgotten, which costs only the memory of a late
+// letter.
 class ClosedChannels {
  public:
   void add(transport::Channel channel);
@@ -79,8 +80,8 @@ struct Endpoint {
   std::atomic<bool> news{false};  // inbox or signals have grown since the owner last looked
   std::atomic<bool> has_signals{false};
   std::atomic<bool> has_left{false};  // in good order
-  std::atomic<bool> has_lost{false};  // a death or a signal could not be noted, there was no
-                                      // memory: progress() reports an error
+  std::atomic<bool> has_lost{false};  // a death or a signal could not be noted, because there was
+                                      // no memory: progress() reports an error
   bool sleeping = false;
   bool listed = false;  // deterministic: it is in the core's list of roused ranks
   bool made = false;    // its Transport exists or existed
@@ -90,7 +91,7 @@ struct Endpoint {
   ClosedChannels closed;
   std::vector<Completion> inbox;
   std::deque<transport::Signal> signals;
-  std::unordered_set<int> dead_peers;  // whose death this rank knows
+  std::unordered_set<int> dead_peers;  // known to this rank
   std::unordered_map<int, std::vector<LocalOperation>>
       orphans;  // sends to a peer that is dead, before this rank knows it
 };

@@ -12,8 +12,8 @@ void InFlight::add(Parcel parcel) {
   ++count_;
 }
 
-// News of a death comes after all that the dead rank still sent to the same peer, as the end of a
-// stream does.
+// News of a death comes after all messages that the dead rank sent to the same peer, as the end of
+// a stream does.
 std::size_t InFlight::pick(SeededRandom& random) const {
   const std::size_t first = random.below(queues_.size());
   const Key& key = queues_[first].key;

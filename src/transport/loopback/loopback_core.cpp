@@ -167,7 +167,7 @@ void LoopbackCore::finish_send(const Letter& letter, Status status) {
   if (letter.sender) complete(letter.from, {letter.sender, letter.bytes.size(), std::move(status)});
 }
 
-// A message to a dead rank: its send fails once the sender knows of the death, and never ends where
+// A message to a dead rank: its send fails once the sender knows of the death. It never ends if
 // deaths are silent.
 void LoopbackCore::lose(const Letter& letter) {
   if (!letter.sender) return;

@@ -73,8 +73,8 @@ OperationRef LoopbackTransport::receive(int peer, Channel channel, Buffer space)
   return operation;
 }
 
-// A send that is cancelled may still arrive: taking it back would shift the messages behind it to
-// other receives.
+// A cancelled send may still arrive: its removal would shift the messages behind it to other
+// receives.
 void LoopbackTransport::cancel(const OperationRef& operation) {
   if (operation == nullptr || operation->done) return;
   const auto own = std::static_pointer_cast<LoopbackOperation>(operation);
@@ -94,7 +94,7 @@ Status LoopbackTransport::progress(std::vector<OperationRef>& completed) {
   }
   if (!scratch_.empty())
     completed.reserve(completed.size() +
-                      scratch_.size());  // all or none: what was taken out would be lost
+                      scratch_.size());  // all or none: those taken out would be lost
   for (Completion& completion : scratch_) {
     LoopbackOperation& operation = *completion.operation;
     if (operation.cancelled) continue;
@@ -113,7 +113,7 @@ void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {
     if (until_seconds < 1e18) core_->advance_to(until_seconds);
     return;
   }
-  // Heuristic: with a core for each rank some 20 us of spinning are worth it; without, the others
+  // Heuristic: with a core for each rank some 20 us of spinning are worth it; without, other ranks
   // need the core.
   const std::uint64_t spins = core_->oversubscribed() ? 0 : 500;
   if (turns < spins) return relax();
@@ -122,7 +122,7 @@ void LoopbackTransport::idle(std::uint64_t turns, double until_seconds) {
 }
 
 void LoopbackTransport::sleep(Endpoint& own, double until_seconds) {
-  // The longest nap bounds only how late a caller sees what did not come by this transport.
+  // The longest sleep limits only how late a caller sees events from outside this transport.
   constexpr double kLongestNap = 0.05;
   const double nap = std::min(until_seconds - now(), kLongestNap);
   if (!(nap > 0)) return;

@@ -1,5 +1,5 @@
 #pragma once
-// One rank's body in a loopback world.
+// One rank's transport in a loopback world.
 
 #include <memory>
 #include <vector>

@@ -16,7 +16,7 @@ std::unique_ptr<Transport> LoopbackWorld::make_transport(int rank) {
   if (rank < 0 || rank >= core_->size()) std::abort();  // a bug of the composing code
   loopback::Endpoint& own = core_->endpoint(rank);
   const std::lock_guard lock(own.mutex);
-  if (own.made) std::abort();  // two bodies of one rank would take each other's messages
+  if (own.made) std::abort();  // two transports of one rank would take each other's messages
   own.made = true;
   return std::make_unique<LoopbackTransport>(core_, rank);
 }

@@ -32,12 +32,12 @@ class LoopbackWorld {
 
   int size() const;
 
-  // Each rank's body may be made once. Destroying it means an orderly leave: what it sent still
-  // arrives, then it is dead to the others. Bodies may outlive the world.
+  // Each rank's transport may be made once. Its destruction is an orderly leave: sent messages
+  // still arrive, then the rank is dead to its peers. Transports may outlive the world.
   std::unique_ptr<Transport> make_transport(int rank);
 
-  // Abrupt death: messages of the rank that are under way may be lost. Its own body answers with
-  // errors from now on.
+  // Abrupt death: messages of the rank in flight may be lost. Its own transport returns errors from
+  // now on.
   void kill(int rank);
   bool is_alive(int rank) const;
 

@@ -24,7 +24,7 @@ SimOutcome SimScheduler::run(std::uint64_t max_steps) {
   awake_.clear();
   is_awake_.assign(ranks_.size(), false);
   wake_all();
-  bool stirred = true;  // all have been asked since something last moved
+  bool stirred = true;  // all ranks were asked since the last progress
   for (;;) {
     if (outcome.steps + outcome.deliveries >= max_steps) {
       outcome.end = SimOutcome::End::kStepLimit;
@@ -37,8 +37,8 @@ SimOutcome SimScheduler::run(std::uint64_t max_steps) {
     if (std::all_of(ranks_.begin(), ranks_.end(),
                     [](const SimRank& rank) { return rank.finished(); }))
       break;
-    // A step may depend on more than messages and timers (another rank's memory, say): ask everyone
-    // before time moves.
+    // A step may depend on more than messages and timers (for example another rank's memory): all
+    // ranks are asked before time moves.
     if (!stirred) {
       stirred = true;
       wake_all();
@@ -85,8 +85,8 @@ bool SimScheduler::step_someone(SimOutcome& outcome) {
     ++outcome.steps;
     world_.advance_to(world_.now() + step_seconds_);
   }
-  // A rank whose deadline has passed stays awake until it has noticed: engines read their clock
-  // only now and then.
+  // A rank whose deadline has passed stays awake until it has noticed, because engines read their
+  // clock only now and then.
   if (!moved && !(deadline_of(rank) <= world_.now() && !rank.finished())) {
     awake_[at] = awake_.back();
     awake_.pop_back();
@@ -126,7 +126,7 @@ bool SimScheduler::advance_clock() {
     if (!rank.finished()) next = std::min(next, deadline_of(rank));
   }
   if (next == kNoDeadline) return false;
-  world_.advance_to(next);  // nothing, where the deadline passed while the others were being asked
+  world_.advance_to(next);  // no effect if the deadline passed while the other ranks were asked
   wake_all();
   return true;
 }

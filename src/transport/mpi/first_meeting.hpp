@@ -1,6 +1,5 @@
 #pragma once
-// The first that ranks do together over MPI: whoever does not come is waited for with warnings, and
-// not for ever.
+// The first operation of ranks over MPI: late ranks are waited for with warnings, and not for ever.
 
 #include <mpi.h>
 
@@ -10,9 +9,9 @@
 
 namespace sparcl::transport {
 
-// Collective over comm: of each number the largest of all ranks. `call` names the public call in
-// warnings and errors. After a Timeout MPI still waits in comm: no collective call in it can be
-// made any more.
+// Collective over comm: the largest of each number over all ranks. `call` names the public call in
+// warnings and errors. After a Timeout MPI still waits in comm, so no collective call in it is
+// possible.
 Result<std::vector<int>> meet_by_mpi(MPI_Comm comm, std::vector<int> own, const char* call,
                                      double timeout_s);
 

@@ -6,8 +6,8 @@
 
 namespace sparcl::transport {
 
-// Memory that MPI may still touch when its owner goes: it stays reachable, and allocated, until the
-// process ends.
+// Memory that MPI may still touch after its owner is destroyed: it stays reachable, and allocated,
+// until the process ends.
 template <class T>
 void keep_for_good(std::vector<T>&& items) {
   static std::mutex mutex;

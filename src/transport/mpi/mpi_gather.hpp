@@ -1,6 +1,5 @@
 #pragma once
-// The few bytes that all ranks tell each other before there is a transport, over MPI. Collective
-// over comm.
+// Gathers a few bytes of all ranks over MPI, before there is a transport. Collective over comm.
 
 #include <mpi.h>
 

@@ -1,6 +1,5 @@
 #pragma once
-// How a rank waits: spinning where it has a core for itself, else leaving the core to the ranks
-// that work.
+// How a rank waits: it spins if it has a core of its own, else it leaves the core to working ranks.
 
 #include <mpi.h>
 
@@ -19,7 +18,7 @@ class MpiIdler {
   // The caller has found nothing for the turns-th time in a row.
   void idle(std::uint64_t turns, double seconds_left) const;
 
-  // Sleeps, in simulated time where that is the clock.
+  // Sleeps, in simulated time if the clock is simulated.
   static void nap(double seconds);
 
  private:

@@ -6,13 +6,12 @@
 
 namespace sparcl::transport {
 
-// A cancelled one is done for its caller, while MPI may still hold its requests.
+// A cancelled operation is done for its caller, while MPI may still hold its requests.
 struct MpiOperation final : Operation {
-  Buffer head;  // a head on its way, where it is not sent from, or received into, the operation's
-                // own buffer
+  Buffer head;  // a head in flight, if it does not use the operation's own buffer
   std::uint32_t open_requests = 0;  // how many MPI holds
-  int body_tag = 0;                 // of a body that is thrown away
-  std::uint64_t left_bytes = 0;     // likewise: what has still to come
+  int body_tag = 0;                 // of a body that is discarded
+  std::uint64_t left_bytes = 0;     // likewise: bytes still to come
 };
 using MpiOperationRef = std::shared_ptr<MpiOperation>;
 

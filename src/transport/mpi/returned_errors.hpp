@@ -1,14 +1,14 @@
 #pragma once
-// Errors of MPI on a communicator of the caller's are returned to us, whatever handler the caller
-// has set; then that is back.
+// MPI returns its errors on the caller's communicator instead of calling the caller's handler. The
+// caller's handler is restored afterwards.
 
 #include <mpi.h>
 
 namespace sparcl::transport {
 
-// Several at a time for one communicator, also of different threads: the last one puts the caller's
-// handler back. Errors that another thread of the caller meets meanwhile on this communicator are
-// returned, too.
+// Several objects may exist for one communicator, also of different threads: the last one restores
+// the caller's handler. Errors of another thread of the caller on this communicator are returned
+// meanwhile, too.
 class ReturnedErrors {
  public:
   explicit ReturnedErrors(MPI_Comm comm);

@@ -17,7 +17,7 @@ constexpr const char* kWhatToDo =
     "install it (Debian: libnccl2), or name the file by SPARCL_NCCL_LIBRARY; without it leave "
     "sparclCommUseNccl out";
 
-// Which one is missing is told.
+// Finds functions, and names the missing one.
 class Finder {
  public:
   explicit Finder(void* library) : library_(library) {}

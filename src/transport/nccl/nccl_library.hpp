@@ -15,8 +15,8 @@ struct NcclId {
   char internal[128];
 };
 
-struct NcclConfig {  // the part of ncclConfig_t that version 2.14 has: NCCL takes what `version`
-                     // says, and fills in the rest
+struct NcclConfig {  // the part of ncclConfig_t that version 2.14 has: NCCL reads what `version`
+                     // covers, and fills in the rest
   std::size_t size;
   unsigned magic;
   unsigned version;
@@ -59,11 +59,11 @@ struct NcclLibrary {
   Status status_of(Result_t result, const char* what, Comm comm) const;
 };
 
-// Comms that never block came with this one, and with them the deadlines of ours.
+// This version introduced non-blocking communicators, which the deadlines of this library need.
 constexpr int kOldestNccl = 21400;
 std::string nccl_version_text(int version);  // "2.28.9"
 
-// By SPARCL_NCCL_LIBRARY. Loaded once, and for good; an error (no library, an old one) is not kept.
+// From SPARCL_NCCL_LIBRARY. Loaded once, for good. An error (no library, an old one) is not kept.
 Result<const NcclLibrary*> load_nccl();
 
 }  // namespace sparcl::transport

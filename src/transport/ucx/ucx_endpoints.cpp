@@ -1,5 +1,4 @@
-// The endpoints of a process's worker: how they begin, and how they end without what UCX 1.13
-// aborts at.
+// The endpoints of a process's worker: how they are opened, and closed without UCX 1.13's aborts.
 
 #include <algorithm>
 #include <exception>
@@ -51,9 +50,8 @@ bool UcxWorker::try_close(UcxEndpoint& endpoint) {
   // UCX 1.13 aborts when it closes an endpoint that its peer has closed under a send
   // ("proto_reqs").
   if (endpoint.is_handled && endpoint.sends > 0) return false;
-  // One that is silent, and that UCX has not given up: what it was sent may fill its socket. Once
-  // of some 400 times, with a cable that was cut, the end of such a worker in UCX 1.13 did not end
-  // itself.
+  // A silent endpoint that UCX has not given up: sent bytes may fill its socket. With a cut cable,
+  // the end of such a worker in UCX 1.13 did not return once in some 400 times.
   if (endpoint.is_handled && endpoint.is_lost && endpoint.lost == UCS_OK) return false;
   closing_.reserve(closing_.size() + 1);  // what UCX is closing must be waited for
   ucp_request_param_t param = {};
@@ -87,7 +85,7 @@ void UcxWorker::tidy() {
   drop_messages(first, ucx_tag_mask(ids_[first].count));
 }
 
-// False: some of it is left with UCX.
+// False: UCX still holds some of it.
 bool UcxWorker::close_all() {
   constexpr double kMinSeconds = 0.05;
   const Lock held = lock();

@@ -1,6 +1,6 @@
 #pragma once
-// Which lanes UCX chose for an endpoint, as it tells them only in prose (ucp_ep_query has them from
-// UCX 1.15 on).
+// The lanes that UCX chose for an endpoint. UCX tells them only as text; ucp_ep_query has them from
+// UCX 1.15 on.
 
 #include <ucp/api/ucp.h>
 
@@ -8,7 +8,7 @@
 
 namespace sparcl::transport {
 
-// "posix/memory, cma/memory"; empty: UCX says nothing that is understood here.
+// "posix/memory, cma/memory"; empty: the text of UCX has another format.
 std::string lanes_of(ucp_ep_h endpoint);
 
 }  // namespace sparcl::transport

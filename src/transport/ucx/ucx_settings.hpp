@@ -1,5 +1,5 @@
 #pragma once
-// Settings of UCX that the user has left open, as sparcl wants them. The environment is not
+// The library's choice for settings of UCX that the user has left open. The environment is not
 // changed.
 
 #include <ucp/api/ucp.h>
