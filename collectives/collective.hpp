@@ -1,5 +1,5 @@
 #pragma once
-// The words of src/comm that every collective is written in.
+// The names of src/comm that collectives use.
 
 #include "src/comm/agreed_call.hpp"
 #include "src/comm/agreement/agreement.hpp"

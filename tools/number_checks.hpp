@@ -1,7 +1,7 @@
 #pragma once
-// Checks for options that are numbers, to be given by transform(), which puts them before all
-// others. CLI11 lets "nan" pass its ranges, and takes -1, and what has too many digits, for the
-// largest unsigned number.
+// Checks for numeric options. Give them by transform(), which runs them before all other checks.
+// CLI11 lets "nan" pass its ranges, and takes -1, or too many digits, for the largest unsigned
+// number.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kAlphaSeconds = 20e-6;  // a message over a network, as in collectives::link_cost
 constexpr double kReadBytesPerSecond =
-    20e9;  // of one core that compares two arrays and finds nothing, heuristic
+    20e9;  // of one core that compares two equal arrays, heuristic
 
-// The time of a broadcast at any density, from what was measured at one.
+// The time of a broadcast at any density, from a measurement at one.
 class Prediction {
  public:
   Prediction(const model::ChangeShape& shape, const model::ModeCost& update, const LinkCost& link,
@@ -40,7 +40,7 @@ class Prediction {
   }
 
  private:
-  // Reading takes its time whatever changes; what is above that grows with the changes.
+  // Reading takes a constant time; the rest grows with the changes.
   double encode_seconds(double density) const {
     const double read = std::min(encode_seconds_,
                                  2 * static_cast<double>(shape_.dense_bytes) / kReadBytesPerSecond);

@@ -1,5 +1,5 @@
 #pragma once
-// How long a change takes to reach all ranks, and when the whole array is the faster.
+// Predicts how long a change takes to reach all ranks, and when the whole array is faster.
 
 #include <optional>
 #include <string>

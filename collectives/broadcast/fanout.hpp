@@ -1,6 +1,6 @@
 #pragma once
-// The ways in which a stream spreads from a root. An algorithm is a file with two functions and a
-// row in the table (fanout.cpp). Costs: P ranks, B bytes in fragments of f; each rank passes every
+// Fan-outs: how a stream spreads from a root. An algorithm is a file with two functions and a row
+// in the table (fanout.cpp). Costs: P ranks, B bytes in fragments of f; each rank passes every
 // fragment on as soon as it has it.
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct FanoutRow {
 
 std::span<const FanoutRow> fanout_table();
 extern const comm::AlgorithmChoice kFanoutAlgorithms;
-constexpr std::uint8_t kNcclFanout = 254;  // in a row's place: NCCL's own ways (stream_nccl.hpp)
+constexpr std::uint8_t kNcclFanout =
+    254;  // instead of a row: NCCL's own algorithms (stream_nccl.hpp)
 constexpr const char* kNcclFanoutName = "nccl";
 
 struct FanoutPlan {

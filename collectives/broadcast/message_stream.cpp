@@ -7,7 +7,7 @@
 namespace sparcl::collectives::broadcast {
 namespace {
 
-// How many fragments the root lets pile up unsent: a bound on its memory. Heuristic.
+// The number of unsent fragments at the root: limits its memory. Heuristic.
 constexpr std::size_t kSendsInFlight = 64;
 
 }  // namespace
@@ -20,7 +20,7 @@ Task MessageStream::send_all(StreamSource& source, Status& outcome) {
       cut_fragments();
       staging_.release(cut_);
     }
-    // Lets messages move, and waits where the children fall behind.
+    // Lets messages move, and waits if the children fall behind.
     co_await engine_.yield(is_idle);
     while (!sends_.empty() &&
            (sends_.front()->done || sends_.size() > kSendsInFlight * links_.children.size())) {
@@ -85,7 +85,8 @@ Task MessageStream::receive_all(StreamTarget& target, Status& outcome) {
   bool more = false;
   while (!receives_.empty() || (more && outcome.ok())) {
     const bool arrived = !receives_.empty() && receives_.front()->done;
-    if (!arrived && more && outcome.ok()) {  // nothing to pass on: check a piece of what is there
+    if (!arrived && more &&
+        outcome.ok()) {  // nothing to pass on: check a piece of the received bytes
       const bool is_idle = target.is_waiting();
       if (!is_idle) outcome = check(target, more);
       co_await engine_.yield(is_idle);

@@ -1,11 +1,11 @@
 #pragma once
-// A stream in messages of the comm's transport, from rank to rank along a fan-out, in fragments
-// that are passed on as they arrive.
+// A stream in messages of the communicator's transport, along a fan-out, in fragments that are
+// passed on as they arrive.
 //
 // Fragments are fragment_bytes long; a shorter one (also an empty one) ends the stream, as fread
-// does. So a fragment needs no header, lands at its final place, and is sent on from there.
-// Receivers keep kReceivesAhead receives posted; the sender therefore ends the stream with
-// kReceivesAhead - 1 further empty fragments, and nothing needs to be cancelled.
+// does. A fragment therefore needs no header, is received at its final position, and is sent on
+// from there. Receivers keep kReceivesAhead receives posted. The sender therefore ends the stream
+// with kReceivesAhead - 1 further empty fragments, and nothing needs to be cancelled.
 
 #include <deque>
 

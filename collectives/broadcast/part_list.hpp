@@ -13,17 +13,18 @@
 
 namespace sparcl::collectives::broadcast {
 
-// Hashes of the list's first 1, 2, 3, 4, 6, 8, 12 ... 1024 parts, and of all. Where two lists part,
-// the first hash that differs tells, within a third of the way from the front: most differences are
-// near it, or everywhere.
+// Hashes of the list's first 1, 2, 3, 4, 6, 8, 12 ... 1024 parts, and of all. The first hash that
+// differs shows where two lists differ, to within a third of the distance from the front. Most
+// differences are near the front, or everywhere.
 struct PartsSketch {
   std::array<std::uint32_t, 21> prefixes{};
 };
 
-// Reads bytes that came over the wire: any may stand there.
+// Reads bytes from the wire, which may be any.
 PartsSketch sketch_in(std::span<const std::byte> bytes);
 
-// One hash a part. Lists that differ have sketches that differ, but for 2^-32 at each prefix.
+// One hash a part. Lists that differ have sketches that differ, except for a chance of 2^-32 at
+// each prefix.
 PartsSketch sketch_of(std::span<const std::uint64_t> part_hashes);
 
 struct PartRange {
@@ -31,7 +32,7 @@ struct PartRange {
   std::uint64_t last = 0;  // UINT64_MAX: open
 };
 
-// Where the first part lies in which they differ; nothing if they do not.
+// The range of the first part that differs; nothing if the lists are equal.
 std::optional<PartRange> first_difference(const PartsSketch& a, const PartsSketch& b);
 
 // A rank's own list, and how it names a part in a message.

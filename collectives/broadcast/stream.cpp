@@ -9,10 +9,10 @@
 namespace sparcl::collectives::broadcast {
 namespace {
 
-// How far the root encodes before the ranks have agreed: a bound on its memory. Heuristic.
+// The bytes that the root encodes before the ranks have agreed: limits its memory. Heuristic.
 constexpr std::uint64_t kAheadBytes = std::uint64_t{64} << 20;
 
-// A source's or target's exception is its verdict: it is voted on like any other, so that the peers
+// A source's or target's exception is its verdict. It is voted on like any other, so that the peers
 // do not wait for this rank.
 template <class Work>
 Status caught(Work&& work) {

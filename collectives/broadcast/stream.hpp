@@ -1,6 +1,6 @@
 #pragma once
-// A stream of unknown length from a root to all ranks: one rank's end of it. How its bytes come to
-// the others is message_stream.hpp's, or stream_nccl.hpp's.
+// One rank's end of a stream of unknown length from a root to all ranks. message_stream.hpp or
+// stream_nccl.hpp moves its bytes.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ class StreamSource {
   virtual ~StreamSource() = default;
   virtual Status produce(codec::ByteSink& sink) = 0;
   virtual bool finished() const = 0;
-  // produce() has nothing to do yet: what it takes comes by no message.
+  // produce() has no work yet: its input comes by no message.
   virtual bool is_waiting() { return false; }
   // All ranks hold a verified stream: the root's part of the commit.
   virtual void commit() = 0;
@@ -26,18 +26,18 @@ class StreamSource {
 class StreamTarget {
  public:
   virtual ~StreamTarget() = default;
-  // The first `available` bytes are there: checks a bounded piece of what is complete and not yet
-  // checked; `more`: call again.
+  // The first `available` bytes have come: checks a bounded piece of the complete, unchecked part;
+  // `more`: call again.
   virtual Status check(const Staging& stream, std::uint64_t available, bool& more) = 0;
-  // The same of check().
+  // As StreamSource::is_waiting(), for check().
   virtual bool is_waiting() { return false; }
   virtual Status finish(std::uint64_t stream_bytes) = 0;
   virtual Status commit(const Staging& stream) = 0;
-  // It goes on elsewhere: commit() is to be called again.
+  // The commit continues elsewhere: call commit() again.
   virtual bool is_committing() const { return false; }
 };
 
-// One rank's end of the stream. Holds what is in flight.
+// One rank's end of the stream. Holds the messages in flight.
 class Stream {
  public:
   explicit Stream(Engine& engine) : engine_(engine) {}
@@ -45,19 +45,19 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Root: encodes a piece and sends nothing: for as long as the ranks have not agreed on the call,
-  // up to a cap.
+  // Root: encodes a piece and sends nothing, while the ranks have not agreed on the call, up to a
+  // limit.
   Status produce(StreamSource& source);
   bool wants_more_ahead(const StreamSource& source) const;
 
-  // Root: encodes and sends until the end. `outcome`: the source's error; then the stream is ended
-  // early. The result is an error only if the comm is poisoned.
+  // Root: encodes and sends until the end. `outcome`: the source's error, which ends the stream
+  // early. The result is an error only if the communicator is poisoned.
   virtual Task send_all(StreamSource& source, Status& outcome) = 0;
-  // Others: receives, passes on and checks until the end. `outcome`: the target's verdict on the
+  // Other ranks: receive, pass on and check until the end. `outcome`: the target's verdict on the
   // stream.
   virtual Task receive_all(StreamTarget& target, Status& outcome) = 0;
 
-  // After a vote: waits until nothing is in flight any more; or gives up what is.
+  // After a vote: waits until nothing is in flight, or gives up the messages in flight.
   virtual Task drain() = 0;
   virtual void abandon() = 0;
 
@@ -65,7 +65,7 @@ class Stream {
   const Traffic& traffic() const { return traffic_; }
 
  protected:
-  // Others: checks a piece of what is there; and, after the last byte, all of it.
+  // Other ranks: check a piece of the received bytes; after the last byte, the rest.
   Status check(StreamTarget& target, bool& more) const;
   Status finish(StreamTarget& target) const;
 

@@ -18,7 +18,7 @@ struct Head {
   std::uint64_t count;  // bytes of the stream that follow
 };
 constexpr std::uint64_t kFirstMark =
-    0x7370617263'000000;  // of the first fragment; the others count on from it
+    0x7370617263'000000;  // of the first fragment; later fragments count on from it
 constexpr std::size_t kMaxRoom = std::size_t{4} << 20;
 static_assert(sizeof(Head) + kMaxRoom <= comm::FragmentMemory::kSlotBytes);
 
@@ -70,7 +70,7 @@ Task GpuStream::wait(const gpu::DeviceEvent& event, const char* purpose) {
     co_await engine_.yield(true);
   }
   if (const Status status = event.wait(); !status.ok()) co_return end_comm(status);
-  calls_.exchange_health(engine_);  // what was aborted is over, too
+  calls_.exchange_health(engine_);  // aborted work has ended, too
   co_return engine_.health();
 }
 
@@ -126,7 +126,7 @@ Task GpuStream::receive_all(StreamTarget& target, Status& outcome) {
   if (const Status status = receive_fragment(); !status.ok()) co_return end_comm(status);
   for (bool is_last = false; !is_last;) {
     while (more && outcome.ok() &&
-           !arrived_.is_over()) {  // nothing to do but to check a piece of what is there
+           !arrived_.is_over()) {  // nothing to do but to check a piece of the received bytes
       const bool is_idle = target.is_waiting();
       if (!is_idle) outcome = check(target, more);
       co_await engine_.yield(is_idle);

@@ -1,7 +1,7 @@
 #pragma once
-// All-reduce of as many elements from every rank, wherever they lie. An algorithm is a file with
-// two functions and a row in the table (dense.cpp). Costs: P ranks, B bytes of values, alpha a
-// message, beta a byte, gamma a byte that is combined.
+// All-reduce of equally many elements from every rank. An algorithm is a file with two functions
+// and a row in the table (dense.cpp). Costs: P ranks, B bytes of values, alpha a message, beta a
+// byte, gamma a combined byte.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace sparcl::collectives::dense {
 
-// A rank's values: each is packed once, and unpacked once when it is reduced, after it was packed.
+// A rank's values. Each is packed once; the reduced value is unpacked once afterwards.
 class DenseValues {
  public:
   virtual ~DenseValues() = default;
@@ -42,7 +42,7 @@ struct DensePlan {
   double seconds;  // predicted
 };
 
-// For a call's fingerprint: which row is forced, counted from 1; 0: none.
+// For a call's fingerprint: the forced row, counted from 1; 0: none.
 std::uint8_t forced_dense_row(std::string_view name);
 std::string_view forced_dense_name(std::uint8_t row);
 // The cheapest row; forced_name ("auto": none) narrows the choice and is valid.

@@ -1,5 +1,5 @@
-// Each rank sends all it has to all others, and reduces for itself: one round, for few bytes.
-// Cost: a round + (P - 1) alpha + (P - 1) B beta + P B gamma.
+// Each rank sends all its values to all other ranks, and reduces for itself: one round, for few
+// bytes. Cost: a round + (P - 1) alpha + (P - 1) B beta + P B gamma.
 #include <array>
 
 #include "collectives/dense/dense.hpp"
@@ -44,7 +44,7 @@ class DirectExchange {
     for (const transport::OperationRef& each : slot.received)
       by_rank.push_back(each != nullptr ? each->buffer.data() : slot.own.data());
     const Buffer result =
-        messages_.take(slot.own.size());  // what was packed may still be on its way
+        messages_.take(slot.own.size());  // packed values may still be on their way
     tree_.reduce(by_rank, messages_.element_size(), slot.range.count, result.data());
     call_.values->unpack(slot.range.first, slot.range.count, result.data());
   }

@@ -1,5 +1,5 @@
-// Each rank sends its entries to all others, and sums all of them for itself: one round, for few
-// entries. Cost: (P - 1) alpha, (P - 1) k w beta, P log2(P) k gamma.
+// Each rank sends its entries to all other ranks, and sums all of them for itself: one round, for
+// few entries. Cost: (P - 1) alpha, (P - 1) k w beta, P log2(P) k gamma.
 #include "collectives/sparse_sum/sparse_sum.hpp"
 
 namespace sparcl::collectives::sparse_sum {

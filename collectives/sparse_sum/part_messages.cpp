@@ -27,7 +27,7 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part,
                      message.slice(at, std::min<std::size_t>(kPieceBytes, message.size() - at))));
 }
 
-// One part often goes to many.
+// One part is often sent to many ranks.
 const Buffer& PartMessages::message_of(const Buffer& part, const sparse::PartShape& shape) {
   if (part_.size() != part.size() || part_.data() != part.data()) {
     part_ = part;

@@ -53,7 +53,7 @@ SparseSumPlan plan_sparse_sum(const LinkCost& link, const SumShape& shape, Deter
     if (smallest.row == nullptr || scratch < smallest.row->scratch_bytes(link, shape))
       smallest = {&row, seconds};
     if (scratch > static_cast<double>(shape.max_scratch_bytes)) continue;
-    // Where two are alike but for rounding, which differs between machines, all ranks take the
+    // If two rows differ only by rounding, which differs between machines, all ranks take the
     // first.
     if (best.row == nullptr || seconds < best.seconds * (1 - 1e-9)) best = {&row, seconds};
   }
@@ -104,8 +104,8 @@ unsigned block_log2_for(std::uint64_t count, int ranks) {
   return std::clamp(static_cast<unsigned>(std::bit_width(wanted)), kLeast + 1, kMost + 1) - 1;
 }
 
-// Inside a node bytes are cheap, and entries that are found one by one cheaper than those of a
-// bitmap up to a third of all.
+// Inside a node bytes are cheap. Up to a third of all elements, reading single entries is cheaper
+// than reading a bitmap.
 sparse::BlockRun whole_run(const CommContext& comm, const SparseSumCall& call) {
   const transport::Transport& transport = comm.engine->transport();
   const unsigned log2 = block_log2_for(call.count, transport.size());

@@ -1,5 +1,5 @@
 #pragma once
-// All collectives that there are: a new one adds its descriptor here.
+// All collectives: a new one adds its descriptor here.
 
 #include <span>
 #include <string>
@@ -12,11 +12,11 @@ namespace sparcl::collectives {
 
 comm::CollectiveTable collective_table();
 
-// The settings that choose an algorithm, made of the collectives' tables.
+// The settings that choose an algorithm, from the collectives' tables.
 std::span<const SettingRow> algorithm_settings();
-// The one that is chosen: by the environment, else "auto". An error names the variable.
+// The chosen algorithm: by the environment, else "auto". An error names the variable.
 Result<std::string> chosen_algorithm(const comm::AlgorithmChoice& choice);
-// All settings that there are: those of src/base and these.
+// All settings: those of src/base and these.
 std::vector<SettingRow> all_setting_rows();
 
 }  // namespace sparcl::collectives

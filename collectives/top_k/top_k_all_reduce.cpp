@@ -43,7 +43,7 @@ CallFingerprint fingerprint_of(const CommContext& comm, const TopKCall& call) {
   return fingerprint;
 }
 
-// elements: the result's, where the support is. Before this call the residual is acc.
+// elements: the result's values at the support. The residual must hold acc before.
 Status keep_from_mean(const TopKPlan& plan, const sparse::Support& support,
                       const std::byte* elements) {
   const TopKCall& call = plan.call;

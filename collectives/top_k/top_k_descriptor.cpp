@@ -20,7 +20,7 @@ std::string_view algorithm(std::uint8_t row) {
   return sparse_sum::forced_row_name(row);
 }
 
-// The options in `detail` that the other call gives otherwise.
+// The options in `detail` that differ from the other call's.
 std::string differing_options(std::uint64_t detail, std::uint64_t other) {
   const TopKOptions own = unpack_options(detail), theirs = unpack_options(other);
   constexpr std::array<std::string_view, 4> kModes{"union", "selected", "global", "unknown"};

@@ -1,6 +1,6 @@
-// Top-k between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues, the stream
-// selects, exchanges and sums. It waits for no GPU, so the report's times are the host's, and what
-// is known on the device alone is not in it.
+// Top-k between the ranks' GPUs (sparclCommUseNccl): the host agrees and enqueues; the stream
+// selects, exchanges and sums. The call waits for no GPU. The report's times are therefore the
+// host's, and it lacks the values that only the device knows.
 #include <optional>
 
 #include "collectives/collective.hpp"
@@ -83,7 +83,8 @@ class TopKBetweenGpus final : public CallBody {
     return terms;
   }
 
-  // The other ranks enqueue, too: one that cannot ends the comm, else they would wait for good.
+  // The other ranks enqueue, too: a rank that cannot poisons the communicator, or they would wait
+  // for ever.
   Task run(const Extents&) override {
     const Status enqueued = enqueue(*comm_.device, call_, *steps_, prepared_);
     if (!enqueued.ok()) co_return end_comm(comm_, enqueued);
@@ -92,7 +93,7 @@ class TopKBetweenGpus final : public CallBody {
     report_.algorithm = comm_.device->engine().name();
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
     report_.wire =
-        wire.is_exact() ? call_.datatype : wire.accumulator;  // what is rounded travels as float32
+        wire.is_exact() ? call_.datatype : wire.accumulator;  // rounded values are sent as float32
     report_.applied = true;
     co_return Status();
   }

@@ -5,12 +5,12 @@
 namespace sparcl::perf {
 namespace {
 
-// A share of the elements, strewn, the same on all ranks.
+// A share of the elements, randomly spread, the same on all ranks.
 std::vector<std::uint64_t> strewn(const Options& options, std::uint64_t count) {
   return Mask::random(count, options.density, 2).indices();
 }
 
-// The root's array goes to and fro between two states.
+// The root's array alternates between two states.
 class DeltaOperation final : public Operation {
  public:
   DeltaOperation(const Options& options, std::uint64_t count, Comm& comm)

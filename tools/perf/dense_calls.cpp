@@ -1,4 +1,4 @@
-// The dense calls that sparse ones are measured against.
+// The dense calls that the sparse ones replace.
 #include <algorithm>
 #include <cstdlib>
 

@@ -19,7 +19,7 @@ const std::vector<ElementType> kTypes{{"float32", sparclFloat32, 4},
                                       {"int32", sparclInt32, 4},
                                       {"int64", sparclInt64, 8}};
 
-// The bits of a whole number, of which bfloat16 has all that are used here.
+// The bits of a whole number. bfloat16 represents all that are used here.
 std::uint64_t bits_of(const ElementType& type, int value) {
   switch (type.type) {
     case sparclFloat32:
@@ -67,7 +67,7 @@ namespace {
 
 std::vector<std::string> names_of(const comm::AlgorithmChoice& choice) {
   std::vector<std::string> names;
-  for (const std::string_view name : choice.names()) {  // arrays are in the host's memory
+  for (const std::string_view name : choice.names()) {  // arrays are in host memory
     if (name != collectives::broadcast::kNcclFanoutName) names.emplace_back(name);
   }
   return names;

@@ -6,7 +6,7 @@
 namespace sparcl::perf {
 namespace {
 
-// A rank's share of the elements: some that all ranks have, the others as chance has it.
+// A rank's share of the elements: some are common to all ranks, the rest is random.
 std::vector<std::uint64_t> support_of(const Options& options, std::uint64_t count, int rank) {
   const std::vector<std::uint64_t> shared =
       Mask::random(count, options.density * options.overlap, 1).indices();

@@ -14,7 +14,7 @@
 namespace sparcl::tool {
 namespace {
 
-// Paths may hold any bytes, JSON holds UTF-8.
+// Paths may hold any bytes, but JSON holds UTF-8.
 Json with_utf8(const Json& json) {
   if (json.is_string()) return as_utf8(json.get_ref<const std::string&>());
   if (!json.is_structured()) return json;
@@ -29,7 +29,7 @@ Json with_utf8(const Json& json) {
   return made;
 }
 
-// ASCII alone: what a terminal must not see is \uNNNN.
+// ASCII alone: other characters, which could drive a terminal, are \uNNNN.
 std::string one_line(const Json& json) { return with_utf8(json).dump(-1, ' ', true) + "\n"; }
 
 void say(const std::string& text) { (void)write_quietly(STDERR_FILENO, text); }
@@ -41,7 +41,7 @@ int report_failure(const char* error, const std::string& message, const std::str
   if (as_json)
     (void)write_out(
         one_line({{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}}));
-  return code;  // of what failed first
+  return code;  // of the first failure
 }
 
 std::string result_text(bool as_json, const Json& json, const std::string& text) {

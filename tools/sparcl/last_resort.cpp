@@ -21,8 +21,8 @@ constexpr const char* kNoMemory =
     "out of memory: an allocation failed: free memory on this host, or raise this process's limit "
     "(ulimit -v)";
 
-// As static objects may fail before main() has its arguments, and all that is at hand later may be
-// what failed.
+// Static objects may fail before main() has its arguments, and an object used later may be the one
+// that failed.
 bool wants_json() noexcept {
   static std::array<char, 65536> arguments;
   const int file = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -65,7 +65,7 @@ int print_exception() noexcept {
   static std::atomic<pid_t> at_it = 0;  // the thread
   pid_t other = 0;
   if (!at_it.compare_exchange_strong(other, ::gettid())) {
-    if (other == ::gettid()) ::_exit(kExitFailure);  // not even this can be done
+    if (other == ::gettid()) ::_exit(kExitFailure);  // even this failed
     for (;;) ::pause();
   }
   const int code = print_exception();

@@ -1,7 +1,7 @@
 #pragma once
-// How the program ends where nothing can be thrown any more: an exception that leaves a destructor
-// (nlohmann::json's takes memory), a static object or a thread would be an abort(). The program
-// then says what happened, removes its temporary files, and its exit code is 1.
+// The end of the program when nothing can be thrown any more. An exception that leaves a destructor
+// (nlohmann::json's takes memory), a static object or a thread would be an abort(). Instead the
+// program says what happened, removes its temporary files, and exits with code 1.
 
 namespace sparcl::tool {
 

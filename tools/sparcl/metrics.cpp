@@ -27,7 +27,7 @@ Metric one(std::string name, std::string help, double value,
   return {std::move(name), std::move(help), kind, {{{}, value}}};
 }
 
-// The same for a replica that is started anew: neither pid nor port is part of them.
+// The same for a replica that is restarted: neither pid nor port is in them.
 using Labels = std::vector<std::pair<std::string, std::string>>;
 Labels labels_of(const Json& replica) {
   return {{"replica", report_text_at(replica, "replica")},

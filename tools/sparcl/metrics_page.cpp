@@ -16,11 +16,10 @@
 namespace sparcl::tool {
 namespace {
 
-constexpr std::size_t kMaxReaders = 64;         // heuristic; beyond them the oldest has to go
+constexpr std::size_t kMaxReaders = 64;         // heuristic; beyond it the oldest is closed
 constexpr std::size_t kMaxRequestBytes = 8192;  // Prometheus asks in under 500
 constexpr double kNoDescriptorSeconds = 0.1;    // until the next try, heuristic
-constexpr double kReaderSeconds =
-    10;  // from its connection to its last byte, Prometheus' own patience
+constexpr double kReaderSeconds = 10;  // from connection to last byte: Prometheus' own timeout
 
 std::string http(std::string_view status, std::string_view type, std::string_view body) {
   return fmt::format(
@@ -84,18 +83,18 @@ void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
   }
 }
 
-// False: there are some, and none can be had.
+// False: readers wait, but none can be accepted.
 bool MetricsPage::take_readers() {
   for (;;) {
     net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     if (readers_.size() == kMaxReaders) readers_.pop_front();
     readers_.push_back({std::move(socket), net::monotonic_seconds() + kReaderSeconds, {}, {}, 0});
-    if (is_through(readers_.back())) readers_.pop_back();  // a request mostly is there at once
+    if (is_through(readers_.back())) readers_.pop_back();  // a request has usually come at once
   }
 }
 
-// True: it has got its answer, or has gone.
+// True: the reader has its answer, or has left.
 bool MetricsPage::is_through(Reader& reader) {
   if (reader.answer.empty()) read_request(reader);
   while (reader.sent < reader.answer.size()) {

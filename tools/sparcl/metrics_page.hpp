@@ -1,6 +1,6 @@
 #pragma once
-// A page of figures for Prometheus at http://HOST:PORT/metrics. One thread serves all readers; none
-// of them can hold up another.
+// A page of figures for Prometheus at http://HOST:PORT/metrics. One thread serves all readers; no
+// reader can delay another.
 
 #include <functional>
 #include <list>
@@ -17,7 +17,7 @@ namespace sparcl::tool {
 class MetricsPage {
  public:
   // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread,
-  // until the page is gone. SystemError: the port cannot be had.
+  // until the page is destroyed. SystemError: the port is not available.
   static Result<std::unique_ptr<MetricsPage>> open(const std::string& where,
                                                    std::function<std::vector<Metric>()> collect);
 
@@ -27,8 +27,8 @@ class MetricsPage {
   struct Reader {
     net::Socket socket;
     double deadline = 0;
-    std::string request;  // as much as has come
-    std::string answer;   // empty: the request is not whole
+    std::string request;  // the bytes that have come
+    std::string answer;   // empty: the request is incomplete
     std::size_t sent = 0;
   };
 

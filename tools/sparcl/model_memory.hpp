@@ -1,6 +1,6 @@
 #pragma once
-// The tensors of a model in memory of our own, as the replication service takes them: files may
-// come and go beside it.
+// The tensors of a model in memory of this process, in the form for the replication service. Files
+// may change independently.
 
 #include <memory>
 #include <optional>
@@ -20,9 +20,9 @@ class ModelMemory {
   ModelMemory(const ModelMemory&) = delete;
   ModelMemory& operator=(const ModelMemory&) = delete;
 
-  // Takes over all bytes of an unmapped one. Tensors are found by their names, slices as tensors of
-  // their own; Mismatch, with nothing written, names the file and the tensor. After another error
-  // (Checkpoint::read) some tensors are the checkpoint's.
+  // Copies all bytes of an unmapped checkpoint. Tensors are found by their names, slices as
+  // separate tensors. Mismatch, with nothing written, names the file and the tensor. After another
+  // error (Checkpoint::read) some tensors hold the checkpoint's values.
   Status read(const model::Checkpoint& checkpoint);
 
   const model::Schema& schema() const { return schema_; }
@@ -43,8 +43,7 @@ class ModelMemory {
   replication::ReplicatedState view_;
 };
 
-// The position of each tensor of `schema` in the checkpoint. Mismatch: they have not the same
-// tensors.
+// The position of each tensor of `schema` in the checkpoint. Mismatch: their tensors differ.
 Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema,
                                               const model::Checkpoint& checkpoint);
 

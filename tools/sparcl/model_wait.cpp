@@ -17,16 +17,16 @@ namespace {
 
 constexpr double kAskSeconds = 1;  // between two questions
 constexpr double kLastAskSeconds =
-    16;  // the same, where an answer was refused: twice as long each time; heuristic
+    16;  // the same after a refused answer: twice as long each time; heuristic
 constexpr double kMinPatience = 0.1;
 constexpr double kMaxPatience =
-    8;  // for an answer, which a slow link takes time for; twice as long each time
+    8;  // for an answer, because a link may be slow; twice as long each time
 
-// Says why there is no model yet, each time that it is something else.
+// Says why there is no model yet, each time that the reason changes.
 class Waiting {
  public:
   void tell(const Status& why) {
-    // That there was no answer in time says less than what was heard before.
+    // A timeout says less than an earlier answer.
     if (why_.ok() || why.code() != Code::kTimeout) why_ = why;
     if (why.message() == told_) return;
     told_ = why.message();
@@ -41,7 +41,7 @@ class Waiting {
   std::string told_;
 };
 
-// is_final: asking again is of no use.
+// is_final: further questions are useless.
 Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patience_s,
                                      bool& is_final) {
   SPARCL_ASSIGN_OR_RETURN(const replication::ModelReply reply,
@@ -85,7 +85,7 @@ Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& questi
     waiting.tell(model.status());
     const double pause = std::min(pause_s, deadline - net::monotonic_seconds());
     if (pause < kMinPatience)
-      return given_up(waiting.why(), question.timeout_s);  // an answer would have no time
+      return given_up(waiting.why(), question.timeout_s);  // there is no time for an answer
     if (wait_for_stop(pause)) return std::optional<PublishedModel>();
     pause_s =
         is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;

@@ -31,7 +31,7 @@ Result<std::regex> to_regex(const std::string& text) {
   }
 }
 
-// std::regex takes stack for each character: what has such a name is not chosen.
+// std::regex takes stack for each character: a tensor with a longer name is not chosen.
 constexpr std::size_t kLongestName = 1000;
 
 bool has_name(const model::TensorSchema& tensor, const std::regex& names) {

@@ -6,8 +6,8 @@
 
 namespace sparcl::tool {
 
-// A line that counts percents on a terminal's standard error, and nothing anywhere else. It shows
-// itself only on work that takes a while.
+// A line that counts percents on a terminal's standard error, and nothing elsewhere. It appears
+// only for work that takes a while.
 class Progress {
  public:
   explicit Progress(std::string what);

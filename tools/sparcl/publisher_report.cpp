@@ -46,7 +46,7 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-// Since the publisher began; nothing where all is well.
+// Troubles since the publisher began; empty if there are none.
 std::string troubles_text(const Json& report) {
   std::string text;
   const auto add = [&](const char* key, const char* what) {
@@ -60,11 +60,11 @@ std::string troubles_text(const Json& report) {
   return text.empty() ? text : text + "\n";
 }
 
-// With what others should know of it: it holds bytes of its own, or gave nothing to those that were
-// to take updates from it.
+// A replica's state with remarks: it holds bytes of its own, or gave nothing to its children in the
+// fan-out.
 std::string state_of(const Json& replica) {
   std::string state = text_at(replica, "state");
-  if (!replica.is_object()) return state;  // whoever answers may send anything
+  if (!replica.is_object()) return state;  // the answer is not trusted
   if (replica.value("vouched", Json()) == Json(false)) state += ", not vouched for";
   if (replica.value("expelled", Json()) == Json(true)) state += ", expelled as a parent";
   return state;
@@ -81,7 +81,7 @@ Result<Json> parse_publisher_report(const std::string& text) {
   Json report = Json::parse(text, look, false);
   if (!is_too_deep && report.is_object() && report.contains("publisher") &&
       report.contains("replicas") && report["replicas"].is_array()) {
-    report.erase("ok");  // which is for us to say
+    report.erase("ok");  // this program sets it
     return report;
   }
   return Status(Code::kCorrupt,

@@ -10,7 +10,7 @@
 
 namespace sparcl::tool {
 
-// The options of `sparcl diff` that choose changes, and how exactly they travel.
+// The options of `sparcl diff` that choose changes, and the precision in which they are sent.
 struct SelectionOptions {
   std::optional<double> threshold;
   std::optional<std::uint64_t> largest;
@@ -21,7 +21,7 @@ struct SelectionOptions {
   int rounding = sparclRoundNearest;
   std::uint64_t seed = 0;
 
-  // All of it but `only`, as the library takes it.
+  // All options but `only`, in the library's form.
   sparclUpdateOptions_t as_update_options() const;
 };
 

@@ -9,8 +9,8 @@
 namespace sparcl::tool {
 
 // Runs `command` by /bin/sh, with these variables in its environment, and waits for its end; an
-// error where that is not 0. Its output goes to standard error, as standard output is ours. A stop
-// that is asked for meanwhile is passed on to it as SIGTERM.
+// error if its status is not 0. Its output goes to standard error, because standard output is this
+// program's. A stop request is passed on to it as SIGTERM.
 Status run_shell(const std::string& command,
                  const std::vector<std::pair<std::string, std::string>>& variables);
 

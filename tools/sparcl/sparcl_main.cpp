@@ -1,4 +1,4 @@
-// The command line: a table of subcommands, and what a failure becomes.
+// The command line: a table of subcommands, and the handling of failures.
 
 #include <fmt/format.h>
 
@@ -53,7 +53,7 @@ constexpr std::array kCommands{
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
 };
 
-// Asked before the command line is understood, as it may not be one that can be.
+// Asked before the command line is parsed, because the parser may refuse it.
 bool wants_json(std::span<char* const> arguments) {
   return std::any_of(arguments.begin(), arguments.end(),
                      [](std::string_view each) { return each == "--json"; });
@@ -66,7 +66,7 @@ std::string command_names() {
   return names;
 }
 
-// The parser's own words for a missing or misspelt command do not say which there are.
+// The parser's own message for a missing or misspelt command does not list the commands.
 std::string without_command(std::span<char* const> arguments) {
   const auto word = std::find_if(arguments.begin(), arguments.end(),
                                  [](std::string_view each) { return !each.starts_with('-'); });
@@ -85,7 +85,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error,
                            wants_json(arguments));
 }
 
-// All of them: one that this command does not use is still a mistake.
+// Checks all settings: an invalid one that this command does not use is still a mistake.
 Status check_settings() {
   for (const SettingRow& row : collectives::all_setting_rows())
     SPARCL_RETURN_IF_ERROR(check_setting(row));
@@ -133,7 +133,7 @@ int run(int argc, char** argv, std::span<char* const> arguments) {
 
 int fail(Code code, const char* what, bool as_json) noexcept try {
   return print_error(Status(code, what), as_json);
-} catch (...) {  // no memory for the words
+} catch (...) {  // no memory for the message
   return print_out_of_memory();
 }
 
@@ -143,7 +143,8 @@ int fail(Code code, const char* what, bool as_json) noexcept try {
 int main(int argc, char** argv) {
   sparcl::prepare_standard_streams();
   std::setlocale(
-      LC_ALL, "C");  // whatever a library that was loaded has set: the parser reads numbers by it
+      LC_ALL,
+      "C");  // whatever a library has set when it was loaded: the parser reads numbers by it
   const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
   try {
     return sparcl::tool::run(argc, argv, arguments);

@@ -1,5 +1,5 @@
-// A look at what the calls of a process are doing, from outside: it may be stuck, stopped or dead;
-// or at a publisher's replicas.
+// Shows from outside what the calls of a process do, which may be stuck, stopped or dead; or the
+// replicas of a publisher.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ struct StatusOptions {
 
 bool is_address(const std::string& text) { return text.find(':') != std::string::npos; }
 
-// Empty if `text` is a pid or an address; the parser wants the fault else.
+// Empty if `text` is a pid or an address; else the error for the parser.
 std::string place_fault(const std::string& text) {
   if (is_address(text)) {
     const Result<net::HostPort> where = net::parse_host_port(text);
@@ -86,7 +86,7 @@ std::string left_empty_text(pid_t pid) {
       pid);
 }
 
-// Those without a record in them say no more than that.
+// Records without contents: says only that.
 Status show_left_empty(const std::vector<flight::RecordPath>& records, bool is_removed,
                        bool as_json) {
   const pid_t pid = records.front().pid;
@@ -102,8 +102,8 @@ Status show_left_empty(const std::vector<flight::RecordPath>& records, bool is_r
 Status show_process(pid_t pid, const StatusOptions& options, bool as_json) {
   const std::vector<flight::RecordPath> records = flight::find_records_of(pid);
   if (records.empty()) return Status(Code::kInvalidArgument, why_none(pid));
-  // More than one only where pids were used again in different folders; the last one made is meant.
-  // Others may have put files there that are none.
+  // There is more than one only if pids were reused in different folders; the newest record is
+  // meant. Other programs may have put other files there.
   std::vector<flight::RecordPath> sound, empty;
   std::vector<flight::Snapshot> snapshots;
   Status trouble;

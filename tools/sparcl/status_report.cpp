@@ -37,7 +37,7 @@ double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
 
 std::string date(double seconds_since_1970) {
   const auto whole = static_cast<std::time_t>(
-      std::clamp(seconds_since_1970, 0.0, 4e9));  // the bytes may be anybody's
+      std::clamp(seconds_since_1970, 0.0, 4e9));  // the bytes are not trusted
   std::tm parts{};
   ::localtime_r(&whole, &parts);
   std::array<char, 32> text{};
@@ -96,7 +96,7 @@ Json trail_json(const flight::FileHead& head, const TrailSnapshot& trail, std::u
       {"operations", operations}};
 }
 
-// Times of a process that is no more are counted to its last sign of life, not to now.
+// Times of a dead process are counted to its last sign of life, not to now.
 std::uint64_t seen_until(const Snapshot& snapshot, std::uint64_t now_ns) {
   if (snapshot.life != flight::Life::kDead) return now_ns;
   std::uint64_t last = snapshot.head.monotonic_ns;
@@ -135,7 +135,7 @@ std::string life_text(const Snapshot& snapshot) {
   return "is of another machine or container: whether it runs is not known";
 }
 
-// The one that has been at it longest.
+// The operation that has run longest.
 const Record* longest_running(const Snapshot& snapshot, const TrailSnapshot** of) {
   const Record* longest = nullptr;
   for (const TrailSnapshot& trail : snapshot.trails) {
@@ -196,7 +196,7 @@ std::string process_line(const Snapshot& snapshot, std::uint64_t now_ns) {
   } else {
     line.text("in no call");
     for (const TrailSnapshot& each :
-         snapshot.trails) {  // whom others may wait for: its last call says how far it has come
+         snapshot.trails) {  // other ranks may wait for it: its last call shows its progress
       if (each.head.error != 0)
         line.text("; comm ").number(each.head.comm).text(" ended: ").text(each.head.note);
       if (each.head.state == flight::TrailState::kDestroyed || each.records.count == 0) continue;

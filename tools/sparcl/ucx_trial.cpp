@@ -34,7 +34,7 @@ constexpr int kPatienceMs = 20'000;  // it takes 20 ms
   }
 }
 
-// Up to the child's end. False: it does not come.
+// Reads up to the child's end. False: it does not end.
 bool read_all(int from, std::string& text) {
   std::array<char, 1024> piece;
   pollfd entry{from, POLLIN, 0};

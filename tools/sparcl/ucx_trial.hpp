@@ -4,8 +4,8 @@
 
 namespace sparcl::tool {
 
-// Opens UCX, and closes it, in a child process: UCX ends its process where one of its own calls
-// fails that it counts on. Then the error says by which signal.
+// Opens UCX, and closes it, in a child process, because UCX ends its process if one of its own
+// calls fails. The error then names the signal.
 Status try_out_ucx(const transport::UcxPlugin& plugin);
 
 }  // namespace sparcl::tool

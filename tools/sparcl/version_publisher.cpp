@@ -47,7 +47,7 @@ Status VersionPublisher::read(const std::string& path) {
   const std::optional<FileMark> before = mark_of(path);
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
   warn_of_strays(checkpoint.stray_paths());
-  // A first one that cannot be read is no model for others.
+  // An unreadable first checkpoint cannot define the model.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
   if (memory_ == nullptr) first = ModelMemory::create(checkpoint.schema());
   if (!first.ok()) return first.status();
@@ -105,7 +105,7 @@ Status VersionPublisher::start_serving() {
   is_serving_ = true;
   {
     const std::lock_guard lock(beginning_);
-    empty_ = nullptr;  // two at one port would each get a part of what comes
+    empty_ = nullptr;  // two listeners at one port would each get a part of the connections
   }
   return publisher_->start_serving();
 }

@@ -1,5 +1,6 @@
-// The program calls the library for files alone, which need no GPU. CUDA's kernels stay out of it:
-// they are registered when a process starts, and a process that finds no memory then would crash.
+// The program calls the library's functions on files alone, which need no GPU. CUDA's kernels are
+// not linked: they are registered when a process starts, and a process without memory would then
+// crash.
 
 #include "src/api/device_kernel_choice.hpp"
 
