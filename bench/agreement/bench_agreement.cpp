@@ -1,6 +1,7 @@
-// What the round in which ranks agree on a call adds to a sparse broadcast: the same stream and
-// vote without it, with it beside the root's encoding (as the library does), and with it before;
-// and the round alone beside MPI_Barrier. By turns in one run, medians.
+// The cost of the agreement on a call in a sparse broadcast. Three variants with the same stream
+// and vote: without the agreement, with it beside the root's encoding (as the library does), and
+// with it before. In addition the agreement alone beside MPI_Barrier. Variants take turns in one
+// run; medians.
 //   mpirun -n 4 bench_agreement --transport ucx
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ struct Options {
 };
 
 constexpr double kSecondsPerRound =
-    0.004;  // of each variant: long against the clock, short against what disturbs
+    0.004;  // of each variant: long against the clock, short against disturbances
 
 [[noreturn]] void give_up(const std::string& why) {
   std::fprintf(stderr, "bench_agreement: %s\n", why.c_str());
@@ -76,7 +77,7 @@ class Bench {
   }
 
  private:
-  // Seconds a call, of so many one after another; of the slowest rank.
+  // Seconds a call, of `calls` in sequence, on the slowest rank.
   double seconds(int calls, const std::function<void()>& call) {
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
@@ -91,7 +92,7 @@ class Bench {
     std::vector<std::vector<double>> seen(variants.size());
     std::vector<int> calls(variants.size(), 1);
     for (int round = -1; round < options_.rounds;
-         ++round) {  // the first warms up, and tells how many make a round
+         ++round) {  // the first warms up, and sets how many make a round
       for (std::size_t i = 0; i < variants.size(); ++i) {
         const double each = seconds(round < 0 ? 5 : calls[i], variants[i]);
         if (round >= 0) seen[i].push_back(each);
@@ -186,7 +187,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   sparcl::bench::Options options;
-  CLI::App app("What the agreement on a call costs a sparse broadcast");
+  CLI::App app("The cost of the agreement on a call in a sparse broadcast");
   app.add_option("--counts", options.counts, "elements (bf16)")->capture_default_str();
   app.add_option("--density", options.density, "share of elements that change")
       ->capture_default_str();

@@ -1,5 +1,5 @@
 // Size and speed of the codec against the entropy limit, the speed of reading memory in the same
-// rounds, and what others send.
+// rounds, and the formats of other projects.
 //   bench_codec --suite speed --trace ../shared/data/trace
 // Speeds are GB/s of the dense array; medians, and medians of ratios within a round.
 
@@ -82,8 +82,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "no kernels named {} on this machine\n", kernels);
     return 2;
   }
-  // Large buffers are taken from the system once and not for each round: page faults are nobody's
-  // codec.
+  // Large buffers are taken from the system once and not for each round, because page faults are no
+  // cost of a codec.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Report report(json);

@@ -46,8 +46,8 @@ std::uint16_t stepped(std::uint16_t value, Random& random) {
       static_cast<std::uint16_t>(negative ? ord(value) - magnitude : ord(value) + magnitude));
 }
 
-// Two equal states of bf16 weights with exponents 0x70 to 0x7f: far from zero and from infinity, so
-// that no step leaves the numbers, and none is likelier to change than another.
+// Two equal states of bf16 weights with exponents 0x70 to 0x7f. They are far from zero and from
+// infinity, so that no step leaves the finite numbers. All are equally likely to change.
 Input equal_states(const char* kind, std::string name, std::uint64_t elements, Random& random) {
   Input input;
   input.kind = kind;
@@ -68,7 +68,7 @@ void find_limits(Input& input) {
   input.limits = limits_of(input.type, input.base.data(), input.target.data(), input.elements);
 }
 
-// All places take so many bits: the changes share them.
+// The bits of all positions together: the changes share them.
 void set_place_bits(Input& input, double bits) {
   if (input.limits.changed > 0)
     input.limits.blind.place_bits = bits / static_cast<double>(input.limits.changed);
@@ -84,7 +84,7 @@ Input iid_input(std::uint64_t elements, double density) {
   for (std::uint64_t i = random.gap(density); i < elements; i += 1 + random.gap(density))
     target[i] = stepped(target[i], random);
   find_limits(input);
-  input.limits.given_old = input.limits.blind;  // by making: the exponent says nothing
+  input.limits.given_old = input.limits.blind;  // by construction: the exponent says nothing
   return input;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Inputs of the codec's benchmarks: two states of an array and what is known of how they came
-// about.
+// Inputs of the codec's benchmarks: two states of an array, and how they were made.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,9 +32,9 @@ struct Input {
 // fine-tuning.
 Input iid_input(std::uint64_t elements, double density);
 
-// The same with changes in clusters: a chain of two states walks over the elements, `run` elements
-// long on average in the active one, where a share `inside` changes; nothing does in the other.
-// limits.blind has the chain's own entropy for the places.
+// The same with changes in clusters, by a chain of two states over the elements. Runs of the active
+// state are `run` elements long on average, and a share `inside` of them changes; the other state
+// has no changes. limits.blind has the chain's own entropy of the positions.
 struct Clusters {
   double density;
   double inside;
@@ -47,26 +46,26 @@ Input clustered_input(std::uint64_t elements, const Clusters& clusters);
 // limits.blind as above.
 Input block_input(std::uint64_t elements, std::uint64_t block, double density, double inside);
 
-// What rounding makes of masters in fp32, N(0, 0.02), that all make a step: an element changes with
-// a probability of about step / ulp, so small ones do more often. The step is sought that gives
-// `density`. bf16, fp16 or fp8.
+// Rounded fp32 masters, N(0, 0.02), that all make a step. An element changes with a probability of
+// about step / ulp, so small elements change more often. The step is chosen to give `density`.
+// bf16, fp16 or fp8.
 enum class Steps : std::uint8_t {
-  kNormal,   // N(0, step), as of optimizers whose steps differ from weight to weight
-  kOneSize,  // step, up or down, as of signs, or of Adam in its first steps
+  kNormal,   // N(0, step), as with optimizers whose steps differ from weight to weight
+  kOneSize,  // step, up or down, as with signs, or with Adam in its first steps
 };
 Input masters_input(DataType type, std::uint64_t elements, double density,
                     Steps steps = Steps::kNormal);
 
-// bf16 weights of which a share `density` gets random bits: nothing can be known of the values. 0:
-// nothing changes.
+// bf16 weights of which a share `density` gets random bits, so that the values cannot be predicted.
+// 0: nothing changes.
 Input random_input(std::uint64_t elements, double density);
 
-// Other element types, and what optimizers do to theirs.
+// Other element types, with changes as by optimizers.
 std::vector<std::string> typed_names();
 Input typed_input(const std::string& name, std::uint64_t elements);
 
 // Steps `step - 1` and `step` of a trace: all bf16 tensors of FOLDER/weights/step_NN.safetensors,
-// end to end; no elements if they cannot be read. For files that we trust.
+// end to end; no elements if they cannot be read. For trusted files.
 Input trace_input(const std::string& folder, int step);
 
 }  // namespace sparcl::bench

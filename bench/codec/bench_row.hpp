@@ -15,7 +15,7 @@ using Row = nlohmann::ordered_json;
 class Report {
  public:
   explicit Report(bool json) : json_(json) {}
-  // What holds for all rows: commit, machine, time.
+  // Facts that hold for all rows: commit, machine, time.
   void begin(const Row& about);
   void title(const std::string& suite, const std::string& what);
   void add(const Row& row);
@@ -27,9 +27,9 @@ class Report {
   std::string input_;
 };
 
-// What was coded and how small it became.
+// The input and its coded size.
 Row size_row(const Input& input, const std::string& coder, std::uint64_t bytes);
-// Adds speeds, and their shares of what memory allows. Speeds are GB/s of the dense array.
+// Adds speeds, and their shares of the memory limits. Speeds are GB/s of the dense array.
 void add_times(Row& row, const Input& input, const OwnTimes& times, const char* kernels,
                std::uint64_t touched);
 void add_speeds(Row& row, const Input& input, double encode_seconds, double apply_seconds);

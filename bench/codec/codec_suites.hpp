@@ -1,5 +1,5 @@
 #pragma once
-// What bench_codec can measure: each suite answers one question with rows.
+// The suites of bench_codec: each answers one question with rows.
 
 #include <cstdint>
 #include <span>
@@ -12,12 +12,12 @@
 namespace sparcl::bench {
 
 struct Options {
-  std::uint64_t elements = std::uint64_t{1}
-                           << 26;  // of made-up inputs; of the suites for sizes alone at most 2^24
+  std::uint64_t elements =
+      std::uint64_t{1} << 26;  // of generated inputs; at most 2^24 in the suites for sizes alone
   int rounds = 9;
   std::string trace;
   std::vector<double> densities;                   // empty: the suite's own
-  std::vector<const kernels::KernelSet*> kernels;  // the first one where a suite needs only one
+  std::vector<const kernels::KernelSet*> kernels;  // the first one if a suite needs only one
 };
 
 struct Suite {

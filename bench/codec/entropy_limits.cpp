@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kKeys = 256;
 
-// What chooses the statistics: the top eight bits of a float's magnitude, as in the wire format's
+// The key of the statistics: the top eight bits of a float's magnitude, as in the wire format's
 // classes.
 template <class Bits>
 unsigned key_of(Bits value, bool is_float) {
@@ -26,7 +26,8 @@ Bits ord(Bits value, bool is_float) {
   return static_cast<Bits>((value & kSign) != 0 ? ~value : value | kSign);
 }
 
-// Bits of `changed` places among `count`, if all sets of this size are alike (to first order).
+// Bits of `changed` positions among `count`, if all sets of this size are equally likely (to first
+// order).
 double set_bits(double changed, double count) {
   if (changed <= 0 || changed >= count) return 0;
   const double p = changed / count;
@@ -99,7 +100,7 @@ Limits limits_of(DataType type, const std::byte* base, const std::byte* target,
 
 double chain_place_bits(const std::uint16_t* base, const std::uint16_t* target, std::uint64_t count,
                         double inside, double leave, double enter) {
-  double active = enter / (enter + leave);  // given all elements so far
+  double active = enter / (enter + leave);  // given all elements until now
   double bits = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool changed = base[i] != target[i];

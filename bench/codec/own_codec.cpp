@@ -22,7 +22,7 @@ void require(const Status& status) {
   std::exit(1);
 }
 
-// Keeps the stream as a transport does; memory is taken once, for all rounds.
+// Keeps the stream as a transport does; memory is allocated once, for all rounds.
 class StagingSink : public codec::ByteSink {
  public:
   std::byte* reserve(std::size_t bytes) override {
@@ -51,7 +51,7 @@ class StagingSink : public codec::ByteSink {
   bool direct_ = false;
 };
 
-// All that rounds need, made once.
+// The memory of all rounds, made once.
 class Run {
  public:
   Run(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels)
@@ -100,7 +100,7 @@ class Run {
   Hash128 base_hash_;
 };
 
-// The kernels of diff and of the state hash by themselves, block by block.
+// The kernels of diff and of the state hash alone, block by block.
 class KernelRun {
  public:
   KernelRun(const Input& input, const kernels::KernelSet& kernels)
@@ -117,7 +117,7 @@ class KernelRun {
     return sum;
   }
 
-  // Of all changes, so many times: those of a few blocks again and again, then those of the next.
+  // Hashes all changes, `times` times: those of a few blocks repeatedly, then those of the next.
   std::uint64_t hash(int times) const {
     constexpr std::size_t kBlocksInCache = 16;
     std::uint64_t sum = 0;

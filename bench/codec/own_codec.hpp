@@ -23,8 +23,8 @@ struct OwnMode {
   const codec::BlockMode* block_mode = nullptr;
 };
 
-// What may be asked for: "sparcl" is what a broadcast sends, "sparcl classes" with exponent
-// classes, "sparcl fewest" what a file holds.
+// The selectable modes: "sparcl" as in a broadcast, "sparcl classes" with exponent classes, "sparcl
+// fewest" as in a file.
 const std::vector<OwnMode>& own_modes();
 
 struct OwnTimes {
@@ -33,16 +33,16 @@ struct OwnTimes {
   Samples diff;                // the kernel alone
   Samples encode;              // with diff and state hash
   Samples encode_plain;        // without the state hash; empty with classes, which need one
-  Samples hash;  // the state hash's kernel alone, of all changes, which lie in the cache as they do
-                 // while a block is coded
+  Samples hash;  // the state hash's kernel alone, of all changes, which are in the cache as while a
+                 // block is coded
   Samples check;      // the receiver's checks of stream and base, nothing written
   Samples apply;      // then decoding again, in place
   Samples one_pass;   // checks and writes block by block (Writing::kEarly)
-  Samples unchecked;  // the same without the base checked (Verify::kOff): stream checked, decoded,
-                      // applied
+  Samples unchecked;  // the same without a check of the base (Verify::kOff): stream checked,
+                      // decoded, applied
 };
 
-// `held` has room for the input. Ends the program if what comes out is not the target.
+// `held` has room for the input. Ends the program if the result is not the target.
 OwnTimes measure_own(const Input& input, const OwnMode& mode, const kernels::KernelSet& kernels,
                      int rounds, std::byte* held);
 

@@ -1,5 +1,5 @@
-// Broadcasts of what changed, of two ranks that share this GPU: the call with all that is around
-// its kernels.
+// Broadcasts of changes between two ranks that share this GPU: the whole call, not only its
+// kernels.
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ struct Measured {
   double megabytes;
 };
 
-// There and back in turn. The environment is read as the ranks meet.
+// Both directions in turn. The environment is read as the ranks meet.
 Measured broadcast(const DeviceArray<std::uint16_t>& base,
                    const DeviceArray<std::uint16_t>& target) {
   const std::uint64_t count = base.size();
@@ -56,9 +56,9 @@ Measured broadcast(const DeviceArray<std::uint16_t>& base,
 
 }  // namespace
 
-// 1 % of bf16 weights changed by one step; beside it what the copies of whole arrays take, one way,
-// that a call by way of the host begins with; and in classes, with the speed of links on which
-// these save more time than they cost.
+// 1 % of bf16 weights changed by one step. For comparison: the copies of whole arrays in one
+// direction, with which a call that is staged through host memory begins. In addition with classes,
+// and with the speed of links on which classes save more time than they cost.
 void measure_broadcast(std::uint64_t count) {
   const DeviceArray<std::uint16_t> base(count), target(count);
   must(fill_weights(base.data(), count, 1, nullptr));

@@ -1,4 +1,4 @@
-// What masked sums launch: gather, scatter and the sums of canonical ones, against what they read
+// The launches of masked sums: gather, scatter and canonical sums, against the bytes that they read
 // and write.
 
 #include <random>
@@ -73,7 +73,7 @@ void measure_runs(const DeviceArray<float>& array) {
                array.data(), 8.0 * static_cast<double>(size));
 }
 
-// Of as many elements as the array has, all rows together.
+// The rows together have as many elements as the array.
 void measure_combining(const DeviceArray<float>& array, std::uint32_t ranks) {
   const DeviceArray<float> result(array.size() / ranks);
   const std::uint64_t bytes = result.size() * sizeof(float);

@@ -1,5 +1,5 @@
 // The bf16 weights of a large model, 1 % of them changed, from the trainer's diff to a replica's
-// new weights on the one GPU.
+// new weights on one GPU.
 
 #include <algorithm>
 #include <array>
@@ -80,7 +80,7 @@ void measure_model() {
   Events events;
   std::vector<Times> passes;
   std::uint64_t coded = 0;
-  for (int pass = 0; pass <= kPasses; ++pass) {  // there and back in turn
+  for (int pass = 0; pass <= kPasses; ++pass) {  // both directions in turn
     Times times{};
     coded = 0;
     for (std::uint64_t part = 0; part < parts; ++part)
@@ -102,8 +102,8 @@ void measure_model() {
   }
   add_row("all of these", all, [=] {
     return fmt::format(
-        "{:.0f} MB coded, {:.1f} % of the weights; where each of 8 GPUs holds an eighth, {:.3f} ms "
-        "each and {:.0f} MB to be sent (by the numbers, no network in it)",
+        "{:.0f} MB coded, {:.1f} % of the weights. If each of 8 GPUs holds an eighth: {:.3f} ms "
+        "each and {:.0f} MB to send (calculated, without a network)",
         1e-6 * static_cast<double>(coded),
         50.0 * static_cast<double>(coded) / static_cast<double>(count), all / 8,
         1e-6 * static_cast<double>(coded) / 8);

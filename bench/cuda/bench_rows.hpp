@@ -1,5 +1,5 @@
 #pragma once
-// Rows of the bench's table: medians of milliseconds beside what they are held against.
+// Rows of the bench's table: medians of milliseconds beside their limits.
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -19,21 +19,21 @@ inline void must_be_ok(const Status& status) {
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
-// Median of milliseconds, by events of the stream, after one call that is not counted. before: what
-// the call needs afresh. The GPU is busy until the call has been enqueued, so that the host's time
-// for it is not measured.
+// Median of milliseconds, by events of the stream, after one call that is not counted. before:
+// prepares each call. The GPU is busy until the call has been enqueued, so that the host's time for
+// it is not measured.
 double median_ms(
     const std::function<void()>& call, const std::function<void()>& before = [] {});
 
-// The copy's bandwidth, which is measured before all rows and after them: clocks rise and fall.
-// Rows are held against the larger.
+// Measures the copy's bandwidth, before all rows and after them, because clocks change. Rows are
+// compared with the larger one.
 void measure_copy();
 
-// What `bytes`, read or written, take at that bandwidth; known once rows are printed.
+// The time of reading or writing `bytes` at that bandwidth; known once rows are printed.
 double floor_ms(double bytes);
 
-// beside is asked for when rows are printed, all at the end. Until then the error stream says how
-// far the bench is.
+// beside is called when rows are printed, all at the end. Until then the error stream shows the
+// bench's progress.
 void add_row(
     const std::string& what, double ms,
     std::function<std::string()> beside = [] { return std::string(); });

@@ -1,5 +1,6 @@
-// Publishers and updates of a state whose tensor is in this GPU's memory: with the copy there that
-// says what has changed, and, as SPARCL_DEVICE_SNAPSHOT=off has it, all of it read by the host.
+// Publishers and updates of a state whose tensor is in this GPU's memory. With the snapshot on the
+// device that finds the changes, and with SPARCL_DEVICE_SNAPSHOT=off, which reads the whole tensor
+// on the host.
 
 #include <algorithm>
 #include <array>
@@ -21,7 +22,7 @@ using test::must;
 
 constexpr int kSteps = 7;
 
-// A tensor that is one of two in turn.
+// A tensor that alternates between two values.
 class Trained {
  public:
   explicit Trained(std::uint64_t count) : one_(count), other_(count), held_(count) {
@@ -52,7 +53,7 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-// Of a step: before is not counted.
+// Milliseconds of a step, without `before`.
 double median_step_ms(const std::function<void(int)>& before,
                       const std::function<void(int)>& step) {
   std::vector<double> times;
@@ -61,7 +62,8 @@ double median_step_ms(const std::function<void(int)>& before,
     const double begin = seconds_now();
     step(number);
     if (number > 2)
-      times.push_back(1e3 * (seconds_now() - begin));  // the first send all, and make the copy
+      times.push_back(1e3 *
+                      (seconds_now() - begin));  // the first steps send all, and make the snapshot
   }
   return median(times);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What coding bf16 takes beside the arrays: both sides' scratch, on one GPU.
+// Memory to code bf16 beside the arrays: both sides' scratch, on one GPU.
 
 #include "bench/cuda/bench_rows.hpp"
 #include "kernels/cuda/block_codec.hpp"
@@ -34,7 +34,7 @@ struct PartMemory {
                                             contents(), hashes.data(), {space.data(), space.size()},
                                             nullptr));
   }
-  // Of all the room that contents have: how much of it they take would have to be waited for.
+  // Covers the whole capacity of contents, because their actual size would have to be waited for.
   void decode(const std::uint16_t* held) const {
     const kernels::DecodedBlocks decoded{changes(), room, hashes.data(), errors.data(),
                                          refused.data()};
@@ -46,7 +46,7 @@ struct PartMemory {
     must_be_ok(kernels::cuda::apply_decoded(changes(), held, count, 2, refused.data(), nullptr));
   }
 
-  // These wait.
+  // These two wait.
   std::uint64_t changes_found() const { return last_of(starts); }
   std::uint64_t coded_bytes() const { return last_of(places).offset; }
 

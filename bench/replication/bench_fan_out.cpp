@@ -1,5 +1,5 @@
-// A publisher, and replicas on other hosts: how long an update takes to the last of them, and what
-// leaves the publisher. Run by bench/hosts/fan_out, a process on each host.
+// A publisher, and replicas on other hosts: how long an update takes to the last of them, and how
+// many bytes leave the publisher. Run by bench/hosts/fan_out, a process on each host.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// What this host's network has sent, in bytes: all of it, with headers and acknowledgements.
+// Bytes that this host's network has sent, with headers and acknowledgements.
 double sent_by_host() {
   std::ifstream file("/proc/self/net/dev");
   double bytes = 0;
@@ -67,7 +67,7 @@ int keep(const std::string& address, std::uint64_t elements, std::uint64_t last)
   must(sparclSubscriberCreate(&subscriber, model.state, address.c_str(), nullptr));
   for (std::uint64_t version = 0; version < last;)
     must(sparclSubscriberNext(subscriber, kPatience, &version));
-  sleep(1);  // those that take from here still want the end
+  sleep(1);  // its children still need the end
   must(sparclSubscriberDestroy(subscriber));
   return 0;
 }
@@ -81,12 +81,12 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
   must(sparclPublisherCreate(&publisher, model.state, &options));
   must(sparclPublish(publisher, 1));
   must(sparclPublisherWait(publisher, 1, replicas, kPatience));
-  usleep(300'000);  // they are placed
+  usleep(300'000);  // until the replicas have their positions in the fan-out
   std::mt19937_64 random(1);
   std::vector<double> times, uploads;
   double bytes = 0;
   for (int round = 0; round < rounds; ++round) {
-    // Noise: as many bytes travel as the model has.
+    // Noise: the update has as many bytes as the model.
     for (std::uint16_t& each : model.weights) each = static_cast<std::uint16_t>(random());
     const std::uint64_t version = static_cast<std::uint64_t>(round) + 2;
     must(sparclPublish(publisher, version));
@@ -112,7 +112,7 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
   return 0;
 }
 
-// The same bytes by a bare chain, beside which publish() is to be seen.
+// The same bytes by a bare chain, for comparison with publish().
 int send_bare(const std::string& first, std::uint64_t elements, int replicas, int rounds,
               double gbit) {
   const std::uint64_t bytes = 2 * elements;

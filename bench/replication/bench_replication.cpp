@@ -1,6 +1,6 @@
-// What a replica's swap costs beside the bare stores of what changed, and what an update to several
-// replicas costs beside bare TCP connections that carry the same bytes. Both by turns in one run;
-// medians, and ratios within a round.
+// A replica's swap beside the bare stores of the same changes. An update to several replicas beside
+// bare TCP connections that carry the same bytes. Both in turn in one run; medians, and ratios
+// within a round.
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -135,7 +135,7 @@ nlohmann::json measure_pause(std::uint64_t elements, double density, int rounds)
 
 // --- the fan-out ---
 
-// The child keeps a replica until it holds `last`, and then its connection until it is killed.
+// The child keeps a replica until it holds `last`, and its connection until it is killed.
 pid_t fork_replica(const std::string& address, std::uint64_t elements, std::uint64_t last) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -228,12 +228,12 @@ class BareReaders {
   std::vector<char> message_;
 };
 
-// All elements change, by noise: as many bytes travel as the model has.
+// All elements change, by noise: the update has as many bytes as the model.
 nlohmann::json measure_fan_out(std::uint64_t elements, int replicas, int rounds) {
   const std::uint64_t last = static_cast<std::uint64_t>(rounds) + 1;
   BareReaders bare(replicas, elements * sizeof(std::uint16_t));
   Model source(elements);
-  // Children first, threads after: they wait for a publisher that comes.
+  // The children are forked before any thread starts: they wait for the publisher.
   const sparcl::net::NetAddress free_port = [] {
     const sparcl::net::Socket probe =
         must(sparcl::net::listen_at(sparcl::net::loopback_address(), 1));
