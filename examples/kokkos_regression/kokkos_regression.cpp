@@ -1,6 +1,7 @@
-// Least squares on ranks that hold samples each, in whatever memory Kokkos was built for. In each
-// step a rank sends the largest 1 % of its gradient and of what it did not send before; selecting,
-// error feedback and the step are Kokkos kernels, and only what is sent leaves the device:
+// Least squares on ranks that each hold samples, in the memory for which Kokkos was built. In each
+// step a rank sends the largest 1 % of its gradient and of the residual of earlier steps.
+// Selection, error feedback and the step are Kokkos kernels, and only the sent entries leave the
+// device:
 //   mpirun -n 4 kokkos_regression
 #include <mpi.h>
 #include <sparcl/sparcl_mpi.h>
@@ -20,7 +21,7 @@ constexpr std::uint64_t kFeatures = 1024, kSamples = 2048, kBatch = 64, kSent = 
 constexpr int kSteps = 600;
 constexpr double kRate = 0.001;
 
-// A number in [-1, 1) for a place, the same wherever it is computed.
+// A number in [-1, 1) for an index, the same wherever it is computed.
 KOKKOS_INLINE_FUNCTION double noise(std::uint64_t place) {
   place = (place + 1) * 0x9e3779b97f4a7c15U;
   place = (place ^ (place >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -29,7 +30,7 @@ KOKKOS_INLINE_FUNCTION double noise(std::uint64_t place) {
          9223372036854775808.0;
 }
 
-// What is to be found: one weight of 64 is not 0.
+// The weights to find: one of 64 is not 0.
 KOKKOS_INLINE_FUNCTION double true_weight(std::uint64_t i) { return i % 64 == 7 ? noise(i) : 0; }
 
 struct Samples {
@@ -37,7 +38,7 @@ struct Samples {
   Vector targets{"targets", kSamples};
 };
 
-// In a function, not a constructor: nvcc has it so of lambdas.
+// In a function, not a constructor: nvcc requires it for lambdas.
 Samples make_samples(const Space& space, int rank) {
   const Samples samples;
   const Matrix x = samples.features;
@@ -76,7 +77,7 @@ void compute_gradient(const Space& space, const Samples& samples, int step, cons
       });
 }
 
-// Root of the mean square of what the weights still miss, of their mean square: 1 at the start.
+// Root of the mean square error of the weights, relative to their mean square: 1 at the start.
 double distance(const Space& space, const Vector& weights) {
   double missing = 0, all = 0;
   Kokkos::parallel_reduce(
@@ -90,8 +91,8 @@ double distance(const Space& space, const Vector& weights) {
   return std::sqrt(missing / all);
 }
 
-// Top-k with error feedback, whole on the device; what comes back is in `sums` at `places`, and its
-// number is returned.
+// Top-k with error feedback, wholly on the device. The result is in `sums` at `places`, and its
+// length is returned.
 class TopKExchange {
  public:
   TopKExchange(const Space& space, int ranks)

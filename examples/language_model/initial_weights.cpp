@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::uint64_t kStream = 1;
 
-// What a layer adds to the stream begins small, so that depth does not amplify it (GPT-2's rule),
-// and so does the head, so that all characters begin about as likely. The other deviations are
-// heuristics from a few trials with one seed, not an optimum.
+// The layers' contributions to the stream begin small, so that depth does not amplify them (GPT-2's
+// rule). So does the head, so that all characters begin about equally likely. The other deviations
+// are heuristics from a few trials with one seed, not an optimum.
 float initial_deviation(const TensorPlace& tensor, int layers) {
   if (tensor.name.ends_with("o.weight") || tensor.name.ends_with("down.weight"))
     return 0.02F / std::sqrt(2.0F * static_cast<float>(layers));

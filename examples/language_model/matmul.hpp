@@ -1,13 +1,11 @@
 #pragma once
-// The one place where matrices are multiplied: by OpenBLAS where CMake finds it, else by a blocked
-// loop.
+// The one function that multiplies matrices: by OpenBLAS if CMake finds it, else by a blocked loop.
 
 #include <cstddef>
 
 namespace training {
 
-// Row-major views into somebody else's floats; stride is the distance of two rows as they lie in
-// memory.
+// Row-major views into the caller's floats; stride is the distance of two rows in memory.
 struct ConstMatrix {
   const float* data;
   int rows, cols, stride;
@@ -34,7 +32,7 @@ enum class Store { kReplace, kAdd };
 // c = scale * a * b, or c += scale * a * b.
 void matmul(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1, Store store = Store::kReplace);
 
-// What matmul does without a BLAS; always built, so that it stays tested.
+// matmul() without a BLAS; always built, so that it stays tested.
 void matmul_blocked(Matrix c, ConstMatrix a, ConstMatrix b, float scale = 1,
                     Store store = Store::kReplace);
 

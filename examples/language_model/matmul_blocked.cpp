@@ -1,6 +1,6 @@
 // A plain blocked product: both operands are packed into small dense tiles, so that the innermost
-// loop runs over consecutive floats and compilers turn it into SIMD without -ffast-math (it adds
-// rows, it never reassociates a sum).
+// loop runs over consecutive floats. Compilers then turn it into SIMD without -ffast-math, because
+// it adds rows and never reassociates a sum.
 #include <algorithm>
 #include <vector>
 

@@ -1,11 +1,11 @@
 #pragma once
-// A program whose ranks are MPI's where mpirun or srun started it, else threads.
+// A program whose ranks are MPI's if mpirun or srun started it, else threads.
 
 #include "rank_launcher.hpp"
 
 namespace training {
 
-// What main returns: 0, or 1 after an error, which is printed under the program's name.
+// Returns the exit code of main: 0, or 1 after an error, which is printed under the program's name.
 int run_program(const char* program, int threads, const RankBody& body);
 
 }  // namespace training

@@ -1,7 +1,7 @@
 #pragma once
-// The second phase, as RL fine-tuning does it: completions of a prompt are sampled in groups,
-// rewarded, and made likelier by how much better than their group they are (GRPO, Shao et al. 2024,
-// on-policy, without a KL term). The reward: the share of upper-case letters.
+// The second phase, like RL fine-tuning. Completions of a prompt are sampled in groups and
+// rewarded. Each becomes likelier by how much its reward exceeds the group's mean (GRPO, Shao et
+// al. 2024, on-policy, without a KL term). The reward is the share of upper-case letters.
 
 #include <language_model/char_text.hpp>
 #include <language_model/transformer.hpp>
@@ -18,7 +18,7 @@ constexpr int kNewTokens = 16;  // characters that a completion adds
 std::vector<Token> sample_group(Transformer& model, std::span<const float> weights,
                                 std::span<const Token> text, SeededRandom& random);
 
-// Groups one after the other, as they were gathered, to one time-major batch.
+// Joins consecutive gathered groups to one time-major batch.
 std::vector<Token> join_groups(std::span<const Token> groups, int context);
 
 std::vector<double> upper_case_rewards(const CharText& text, std::span<const Token> tokens,

@@ -1,6 +1,5 @@
 #pragma once
-// What rank 0 alone holds and does: fp32 master weights, the optimiser, and the steps of both
-// phases.
+// The trainer on rank 0: fp32 master weights, the optimiser, and the steps of both phases.
 
 #include <cstdint>
 #include <language_model/adamw.hpp>
@@ -24,8 +23,7 @@ class Trainer {
  public:
   Trainer(const CharText& text, const TrainerSettings& settings);
 
-  // `weights` of each call are the bf16 weights that all ranks hold, as fp32. Answers with the
-  // loss.
+  // `weights` of each call are the bf16 weights that all ranks hold, as fp32. Returns the loss.
   double pretrain_step(std::span<const float> weights, int step);
 
   struct PolicyResult {
@@ -34,7 +32,7 @@ class Trainer {
   };
   PolicyResult policy_step(std::span<const float> weights, std::span<const Token> groups);
 
-  // The gradient of one more batch, as another data-parallel rank would hold it; changes nothing.
+  // The gradient of one more batch, as of another data-parallel rank; changes no state.
   std::vector<float> gradient_of_rank(std::span<const float> weights, int rank);
 
   std::span<const float> master() const { return master_; }

@@ -58,7 +58,7 @@ TrainingJob::TrainingJob(sparcl::Comm& comm, const JobOptions& options)
 }
 
 void TrainingJob::run() {
-  publish(0, Phase::kStart, {});  // the untrained weights: the only time that everything is sent
+  publish(0, Phase::kStart, {});  // the untrained weights: the only version that is sent as a whole
   for (int step = 1; step <= options_.steps; ++step)
     publish(step, Phase::kPretrain, pretrain_step(step));
   write_weights(0);
@@ -142,7 +142,7 @@ void TrainingJob::finish() {
   if (!all_equal(summaries)) throw std::runtime_error("the replicas differ from the trainer");
 }
 
-// What all ranks write, one after the other, on one line.
+// The text of all ranks, one after the other, on one line.
 std::string TrainingJob::write_sample() {
   Transformer writer(shape_, 1);
   const std::span<const Token> prompt =

@@ -1,6 +1,6 @@
 #pragma once
-// What rank 0 says: a table as it goes, the totals, the proof that all replicas are equal, and the
-// same as JSON.
+// The report of rank 0: a table during the run, the totals, the proof that all replicas are equal,
+// and the same as JSON.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@ struct StepRecord {
   double reward;         // of the policy; 0 in pre-training
   double held_out_loss;  // mean over the replicas
   std::uint64_t changed, elements;
-  std::uint64_t bytes, bytes_dense;  // what each replica has to receive
+  std::uint64_t bytes, bytes_dense;  // bytes that each replica receives
   double seconds;                    // of the broadcast
 };
 

@@ -1,6 +1,5 @@
 #pragma once
-// What the trainer alone holds and does: fp32 master weights, their optimiser, and steps of both
-// phases.
+// The trainer: fp32 master weights, their optimiser, and steps of both phases.
 
 #include <cstdint>
 #include <language_model/adamw.hpp>
@@ -17,12 +16,12 @@ class ReinforceTrainer {
   ReinforceTrainer(const CharText& text, const ModelShape& shape, std::string letters,
                    std::uint64_t seed);
 
-  // By cross entropy, so that samples look like text. Answers with the last loss.
+  // By cross entropy, so that samples look like text. Returns the last loss.
   double pretrain(int steps);
 
   // REINFORCE with a baseline (Williams 1992). weights: the published ones, as fp32. Each of
-  // `rollouts` has kSequences texts. They count as sampled by these weights, although they may be
-  // some versions old. Answers with the mean reward.
+  // `rollouts` has kSequences texts. They count as sampled with these weights, although they may be
+  // some versions old. Returns the mean reward.
   double policy_step(std::span<const float> weights, std::span<const std::vector<Token>> rollouts,
                      float rate);
 

@@ -1,6 +1,5 @@
-// rl_weight_sync: a trainer fine-tunes a small language model by policy gradient; inference
-// workers, which come and go, hold its newest bf16 weights, sample with them, and send what they
-// sampled.
+// rl_weight_sync: a trainer fine-tunes a small language model by policy gradient. Inference workers
+// join and leave. They hold its newest bf16 weights, sample with them, and send their samples.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -48,7 +47,7 @@ void add_options(CLI::App& app, SyncOptions& options) {
   app.add_option("--json", options.json, "write steps and totals for machines");
 }
 
-// What the trainer starts: nobody else should.
+// The subcommand by which the trainer starts workers; not for users.
 CLI::App* add_worker(CLI::App& app, WorkerOptions& options) {
   CLI::App* worker = app.add_subcommand("worker")->group("");
   worker->add_option("--address", options.address)->required();

@@ -16,7 +16,7 @@ struct RolloutMessage {
   struct Head {
     MessageKind kind = MessageKind::kSwapped;
     std::uint32_t token_count = 0;
-    std::uint64_t version = 0;  // held; of a rollout: that it was sampled with
+    std::uint64_t version = 0;  // held; of a rollout: the version that sampled it
     double pause_s = 0;         // swapped: inside next(); of the first version: 0
     std::int64_t at_ns = 0;     // swapped: by the clock that all processes of a machine share
     std::array<std::uint8_t, 16> hash{};  // goodbye: of the weights held
@@ -34,15 +34,15 @@ class RolloutChannel {
 
   int descriptor() const { return descriptor_; }
 
-  // Never blocks. False: there is no room, or nobody there; the message is gone.
+  // Never blocks. False: there is no room, or no receiver; the message is lost.
   bool send(const RolloutMessage& message) const;
-  // What lies there, if anything. Throws std::runtime_error for what no worker sends.
+  // The next message, if there is one. Throws std::runtime_error if it is not a worker's.
   std::optional<RolloutMessage> receive();
-  // The other end is gone, or says no more.
+  // The other end is closed, or sends no more.
   bool is_over() const { return is_over_; }
-  // Until something is there to receive, or so many milliseconds.
+  // Waits until there is a message, or so many milliseconds.
   void wait(int milliseconds) const;
-  // The other end's is_over().
+  // Makes is_over() true at the other end.
   void say_no_more() const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What the command line says, to the trainer and to the workers that it starts.
+// The command line of the trainer, and of the workers that it starts.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,7 +26,7 @@ struct SyncOptions {
 
 struct WorkerOptions {
   std::string address;  // of the trainer's publisher
-  int channel = -1;     // a descriptor that it inherits
+  int channel = -1;     // an inherited descriptor
   int parent = 0;       // the trainer's process id
   std::uint64_t stream = 0;
   std::uint64_t seed = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What a run did: lines while it goes, a table at the end, JSON.
+// The report of a run: lines during the run, a table at the end, JSON.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +15,15 @@ struct SyncStep {
   int workers;
   double reward;
   std::vector<std::uint64_t> lags;  // in versions, one a rollout
-  std::uint64_t changed;            // elements of the update that the step gave
+  std::uint64_t changed;            // elements of the step's update
   std::uint64_t bytes, bytes_dense;
   double publish_s;
 };
 
 struct SyncSummary {
   std::size_t elements = 0;
-  int workers = 0;  // that there are at the end
-  int holding = 0;  // of them, those with the last version's hash
+  int workers = 0;  // at the end
+  int holding = 0;  // of these, the workers with the last version's hash
   std::uint64_t versions = 0;
   double seconds = 0;
   double reward_first = 0, reward_last = 0;
@@ -37,7 +37,7 @@ struct SyncSummary {
   std::vector<double> joins_s;
 };
 
-// The smallest that at least this share of the values does not exceed; 0 of none.
+// The smallest value that is not below the share `share` of the values; 0 if there are none.
 double quantile(std::vector<double> values, double share);
 
 // Means of first and last: of up to ten steps each, since rewards are noisy.

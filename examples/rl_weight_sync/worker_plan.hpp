@@ -1,5 +1,5 @@
 #pragma once
-// Who joins and who is killed before which step.
+// Plans which workers join and which are killed, and before which step.
 
 #include <vector>
 
@@ -13,9 +13,9 @@ struct PlannedChange {
   WorkerChange change;
 };
 
-// All but the last from the start; the last joins after a third of the steps; after two thirds the
-// first is killed, and comes back a twelfth of the steps later: at once where it is the only one.
-// In the order of the steps.
+// All workers but the last join at the start, and the last joins after a third of the steps. After
+// two thirds the first is killed. It returns a twelfth of the steps later, or at once if it is the
+// only one. In the order of the steps.
 std::vector<PlannedChange> plan_workers(int workers, int steps);
 
 }  // namespace training

@@ -13,7 +13,7 @@ namespace {
 constexpr int kEvaluations =
     20;  // of the held-out loss in one training, but not before so many steps:
 constexpr int kStepsBetween = 10;
-constexpr int kRowsEvery = 4;  // of these one is a row of the table
+constexpr int kRowsEvery = 4;  // one of so many is a row of the table
 
 }  // namespace
 
@@ -43,7 +43,8 @@ void Comparison::run() {
     if (!report_) continue;
     report_->add(std::move(*record));
     if (!options_.json.empty())
-      report_->write_json(options_.json);  // each time: a training may be cut short
+      report_->write_json(
+          options_.json);  // written after each training, because the run may be cut short
   }
   if (report_) report_->finish();
   if (!is_equal) throw std::runtime_error("the ranks hold different weights");
@@ -89,7 +90,7 @@ std::optional<VariantRecord> Comparison::train(const Variant& variant) {
   return record;
 }
 
-// Of each step the largest bytes and times of any rank.
+// Takes the largest bytes and times of any rank in each step.
 void Comparison::take_busiest(std::vector<StepRecord>& steps) {
   constexpr std::size_t kFields = 4;
   std::vector<double> mine;

@@ -1,6 +1,6 @@
 #pragma once
-// What rank 0 says: rows as training goes, the comparison of all ways at the end, and the same as
-// JSON.
+// The report of rank 0: rows during training, the comparison of all variants at the end, and the
+// same as JSON.
 
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +16,7 @@ struct StepRecord {
   int step = 0;  // counted from 1
   double loss = 0;
   std::optional<double> held_out_loss;  // after the step
-  std::uint64_t elements = 0;           // that the mean has
+  std::uint64_t elements = 0;           // in the mean
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   double exchange_seconds = 0, step_seconds = 0;
 };
@@ -25,13 +25,13 @@ struct VariantRecord {
   std::string name, algorithm;
   double density = 1;
   bool has_feedback = false;
-  bool is_measured = true;  // whether the bytes are known: MPI does not tell
+  bool is_measured = true;  // false if the bytes are unknown, as with MPI
   bool is_equal = false;    // all ranks hold the same weights at the end
   std::vector<StepRecord> steps;
 
   double held_out_loss() const;
   double training_loss() const;  // mean over the last tenth of the steps
-  double bytes_sent() const;     // mean over the steps, as all of these
+  double bytes_sent() const;     // mean over the steps, like the next ones
   double bytes_received() const;
   double elements() const;
   double exchange_seconds() const;  // medians over the steps
@@ -51,7 +51,7 @@ class ComparisonReport {
   void write_json(const std::filesystem::path& path) const;
 
  private:
-  // What the others are compared with: sparcl's dense exchange, else the first variant.
+  // The variant for comparison: sparcl's dense exchange, else the first variant.
   const VariantRecord& baseline() const;
 
   std::string headline_;

@@ -20,11 +20,10 @@ struct TrainingSettings {
   float rate = 0.4F;
 };
 
-// Of one rank.
+// The figures of one rank.
 struct StepFigures {
-  double loss = 0;  // mean over the ranks' batches
-  double seconds =
-      0;  // of the exchange, and of all that its kind needs: drawing masks, keeping residuals
+  double loss = 0;     // mean over the ranks' batches
+  double seconds = 0;  // of the exchange with its preparation: drawing masks, keeping residuals
   double step_seconds = 0;
   std::optional<sparcl::Report> report;
 };
@@ -33,15 +32,16 @@ class DataParallel {
  public:
   // text, comm and exchange must outlive it. All ranks give the same settings. is_corrected: each
   // rank has a momentum of its own gradients, and the exchange sends that ("momentum correction"),
-  // as what is sent late would have none else; without: the momentum is that of the mean.
+  // because late values would have no momentum otherwise. Without it: the momentum is that of the
+  // mean.
   DataParallel(sparcl::Comm& comm, const CharText& text, const TrainingSettings& settings,
                bool is_corrected, GradientExchange& exchange);
 
   // Collective. step counts from 0.
   StepFigures step(int step);
 
-  // Collective: of the same held-out sequences whatever the number of ranks, each of which takes
-  // its part.
+  // Collective: the loss on the same held-out sequences for any number of ranks, each of which
+  // takes its part.
   double held_out_loss();
 
   // Collective: whether all ranks hold the same weights, bit for bit.

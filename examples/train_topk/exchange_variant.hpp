@@ -1,6 +1,5 @@
 #pragma once
-// The ways in which gradients are exchanged, as the command line names them:
-// METHOD[:DENSITY][:forget].
+// The variants of gradient exchange, as the command line names them: METHOD[:DENSITY][:forget].
 
 #include <string>
 #include <vector>
@@ -11,14 +10,14 @@ enum class Method {
   kDense,  // all elements, through sparcl
   kMpi,    // all elements, through MPI_Allreduce
   kTopK,   // the largest elements of each rank
-  kMask    // random elements, the same on all ranks, drawn anew for each step
+  kMask    // random elements, the same on all ranks, redrawn for each step
 };
 
 struct Variant {
   Method method = Method::kDense;
   double density = 1;  // the share of elements that a rank selects
   bool has_feedback =
-      false;  // what is not sent is added to the next gradient; else it is forgotten
+      false;  // true: unsent values are added to the next gradient; false: they are lost
 
   std::string name() const;
 };
@@ -27,7 +26,7 @@ struct Variant {
 // std::invalid_argument.
 Variant parse_variant(const std::string& text);
 
-// What the program compares if nothing else is asked for.
+// The variants that the program compares by default.
 std::vector<Variant> default_variants();
 
 }  // namespace training

@@ -1,6 +1,6 @@
-// train_topk: data-parallel training of a small language model, in which the ranks exchange all of
-// their gradients, only the largest elements, or random ones: how the loss falls, how many bytes
-// move, how long it takes.
+// train_topk: data-parallel training of a small language model. The ranks exchange all of their
+// gradients, only the largest elements, or random ones. It reports how the loss falls, how many
+// bytes are sent, and how long it takes.
 #include <CLI/CLI.hpp>
 #include <language_model/rank_program.hpp>
 #include <map>
@@ -40,8 +40,9 @@ void add_options(CLI::App& app, ComparisonOptions& options) {
       [&options](const std::string& text) {
         options.variants.push_back(training::parse_variant(text));
       },
-      "of dense, mpi (MPI_Allreduce), topk:DENSITY, mask:DENSITY; with :forget behind it what is "
-      "not sent is lost\n"
+      "of dense, mpi (MPI_Allreduce), topk:DENSITY, mask:DENSITY; with :forget behind it unsent "
+      "values "
+      "are lost\n"
       "[mpi dense, topk of 0.01 and 0.001 and mask of 0.01, each with and without :forget]");
   app.add_option("--mode", options.mode, "of top-k: union, selected, global [union]")
       ->transform(CLI::CheckedTransformer(
