@@ -69,17 +69,22 @@ class PackedValues {
 
 Task all_reduce_masked_device(const CommContext& comm, std::uint32_t number, const MaskedCall& call,
                               CallReport& report) {
+  if (!call.refusal.ok() || !comm.engine->health().ok()) {  // then there may be no mask
+    Task refusing = all_reduce_masked(comm, number, call, report);
+    const Status status = co_await refusing;
+    co_return status;
+  }
   PackedValues values(call);
   MaskedCall packed = call;
-  const Status& health = comm.engine->health();
-  const Result<std::byte*> gathered = health.ok() ? values.gather() : Result<std::byte*>(health);
+  const Result<std::byte*> gathered = values.gather();
   packed.refusal = gathered.status();
   if (gathered.ok()) packed.packed = *gathered;
   Task summing = all_reduce_masked(comm, number, packed, report);
   const Status status = co_await summing;
   if (!status.ok()) co_return status;
-  co_return values.scatter().with_prefix(
-      "the call was made, but its output did not reach the device: ");
+  const Status written = values.scatter();
+  report.applied = written.ok();
+  co_return written.with_prefix("the call was made, but its output did not reach the device: ");
 }
 
 }  // namespace sparcl::collectives::masked

@@ -30,7 +30,8 @@ typedef struct {
   size_t size;
   const char* algorithm; /**< of the fan-out: SPARCL_ALGO_BROADCAST */
   sparclVerify_t verify; /**< what ranks check of their base; default: that of the communicator */
-  sparclCommit_t commit; /**< when this rank writes. sparclBroadcastSparse is always staged */
+  sparclCommit_t commit; /**< when this rank writes. sparclBroadcastSparse and arrays
+                              that stay on the GPU are always staged */
 } sparclBroadcastOptions_t;
 #define SPARCL_BROADCAST_OPTIONS_INITIALIZER \
   { sizeof(sparclBroadcastOptions_t), NULL, sparclVerifyDefault, sparclCommitDefault }
@@ -218,7 +219,8 @@ typedef enum {
 /** Options of sparclAllReduceMasked. */
 typedef struct {
   size_t size;
-  const char* algorithm;           /**< of the dense sum: SPARCL_ALGO_ALLREDUCE */
+  const char* algorithm;           /**< of the dense sum: SPARCL_ALGO_ALLREDUCE. Sums over NCCL
+                                        in NCCL's order ignore it */
   sparclOutside_t outside;         /**< of this rank's recvbuff; ranks may differ */
   sparclDeterminism_t determinism; /**< over NCCL; the host path is always canonical */
 } sparclMaskedOptions_t;
@@ -277,14 +279,16 @@ typedef enum {
 typedef struct {
   size_t size;
   const char* algorithm; /**< of the sparse sum: SPARCL_ALGO_ALLREDUCE_SPARSE; mode union takes a
-                              name of the dense sum, SPARCL_ALGO_ALLREDUCE, and ignores others */
+                              name of the dense sum, SPARCL_ALGO_ALLREDUCE, and ignores others.
+                              Sums over NCCL ignore it */
   sparclTopKMode_t mode;
   sparclWire_t wire;               /**< in mode union values are sent as float32 */
   sparclDeterminism_t determinism; /**< default: that of the communicator */
   sparclResidual_t residual;
   sparclToggle_t reuse_threshold; /**< on: start from the last call's threshold, not from a sample;
                                        faster if thresholds are steady; default off */
-  sparclToggle_t device_kernels;  /**< select on the GPU; default: SPARCL_DEVICE_KERNELS */
+  sparclToggle_t device_kernels;  /**< select on the GPU; default: SPARCL_DEVICE_KERNELS.
+                                       After sparclCommUseNccl GPUs always select */
   const uint64_t* tensors;        /**< NULL: the k largest of the array. Else the lengths of its
                                        tensors, count in sum: each gets its share of k; copied */
   size_t tensor_count;            /**< lengths in `tensors` */

@@ -9,6 +9,8 @@
  *    sparclInvalidUsage and sparclUnsupported. While an update is encoded or checked,
  *    sparclOutOfMemory and sparclInternalError are agreed, too. An agreed error leaves all outputs
  *    unchanged and the communicator usable.
+ *  - sparclUnhandledCudaError may be of one rank alone, whose output did not reach its GPU.
+ *    `applied` of the report is then 0, and the communicator stays usable.
  *  - Poisoning errors: sparclTimeout, sparclRemoteError and sparclSystemError poison the
  *    communicator. Every later call on it returns that error; abort and destroy still work.
  *  - While a blocking broadcast runs, weights may hold neither the old nor the new state; see
@@ -112,7 +114,8 @@ typedef enum {
 
 /** Reproducibility of sums. */
 typedef enum {
-  sparclDeterminismDefault = 0,   /**< SPARCL_DETERMINISM; canonical if that is not set */
+  sparclDeterminismDefault = 0,   /**< SPARCL_DETERMINISM; if that is not set, canonical, except
+                                       that NCCL's order holds in masked sums over NCCL */
   sparclDeterminismRuns = 1,      /**< run-to-run reproducible with the same number of ranks */
   sparclDeterminismCanonical = 2, /**< also reproducible across algorithms and transports */
   sparclDeterminismFast = 3,      /**< today the same as sparclDeterminismRuns */
@@ -292,7 +295,8 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
  * With device arrays the call waits, before it returns, for the work that `stream` holds, and
  * copies the inputs. Outputs are visible in the order of `stream` once the request is done. */
 
-/** Tests a request without blocking. Local.
+/** Tests a request without blocking. Local. With device arrays the last copy of a call waits for
+ * the work that the stream of the call holds.
  * @param request set to NULL if the call is over, which is then its result
  * @param done written: 1 if the call is over, else 0
  * @param report written if the call is over; may be NULL */
@@ -307,7 +311,8 @@ SPARCL_API sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* r
  * @param requests array of count requests, each set to NULL; NULL elements count as done
  * @param results array of count results, written; or NULL
  * @return sparclSuccess, or the result of the first element that failed. All requests are waited
- *   for, also after an error. */
+ *   for, also after an error. An element that is no request, or whose communicator another thread
+ *   uses, is not waited for and stays as it is. */
 SPARCL_API sparclResult_t sparclWaitAll(size_t count, sparclRequest_t* requests,
                                         sparclResult_t* results);
 

@@ -13,15 +13,16 @@
 namespace sparcl::api {
 
 Status DeviceArrays::status() const {
-  if (!status_.ok() || stream_ == nullptr || !copies_.empty()) return status_;
+  if (!status_.ok() || stream_ == nullptr || has_device_memory_) return status_;
   return Status(Code::kUnsupported,
                 "a stream is for arrays in device memory: pass stream NULL with those of the host");
 }
 
 void* DeviceArrays::take(const char* name, void* array, std::size_t bytes, Use use) {
-  if (array == nullptr || bytes == 0 || !status_.ok() ||
-      gpu::space_of(array) != MemorySpace::kDevice)
+  if (array == nullptr || !status_.ok() || gpu::space_of(array) != MemorySpace::kDevice)
     return array;
+  has_device_memory_ = true;
+  if (bytes == 0) return array;
   const auto same = std::ranges::find_if(
       copies_, [&](const Copy& copy) { return copy.array == array && copy.count == bytes; });
   if (same != copies_.end()) {

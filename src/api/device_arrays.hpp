@@ -57,6 +57,7 @@ class DeviceArrays {
   sparclComm* comm_ = nullptr;
   sparclStream_t stream_ = nullptr;
   std::vector<Copy> copies_;
+  bool has_device_memory_ = false;  // of an array without bytes, too
   Status status_;
 };
 

@@ -13,6 +13,7 @@
 #include "src/api/error.hpp"
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
+#include "src/net/heartbeat/watch_clock.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -44,7 +45,10 @@ Status complete(sparclRequest& request) {
     status = request.call->loss();
     if (status.ok()) request.call->note_written(request.arrays);
   }
-  return request.arrays.give_back(std::move(status));
+  if (!status.ok()) return request.arrays.give_back(std::move(status));
+  const Status written = request.arrays.give_back(Status());
+  if (!written.ok()) comm.last_report.applied = request.report.applied = false;
+  return written;
 }
 
 // The same; then the request keeps nothing of the comm. If an exception leaves this rank's end of
@@ -150,6 +154,10 @@ bool share_communicator(std::span<const sparclRequest_t> requests) {
 }
 
 // The results of sparclWaitAll, and the text of the one that it returns.
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 class AllResults {
  public:
   AllResults(const char* name, std::span<sparclRequest_t> requests, sparclResult_t* results)
@@ -176,6 +184,7 @@ class AllResults {
   // Other ranks may wait for the communicators in another order: all move on.
   void wait_in_turns() {
     constexpr int kMaxYields = 1000;
+    watch_.wait_begins(seconds_now());
     for (int idle = 0; take_turn(); ++idle) {
       if (has_moved_) idle = 0;
       if (idle < kMaxYields) {
@@ -190,12 +199,15 @@ class AllResults {
   bool take_turn() {
     bool is_waiting = false;
     has_moved_ = false;
+    const bool is_watch_due = watch_.is_due(seconds_now());
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       if (is_over_[i]) continue;
       const sparclResult_t result = with_request(name_, &requests_[i], Status(), nullptr,
                                                  [&](sparclComm& comm, sparclRequest& pending) {
                                                    if (!pending.task.done() && comm.engine.step())
                                                      has_moved_ = true;
+                                                   if (!pending.task.done() && is_watch_due)
+                                                     comm.transport->leave_waiting();
                                                    return pending.task.done();
                                                  });
       if (requests_[i] == nullptr || result != sparclSuccess) {
@@ -221,6 +233,7 @@ class AllResults {
   sparclResult_t* results_;
   std::vector<bool> is_over_;
   bool has_moved_ = false;
+  net::WatchClock watch_;  // each communicator looks after the peers that it waits for
   sparclResult_t first_ = sparclSuccess;  // of those that failed
   std::size_t first_index_ = 0;
   std::string text_;

@@ -59,11 +59,11 @@ Task agreed_call(const CommContext& comm, std::uint32_t number, std::unique_ptr<
 
   Task running = body->run(terms.extents);
   const Status status = co_await running;
+  report.seconds = transport.now() - begin;
   if (!engine.health().ok()) {
     join_health(body->gpus(), engine);
     co_return status;
   }
-  report.seconds = transport.now() - begin;
   for (std::uint8_t lane = kAgreementLane; lane < body->lanes(); ++lane)
     transport.close({number, lane});
   co_return status;
