@@ -174,7 +174,7 @@ Result<UpdateRef> Feed::make_label(const HeldVersion& held) const {
   return UpdateRef(std::move(label));
 }
 
-UpdateMaker::Arrays Feed::newest(Tensors tensors) const {
+UpdateMaker::Arrays Feed::newest_arrays(Tensors tensors) const {
   std::vector<const std::byte*> all(tensors.begin(), tensors.end());
   if (is_whole()) return {std::move(all), nullptr};
   auto slices = std::make_shared<model::SliceSource>(places_, *map_, std::move(all));
@@ -243,16 +243,16 @@ Result<Edition> Feed::encode(std::uint64_t version, Tensors before, const codec:
 }
 
 Result<Edition> Feed::first_edition(std::uint64_t version, Tensors tensors) const {
-  const UpdateMaker::Arrays arrays = newest(tensors);
+  const UpdateMaker::Arrays arrays = newest_arrays(tensors);
   const Hash128 sum =
       codec::blocks_hash(*map_, arrays.input(), 0, map_->block_count(), *state_.kernels);
   SPARCL_ASSIGN_OR_RETURN(UpdateRef label, make_label({version, state_.schema_hash + sum}));
-  return Edition{nullptr, std::move(label), nullptr, nullptr};
+  return Edition{{nullptr, std::move(label), nullptr}, nullptr};
 }
 
 Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors,
                                    const ChangeLogRef& replaced) const {
-  const UpdateMaker::Arrays to = newest(tensors);
+  const UpdateMaker::Arrays to = newest_arrays(tensors);
   const std::shared_ptr<const codec::ArraySource> from = earlier(tensors, {replaced});
   Result<Edition> edition =
       code(version, {std::vector<const std::byte*>(map_->arrays().size(), nullptr), from.get()},
@@ -262,10 +262,10 @@ Result<Edition> Feed::next_edition(std::uint64_t version, Tensors tensors,
 }
 
 // The epoch may have risen since it was coded.
-void Feed::add(Edition edition) {
+void Feed::write(model::VersionEdition edition) {
   UpdateRef label = issuer_.reissue(edition.label);
   if (edition.delta == nullptr) return store_.begin(std::move(label));
-  if (!is_whole()) edition.delta->charge_to(account_);
+  if (!is_whole()) charge_to(account_, *edition.delta);
   store_.add(issuer_.reissue(edition.delta), std::move(label), std::move(edition.replaced));
 }
 
@@ -289,10 +289,10 @@ bool Feed::wants_work() const {
 
 void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
   if (!store_.newest()) {
-    UpdateMaker::Arrays arrays = newest(tensors);
+    UpdateMaker::Arrays arrays = newest_arrays(tensors);
     hashing_ = Hashing{version, arrays.input(), arrays.source, 0, state_.schema_hash};
   } else if (anchor_is_wanted_ && !store_.has_newest_anchor()) {
-    maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), nullptr,
+    maker_ = std::make_unique<UpdateMaker>(state_, newest_arrays(tensors), nullptr,
                                            commit_of({}, store_.newest()->version));
     if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
   } else if (composed_is_wanted_) {
@@ -313,7 +313,8 @@ void Feed::begin_composed(Tensors tensors) {
   std::vector<ChangeLogRef> logs = store_.way_back(base);
   if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMaxDistinct)
     return give_up();
-  maker_ = std::make_unique<UpdateMaker>(state_, newest(tensors), earlier(tensors, std::move(logs)),
+  maker_ = std::make_unique<UpdateMaker>(state_, newest_arrays(tensors),
+                                         earlier(tensors, std::move(logs)),
                                          commit_of(base, store_.newest()->version));
   if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
 }
@@ -334,7 +335,7 @@ void Feed::begin_repair(Tensors tensors) {
   Commit commit =
       commit_of({0, repair->held_hash}, arrays ? target.version : store_.newest()->version);
   commit.target_hash = arrays ? target.hash : store_.newest()->hash;
-  if (!arrays) arrays = newest(tensors);
+  if (!arrays) arrays = newest_arrays(tensors);
   repairer_ = std::make_unique<RepairMaker>(state_, std::move(*arrays), repair, std::move(commit));
   repairs_.pop_front();  // now: memory may have run out before
 }
@@ -358,7 +359,7 @@ void Feed::repair_on() {
   if (!status.ok())
     log_error("replication: a damaged replica is sent all bytes: {}", status.message());
   if (status.ok() && made != nullptr) {
-    made->charge_to(account_);
+    charge_to(account_, *made);
     made_repairs_.push_back(made);
     repair->update = std::move(made);
   }
@@ -377,7 +378,7 @@ void Feed::put_repair_off() {
 // Where they lie, or can be had; nothing: the way back to them is not kept.
 std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version,
                                                    Tensors tensors) const {
-  if (version.hash == store_.newest()->hash) return newest(tensors);
+  if (version.hash == store_.newest()->hash) return newest_arrays(tensors);
   std::vector<ChangeLogRef> logs = store_.way_back(version);
   if (logs.empty()) return {};
   return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr),

@@ -35,17 +35,14 @@ struct Issuer {
   UpdateRef reissue(const UpdateRef& update) const;
 };
 
-// A version as it goes out.
-struct Edition {
-  std::shared_ptr<Update> delta;  // from the version before; nullptr: there is none
-  UpdateRef label;                // for those who have the bytes
-  ChangeLogRef replaced;          // the way back, in the publisher's snapshot; nullptr: not known
-  // What it has written into the snapshot is taken back when it ends, until keep_forward().
-  // nullptr: nothing was written.
+// A version as it goes out, and what may be taken back.
+struct Edition : model::VersionEdition {
+  // What it has written into the publisher's snapshot is taken back when it ends, until
+  // keep_forward(). nullptr: nothing was written.
   std::unique_ptr<codec::UpdateEncoder> written;
 };
 
-class Feed {
+class Feed final : public model::VersionSink {
  public:
   struct Options {
     std::size_t queue = 64;  // updates kept
@@ -76,10 +73,11 @@ class Feed {
   const UpdateStore& store() const { return store_; }
   FanOut& fan_out() { return fan_out_; }
   std::uint64_t tensor_bytes() const { return map_->byte_count(); }
+  std::optional<HeldVersion> newest() const override { return store_.newest(); }
   // What publish() has to do for it: a slice costs as much as some bytes.
   std::uint64_t encoded_bytes() const { return tensor_bytes() + places_.size() * kSliceBytes; }
 
-  // --- what publish() does, beside the serving of replicas; add() is not ---
+  // --- what publish() does, beside the serving of replicas; write() is not ---
 
   // Of the whole: `to` becomes `version`, and `before`, the newest one, is brought forward to it.
   Result<Edition> encode(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
@@ -89,9 +87,8 @@ class Feed {
   // Of parts, once the whole has been brought forward.
   Result<Edition> next_edition(std::uint64_t version, Tensors newest,
                                const ChangeLogRef& replaced) const;
-  void add(Edition edition);
-  // It has no version that leads on: those that take from it get an anchor.
-  void start_over();
+  void write(model::VersionEdition edition) override;
+  void start_over() override;
   // The epoch has risen: all that is kept is of the new one. What is being made is begun anew.
   void reissue();
 
@@ -137,7 +134,7 @@ class Feed {
   Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
   Result<UpdateRef> make_label(const HeldVersion& held) const;
   // Of this feed's arrays.
-  UpdateMaker::Arrays newest(Tensors tensors) const;
+  UpdateMaker::Arrays newest_arrays(Tensors tensors) const;
   std::shared_ptr<const codec::ArraySource> earlier(Tensors tensors,
                                                     std::vector<ChangeLogRef> replaced) const;
   Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from,

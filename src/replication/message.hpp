@@ -13,8 +13,7 @@
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 #include "src/net/net_address.hpp"
-#include "src/replication/commit.hpp"
-#include "src/replication/stream_digest.hpp"
+#include "src/replication/version_words.hpp"
 
 namespace sparcl::replication {
 
@@ -82,18 +81,6 @@ inline std::uint32_t to_ms(double seconds) {
   return static_cast<std::uint32_t>(seconds < 4e6 ? seconds * 1e3 : 4e9);
 }
 
-// What a replica holds: a version number is a label, the hash says which bytes.
-struct HeldVersion {
-  std::uint64_t version = 0;
-  Hash128 hash;
-  friend bool operator==(const HeldVersion&, const HeldVersion&) = default;
-};
-
-struct Offer {
-  Commit commit;
-  std::optional<CommitSignature> signature;
-};
-
 // The latest version that a replica has applied, by epoch and number: it refuses older ones, and
 // publishers begin after that epoch.
 struct LatestHeld {
@@ -153,27 +140,6 @@ struct Refusal {
   std::string text;
 };
 
-// Of which update: the version that it leads to, and where it begins.
-struct UpdateName {
-  std::uint64_t base_version = 0;
-  std::uint64_t version = 0;
-  friend bool operator==(const UpdateName&, const UpdateName&) = default;
-};
-
-struct Request {
-  UpdateName update;
-  std::uint64_t first_byte = 0;  // those before it are there already
-  bool has_leaves = false;       // and so are the update's LEAVES
-};
-
-// The digests of the leaves from `first` on (StreamDigest). Of all leaves, in their order, before
-// the first chunk.
-struct Leaves {
-  UpdateName update;
-  std::uint64_t first = 0;
-  std::vector<Digest256> digests;
-};
-
 // A version by its bytes: what the linear state hash cannot say where somebody chose them.
 struct Identity {
   std::string model_id;
@@ -195,11 +161,6 @@ constexpr std::size_t block_digests_bytes(std::uint64_t blocks) {
 }
 constexpr std::size_t kMaxDigestedBlocks = (kMaxDamageBytes - 24) / sizeof(Digest256);
 
-struct ChunkHead {  // the bytes follow
-  std::uint64_t version = 0;
-  std::uint64_t first_byte = 0;
-};
-
 constexpr std::size_t kMaxPieceBytes = Staging::kSegmentBytes;  // of the memory
 struct Piece {
   std::uint64_t version = 0;
@@ -210,20 +171,6 @@ struct Piece {
 
 struct CommitNote {
   UpdateName update;
-};
-
-enum class AckStage : std::uint8_t { kStaged = 1, kHeld = 2 };
-struct Ack {
-  AckStage stage = AckStage::kStaged;
-  HeldVersion held;
-  bool is_vouched = false;
-};
-
-struct Nack {
-  UpdateName update;
-  Code code = Code::kCorrupt;
-  bool wants_anchor = false;
-  std::string text;
 };
 
 struct Alive {

@@ -6,10 +6,20 @@
 #include <optional>
 #include <span>
 
-#include "src/replication/fields.hpp"
+#include "src/model/fields.hpp"
 #include "src/replication/message.hpp"
 
 namespace sparcl::replication {
+
+using model::read_array;
+using model::read_blob;
+using model::read_flag;
+using model::read_hash;
+using model::read_text;
+using model::write_blob;
+using model::write_flag;
+using model::write_hash;
+using model::write_text;
 
 // The fields must be all there is.
 template <class Message, class Read>

@@ -291,7 +291,7 @@ Result<Publisher::PublishReport> Publisher::publish(
   {
     const std::lock_guard lock(mutex_);
     all = parts_to_encode();
-    whole_->add(std::move(edition));
+    whole_->write(std::move(edition));
     if (written != nullptr) written->keep_forward();
   }
   if (state_.finder != nullptr)

@@ -194,7 +194,7 @@ void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogR
     Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
     status = edition.status();
     const std::lock_guard lock(mutex_);
-    if (edition.ok()) part.add(std::move(*edition));
+    if (edition.ok()) part.write(std::move(*edition));
   } catch (const std::bad_alloc&) {
     status = no_memory();
   }

@@ -14,11 +14,25 @@ namespace sparcl::replication {
 
 namespace replica_action {
 
-struct Send {
+struct Send {  // any other message
   UpstreamKind to;
   MessageType type;
   std::vector<std::byte> content;
 };
+// Of the contract VersionSource.
+struct Offer {
+  UpstreamKind to;
+  model::VersionHave have;
+};
+struct Chunks {
+  UpstreamKind of;
+  model::ChunkRequest plan;
+};
+struct Refuse {
+  UpstreamKind of;
+  model::PlanRefusal why;
+};
+
 struct Flush {  // what is queued goes out now
   UpstreamKind to;
 };
@@ -49,8 +63,8 @@ struct SetEpoch {
 struct WakeUser {};      // next() has a reason to look
 struct NoteProgress {};  // an update has come whole: a lost connection is tried again soon
 
-using Any = std::variant<Send, Flush, Leave, Part, ConnectParent, PassOn, PassBytesOn, Withdraw,
-                         StopPassingOn, SetEpoch, WakeUser, NoteProgress>;
+using Any = std::variant<Send, Offer, Chunks, Refuse, Flush, Leave, Part, ConnectParent, PassOn,
+                         PassBytesOn, Withdraw, StopPassingOn, SetEpoch, WakeUser, NoteProgress>;
 
 }  // namespace replica_action
 

@@ -56,8 +56,8 @@ void ReplicaMachine::refuse_comparison(const std::string& why, double now) {
   const std::uint64_t times = warnings_.count(why, now);
   if (times > 0) log_warn("replication: {}{}: all bytes are asked for", why, times_text(times));
   if (publisher_.is_ready())
-    send(UpstreamKind::kPublisher, MessageType::kNack,
-         Nack{{0, version.version}, Code::kWrongBase, true, why});
+    act(replica_action::Refuse{UpstreamKind::kPublisher,
+                               {{0, version.version}, Code::kWrongBase, true, why}});
 }
 
 void ReplicaMachine::on_digest(const Result<Digest256>& digest, double now) {
@@ -76,7 +76,7 @@ void ReplicaMachine::on_digest(const Result<Digest256>& digest, double now) {
   comparison_.reset();
   bytes_ = replica_phase::Vouched{};
   if (publisher_.is_ready())
-    send(UpstreamKind::kPublisher, MessageType::kAck, Ack{AckStage::kHeld, held_, true});
+    act(replica_action::Offer{UpstreamKind::kPublisher, {AckStage::kHeld, held_, true}});
 }
 
 void ReplicaMachine::ask_for_blocks(const std::string& why, double now) {

@@ -118,7 +118,7 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
   if (from == UpstreamKind::kParent) {
     // Applied since the HELLO.
     if (held_ != told_held_)
-      send(from, MessageType::kAck, Ack{AckStage::kHeld, held_, is_vouched()});
+      act(replica_action::Offer{from, {AckStage::kHeld, held_, is_vouched()}});
     return {};
   }
   if (!told_damage_.empty())
@@ -152,14 +152,14 @@ void ReplicaMachine::forget_other_epochs(std::uint64_t epoch) {
   must_begin_anew_ = true;
 }
 
-void ReplicaMachine::on_version(UpstreamKind from, std::uint64_t version) {
+void ReplicaMachine::on_newest(UpstreamKind from, std::uint64_t version) {
   if (from == UpstreamKind::kPublisher) newest_ = std::max(newest_, version);
 }
 
 // To the publisher, which counts; to a parent, which need not wait before it sends more.
 void ReplicaMachine::tell(const Ack& ack) {
-  if (publisher_.is_ready()) send(UpstreamKind::kPublisher, MessageType::kAck, ack);
-  if (parent_view_.is_ready()) send(UpstreamKind::kParent, MessageType::kAck, ack);
+  if (publisher_.is_ready()) act(replica_action::Offer{UpstreamKind::kPublisher, ack});
+  if (parent_view_.is_ready()) act(replica_action::Offer{UpstreamKind::kParent, ack});
 }
 
 void ReplicaMachine::on_turn() {
@@ -176,15 +176,7 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
   const auto parsed = [](auto message, auto&& use) {
     return message.ok() ? use(std::move(*message)) : message.status();
   };
-  const bool is_sender = from == sender(), is_publisher = from == UpstreamKind::kPublisher;
-  if (type == MessageType::kOffer && is_sender)
-    return parsed(parse_offer(content),
-                  [&](Offer each) { return take_offer(std::move(each), now); });
-  if (type == MessageType::kLeaves && is_sender)
-    return parsed(parse_leaves(content), [&](const Leaves& each) { return take_leaves(each); });
-  if (type == MessageType::kCommit && is_sender)
-    return parsed(parse_commit_note(content),
-                  [&](const CommitNote& each) { return take_commit(each); });
+  const bool is_publisher = from == UpstreamKind::kPublisher;
   if (type == MessageType::kParent && is_publisher)
     return parsed(parse_parent(content),
                   [&](const Parent& each) { return take_parent(each, now); });
@@ -194,6 +186,10 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
   if (type == MessageType::kIdentity && is_publisher)
     return parsed(parse_identity(content),
                   [&](Identity each) { return take_identity(std::move(each)); });
+  return out_of_place(type);
+}
+
+Status ReplicaMachine::out_of_place(MessageType type) const {
   return Status(Code::kCorrupt,
                 fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
 }
@@ -218,7 +214,7 @@ Status ReplicaMachine::take_parent(const Parent& placed, double now) {
 }
 
 Status ReplicaMachine::take_announce(Offer announced, double now) {
-  on_version(UpstreamKind::kPublisher, announced.commit.version);
+  on_newest(UpstreamKind::kPublisher, announced.commit.version);
   announced_.push_back(std::move(announced.commit));
   if (announced_.size() > kMaxAnnounced) announced_.pop_front();
   auto* awaits = std::get_if<replica_phase::AwaitsAnnouncement>(&transfer_);

@@ -47,16 +47,19 @@ class ReplicaMachine {
   };
   Hello hello(UpstreamKind to, const HelloFacts& facts);
   Status on_welcome(UpstreamKind from, const Welcome& welcome);
-  // Any message after that but a CHUNK and a PIECE.
+  // Any message after that but those of an update.
   Status on_message(UpstreamKind from, MessageType type, std::span<const std::byte> content,
                     double now);
-  // Where these bytes of the update go; empty: nobody wants them.
+  // Those of the contract VersionReader.
+  Status on_plan(UpstreamKind from, model::VersionPlan plan, double now);
+  Status on_digests(UpstreamKind from, const model::LeafDigests& digests);
   Buffer place(UpstreamKind from, const ChunkHead& chunk, std::size_t count) const;
   Status on_chunk(UpstreamKind from, const ChunkHead& chunk, std::size_t count, bool is_placed,
                   double now);
-  Status on_memory(UpstreamKind from, const Piece& piece, Buffer memory, double now);
-  // The other side says that there is this version. A parent's word for it is none.
-  void on_version(UpstreamKind from, std::uint64_t version);
+  Status on_memory(UpstreamKind from, const ChunkHead& at, Buffer memory, double now);
+  Status on_end(UpstreamKind from, const UpdateName& update);
+  // There is this version. A parent's word for it is none.
+  void on_newest(UpstreamKind from, std::uint64_t version);
   // was_refused: the other side has ended it, and has said why.
   void on_parted(UpstreamKind from, const Status& why, bool was_refused, double now);
 
@@ -160,6 +163,7 @@ class ReplicaMachine {
     act(replica_action::Send{to, type, serialise(message)});
   }
   void tell(const Ack& ack);
+  Status out_of_place(MessageType type) const;
 
   // Where updates come from.
   Status take_parent(const Parent& placed, double now);
@@ -171,15 +175,12 @@ class ReplicaMachine {
   bool wants_from_parent() const;
 
   // The update that comes.
-  Status take_offer(Offer offer, double now);
   Status accept_offer(Offer offer, double now);
   Status check_offer(const Offer& offer) const;
   Status check_order(const Commit& commit) const;
   Status check_base(const Commit& commit) const;
   bool may_repair_brought(const Commit& commit) const;
   void tell_why_all_bytes(const Commit& commit);
-  Status take_leaves(const Leaves& leaves);
-  Status take_commit(const CommitNote& note);
   void refuse(const UpdateName& update, const Status& why, bool wants_anchor, double now);
   std::unique_ptr<StagedUpdate> take_partial();
   void interrupt();

@@ -82,7 +82,8 @@ Status ReplicaMachine::check_order(const Commit& commit) const {
 
 // The publisher's own connection, or a trusted key, says whether the update that a parent offers
 // exists.
-Status ReplicaMachine::take_offer(Offer offer, double now) {
+Status ReplicaMachine::on_plan(UpstreamKind from, Offer offer, double now) {
+  if (from != sender()) return out_of_place(MessageType::kOffer);
   interrupt();
   const auto is_announced = [&] {
     return std::ranges::find(announced_, offer.commit) != announced_.end();
@@ -103,7 +104,7 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
         "its public key to trust it alone (options.trust_path, --trust)",
         publisher_.who());
   }
-  on_version(sender(), offer.commit.version);
+  on_newest(sender(), offer.commit.version);
   std::unique_ptr<StagedUpdate> update = take_partial();
   if (update != nullptr && update->commit() != offer.commit) {
     act(replica_action::Withdraw{update->shared()});
@@ -124,7 +125,7 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
   update->change_sender(is_believed ? StagedUpdate::Leaf::kBelieved : StagedUpdate::Leaf::kChecked);
   const Request request{update->update().name(), update->received_bytes(), update->has_leaves()};
   transfer_ = replica_phase::Receiving{std::move(update)};
-  send(sender(), MessageType::kRequest, request);
+  act(replica_action::Chunks{sender(), request});
   act(replica_action::PassBytesOn{});
   return {};
 }
@@ -184,8 +185,8 @@ void ReplicaMachine::refuse(const UpdateName& update, const Status& why, bool wa
   if (parent() != nullptr) return leave_parent(told);
   trouble_ = told;
   if (publisher_.is_ready())
-    send(UpstreamKind::kPublisher, MessageType::kNack,
-         Nack{update, why.code(), wants_anchor, why.message()});
+    act(replica_action::Refuse{UpstreamKind::kPublisher,
+                               {update, why.code(), wants_anchor, why.message()}});
 } catch (const std::bad_alloc&) {
   must_begin_anew_ = true;  // a peer that could not be told learns it by a new HELLO
 }
@@ -198,8 +199,9 @@ StagedUpdate* ReplicaMachine::received_from(UpstreamKind from) const {
   return at != nullptr && from == sender() ? at->update.get() : nullptr;
 }
 
-Status ReplicaMachine::take_leaves(const Leaves& leaves) {
-  StagedUpdate* update = received_from(sender());
+Status ReplicaMachine::on_digests(UpstreamKind from, const Leaves& leaves) {
+  if (from != sender()) return out_of_place(MessageType::kLeaves);
+  StagedUpdate* update = received_from(from);
   if (update == nullptr) return {};
   SPARCL_RETURN_IF_ERROR(update->take_leaves(leaves));
   if (update->has_leaves()) act(replica_action::PassBytesOn{});
@@ -213,15 +215,16 @@ Buffer ReplicaMachine::place(UpstreamKind from, const ChunkHead& chunk, std::siz
   return is_wanted ? update->place(count) : Buffer();
 }
 
-Status ReplicaMachine::on_memory(UpstreamKind from, const Piece& piece, Buffer memory, double now) {
+Status ReplicaMachine::on_memory(UpstreamKind from, const ChunkHead& at, Buffer memory,
+                                 double now) {
   StagedUpdate* update = received_from(from);
   if (update == nullptr) return {};
-  if (piece.version != update->commit().version) {
+  if (at.version != update->commit().version) {
     return Status(Code::kCorrupt, fmt::format("a piece of version {} came, awaited is version {}",
-                                              piece.version, update->commit().version));
+                                              at.version, update->commit().version));
   }
-  if (replica_phase::FromParent* at = parent()) at->progress.received(memory.size(), now);
-  SPARCL_RETURN_IF_ERROR(update->adopt(piece.first_byte, std::move(memory)));
+  if (parent() != nullptr) parent()->progress.received(memory.size(), now);
+  SPARCL_RETURN_IF_ERROR(update->adopt(at.first_byte, std::move(memory)));
   act(replica_action::PassBytesOn{});
   SPARCL_FAILPOINT("subscriber.receiving");
   return {};
@@ -229,10 +232,7 @@ Status ReplicaMachine::on_memory(UpstreamKind from, const Piece& piece, Buffer m
 
 Status ReplicaMachine::on_chunk(UpstreamKind from, const ChunkHead& chunk, std::size_t count,
                                 bool is_placed, double now) {
-  if (from != sender()) {
-    return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
-                                              static_cast<int>(MessageType::kChunk)));
-  }
+  if (from != sender()) return out_of_place(MessageType::kChunk);
   StagedUpdate* update = received_from(from);
   if (update == nullptr) return {};
   const Commit& commit = update->commit();
@@ -245,25 +245,26 @@ Status ReplicaMachine::on_chunk(UpstreamKind from, const ChunkHead& chunk, std::
                     update->has_leaves() ? "byte" : "the list of digests before byte",
                     update->next_byte(), commit.version));
   }
-  if (replica_phase::FromParent* at = parent()) at->progress.received(count, now);
+  if (parent() != nullptr) parent()->progress.received(count, now);
   SPARCL_RETURN_IF_ERROR(update->received(count));
   act(replica_action::PassBytesOn{});
   SPARCL_FAILPOINT("subscriber.receiving");
   return {};
 }
 
-Status ReplicaMachine::take_commit(const CommitNote& note) {
-  StagedUpdate* update = received_from(sender());
+Status ReplicaMachine::on_end(UpstreamKind from, const UpdateName& name) {
+  if (from != sender()) return out_of_place(MessageType::kCommit);
+  StagedUpdate* update = received_from(from);
   if (update == nullptr) return {};
-  if (note.update != update->update().name() || !update->has_all_bytes()) {
+  if (name != update->update().name() || !update->has_all_bytes()) {
     return Status(Code::kCorrupt,
-                  fmt::format("version {} is committed with {} of {} bytes", note.update.version,
+                  fmt::format("version {} is committed with {} of {} bytes", name.version,
                               update->received_bytes(), update->commit().stream_bytes));
   }
   SPARCL_FAILPOINT("subscriber.staged");
   staged_.push_back(take_partial());
   act(replica_action::WakeUser{});  // it may have been checked before
-  if (replica_phase::FromParent* at = parent()) at->progress.begin();
+  if (parent() != nullptr) parent()->progress.begin();
   act(replica_action::NoteProgress{});
   tell(Ack{AckStage::kStaged, staged_.back()->update().target(), true});
   return {};

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "src/replication/replicated_state.hpp"
-#include "src/replication/stream_digest.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {

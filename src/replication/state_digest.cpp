@@ -5,7 +5,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_view.hpp"
-#include "src/replication/fields.hpp"
+#include "src/model/fields.hpp"
 
 namespace sparcl::replication {
 namespace {
@@ -33,7 +33,7 @@ Result<bool> StateDigest::step(const codec::BlockMap& map, const codec::ArrayInp
 Result<Digest256> StateDigest::finish() const {
   ByteWriter all;
   all.write_bytes(std::as_bytes(std::span(kStateContext)));
-  write_hash(all, schema_hash_);
+  model::write_hash(all, schema_hash_);
   all.write_bytes(std::as_bytes(std::span(of_blocks_)));
   return sha256_of(all.take());
 }

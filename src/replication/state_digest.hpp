@@ -8,7 +8,7 @@
 #include "src/base/checksum.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
-#include "src/replication/stream_digest.hpp"
+#include "src/replication/version_words.hpp"
 
 namespace sparcl::replication {
 

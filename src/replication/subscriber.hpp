@@ -151,10 +151,16 @@ class Subscriber final : private UpstreamOwner {
   std::span<const std::byte> schema() const override { return state_.schema; }
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
-  Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) override;
-  Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) override;
-  void hear_of(const Upstream& from, std::uint64_t version) override;
-  void parted(Upstream& from, const Status& why, double now) override;
+  Status on_plan(model::VersionSource& from, model::VersionPlan plan, double now) override;
+  Status on_digests(model::VersionSource& from, const model::LeafDigests& digests) override;
+  Buffer place(const model::VersionSource& from, const ChunkHead& at, std::size_t count) override;
+  Status on_chunk(model::VersionSource& from, const ChunkHead& at, std::size_t count,
+                  bool is_placed, double now) override;
+  Status on_memory(model::VersionSource& from, const ChunkHead& at, Buffer memory,
+                   double now) override;
+  Status on_end(model::VersionSource& from, const UpdateName& update) override;
+  void on_newest(const model::VersionSource& from, std::uint64_t version) override;
+  void on_closed(model::VersionSource& from, const Status& why, double now) override;
 
   // What the machine asks for.
   void carry_out(double now);
@@ -163,8 +169,9 @@ class Subscriber final : private UpstreamOwner {
   Upstream& upstream(UpstreamKind kind) {
     return kind == UpstreamKind::kPublisher ? publisher_ : parent_;
   }
-  UpstreamKind kind_of(const Upstream& upstream) const {
-    return &upstream == &publisher_ ? UpstreamKind::kPublisher : UpstreamKind::kParent;
+  model::VersionSource& source(UpstreamKind kind) { return upstream(kind); }
+  UpstreamKind kind_of(const model::VersionSource& source) const {
+    return &source == &publisher_ ? UpstreamKind::kPublisher : UpstreamKind::kParent;
   }
 
   // next().

@@ -167,7 +167,7 @@ void Subscriber::check_on(double now) {
 }
 
 void Subscriber::sweep_on(double now) {
-  if (!machine_.may_sweep()) return;
+  if (!machine_.may_sweep() || now < sweep_.due()) return;
   try {
     Status damage = sweep_.step(state_, machine_.held(), way_back_, now);
     if (damage.ok()) return;
@@ -236,33 +236,57 @@ Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
 
 Status Subscriber::take(Upstream& from, double now) {
   MessageLink& link = from.link();
-  Status status = link.type() == MessageType::kChunk
-                      ? machine_.on_chunk(kind_of(from), link.chunk(), link.chunk_bytes(),
-                                          link.chunk_is_placed(), now)
-                      : machine_.on_message(kind_of(from), link.type(), link.content(), now);
+  Status status = machine_.on_message(kind_of(from), link.type(), link.content(), now);
   carry_out(now);
   return status;
 }
 
-Status Subscriber::take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) {
-  Status status = machine_.on_memory(kind_of(from), piece, std::move(memory), now);
+Status Subscriber::on_plan(model::VersionSource& from, model::VersionPlan plan, double now) {
+  Status status = machine_.on_plan(kind_of(from), std::move(plan), now);
   carry_out(now);
   return status;
 }
 
-Buffer Subscriber::place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) {
-  return machine_.place(kind_of(from), chunk, count);
+Status Subscriber::on_digests(model::VersionSource& from, const model::LeafDigests& digests) {
+  Status status = machine_.on_digests(kind_of(from), digests);
+  carry_out(clock_.now());
+  return status;
 }
 
-void Subscriber::hear_of(const Upstream& from, std::uint64_t version) {
-  machine_.on_version(kind_of(from), version);
+Buffer Subscriber::place(const model::VersionSource& from, const ChunkHead& at, std::size_t count) {
+  return machine_.place(kind_of(from), at, count);
 }
 
-void Subscriber::parted(Upstream& from, const Status& why, double now) {
-  machine_.on_parted(kind_of(from), why, from.was_refused(), now);
+Status Subscriber::on_chunk(model::VersionSource& from, const ChunkHead& at, std::size_t count,
+                            bool is_placed, double now) {
+  Status status = machine_.on_chunk(kind_of(from), at, count, is_placed, now);
+  carry_out(now);
+  return status;
+}
+
+Status Subscriber::on_memory(model::VersionSource& from, const ChunkHead& at, Buffer memory,
+                             double now) {
+  Status status = machine_.on_memory(kind_of(from), at, std::move(memory), now);
+  carry_out(now);
+  return status;
+}
+
+Status Subscriber::on_end(model::VersionSource& from, const UpdateName& update) {
+  Status status = machine_.on_end(kind_of(from), update);
+  carry_out(clock_.now());
+  return status;
+}
+
+void Subscriber::on_newest(const model::VersionSource& from, std::uint64_t version) {
+  machine_.on_newest(kind_of(from), version);
+}
+
+void Subscriber::on_closed(model::VersionSource& from, const Status& why, double now) {
+  const bool was_refused = upstream(kind_of(from)).was_refused();
+  machine_.on_parted(kind_of(from), why, was_refused, now);
   carry_out(now);
   if (kind_of(from) == UpstreamKind::kParent) return;
-  if (from.was_refused()) retry_.pause_s = std::max(retry_.pause_s, kLastRetry);
+  if (was_refused) retry_.pause_s = std::max(retry_.pause_s, kLastRetry);
   const double longest = is_lasting(why.code()) ? kLastRefusedRetry : kLastRetry;
   retry_.pause_s = std::min(retry_.pause_s, longest);
   retry_.at = now + retry_.pause_s;
@@ -288,6 +312,9 @@ void Subscriber::carry_out(replica_action::Any& each, double now) {
             if (upstream(send.to).is_ready())
               upstream(send.to).link().queue(send.type, std::span<const std::byte>(send.content));
           },
+          [&](const replica_action::Offer& offer) { source(offer.to).offer(offer.have); },
+          [&](const replica_action::Chunks& chunks) { source(chunks.of).chunks(chunks.plan); },
+          [&](const replica_action::Refuse& refuse) { source(refuse.of).refuse(refuse.why); },
           [&](replica_action::Flush flush) { upstream(flush.to).flush(now); },
           [&](replica_action::Leave leave) { upstream(leave.from).leave(); },
           [&](replica_action::Part& part) { upstream(part.from).part(std::move(part.why), now); },

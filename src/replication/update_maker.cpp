@@ -60,7 +60,7 @@ std::shared_ptr<Update> UpdateMaker::take() {
   commit.changed = encoder_->stats().changed;
   commit.stream_bytes = sink_.written_bytes();
   commit.target_hash = encoder_->stats().target_hash;
-  if (update_->charge != nullptr) update_->charge->set(commit.stream_bytes);
+  if (charge_ != nullptr) charge_->set(commit.stream_bytes);
   return std::move(update_);
 }
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "src/codec/staging_sink.hpp"
+#include "src/model/stream_digest.hpp"
 #include "src/replication/replicated_state.hpp"
-#include "src/replication/stream_digest.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {
@@ -32,7 +32,8 @@ class UpdateMaker {
 
   // So many bytes count for it until it is whole, and then its own.
   void charge_to(PeerBudgetRef budget, std::uint64_t bytes) {
-    update_->charge = std::make_shared<PeerBudget::Charge>(std::move(budget), bytes);
+    charge_ = std::make_shared<PeerBudget::Charge>(std::move(budget), bytes);
+    update_->charge = charge_;
   }
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
@@ -45,6 +46,7 @@ class UpdateMaker {
   void begin(const ReplicatedState& state, Commit commit, codec::EncodeOptions options);
 
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
+  std::shared_ptr<PeerBudget::Charge> charge_;  // nullptr: it counts for nothing
   codec::StagingSink sink_;
   StreamDigest digest_;
   Arrays target_;

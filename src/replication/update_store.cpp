@@ -123,7 +123,7 @@ bool UpdateStore::keeps(const UpdateRef& update) const {
 
 // It is kept no more: sessions that still send it keep it for themselves.
 void UpdateStore::let_go(const UpdateRef& update) const {
-  if (update != nullptr && update.use_count() > 1) update->charge_to(budget_);
+  if (update != nullptr && update.use_count() > 1) charge_to(budget_, *update);
 }
 
 void UpdateStore::drop_first() {

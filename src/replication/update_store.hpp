@@ -9,41 +9,16 @@
 #include <optional>
 #include <vector>
 
-#include "src/base/staging.hpp"
-#include "src/codec/change_log.hpp"
-#include "src/replication/commit.hpp"
 #include "src/replication/message.hpp"
 #include "src/replication/peer_budget.hpp"
 
 namespace sparcl::replication {
 
-// An update as it travels. Once it is shared only its leaves and the end of its bytes may still
-// come.
-struct Update {
-  Commit commit;
-  std::optional<CommitSignature> signature;
-  std::vector<Digest256>
-      leaves;  // of the tree whose root the commit names; empty: they are on their way
-  Staging bytes;
-  std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
-  // What it takes of the budget of peers: those that have it alone keep its bytes. The bytes are
-  // shared with its copies, and so is this.
-  mutable std::shared_ptr<PeerBudget::Charge> charge;
-
-  bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
-
-  std::uint64_t ready_bytes() const { return commit.stream_bytes - missing_bytes; }
-
-  HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
-  HeldVersion target() const { return {commit.version, commit.target_hash}; }
-  void charge_to(const PeerBudgetRef& budget) const {
-    if (charge == nullptr && budget != nullptr)
-      charge = std::make_shared<PeerBudget::Charge>(budget, commit.stream_bytes);
-  }
-  UpdateName name() const { return {commit.base_version, commit.version}; }
-};
-using UpdateRef = std::shared_ptr<const Update>;
-using ChangeLogRef = std::shared_ptr<const codec::ChangeLog>;
+// Its bytes count for the budget as long as one of its copies lives.
+inline void charge_to(const PeerBudgetRef& budget, const Update& update) {
+  if (update.charge == nullptr && budget != nullptr)
+    update.charge = std::make_shared<PeerBudget::Charge>(budget, update.commit.stream_bytes);
+}
 
 class UpdateStore {
  public:

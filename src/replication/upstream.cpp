@@ -54,7 +54,7 @@ void Upstream::part(Status why, double now) {
   if (phase_ == Phase::kReady) log_info("replication: {}: {}", who(), why.message());
   if (link_.is_open()) leave(true);  // the other side may be alive: then this replica is not lost
   close();
-  owner_.parted(*this, why.with_prefix(fmt::format("{}: ", who())), now);
+  owner_.on_closed(*this, why.with_prefix(fmt::format("{}: ", who())), now);
 }
 
 void Upstream::step(short events, double now) {
@@ -98,7 +98,7 @@ void Upstream::read(double now) {
 
 void Upstream::read_messages(double now) {
   const auto place = [this](const ChunkHead& chunk, std::size_t count) {
-    return owner_.place_of(*this, chunk, count);
+    return owner_.place(*this, chunk, count);
   };
   for (int i = 0; i < kMessagesPerLook; ++i) {
     switch (link_.receive(place)) {
@@ -137,12 +137,16 @@ Status Upstream::handle(double now) {
     }
     case MessageType::kAlive: {
       SPARCL_ASSIGN_OR_RETURN(const Alive alive, parse_alive(link_.content()));
-      owner_.hear_of(*this, alive.version);
+      note_newest(alive.version);
       return {};
     }
+    case MessageType::kOffer:
+    case MessageType::kLeaves:
+    case MessageType::kChunk:
     case MessageType::kPiece:
+    case MessageType::kCommit:
       if (!is_ready()) break;
-      return take_piece(now);
+      return take_of_update(now);
     case MessageType::kBye:
       part(Status(Code::kRemoteError, "it has left"), now);
       return {};
@@ -152,6 +156,45 @@ Status Upstream::handle(double now) {
   }
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
                                             static_cast<int>(link_.type())));
+}
+
+Status Upstream::take_of_update(double now) {
+  switch (link_.type()) {
+    case MessageType::kOffer: {
+      SPARCL_ASSIGN_OR_RETURN(Offer offer, parse_offer(link_.content()));
+      return owner_.on_plan(*this, std::move(offer), now);
+    }
+    case MessageType::kLeaves: {
+      SPARCL_ASSIGN_OR_RETURN(const Leaves leaves, parse_leaves(link_.content()));
+      return owner_.on_digests(*this, leaves);
+    }
+    case MessageType::kChunk:
+      return owner_.on_chunk(*this, link_.chunk(), link_.chunk_bytes(), link_.chunk_is_placed(),
+                             now);
+    case MessageType::kPiece:
+      return take_piece(now);
+    default: {
+      SPARCL_ASSIGN_OR_RETURN(const CommitNote note, parse_commit_note(link_.content()));
+      return owner_.on_end(*this, note.update);
+    }
+  }
+}
+
+void Upstream::note_newest(std::uint64_t version) {
+  newest_ = std::max(newest_, version);
+  owner_.on_newest(*this, version);
+}
+
+void Upstream::offer(const model::VersionHave& have) {
+  if (is_ready()) link_.queue(MessageType::kAck, have);
+}
+
+void Upstream::chunks(const model::ChunkRequest& plan) {
+  if (is_ready()) link_.queue(MessageType::kRequest, plan);
+}
+
+void Upstream::refuse(const model::PlanRefusal& why) {
+  if (is_ready()) link_.queue(MessageType::kNack, why);
 }
 
 Status Upstream::tell_schema() {
@@ -171,6 +214,7 @@ Status Upstream::take_welcome() {
   alive_period_s_ = alive_period_s(silence_s_, welcome->silence_ms);
   name_ = fmt::format("{} ({})", welcome->name, address_);
   phase_ = Phase::kReady;
+  newest_ = welcome->newest;
   SPARCL_RETURN_IF_ERROR(owner_.take_welcome(*this, *welcome));
   if (welcome->memory && !memory_failed_ && !is_apart()) try_memory(*welcome->memory);
   return {};
@@ -208,7 +252,7 @@ Status Upstream::take_piece(double now) {
   }
   link_.queue(MessageType::kTaken, std::span<const std::byte>());
   (void)link_.flush();  // the other side waits for it; an error is met again
-  return owner_.take_memory(*this, *piece, std::move(*bytes), now);
+  return owner_.on_memory(*this, {piece->version, piece->first_byte}, std::move(*bytes), now);
 }
 
 }  // namespace sparcl::replication

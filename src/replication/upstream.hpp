@@ -11,29 +11,22 @@ namespace sparcl::replication {
 
 class Upstream;
 
-// Whose it is.
-class UpstreamOwner {
+// Whose connection it is: it reads versions, and hears what else the other side says.
+class UpstreamOwner : public model::VersionReader {
  public:
   virtual Hello hello(const Upstream& to) = 0;
-  virtual std::span<const std::byte> schema()
-      const = 0;  // whose hash the hello has, as model::serialise() writes it
+  // Whose hash the hello has, as model::serialise() writes it.
+  virtual std::span<const std::byte> schema() const = 0;
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
-  // Any message after that but signs of life and farewells. An error ends the connection: the other
-  // side is told.
+  // PARENT, ANNOUNCE, IDENTITY, or a message that is out of place. An error ends the connection:
+  // the other side is told.
   virtual Status take(Upstream& from, double now) = 0;
-  // The next bytes of an update that it has sent, as memory.
-  virtual Status take_memory(Upstream& from, const Piece& piece, Buffer memory, double now) = 0;
-  virtual Buffer place_of(const Upstream& from, const ChunkHead& chunk, std::size_t count) = 0;
-  // The other side says that there is this version.
-  virtual void hear_of(const Upstream& from, std::uint64_t version) = 0;
-  // It is over, and why.
-  virtual void parted(Upstream& from, const Status& why, double now) = 0;
 
  protected:
   ~UpstreamOwner() = default;
 };
 
-class Upstream final : public UpstreamView {
+class Upstream final : public UpstreamView, public model::VersionSource {
  public:
   // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as
   // stopped or cut off.
@@ -45,6 +38,11 @@ class Upstream final : public UpstreamView {
   void part(Status why, double now);
   void close();                          // without a word to anybody
   void leave(bool begins_anew = false);  // says goodbye
+
+  std::uint64_t newest() const override { return newest_; }
+  void offer(const model::VersionHave& have) override;
+  void chunks(const model::ChunkRequest& plan) override;
+  void refuse(const model::PlanRefusal& why) override;
 
   bool is_apart() const { return phase_ == Phase::kApart; }
   bool is_ready() const override { return phase_ == Phase::kReady; }
@@ -79,6 +77,8 @@ class Upstream final : public UpstreamView {
   Status tell_schema();
   void try_memory(const MemoryInvitation& invitation);
   Status take_piece(double now);
+  Status take_of_update(double now);
+  void note_newest(std::uint64_t version);
 
   UpstreamOwner& owner_;
   const char* what_;
@@ -89,6 +89,7 @@ class Upstream final : public UpstreamView {
   Phase phase_ = Phase::kApart;
   std::string address_;
   std::string name_;
+  std::uint64_t newest_ = 0;
   double heard_ = 0;
   double spoke_ = 0;
   double alive_period_s_ = 1;

@@ -90,14 +90,14 @@ class DrivenReplica {
     return made;
   }
   Status offer(UpstreamKind from, const Commit& commit) {
-    return hear(from, MessageType::kOffer, Offer{commit, {}});
+    return machine->on_plan(from, Offer{commit, {}}, now);
   }
   // All bytes of what is asked for.
   Status give(UpstreamKind from, const Commit& commit) {
     const ChunkHead head{commit.version, 0};
     const bool is_placed = machine->place(from, head, commit.stream_bytes).size() > 0;
     SPARCL_RETURN_IF_ERROR(machine->on_chunk(from, head, commit.stream_bytes, is_placed, now));
-    return hear(from, MessageType::kCommit, CommitNote{{commit.base_version, commit.version}});
+    return machine->on_end(from, {commit.base_version, commit.version});
   }
   void stage(const Commit& commit) {
     (void)offer(kPublisher, commit);
@@ -157,8 +157,24 @@ class DrivenReplica {
         said_.push_back({send->to, send->type});
         last_content_ = send->content;
       }
+      note(std::get_if<replica_action::Offer>(&each));
+      note(std::get_if<replica_action::Chunks>(&each));
+      note(std::get_if<replica_action::Refuse>(&each));
       actions_.push_back(std::move(each));
     }
+  }
+  void note(const replica_action::Offer* each) {
+    if (each == nullptr) return;
+    said_.push_back({each->to, MessageType::kAck});
+    last_content_ = serialise(each->have);
+  }
+  void note(const replica_action::Chunks* each) {
+    if (each != nullptr) said_.push_back({each->of, MessageType::kRequest});
+  }
+  void note(const replica_action::Refuse* each) {
+    if (each == nullptr) return;
+    said_.push_back({each->of, MessageType::kNack});
+    last_content_ = serialise(each->why);
   }
 
   std::vector<Said> said_;

@@ -161,10 +161,9 @@ TEST(ReplicaMachine, BytesOutOfPlaceEndTheConnectionAlone) {
   EXPECT_EQ(replica.machine->place(kPublisher, {2, 50}, 50).size(), 0U);
   EXPECT_EQ(replica.machine->on_chunk(kPublisher, {2, 50}, 50, false, 1).code(), Code::kCorrupt);
   EXPECT_EQ(replica.machine->on_chunk(kParent, {2, 0}, 50, false, 1).code(), Code::kCorrupt);
-  EXPECT_EQ(replica.machine->on_memory(kPublisher, {3, 0, 100, 1}, Buffer::allocate(100), 1).code(),
+  EXPECT_EQ(replica.machine->on_memory(kPublisher, {3, 0}, Buffer::allocate(100), 1).code(),
             Code::kCorrupt);
-  const CommitNote early{{1, 2}};
-  EXPECT_EQ(replica.hear(kPublisher, MessageType::kCommit, early).code(), Code::kCorrupt);
+  EXPECT_EQ(replica.machine->on_end(kPublisher, {1, 2}).code(), Code::kCorrupt) << "too early";
   EXPECT_TRUE(replica.is<replica_phase::Receiving>(replica.machine->transfer()));
 }
 
@@ -172,8 +171,8 @@ TEST(ReplicaMachine, BytesOfARefusedUpdateAreNoError) {
   DrivenReplica replica;
   replica.publish();
   EXPECT_TRUE(replica.machine->on_chunk(kPublisher, {2, 0}, 50, false, 1).ok());
-  EXPECT_TRUE(replica.machine->on_memory(kPublisher, {3, 0, 9, 1}, Buffer::allocate(9), 1).ok());
-  EXPECT_TRUE(replica.hear(kPublisher, MessageType::kCommit, CommitNote{{1, 2}}).ok());
+  EXPECT_TRUE(replica.machine->on_memory(kPublisher, {3, 0}, Buffer::allocate(9), 1).ok());
+  EXPECT_TRUE(replica.machine->on_end(kPublisher, {1, 2}).ok());
 }
 
 TEST(ReplicaMachine, AFailedCheckRefusesWhatIsStaged) {
@@ -316,11 +315,15 @@ TEST(ReplicaMachine, OnlyATroubleThatLastsIsSaidAtOnce) {
   }
 }
 
-// --- each message in each phase ---
+// --- each event in each phase ---
+
+bool is_out_of_place(const Status& status) {
+  return status.code() == Code::kCorrupt &&
+         status.message().find("out of place here") != std::string::npos;
+}
 
 TEST(ReplicaMachine, EachMessageIsTakenOrRefusedFromEachSide) {
   using M = MessageType;
-  const std::set<M> updates{M::kOffer, M::kLeaves, M::kCommit};
   const std::set<M> orders{M::kParent, M::kAnnounce, M::kIdentity};
   for (const bool has_parent : {false, true}) {
     for (const UpstreamKind from : {kPublisher, kParent}) {
@@ -328,14 +331,29 @@ TEST(ReplicaMachine, EachMessageIsTakenOrRefusedFromEachSide) {
         const auto type = static_cast<MessageType>(number);
         DrivenReplica replica;
         has_parent ? replica.follow_a_parent() : replica.publish();
-        const bool is_sender = (from == kParent) == has_parent;
-        const bool is_taken =
-            (is_sender && updates.contains(type)) || (from == kPublisher && orders.contains(type));
+        const bool is_taken = from == kPublisher && orders.contains(type);
         const Status status = replica.machine->on_message(from, type, {}, replica.now);
         EXPECT_EQ(status.code(), Code::kCorrupt);  // it has no content
-        const bool is_out_of_place = status.message().find("out of place") != std::string::npos;
-        EXPECT_EQ(is_out_of_place, !is_taken) << number << " " << has_parent;
+        EXPECT_EQ(is_out_of_place(status), !is_taken) << number << " " << has_parent;
       }
+    }
+  }
+}
+
+TEST(ReplicaMachine, UpdatesComeFromOneSideAtATime) {
+  const UpdateName name{1, 2};
+  for (const bool has_parent : {false, true}) {
+    for (const UpstreamKind from : {kPublisher, kParent}) {
+      DrivenReplica replica;
+      has_parent ? replica.follow_a_parent() : replica.publish();
+      const bool is_refused = (from == kParent) != has_parent;
+      ReplicaMachine& machine = *replica.machine;
+      EXPECT_EQ(is_out_of_place(machine.on_digests(from, {name, 0, {}})), is_refused);
+      EXPECT_EQ(is_out_of_place(machine.on_chunk(from, {2, 0}, 9, false, 1)), is_refused);
+      EXPECT_EQ(is_out_of_place(machine.on_end(from, name)), is_refused);
+      EXPECT_EQ(is_out_of_place(replica.offer(from, DrivenReplica::commit(1, 2))), is_refused);
+      // A parent's offer is not announced yet.
+      EXPECT_EQ(machine.place(from, {2, 0}, 9).size() > 0, from == kPublisher && !has_parent);
     }
   }
 }

@@ -1,7 +1,7 @@
 // The tree of digests over an update's bytes: its shape, and what a replica takes of bytes that
 // come.
 
-#include "src/replication/stream_digest.hpp"
+#include "src/model/stream_digest.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "src/replication/stream_digest.hpp"
+#include "src/model/stream_digest.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "src/trust/sha256.hpp"
 
-namespace sparcl::replication {
+namespace sparcl::model {
 namespace {
 
 // RFC 9162: no leaf is an inner node, and no inner node a leaf.
@@ -78,4 +78,4 @@ Status StreamDigest::finish(const Staging& bytes, std::uint64_t end) {
   return leaves_.size() < leaf_count(end) ? add_leaf(bytes, end) : Status();
 }
 
-}  // namespace sparcl::replication
+}  // namespace sparcl::model

@@ -11,7 +11,7 @@
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
 
-namespace sparcl::replication {
+namespace sparcl::model {
 
 struct Commit {
   std::string model_id;
@@ -43,4 +43,4 @@ struct CommitSignature {
 std::vector<std::byte> serialise(const Commit& commit);
 [[nodiscard]] bool read_commit(ByteReader& bytes, Commit& commit);
 
-}  // namespace sparcl::replication
+}  // namespace sparcl::model

@@ -1,11 +1,11 @@
-#include "src/replication/commit.hpp"
+#include "src/model/commit.hpp"
 
 #include <algorithm>
 #include <string_view>
 
-#include "src/replication/fields.hpp"
+#include "src/model/fields.hpp"
 
-namespace sparcl::replication {
+namespace sparcl::model {
 namespace {
 
 // So that a signature of a commit is none of anything else.
@@ -45,4 +45,4 @@ bool read_commit(ByteReader& bytes, Commit& commit) {
          bytes.read(commit.stream_bytes) && read_array(bytes, commit.stream_digest);
 }
 
-}  // namespace sparcl::replication
+}  // namespace sparcl::model

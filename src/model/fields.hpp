@@ -14,7 +14,7 @@
 #include "src/base/checksum.hpp"
 #include "src/model/text.hpp"
 
-namespace sparcl::replication {
+namespace sparcl::model {
 
 constexpr std::size_t kMaxTextBytes = 4096;
 
@@ -29,12 +29,12 @@ inline void write_text(ByteWriter& out, std::string_view text) {
 // ASCII where it is not all UTF-8.
 inline std::string to_printable(std::string_view text) {
   std::string out(text);
-  const bool is_utf8 = model::is_utf8(text);
+  const bool is_text = is_utf8(text);
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto byte = static_cast<unsigned char>(out[i]);
     const bool is_c1 =
         byte == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xa0;
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_utf8)) out[i] = '?';
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) out[i] = '?';
     if (is_c1) out[i] = out[i + 1] = '?';
   }
   return out;
@@ -91,4 +91,4 @@ template <std::size_t N>
   return true;
 }
 
-}  // namespace sparcl::replication
+}  // namespace sparcl::model

@@ -11,7 +11,7 @@
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 
-namespace sparcl::replication {
+namespace sparcl::model {
 
 using Digest256 = std::array<std::byte, 32>;
 
@@ -47,4 +47,4 @@ class StreamDigest {
   std::vector<Digest256> leaves_;
 };
 
-}  // namespace sparcl::replication
+}  // namespace sparcl::model

@@ -1,0 +1,50 @@
+#pragma once
+// An update as it travels, and the words that name versions.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/base/staging.hpp"
+#include "src/codec/change_log.hpp"
+#include "src/model/commit.hpp"
+#include "src/model/stream_digest.hpp"
+
+namespace sparcl::model {
+
+// What a replica holds: a version number is a label, the hash says which bytes.
+struct HeldVersion {
+  std::uint64_t version = 0;
+  Hash128 hash;
+  friend bool operator==(const HeldVersion&, const HeldVersion&) = default;
+};
+
+// Of which update: the version that it leads to, and where it begins.
+struct UpdateName {
+  std::uint64_t base_version = 0;
+  std::uint64_t version = 0;
+  friend bool operator==(const UpdateName&, const UpdateName&) = default;
+};
+
+// Once it is shared, only its leaves and the end of its bytes may still come.
+struct VersionUpdate {
+  Commit commit;
+  std::optional<CommitSignature> signature;
+  // Of the tree whose root the commit names; empty: they are on their way.
+  std::vector<Digest256> leaves;
+  Staging bytes;
+  std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
+  // What its memory counts for, as long as one of its copies lives; they share the bytes.
+  mutable std::shared_ptr<const void> charge;
+
+  bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
+  std::uint64_t ready_bytes() const { return commit.stream_bytes - missing_bytes; }
+  HeldVersion base() const { return {commit.base_version, commit.base_hash}; }
+  HeldVersion target() const { return {commit.version, commit.target_hash}; }
+  UpdateName name() const { return {commit.base_version, commit.version}; }
+};
+using VersionUpdateRef = std::shared_ptr<const VersionUpdate>;
+using ChangeLogRef = std::shared_ptr<const codec::ChangeLog>;
+
+}  // namespace sparcl::model
