@@ -167,7 +167,7 @@ def check_readmes(root, paths):
         if os.path.isdir(os.path.join(root, folder)) and folder + "/README.md" not in paths:
             yield folder, 1, "readme", "this folder needs a README.md: what it owns, what it may include, how to add one"
     for path in paths:
-        if path.endswith("/README.md"):
+        if path.endswith("/README.md") and path != "docs/decisions/README.md":  # that is an index, which grows
             with open(os.path.join(root, path), encoding="utf-8") as file:
                 count = len(file.readlines())
             if count > README_MAX_LINES:
