@@ -11,7 +11,7 @@
 namespace sparcl::bench {
 
 enum class Agreement {
-  kNone,     // stream and vote alone: what would hang, or worse, if one rank called otherwise
+  kNone,     // stream and vote alone: a rank that called otherwise would make it hang, or worse
   kOverlap,  // as the library does: the root encodes meanwhile
   kBefore,   // the root waits for it
 };
@@ -33,7 +33,7 @@ class Flip {
   codec::ArraySpec array_;
   codec::BlockMap map_;
   std::vector<std::uint16_t>
-      states_[2];  // root: both; others: what is held, and what it must become
+      states_[2];  // root: both; other ranks: the base, and the expected state
   std::vector<std::uint16_t> held_;
   int now_ = 0;
   std::uint64_t stream_bytes_ = 0;

@@ -21,7 +21,7 @@ Weights allocate_weights(std::size_t count);
 struct Workload {
   std::size_t count = 0;
   std::vector<std::uint64_t> changed;  // ascending
-  Weights a, b;  // root: both states. Others: `a` is what they hold, b is unused
+  Weights a, b;  // root: both states. Other ranks: `a` is their state, b is unused
 };
 
 constexpr std::size_t kClusterElements = 4096;

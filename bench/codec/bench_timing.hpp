@@ -1,6 +1,6 @@
 #pragma once
-// Times of repeated runs, and what is said of them: medians, and medians of ratios within one
-// round, where what disturbs the machine disturbs both.
+// Times of repeated runs, and their summary: medians, and medians of ratios within one round, in
+// which a disturbance of the machine affects both times.
 
 #include <time.h>
 
@@ -10,8 +10,8 @@
 
 namespace sparcl::bench {
 
-// Time of this thread on its core: what runs beside it disturbs less than with a wall clock. For
-// work that never waits.
+// Time of this thread on its core: other work disturbs it less than a wall clock. For work that
+// never waits.
 inline double thread_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -142,8 +142,7 @@ void density(const Options& options, Report& report) {
   }
 }
 
-// Rows of embeddings and experts: long runs; what attention touches: shorter ones; block masks:
-// whole blocks.
+// Rows of embeddings and experts: long runs. Attention: shorter runs. Block masks: whole blocks.
 void clusters(const Options& options, Report& report) {
   constexpr Clusters kClusters[] = {{0.01, 0.5, 16},    {0.01, 0.2, 128}, {0.01, 0.2, 1024},
                                     {0.01, 0.5, 4096},  {0.05, 0.3, 512}, {0.002, 0.1, 8192},

@@ -1,6 +1,6 @@
 #pragma once
-// How few bits a change can take: plug-in entropies of what is there. Headers and models are not in
-// them.
+// Lower limits for the bits of a change: plug-in entropies of the input, without headers and
+// models.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace sparcl::bench {
 
 struct Limit {            // bits a change
-  double place_bits = 0;  // where it is
-  double value_bits = 0;  // what it becomes, given what it was
-  bool known = false;     // false where nothing changes, or where values are too many to be counted
-                          // (above 16 bits)
+  double place_bits = 0;  // of its position
+  double value_bits = 0;  // of its new value, given the old one
+  bool known =
+      false;  // false if nothing changes, or if there are too many values to count (above 16 bits)
   double bits() const { return place_bits + value_bits; }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes on huge pages where the system gives them: what a training's allocator does with tensors of
+// Bytes on huge pages if the system has them, as a training's allocator gives them to tensors of
 // this size.
 
 #include <sys/mman.h>

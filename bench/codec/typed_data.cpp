@@ -1,4 +1,4 @@
-// Inputs of other element types: masters rounded to 16 and 8 bits, and what optimizers hold.
+// Inputs of other element types: masters rounded to 16 and 8 bits, and optimizer states.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::uint32_t round_bf16(float value) {
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 }
 
-// Fills both states and counts what differs.
+// Fills both states and counts the differences.
 template <class Bits>
 std::uint64_t fill_masters(DataType type, std::uint64_t count, float sigma, float step, Steps steps,
                            Bits* base, Bits* target) {

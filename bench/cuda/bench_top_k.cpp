@@ -1,4 +1,4 @@
-// Top-k with error feedback, and what is above a threshold, beside one pass over the arrays and
+// Top-k with error feedback, and selection by a threshold, beside one pass over the arrays and
 // beside a sort.
 
 #include "bench/cuda/bench_launches.hpp"
@@ -63,7 +63,7 @@ double measure_own(const Gradients& gradients, double floor) {
   return ms;
 }
 
-// Without picking what is taken out of the sorted keys, and clearing it.
+// Without selecting from the sorted keys, and clearing the selected values.
 void measure_sort(const Gradients& gradients, double own_ms) {
   const std::uint64_t count = gradients.count;
   std::size_t bytes = 0;

@@ -1,6 +1,6 @@
-// The stages of a sparse sum on one core, in nanoseconds an entry: what a rank packs, sums for its
-// blocks, and takes of the results. Arguments: ranks, and a rank's density in millionths. The floor
-// of packing and taking is the memory that they write.
+// The stages of a sparse sum on one core, in nanoseconds an entry: packing, summing the own blocks,
+// and unpacking the results. Arguments: ranks, and a rank's density in millionths. The floor of
+// packing and unpacking is the memory that they write.
 #include <benchmark/benchmark.h>
 
 #include <map>

@@ -102,7 +102,7 @@ void run(benchmark::State& state, const Case& what) {
     last = selection.select(values.data(), residual, what.count, k, what.has_hint ? last.least : 0);
     selects.push_back(milliseconds(begin));
     const std::size_t width =
-        element_bytes(accumulator);  // what is sent leaves the residual, as in a training
+        element_bytes(accumulator);  // sent values leave the residual, as in a training
     for (const std::uint64_t i : last.indices) std::memset(own.data() + i * width, 0, width);
   }
   state.counters["select_ms"] = median(selects);

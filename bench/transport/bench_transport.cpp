@@ -79,7 +79,7 @@ void print(const Row& row, const Options& options) {
     best = std::min(best, median(seconds));
   }
   for (const auto& [name, seconds] : row.seconds) {
-    std::vector<double> ratios;  // within a round: what disturbs one disturbs the others
+    std::vector<double> ratios;  // within a round, in which a disturbance affects all
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       double peer = 1e99;
       for (const auto& [other, theirs] : row.seconds) {

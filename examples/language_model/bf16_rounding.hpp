@@ -1,5 +1,5 @@
 #pragma once
-// fp32 to bf16 and back. The trainer keeps fp32 master weights; everybody computes with their bf16
+// fp32 to bf16 and back. The trainer keeps fp32 master weights; all ranks compute with their bf16
 // roundings.
 
 #include <bit>

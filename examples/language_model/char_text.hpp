@@ -14,7 +14,7 @@
 namespace training {
 
 // The bytes of all files, one after the other; without files: the licences that every Debian
-// machine carries. Throws what cannot be read.
+// machine carries. Throws if a file cannot be read.
 std::string read_text(std::vector<std::filesystem::path> files);
 
 // Sequences of inputs and the characters that follow, time-major: [position * batch + sequence].

@@ -1,6 +1,7 @@
 #pragma once
-// The pieces of a transformer that are not matrix products, each forward and backward. Gradients
-// are added to what is there, except dx of gelu_backward and softmax_backward, which replace.
+// The operations of a transformer that are not matrix products, each forward and backward.
+// Gradients are added to the output, except dx of gelu_backward and softmax_backward, which
+// replaces it.
 
 #include <cstdint>
 #include <span>

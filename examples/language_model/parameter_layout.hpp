@@ -1,6 +1,6 @@
 #pragma once
-// Which tensors the model has, and where each lies in one flat array: fp32 master, gradients and
-// bf16 weights all use the same places.
+// The tensors of the model, and their offsets in one flat array: fp32 master, gradients and bf16
+// weights all use the same offsets.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@
 
 namespace training {
 
-// Collective: everybody's `mine` (as many elements on each rank), in rank order, on every rank.
+// Collective: `mine` of all ranks (equally many elements each), in rank order, on every rank.
 template <class T>
 std::vector<T> gather_from_all(sparcl::Comm& comm, std::span<const T> mine) {
   std::vector<T> all(mine.size() * static_cast<std::size_t>(comm.size()));

@@ -17,8 +17,8 @@ Token draw_character(std::span<const float> logits, float temperature, SeededRan
 void complete(Transformer& model, std::span<const float> weights, std::span<Token> tokens, int from,
               int to, float temperature, SeededRandom& random);
 
-// `count` characters that follow `prompt`; model must have batch 1. Longer than the context: it
-// goes on from the second half of the window.
+// `count` characters that follow `prompt`; model must have batch 1. If the text exceeds the
+// context, sampling continues from the second half of the window.
 std::vector<Token> write_on(Transformer& model, std::span<const float> weights,
                             std::span<const Token> prompt, int count, float temperature,
                             SeededRandom& random);

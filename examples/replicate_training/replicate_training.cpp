@@ -1,5 +1,5 @@
-// replicate_training: rank 0 trains a small language model; after every step all other ranks hold
-// its exact bf16 weights, having received only what changed.
+// replicate_training: rank 0 trains a small language model. After every step all other ranks hold
+// its exact bf16 weights, and have received only the changes.
 #include <CLI/CLI.hpp>
 #include <language_model/rank_program.hpp>
 #include <stdexcept>

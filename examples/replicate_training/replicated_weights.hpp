@@ -18,9 +18,9 @@ class ReplicatedWeights {
   // This rank's own copy. Rank 0 writes new weights here before it calls update.
   std::span<sparcl::bfloat16> values() { return values_; }
 
-  // Collective: on return all ranks hold rank 0's values, having received what changed since the
-  // last update, and have checked them against rank 0's hash. Throws sparcl::Error, or
-  // std::runtime_error if the hashes differ.
+  // Collective. All ranks receive the changes since the last update, then hold rank 0's values, and
+  // check them against rank 0's hash. Throws sparcl::Error, or std::runtime_error if the hashes
+  // differ.
   sparcl::Report update(std::uint64_t version);
 
   sparcl::Hash hash() const { return state_.hash(); }

@@ -57,7 +57,7 @@ class RolloutWorker {
     std::optional<std::uint64_t> version;
     try {
       version = subscriber_.next(0);
-    } catch (const sparcl::Error&) {  // it goes on trying, and so do we
+    } catch (const sparcl::Error&) {  // the subscriber tries again, and so does the worker
       if (begin - last_swap_ns_ > kPatience_ns) throw;
     }
     const std::int64_t end = now_ns();

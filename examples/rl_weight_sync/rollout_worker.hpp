@@ -1,6 +1,6 @@
 #pragma once
 // An inference worker: a process of its own that holds the newest published weights, samples with
-// them, and sends what it sampled.
+// them, and sends its samples.
 
 #include "sync_options.hpp"
 

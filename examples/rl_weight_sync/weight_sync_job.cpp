@@ -16,7 +16,7 @@
 namespace training {
 namespace {
 
-constexpr std::size_t kMinRollouts = 2;  // what one worker alone gives for a version
+constexpr std::size_t kMinRollouts = 2;  // as many as one worker alone gives for a version
 constexpr double kPatience_s = 30;
 
 class WeightSyncJob {

@@ -1,5 +1,5 @@
 #pragma once
-// The trainer's side of its workers: child processes, and what they send.
+// The trainer's side of its workers: child processes, and their messages.
 
 #include <sys/types.h>
 
@@ -27,7 +27,7 @@ struct Goodbye {
 class WorkerFleet {
  public:
   WorkerFleet(const SyncOptions& options, std::string address);
-  ~WorkerFleet();  // kills who is left
+  ~WorkerFleet();  // kills the remaining workers
   WorkerFleet(const WorkerFleet&) = delete;
   WorkerFleet& operator=(const WorkerFleet&) = delete;
 
@@ -35,10 +35,10 @@ class WorkerFleet {
   void kill(int worker);
   int running() const;
 
-  // Rollouts that have come, at least `least`, unless they take longer than so many seconds. Throws
-  // where a worker has ended by itself.
+  // Rollouts that have come, at least `least`, unless they take longer than `seconds`. Throws if a
+  // worker has ended by itself.
   std::vector<Rollout> collect(std::size_t least, double seconds);
-  // Tells all to end; what those held that did so in time.
+  // Tells all workers to end. Returns the last messages of those that ended in time.
   std::vector<Goodbye> stop(double seconds);
 
   const std::vector<double>& pauses_s() const { return pauses_s_; }

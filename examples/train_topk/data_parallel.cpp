@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWarmupSteps = 40;
 constexpr float kNormLimit = 1;
-constexpr float kLastRate = 0;  // of the peak: with the rate also what waits in residuals goes to 0
+constexpr float kLastRate = 0;  // of the peak: as the rate goes to 0, so do the residuals
 constexpr int kHeldOutSequences = 256;
 enum Stream : std::uint64_t { kBatches = 1000, kHeldOut = 100'000 };
 
@@ -56,7 +56,7 @@ StepFigures DataParallel::step(int step) {
       loss);  // the ranks meet here, so that the exchange's time has no waiting for the slowest
 
   clip_norm(gradient_, kNormLimit);
-  // Scaled before the exchange: what is sent late counts with the rate of its own step (EF-SGD,
+  // Scaled before the exchange: late values count with the rate of their own step (EF-SGD,
   // Karimireddy et al., ICML 2019).
   const float rate = scheduled_rate(settings_.rate, step, kWarmupSteps, settings_.steps, kLastRate);
   for (float& value : gradient_) value *= rate;
@@ -68,8 +68,8 @@ StepFigures DataParallel::step(int step) {
   if (is_corrected_) {
     momentum_.slow_down(mean_);
   } else {
-    // For masks with feedback, which send many steps' gradients at once; what the others send is
-    // not longer.
+    // For masks with feedback, which send many steps' gradients at once; the mean of the other
+    // methods is no longer than the limit.
     clip_norm(mean_, kNormLimit * rate);
     momentum_.apply(mean_);
   }

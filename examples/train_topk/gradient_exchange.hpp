@@ -15,8 +15,8 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  // Collective. mean: as long as gradient; 0 where nothing was exchanged. step counts from 0.
-  // Answers with what sparcl measured, or with nothing where the bytes went through MPI.
+  // Collective. mean: as long as gradient; 0 at elements without an exchange. step counts from 0.
+  // Returns sparcl's report, or nothing if the bytes went through MPI.
   virtual std::optional<sparcl::Report> mean(std::span<const float> gradient, int step,
                                              std::span<float> mean) = 0;
 };

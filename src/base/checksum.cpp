@@ -1,8 +1,8 @@
 #include "src/base/checksum.hpp"
 
 #include <isa-l/crc.h>
-#if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time, where xxhash.h
-                          // takes what all x86-64 have
+#if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time; xxhash.h uses
+                          // what every x86-64 has
 #include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>

@@ -71,10 +71,10 @@ Result<Socket> listen_at(const NetAddress& address, int backlog);
 Result<NetAddress> local_address(const Socket& socket);
 Result<Socket> start_connect(
     const NetAddress& address);  // writable once connected, or once it failed: connect_error
-int connect_error(const Socket& socket);  // errno of what start_connect began, 0: connected
+int connect_error(const Socket& socket);  // errno of start_connect's attempt, 0: connected
 void send_at_once(const Socket& socket);  // TCP_NODELAY
 
 std::size_t unacknowledged_bytes(
-    const Socket& socket);  // sent, and not at the other machine yet; 0 where that is not known
+    const Socket& socket);  // sent, but not yet at the other machine; 0 if that is not known
 
 }  // namespace sparcl::net

@@ -23,7 +23,7 @@ constexpr const char* kPluginCure =
     "install sparcl's UCX transport (libsparcl_ucx.so) beside libsparcl.so, and UCX (Debian: "
     "libucx0)";
 
-// UCX reads these when its library is loaded. UCX_VFS_ENABLE is for a thread.
+// UCX reads these when its library is loaded. UCX_VFS_ENABLE=n keeps UCX from starting a thread.
 constexpr std::array kQuietUcx{"UCX_HANDLE_ERRORS=none", "UCX_DEBUG_SIGNO=0", "UCX_LOG_FILE=stderr",
                                "UCX_VFS_ENABLE=n"};
 

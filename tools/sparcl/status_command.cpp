@@ -1,5 +1,5 @@
-// Shows from outside what the calls of a process do, which may be stuck, stopped or dead; or the
-// replicas of a publisher.
+// Shows from outside the calls of a process, which may be stuck, stopped or dead; or the replicas
+// of a publisher.
 
 #include <fmt/format.h>
 #include <unistd.h>

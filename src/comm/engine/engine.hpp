@@ -60,7 +60,7 @@ class Engine {
   transport::OperationRef receive(int peer, transport::Channel channel, Buffer space);
 
   class Wait;
-  // co_await engine.wait(operation, "what for") -> Status. An error means that the comm is
+  // co_await engine.wait(operation, "what for") -> Status. An error means that the communicator is
   // poisoned.
   Wait wait(transport::OperationRef operation, const char* purpose);
 

@@ -47,7 +47,7 @@ class MpiSignals {
   bool none_ever_ = true;
   bool keeps_receive_;
   MPI_Request posted_ = MPI_REQUEST_NULL;
-  std::unique_ptr<Signal> incoming_;  // where posted_ receives
+  std::unique_ptr<Signal> incoming_;  // the buffer of posted_
 };
 
 }  // namespace sparcl::transport
