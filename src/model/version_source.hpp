@@ -74,10 +74,11 @@ class VersionReader {
   virtual Status on_plan(VersionSource& from, VersionPlan plan, double now) = 0;
   virtual Status on_digests(VersionSource& from, const LeafDigests& digests) = 0;
   // Where the next bytes go. Empty: they are not wanted.
-  virtual Buffer place(const VersionSource& from, const ChunkPosition& at, std::size_t count) = 0;
-  // They are there. is_placed: place() has given them a position.
+  virtual Buffer destination(const VersionSource& from, const ChunkPosition& at,
+                             std::size_t count) = 0;
+  // They are there. has_destination: destination() has given them one.
   virtual Status on_chunk(VersionSource& from, const ChunkPosition& at, std::size_t count,
-                          bool is_placed, double now) = 0;
+                          bool has_destination, double now) = 0;
   // The next bytes as memory that nobody can change: a whole segment, or the end of the update.
   virtual Status on_memory(VersionSource& from, const ChunkPosition& at, Buffer memory,
                            double now) = 0;

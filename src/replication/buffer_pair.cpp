@@ -31,7 +31,7 @@ Result<std::unique_ptr<BufferPair>> BufferPair::create(const codec::BlockMap& ma
   return pair;
 }
 
-void BufferPair::catch_up(const ReplicatedState& state, const WayBack& last) {
+void BufferPair::catch_up(const ReplicatedState& state, const Rollback& last) {
   if (std::exchange(is_known_, true) && last.copy(state, front(), back())) return;
   for (std::size_t i = 0; i < bytes_.size(); ++i) {
     if (bytes_[i] > 0) std::memcpy(back()[i], front()[i], bytes_[i]);

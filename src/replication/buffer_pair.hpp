@@ -10,7 +10,7 @@
 
 #include "src/base/status.hpp"
 #include "src/codec/block_map.hpp"
-#include "src/replication/way_back.hpp"
+#include "src/replication/rollback.hpp"
 
 namespace sparcl::replication {
 
@@ -24,9 +24,9 @@ class BufferPair {
   std::span<std::byte* const> front() const { return sets_[front_]; }
   std::span<std::byte* const> back() const { return sets_[1 - front_]; }
 
-  // The back becomes what the front is. last: the way back to what the back holds, if that is
+  // The back becomes what the front is. last: the rollback to what the back holds, if that is
   // known; else all bytes are copied.
-  void catch_up(const ReplicatedState& state, const WayBack& last);
+  void catch_up(const ReplicatedState& state, const Rollback& last);
   void exchange() { front_ = 1 - front_; }
   // Nobody knows what the back holds.
   void doubt() { is_known_ = false; }

@@ -141,7 +141,7 @@ std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t 
   return best ? std::optional(best->id) : std::nullopt;
 }
 
-std::optional<FanOut::Id> FanOut::place(Id id, std::uint64_t anchor, double now) {
+std::optional<FanOut::Id> FanOut::assign_parent(Id id, std::uint64_t anchor, double now) {
   advance(now);
   Replica* const own = find(id);
   if (own == nullptr || own->parent != kPublisher || stays_direct(*own)) return {};

@@ -1,7 +1,7 @@
 #pragma once
-// Who takes updates from whom. The publisher sends each update to few replicas, these pass it on
-// while it comes, and so on: in chains, or in a tree of a given degree. Its own upload grows with
-// that degree and not with the number of replicas.
+// The plan of which replica takes updates from which. The publisher sends each update to few
+// replicas, these pass it on while it comes, and so on: in chains, or in a tree of a given degree.
+// Its own upload grows with that degree and not with the number of replicas.
 //
 // This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one
 // says became of it (ORPHAN). A replica whose parent dies, falls silent or is behind is served by
@@ -61,10 +61,10 @@ class FanOut {
   // It takes updates from the publisher again. Answers with the parent where nobody is to take from
   // that any more.
   std::optional<Id> come_back(Id id, Blame blame, double now);
-  // Where a replica that the publisher serves is to take updates from: nothing where it stays.
+  // The parent for a replica that the publisher serves; nothing if the replica stays.
   // anchor: the version of the anchor that it needs, or 0: then those come into question that are
   // being sent the same one. now: never before that of an earlier call.
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now);
+  std::optional<Id> assign_parent(Id id, std::uint64_t anchor, double now);
   // It was told of an update that it is to take from its parent.
   void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now);
 
@@ -94,7 +94,7 @@ class FanOut {
   static constexpr Id kNobody = UINT64_MAX;  // the parent has left; it will come back
 
   struct Replica;
-  // Of one machine; one that shares no memory is alone in its own.
+  // The replicas of one machine. A replica that shares no memory is alone in its group.
   using GroupKey =
       std::tuple<net::NetAddress::Family, std::array<std::byte, 16>, Id>;  // an address, or an id
   struct Group {
@@ -125,7 +125,7 @@ class FanOut {
     bool is_full = false;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the one that it is being sent
-    // What its source has whole, and since when it should have it, too.
+    // The version that its source has whole, and since when this replica should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
     // The first announced version that its parent has not given it, and the deadline for that.
@@ -135,7 +135,7 @@ class FanOut {
     double relieved_at = -1e9;
     double direct_until = 0;  // it is not placed
     int failures = 0;         // of its parents, one after the other
-    // What the publisher sends it, or has sent it.
+    // The update that the publisher sends it, or has sent it.
     std::uint64_t sending = 0;
     std::uint64_t sending_bytes = 0;
     double sending_since = 0;

@@ -58,7 +58,7 @@ void FanOut::ban(Replica& replica, double Replica::*until, double end) {
   list_anew(replica);
 }
 
-// What was listed otherwise because of the time alone.
+// Replicas whose listing has changed only because of the time.
 void FanOut::advance(double now) {
   clock_ = std::max(clock_, now);
   while (!wakes_.empty() && wakes_.top().first <= clock_) {

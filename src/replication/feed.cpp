@@ -26,7 +26,7 @@ constexpr std::uint64_t kRepairsPart =
 constexpr std::uint64_t kSlicesATensor = 64;  // of a part, at most; heuristic
 constexpr std::uint64_t kMinSlices = 1024;
 constexpr std::uint64_t kPlaceBytes = 512;       // of memory, for where a slice lies; heuristic
-constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the ways back may have
+constexpr std::uint64_t kReplacedBytesPart = 4;  // of all bytes, which the rollback logs may have
 constexpr std::uint64_t kMaxReplaced =
     4;  // of the elements one: what more replaces is not kept; heuristic
 
@@ -310,7 +310,7 @@ void Feed::begin_work(std::uint64_t version, Tensors tensors) try {
 // Not if it would not be worth it.
 void Feed::begin_composed(Tensors tensors) {
   const HeldVersion base = *composed_is_wanted_;
-  std::vector<ChangeLogRef> logs = store_.way_back(base);
+  std::vector<ChangeLogRef> logs = store_.rollback_logs(base);
   if (logs.empty() || codec::distinct_part(logs, whole_map_.block_count()) > kMaxDistinct)
     return give_up();
   maker_ = std::make_unique<UpdateMaker>(state_, newest_arrays(tensors),
@@ -319,8 +319,8 @@ void Feed::begin_composed(Tensors tensors) {
   if (!is_whole()) maker_->charge_to(account_, tensor_bytes());
 }
 
-// Of the version that the replica held: what was published since then leads on from there. Else of
-// the newest one.
+// The repair leads to the version that the replica held, because the chain leads on from there. If
+// that is not possible, it leads to the newest version.
 void Feed::begin_repair(Tensors tensors) {
   const RepairRef repair = repairs_.front().lock();
   if (repair == nullptr) return repairs_.pop_front();
@@ -340,7 +340,7 @@ void Feed::begin_repair(Tensors tensors) {
   repairs_.pop_front();  // now: memory may have run out before
 }
 
-// Of those that are still being sent: each is one replica's alone.
+// Bytes of the repairs that are still being sent: each is for one replica.
 std::uint64_t Feed::repair_bytes() {
   std::erase_if(made_repairs_, [](const auto& each) { return each.expired(); });
   std::uint64_t bytes = 0;
@@ -375,11 +375,11 @@ void Feed::put_repair_off() {
 
 // --- what a version's bytes are, for replicas that come with some ---
 
-// Where they lie, or can be had; nothing: the way back to them is not kept.
+// Where they lie, or can be had; nothing: the rollback to them is not kept.
 std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version,
                                                    Tensors tensors) const {
   if (version.hash == store_.newest()->hash) return newest_arrays(tensors);
-  std::vector<ChangeLogRef> logs = store_.way_back(version);
+  std::vector<ChangeLogRef> logs = store_.rollback_logs(version);
   if (logs.empty()) return {};
   return UpdateMaker::Arrays{std::vector<const std::byte*>(map_->arrays().size(), nullptr),
                              earlier(tensors, std::move(logs))};
@@ -387,7 +387,7 @@ std::optional<UpdateMaker::Arrays> Feed::arrays_of(const HeldVersion& version,
 
 // If its bytes can be had.
 std::optional<HeldVersion> Feed::at_hand(std::optional<HeldVersion> version) const {
-  if (version && version->hash != store_.newest()->hash && store_.way_back(*version).empty())
+  if (version && version->hash != store_.newest()->hash && store_.rollback_logs(*version).empty())
     version.reset();
   return version;
 }
@@ -443,7 +443,7 @@ bool Feed::work() try {
   return false;
 }
 
-// For want of memory, as likely as not: those who wait will ask again.
+// There was no memory, as likely as not. Sessions that wait ask again.
 void Feed::fail(const char* why) {
   log_error("replication: nothing can be made of the newest version: {}", why);
   const bool made_anchor = makes_anchor();

@@ -1,7 +1,7 @@
 #pragma once
-// What the replicas of one list of tensors are served from: all tensors of a publisher, or parts of
-// them. A feed keeps updates, plans who takes from whom, and makes anchors, composed updates and
-// repairs. It has no copy of any tensor: all is read from the publisher's snapshot.
+// The source of all that replicas of one list of tensors are sent: all tensors of a publisher, or
+// parts of them. A feed keeps updates, plans who takes from whom, and makes anchors, composed
+// updates and repairs. It has no copy of any tensor: all is read from the publisher's snapshot.
 
 #include <atomic>
 #include <deque>
@@ -37,8 +37,8 @@ struct Issuer {
 
 // A version as it goes out, and what may be taken back.
 struct Edition : model::VersionEdition {
-  // What it has written into the publisher's snapshot is taken back when it ends, until
-  // keep_forward(). nullptr: nothing was written.
+  // Its end takes back what it has written into the publisher's snapshot, until keep_forward().
+  // nullptr: nothing was written.
   std::unique_ptr<codec::UpdateEncoder> written;
 };
 
@@ -52,10 +52,10 @@ class Feed final : public model::VersionSink {
   using Tensors =
       std::span<std::byte* const>;  // of the snapshot: all tensors of the newest version
 
-  // Of all tensors. issuer and what `whole` points to outlive the feed.
+  // A feed of all tensors. issuer and what `whole` points to outlive the feed.
   Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options);
-  // Of the tensors and slices of `schema`, of a number that check_count() takes. Mismatch names the
-  // first that is not inside of `held`, the whole's.
+  // A feed of the tensors and slices of `schema`, whose number check_count() takes. Mismatch names
+  // the first that is not inside of `held`, the whole's.
   static Result<std::shared_ptr<Feed>> of_parts(const Issuer& issuer, const ReplicatedState& whole,
                                                 const model::Schema& held,
                                                 std::span<const std::byte> schema,
@@ -74,22 +74,23 @@ class Feed final : public model::VersionSink {
   FanOut& fan_out() { return fan_out_; }
   std::uint64_t tensor_bytes() const { return map_->byte_count(); }
   std::optional<HeldVersion> newest() const override { return store_.newest(); }
-  // What publish() has to do for it: a slice costs as much as some bytes.
+  // The work of publish() for it: a slice costs as much as some bytes.
   std::uint64_t encoded_bytes() const { return tensor_bytes() + places_.size() * kSliceBytes; }
 
   // --- what publish() does, beside the serving of replicas; write() is not ---
 
-  // Of the whole: `to` becomes `version`, and `before`, the newest one, is brought forward to it.
+  // For the whole model: `to` becomes `version`, and `before`, the newest one, is brought forward
+  // to it.
   Result<Edition> encode(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
                          std::span<const codec::ChangedHint* const> hints) const;
   // Without a version before. newest: after that.
   Result<Edition> first_edition(std::uint64_t version, Tensors newest) const;
-  // Of parts, once the whole has been brought forward.
+  // For parts, once the whole has been brought forward.
   Result<Edition> next_edition(std::uint64_t version, Tensors newest,
                                const ChangeLogRef& replaced) const;
   void write(model::VersionEdition edition) override;
   void start_over() override;
-  // The epoch has risen: all that is kept is of the new one. What is being made is begun anew.
+  // The epoch has risen: all that is kept is of the new one. Work in progress is begun anew.
   void reissue();
 
   // --- what is made of the newest version beside the serving of replicas ---
@@ -133,7 +134,7 @@ class Feed final : public model::VersionSink {
   bool is_whole() const { return own_map_ == nullptr; }
   Commit commit_of(const HeldVersion& base, std::uint64_t version) const;
   Result<UpdateRef> make_label(const HeldVersion& held) const;
-  // Of this feed's arrays.
+  // This feed's arrays.
   UpdateMaker::Arrays newest_arrays(Tensors tensors) const;
   std::shared_ptr<const codec::ArraySource> earlier(Tensors tensors,
                                                     std::vector<ChangeLogRef> replaced) const;

@@ -11,7 +11,7 @@
 
 namespace sparcl::replication {
 
-// What is known of the version with some state hash.
+// The answer for the version with some state hash.
 struct IdentityAnswer {
   Hash128 of;  // this state hash: that to ask for again
   std::optional<Identity> identity;
@@ -38,7 +38,7 @@ class Identities {
   enum class Rest : std::uint8_t { kForOthers, kForAVersion };
   void rest(Rest why);
   void give_up();
-  // What is made is of another epoch now: it is to be made anew.
+  // The digests are of an earlier epoch: they are to be made anew.
   void forget() { made_.clear(); }
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Where replicas knock.
+// The port for replicas.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace sparcl::replication {
 
-// Those who connect wait until somebody takes them.
+// A connection waits until a server accepts it.
 struct Listener {
   // where: "HOST:PORT"; without a host all interfaces, "": and any port.
   static Result<Listener> open(const std::string& where);

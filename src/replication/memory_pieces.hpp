@@ -20,7 +20,7 @@ using SealedMemoryRef = std::shared_ptr<const net::SealedMemory>;
 class MemoryPieces {
  public:
   explicit MemoryPieces(PeerBudgetRef budget) : budget_(std::move(budget)) {}
-  // Where that fails (log_debug says why), or is not done, nobody is invited.
+  // If that fails (log_debug says why), or is not done, no replica is invited.
   void open();
   // Nothing where it is not open.
   const std::optional<MemoryInvitation>& invitation() const { return invitation_; }

@@ -1,5 +1,5 @@
 #pragma once
-// What a publisher and its subscribers say to each other: the layouts of
+// The messages between a publisher and its subscribers: the layouts of
 // docs/reference/protocol.md. Bytes from the network are hostile.
 
 #include <array>
@@ -89,8 +89,8 @@ struct LatestHeld {
   std::optional<Offer> proof{};  // a signed commit of that epoch
 };
 
-// What a session is given at its beginning. Named again after a broken connection, it shows that
-// this is the same replica.
+// The token that a session gets at its beginning. Named again after a broken connection, it shows
+// that this is the same replica.
 using Receipt = std::array<std::byte, 16>;  // zeros: none
 
 struct Hello {
@@ -115,8 +115,8 @@ struct Hello {
   Receipt receipt{};  // of the last welcome
 };
 
-// To one that comes from the same machine: sealed memory that holds these bytes. Who can reach it
-// gets updates as memory, too.
+// To one that comes from the same machine: sealed memory that holds these bytes. A replica that can
+// reach it gets updates as memory, too.
 using MemoryToken = std::array<std::byte, 16>;
 struct MemoryInvitation {
   std::int64_t pid = 0;
@@ -140,7 +140,7 @@ struct Refusal {
   std::string text;
 };
 
-// A version by its bytes: what the linear state hash cannot say where somebody chose them.
+// A version by its bytes: the linear state hash does not tell chosen bytes apart.
 struct Identity {
   std::string model_id;
   std::uint64_t epoch = 0;
@@ -150,8 +150,8 @@ struct Identity {
   std::optional<CommitSignature> signature;  // of signed_bytes()
 };
 
-// What a replica holds instead of the version of an IDENTITY: the blocks that differ can be sent
-// alone.
+// The digests of what a replica holds instead of the version of an IDENTITY: the blocks that differ
+// can be sent alone.
 struct BlockDigests {
   HeldVersion version;               // of the IDENTITY
   std::vector<Digest256> of_blocks;  // of each block of what it holds (StateDigest)
@@ -201,8 +201,8 @@ struct Orphan {
   bool tip_is_vouched = false;
 };
 
-// What a replica holds whose memory was damaged: blocks that are not those of a version can be sent
-// alone.
+// The block hashes of a replica whose memory was damaged: the blocks that differ from a version can
+// be sent alone.
 struct Damage {
   HeldVersion version;  // that it held before
   std::vector<Hash128>
@@ -211,7 +211,7 @@ struct Damage {
 constexpr std::size_t damage_bytes(std::uint64_t blocks) { return 24 + blocks * sizeof(Hash128); }
 constexpr std::size_t kMaxDamagedBlocks = (kMaxDamageBytes - 24) / sizeof(Hash128);
 
-// What is published: for those who have no tensors of their own yet.
+// The description of what is published, for a program that has no tensors yet.
 struct ModelReply {
   std::string model_id;
   std::vector<std::byte> schema;  // as model::serialise() writes it
@@ -246,8 +246,8 @@ std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 std::vector<std::byte> serialise(const BlockDigests& blocks);
 
-// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of a
-// hello or a welcome of another protocol version only `protocol` is read.
+// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. If a
+// hello or a welcome has another protocol version, only `protocol` is read.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes);
 Result<Refusal> parse_refusal(std::span<const std::byte> bytes);

@@ -47,7 +47,7 @@ MessageLink::Progress MessageLink::corrupt(Status why) {
   return Progress::kCorrupt;
 }
 
-MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
+MessageLink::Progress MessageLink::begin_content(const ChunkDestination& destination) {
   if (!has_head_) {
     Result<MessageHead> head = parse_head(std::span(fixed_).first(kHeadBytes));
     if (!head.ok()) return corrupt(head.status());
@@ -72,10 +72,10 @@ MessageLink::Progress MessageLink::begin_content(const ChunkPlace& place) {
                             fmt::format("a chunk of {} bytes at byte {} crosses a multiple of {}",
                                         chunk_bytes(), chunk_.first_byte, kMaxChunkBytes)));
     }
-    chunk_place_ = place(chunk_, chunk_bytes());
-    place_ = chunk_place_.bytes();
-    content_to_come_ = placed_ = 0;
-    if (place_.empty()) read_into_content(chunk_bytes());
+    chunk_destination_ = destination(chunk_, chunk_bytes());
+    destination_ = chunk_destination_.bytes();
+    content_to_come_ = filled_ = 0;
+    if (destination_.empty()) read_into_content(chunk_bytes());
   }
   return Progress::kMore;
 }
@@ -96,8 +96,8 @@ Status MessageLink::check_size() const {
 
 void MessageLink::read_into_content(std::size_t bytes) {
   content_ = std::vector<std::byte>(std::min(bytes, kAhead));
-  place_ = content_;
-  placed_ = 0;
+  destination_ = content_;
+  filled_ = 0;
   content_to_come_ = bytes - content_.size();
   skipped_crc_ = 0;
 }
@@ -107,7 +107,7 @@ void MessageLink::go_on_in_content(std::size_t more) {
   content_to_come_ -= more;
   if (head_.type == skipped_) {
     skipped_crc_ = crc32c(content_, skipped_crc_);
-    placed_ = 0;
+    filled_ = 0;
     content_.resize(more);
   } else {
     const std::size_t bytes = content_.size() + more;
@@ -115,22 +115,22 @@ void MessageLink::go_on_in_content(std::size_t more) {
       content_.reserve(std::min(bytes + content_to_come_, kGrowth * bytes));
     content_.resize(bytes);
   }
-  place_ = content_;
+  destination_ = content_;
 }
 
 bool MessageLink::content_is_whole() const {
   const std::uint32_t head_crc = head_.type == MessageType::kChunk
                                      ? crc32c(std::span(fixed_).subspan(kHeadBytes))
                                      : skipped_crc_;
-  return crc32c(place_, head_crc) == head_.content_crc;
+  return crc32c(destination_, head_crc) == head_.content_crc;
 }
 
-MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
+MessageLink::Progress MessageLink::receive(const ChunkDestination& destination) {
   if (is_read_) {
     is_read_ = has_head_ = has_chunk_ = false;
-    fixed_bytes_ = placed_ = 0;
-    place_ = {};
-    chunk_place_ = Buffer();
+    fixed_bytes_ = filled_ = 0;
+    destination_ = {};
+    chunk_destination_ = Buffer();
     if (content_.capacity() > kKeptContent) content_ = std::vector<std::byte>();
   }
   while (true) {
@@ -139,18 +139,19 @@ MessageLink::Progress MessageLink::receive(const ChunkPlace& place) {
     const bool in_fixed = fixed_bytes_ < fixed;
     const std::span<std::byte> wanted =
         in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_)
-                 : place_.subspan(placed_);
+                 : destination_.subspan(filled_);
     if (!wanted.empty()) {
       const net::Moved step = read_some(socket_, wanted);
       if (step.kind == net::Moved::Kind::kWouldBlock) return Progress::kMore;
       if (step.kind == net::Moved::Kind::kClosed) return fail(step);
       bytes_received_ += step.bytes;
-      (in_fixed ? fixed_bytes_ : placed_) += step.bytes;
+      (in_fixed ? fixed_bytes_ : filled_) += step.bytes;
       if (in_fixed && fixed_bytes_ == fixed) {
-        if (const Progress begun = begin_content(place); begun != Progress::kMore) return begun;
+        if (const Progress begun = begin_content(destination); begun != Progress::kMore)
+          return begun;
       }
     }
-    if (!has_head_ || !has_chunk_ || placed_ < place_.size()) continue;
+    if (!has_head_ || !has_chunk_ || filled_ < destination_.size()) continue;
     const std::size_t more = std::min(content_to_come_, kAhead);
     if (more == 0) break;
     if (head_.type != skipped_ && room_ && !room_(more)) return Progress::kNoRoom;
@@ -197,8 +198,8 @@ void MessageLink::note_queued(const Outgoing& next) {
 void MessageLink::close_and_forget() {
   socket_.close();
   content_ = std::vector<std::byte>();
-  place_ = {};
-  chunk_place_ = Buffer();
+  destination_ = {};
+  chunk_destination_ = Buffer();
   out_.clear();
   queued_bytes_ = own_queued_bytes_ = 0;
 }

@@ -29,9 +29,9 @@ class MessageLink {
   // read. Both for good. kNoRoom: the message that is coming is larger than there is room for, and
   // nothing after it can be read.
   enum class Progress : std::uint8_t { kMessage, kMore, kClosed, kCorrupt, kNoRoom };
-  // Where the bytes of a chunk go: `count` bytes, which are kept until the chunk is there; empty:
-  // nobody wants them.
-  using ChunkPlace = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
+  // Gives the memory for the `count` bytes of a chunk, which is kept until the chunk is there;
+  // empty: the bytes are not wanted.
+  using ChunkDestination = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
   MessageLink() = default;
   explicit MessageLink(net::Socket socket) : socket_(std::move(socket)) {}
@@ -57,14 +57,14 @@ class MessageLink {
   // not come. Empty: any may.
   void set_room(std::function<bool(std::size_t more)> room) { room_ = std::move(room); }
   // Reads on, as far as one message. After kMessage: type() and content(), or chunk() with its
-  // bytes at their place.
-  Progress receive(const ChunkPlace& place);
+  // bytes at their destination.
+  Progress receive(const ChunkDestination& destination);
   MessageType type() const { return head_.type; }
   std::vector<std::byte>& content() { return content_; }  // may be taken
   const ChunkHead& chunk() const { return chunk_; }
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
-  bool chunk_is_placed() const {
-    return !chunk_place_.bytes().empty();
+  bool chunk_has_destination() const {
+    return !chunk_destination_.bytes().empty();
   }  // else nobody wanted it when it began
 
   // Queues; nothing is copied of a chunk.
@@ -95,7 +95,7 @@ class MessageLink {
 
   Progress fail(const net::Moved& step);
   Progress corrupt(Status why);
-  Progress begin_content(const ChunkPlace& place);
+  Progress begin_content(const ChunkDestination& destination);
   Status check_size() const;
   void read_into_content(std::size_t bytes);
   void go_on_in_content(std::size_t more);
@@ -105,7 +105,7 @@ class MessageLink {
   net::Socket socket_;
   Status why_;
 
-  // Of the message that is coming in.
+  // The message that is coming in.
   MessageType allowed_ = MessageType::kAlive;
   std::size_t allowed_bytes_ = SIZE_MAX;
   std::optional<MessageType> skipped_;
@@ -117,12 +117,12 @@ class MessageLink {
   MessageHead head_;
   ChunkHead chunk_;
   std::vector<std::byte> content_;
-  Buffer chunk_place_;
-  std::span<std::byte> place_;       // of the rest, or what there is room for yet
-  std::size_t placed_ = 0;           // that is there
-  std::size_t content_to_come_ = 0;  // after `place_`
-  std::uint32_t skipped_crc_ = 0;    // of what is kept no more
-  bool is_read_ = false;             // it was given to the caller
+  Buffer chunk_destination_;
+  std::span<std::byte> destination_;  // of the rest, or what there is room for yet
+  std::size_t filled_ = 0;            // that is there
+  std::size_t content_to_come_ = 0;   // after `destination_`
+  std::uint32_t skipped_crc_ = 0;     // of what is kept no more
+  bool is_read_ = false;              // it was given to the caller
 
   std::deque<Outgoing> out_;
   std::size_t sent_ = 0;  // of the first in out_

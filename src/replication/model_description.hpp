@@ -1,6 +1,6 @@
 #pragma once
-// What a publisher says of its model (message.hpp, ModelReply), as a subscriber with trusted keys
-// takes it.
+// A publisher's description of its model (message.hpp, ModelReply), as a subscriber with trusted
+// keys takes it.
 
 #include "src/replication/message.hpp"
 #include "src/trust/trusted_keys.hpp"

@@ -20,7 +20,7 @@ class PeerBudget {
         : budget_(std::move(budget)), is_proven_(true) {
       set(bytes);
     }
-    // Of a peer that has proven nothing yet.
+    // The charge of a peer that has proven nothing yet.
     static Charge unproven(std::shared_ptr<PeerBudget> budget) {
       Charge charge;
       charge.budget_ = std::move(budget);

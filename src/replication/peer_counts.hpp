@@ -4,7 +4,7 @@
 
 namespace sparcl::replication {
 
-// What has become of peers since this publisher began: for its status and its metrics.
+// Counts of peers since this publisher began, for its status and its metrics.
 struct PeerCounts {
   std::uint64_t lost = 0;     // replicas whose connections ended without a goodbye
   std::uint64_t refused = 0;  // connections that were told why they end

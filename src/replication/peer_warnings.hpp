@@ -17,7 +17,7 @@ class PeerWarnings {
   // Logs `text`, or keeps it for the summary. kind: what several of them did, "have gone without a
   // goodbye". peer: its identity.
   void say(const std::string& kind, const std::string& peer, const std::string& text);
-  // What is said from here on is said now. Logs the summaries that are due.
+  // Sets the time of the warnings that follow. Logs the summaries that are due.
   void tick(double now);
 
  private:

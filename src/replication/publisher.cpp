@@ -101,7 +101,7 @@ Status Publisher::open(Listener listener) {
   return {};
 }
 
-// What is published, for those who have no tensors yet.
+// The description of what is published, for programs that have no tensors yet.
 void Publisher::describe() {
   ModelReply reply{options_.model_id,
                    {state_.schema.begin(), state_.schema.end()},
@@ -185,8 +185,8 @@ void Publisher::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& 
   changed_.notify_all();
 }
 
-// For want of memory, as likely as not. What is being made is given up: those who wait for it ask
-// again.
+// There was no memory, as likely as not. Work in progress is given up: sessions that wait for it
+// ask again.
 void Publisher::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
   if (at_work_ != nullptr) at_work_->give_up();
@@ -235,8 +235,8 @@ Result<Edition> Publisher::encode(std::uint64_t version,
   return whole_->first_edition(version, snapshot_.arrays());
 }
 
-// Where what has changed is found without reading the arrays they are what was published last, with
-// that over it.
+// If a finder knows the changes, the arrays are the last published version with these changes over
+// it.
 Result<Edition> Publisher::encode_next(std::uint64_t version,
                                        std::span<const codec::ChangedHint* const> hints) {
   Result<ChangeLogRef> found = ChangeLogRef();

@@ -49,7 +49,7 @@ class Publisher {
   static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
                                                    const PublisherOptions& options);
 
-  // The same with a listener that is there already. Nobody is served before start_serving(), so
+  // The same with a listener that is there already. No replica is served before start_serving(), so
   // that what is published until then is one step for those who come: they never meet the versions
   // in between. Once.
   static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
@@ -71,8 +71,9 @@ class Publisher {
     Hash128 hash;
     double seconds = 0;
   };
-  // What the arrays hold now becomes `version`, larger than all before. On return they may change
-  // again. hints: what has changed, where the caller knows (codec::EncodeOptions); trusted.
+  // The content of the arrays becomes `version`, which is larger than all before. On return they
+  // may change again. hints: what has changed, where the caller knows (codec::EncodeOptions);
+  // trusted.
   Result<PublishReport> publish(std::uint64_t version,
                                 std::span<const codec::ChangedHint* const> hints = {});
 

@@ -25,11 +25,11 @@ class PublisherEpoch {
 
   std::uint64_t value() const { return value_; }
 
-  // What a replica has applied last. True: it is of a later life than this one, and this one's
-  // epoch is later now. An error: replicas that hold it cannot be served, and why. key: of a
-  // signing publisher, which believes commits with its own signature alone; the epochs of others
-  // count up to a year after the clock, each time after a longer pause, so that no unauthenticated
-  // peer keeps replicas from their updates.
+  // The latest version that a replica has applied. True: it is of a later life than this one, and
+  // this one's epoch is later now. An error: replicas that hold it cannot be served, and why. key:
+  // of a signing publisher, which believes commits with its own signature alone; the epochs of
+  // others count up to a year after the clock, each time after a longer pause, so that no
+  // unauthenticated peer keeps replicas from their updates.
   Result<bool> learn(const LatestHeld& latest, const std::string& model_id,
                      const std::optional<trust::PublicKey>& key, double now);
 

@@ -27,8 +27,8 @@ constexpr std::size_t kRefusedSchemaBytes =
 
 }  // namespace
 
-// What all replicas need, and one part at a time, is always made. If no room comes, an unproven
-// replica that keeps what it is sent goes.
+// Updates that all replicas need, and those of one part at a time, are always made. If no room
+// comes, an unproven replica that keeps what it is sent goes.
 bool Publisher::has_room_for(Feed& feed) {
   if (&feed == whole_.get() || !feed.store().newest())
     return true;  // its first version takes no memory
@@ -175,7 +175,7 @@ void Publisher::drop_idle_feeds(double now) {
   if (idle != parts_.end()) parts_.erase(idle);
 }
 
-// Where it fails the replicas of that part start over. One that has no version yet, or whose way
+// If it fails, the replicas of that part start over. One that has no version yet, or whose way
 // from the last one is not known, gets its first one from the thread, which hashes it piece by
 // piece.
 void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,

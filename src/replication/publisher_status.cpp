@@ -1,4 +1,4 @@
-// What a publisher counts and reports: replicas that hold a version, and the status as JSON.
+// The counts and the report of a publisher: replicas that hold a version, and the status as JSON.
 
 #include <fmt/format.h>
 
@@ -29,8 +29,7 @@ bool Publisher::is_again(const Departure& departure, const SessionMachine& sessi
   return departure.process == session.process() && same_host(departure.from, session.from());
 }
 
-// What it held counts for those who wait for acknowledgements; what one held that was lost does
-// not.
+// The version that a departed replica held counts for wait(). That of a lost replica does not.
 void Publisher::note_departure(const SessionMachine& session) {
   if (session.acknowledged_version() == 0) return;
   departures_.push_back(

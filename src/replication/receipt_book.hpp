@@ -1,6 +1,6 @@
 #pragma once
-// What replicas were given, by what their sessions were told at their beginning: one whose
-// connection broke names it, and counts on. A name or an address would be anybody's word.
+// The versions that replicas were given, by the receipts of their sessions. A replica whose
+// connection broke names its receipt, and counts on. A name or an address would be anybody's word.
 
 #include <cstdint>
 #include <deque>

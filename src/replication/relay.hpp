@@ -21,7 +21,7 @@ class Relay {
   };
   Relay(const ReplicatedState& state, const Options& options);
 
-  // Takes a port of this interface, unless there is one already. Where that fails nobody can take
+  // Takes a port of this interface, unless there is one already. If that fails, no replica can take
   // updates from here.
   void open(const net::NetAddress& interface);
   std::uint16_t port() const { return address_.port; }  // 0: none
@@ -37,7 +37,7 @@ class Relay {
   void withdraw(const UpdateRef& update);
   // Nothing that was passed on is of use.
   void start_over();
-  // What is whole was applied here.
+  // The updates that are whole were applied here.
   void forget();
 
   // This replica holds it, whether or not an update has led there.

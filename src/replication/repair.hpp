@@ -1,6 +1,6 @@
 #pragma once
-// What was damaged in a replica's memory, made good: the blocks that are not those of a version
-// travel whole, and no others.
+// Repairs a replica's damaged memory: only the blocks that differ from a version travel, each
+// whole.
 
 #include <memory>
 #include <vector>

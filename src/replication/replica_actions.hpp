@@ -1,5 +1,5 @@
 #pragma once
-// What a replica's machine asks the owner of its connections to do, in this order.
+// The actions that a replica's machine asks of the owner of its connections, in this order.
 
 #include <cstdint>
 #include <variant>
@@ -19,7 +19,7 @@ struct Send {  // any other message
   MessageType type;
   std::vector<std::byte> content;
 };
-// Of the contract VersionSource.
+// Calls of the contract VersionSource.
 struct Offer {
   UpstreamKind to;
   model::VersionHave have;
@@ -47,7 +47,7 @@ struct ConnectParent {
   net::NetAddress address;
 };
 
-// What other replicas take from this one.
+// The updates that other replicas take from this one.
 struct PassOn {
   UpdateRef update;
 };

@@ -1,4 +1,5 @@
-// What a replica knows of the bytes that it holds, and how next() and the user change them.
+// The bytes that a replica holds: how far they are vouched for, and how next() and the user change
+// them.
 
 #include <fmt/format.h>
 
@@ -11,7 +12,7 @@
 namespace sparcl::replication {
 namespace {
 
-// Of an epoch that nobody signed, after the clock: what publishers without keys believe is a little
+// An unsigned epoch counts up to so far after the clock. Publishers without keys believe a little
 // more (PublisherEpoch).
 constexpr std::uint64_t kMaxAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
 
@@ -98,7 +99,7 @@ bool ReplicaMachine::may_sweep() const {
   return holds_published() && is<replica_phase::Resting>(writer_) && to_check() == nullptr;
 }
 
-// What is found damaged is no version: the blocks that are not are asked for, or all of it.
+// Damaged bytes are no version: the blocks that differ are asked for, or all bytes.
 void ReplicaMachine::on_damage(Status why, const Hash128& found, const HeldVersion& wanted,
                                const std::vector<Hash128>& block_hashes) {
   bytes_ = replica_phase::Damaged{{wanted, block_hashes}};
@@ -126,7 +127,7 @@ Status ReplicaMachine::on_pin(std::uint64_t version, const std::optional<HeldVer
         is_applying ? "and is going on to a newer one"
         : before    ? fmt::format("and can go back to version {} alone, which it held before",
                                   before->version)
-                    : fmt::format("and there is no way back: {}", why);
+                    : fmt::format("and there is no rollback: {}", why);
     return Status(Code::kInvalidUsage,
                   fmt::format("version {} is past: this replica holds version {} already, {}",
                               version, held_.version, back));
@@ -137,8 +138,8 @@ Status ReplicaMachine::on_pin(std::uint64_t version, const std::optional<HeldVer
   return {};
 }
 
-// What leads past the pin from before it, and what comes after that: the publisher may have a path
-// that stops there.
+// Drops the update that leads past the pin, and all after it: the publisher may have a path that
+// stops at the pin.
 void ReplicaMachine::drop_past_pin() {
   std::uint64_t before = held_.version;
   const auto passes = [&](const StagedUpdate& update) {

@@ -139,9 +139,9 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
   return {};
 }
 
-// What waits here is of an earlier publisher, and so is what others could take from here: the
-// publisher that is listened to now may have gone on from somewhere else. It was told of what
-// waits: it is told anew.
+// The updates that wait here are of an earlier publisher, and so are those that others could take.
+// This publisher may have gone on from another version. It was told of the updates that wait, so it
+// is told anew.
 void ReplicaMachine::forget_other_epochs(std::uint64_t epoch) {
   act(replica_action::SetEpoch{epoch});
   if (std::exchange(publisher_epoch_, epoch) == epoch) return;
@@ -230,7 +230,7 @@ void ReplicaMachine::leave_parent(const Status& why) {
   if (parent() != nullptr) come_back(why);
 }
 
-// What it takes comes from the publisher again, which is told.
+// Updates come from the publisher again, which is told.
 void ReplicaMachine::come_back(const Status& why) {
   act(replica_action::Leave{UpstreamKind::kParent});
   source_ = replica_phase::FromPublisher{};
@@ -241,8 +241,8 @@ void ReplicaMachine::come_back(const Status& why) {
   act(replica_action::Flush{UpstreamKind::kPublisher});
 }
 
-// What has come stays: the rest of an update is asked for when the publisher is back, or from the
-// publisher if a parent fails.
+// The bytes that have come stay. The rest of the update is asked for when the publisher is back, or
+// from the publisher if a parent fails.
 void ReplicaMachine::on_parted(UpstreamKind from, const Status& why, bool was_refused, double now) {
   if (from == sender()) interrupt();
   if (from == UpstreamKind::kParent) return leave_parent(why);

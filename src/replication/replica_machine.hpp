@@ -1,7 +1,7 @@
 #pragma once
-// What a replica does about messages, updates and versions, without its connections, its thread and
-// its arrays. Events come in as calls, actions go out (replica_actions.hpp). It reads no clock and
-// no socket. Its phases: replica_phases.hpp.
+// A replica's protocol without connections, thread and arrays: messages, updates, versions. Events
+// come in as calls, actions go out (replica_actions.hpp). It reads no clock and no socket. Its
+// phases: replica_phases.hpp.
 //
 // The connection to the publisher is always kept: the publisher says where updates come from, and
 // hears what is held. If a parent fails, updates come from the publisher again.
@@ -53,9 +53,9 @@ class ReplicaMachine {
   // Those of the contract VersionReader.
   Status on_plan(UpstreamKind from, model::VersionPlan plan, double now);
   Status on_digests(UpstreamKind from, const model::LeafDigests& digests);
-  Buffer place(UpstreamKind from, const ChunkHead& chunk, std::size_t count) const;
-  Status on_chunk(UpstreamKind from, const ChunkHead& chunk, std::size_t count, bool is_placed,
-                  double now);
+  Buffer destination(UpstreamKind from, const ChunkHead& chunk, std::size_t count) const;
+  Status on_chunk(UpstreamKind from, const ChunkHead& chunk, std::size_t count,
+                  bool has_destination, double now);
   Status on_memory(UpstreamKind from, const ChunkHead& at, Buffer memory, double now);
   Status on_end(UpstreamKind from, const UpdateName& update);
   // There is this version. A parent's word for it is none.
@@ -67,11 +67,11 @@ class ReplicaMachine {
 
   void on_tick(double now);
   void on_turn();  // tells the publisher what it does not know yet
-  // What all others know of this replica is wrong: it is to leave all connections, and to say HELLO
+  // The peers' knowledge of this replica is wrong: it must leave all connections and say HELLO
   // again.
   bool must_begin_anew() const { return must_begin_anew_; }
   void on_begin_anew();  // they are left
-  // What came could not be taken: there was no memory, as likely as not.
+  // A turn of the thread failed: there was no memory, as likely as not.
   void on_failed_turn(Status why);
   // Some actions could not be carried out: there was no memory.
   void on_lost_actions() { must_begin_anew_ = true; }
@@ -187,7 +187,7 @@ class ReplicaMachine {
   void drop_past_pin();
   void forget_other_epochs(std::uint64_t epoch);
 
-  // What is held.
+  // The bytes that are held.
   Status take_identity(Identity identity);
   void refuse_comparison(const std::string& why, double now);
   void ask_for_blocks(const std::string& why, double now);
@@ -198,7 +198,7 @@ class ReplicaMachine {
   void note_latest(std::uint64_t system_ns);
   void forget_trouble() { trouble_ = lasting_ = {}; }
 
-  // What is held once all that is staged was applied.
+  // The state once all staged updates were applied.
   const StagedUpdate* last_staged() const;
   std::size_t chain_length() const;
   HeldVersion tip() const;

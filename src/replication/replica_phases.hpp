@@ -24,7 +24,7 @@
 
 namespace sparcl::replication {
 
-// Of the bytes that are held with a version, by SHA-256.
+// A comparison of the bytes that are held with a version, by SHA-256.
 struct Comparison {
   Identity with;
   StateDigest digest;
@@ -66,7 +66,7 @@ struct Brought {
 };
 struct Vouched {};    // the publisher's SHA-256 is theirs; they have no version yet
 struct Published {};  // a version: the publisher's own updates have led there
-// They were a version, and some have changed by accident. What repairs them is vouched for again.
+// They were a version, and some have changed by accident. A repair makes them vouched for again.
 struct Damaged {
   Damage blocks;  // no hashes if there are too many blocks to tell
 };

@@ -1,6 +1,6 @@
 #pragma once
-// What a replica that trusts keys has applied last, kept beside its file: after a restart it takes
-// no older version.
+// The last version that a replica with trusted keys has applied, kept beside its file. After a
+// restart the replica takes no older version.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace sparcl::replication {
 
-// Beside the file or folder: "FILE.sparcl-record". Of a name that is too long for that: its hash
+// Beside the file or folder: "FILE.sparcl-record". If that name is too long, its hash is used
 // instead.
 std::string record_path_of(const std::string& file);
 

@@ -16,7 +16,7 @@ struct ReplicaLabel {
   std::size_t slot = 0;
 };
 
-// Of a HELLO's name: "host h1, pid 4711, name actor". Another text is the host.
+// The label for the name in a HELLO: "host h1, pid 4711, name actor". Another text is the host.
 ReplicaLabel label_of(std::string_view process);
 
 class ReplicaSlots {

@@ -193,7 +193,7 @@ void ReplicaMachine::refuse(const UpdateName& update, const Status& why, bool wa
 
 // --- its bytes ---
 
-// Of an update that was refused meanwhile: nullptr.
+// The update that `from` sends; nullptr: it was refused meanwhile.
 StagedUpdate* ReplicaMachine::received_from(UpstreamKind from) const {
   const auto* at = std::get_if<replica_phase::Receiving>(&transfer_);
   return at != nullptr && from == sender() ? at->update.get() : nullptr;
@@ -208,11 +208,12 @@ Status ReplicaMachine::on_digests(UpstreamKind from, const Leaves& leaves) {
   return {};
 }
 
-Buffer ReplicaMachine::place(UpstreamKind from, const ChunkHead& chunk, std::size_t count) const {
+Buffer ReplicaMachine::destination(UpstreamKind from, const ChunkHead& chunk,
+                                   std::size_t count) const {
   StagedUpdate* update = received_from(from);
   const bool is_wanted = update != nullptr && chunk.version == update->commit().version &&
                          chunk.first_byte == update->next_byte();
-  return is_wanted ? update->place(count) : Buffer();
+  return is_wanted ? update->destination(count) : Buffer();
 }
 
 Status ReplicaMachine::on_memory(UpstreamKind from, const ChunkHead& at, Buffer memory,
@@ -231,13 +232,14 @@ Status ReplicaMachine::on_memory(UpstreamKind from, const ChunkHead& at, Buffer 
 }
 
 Status ReplicaMachine::on_chunk(UpstreamKind from, const ChunkHead& chunk, std::size_t count,
-                                bool is_placed, double now) {
+                                bool has_destination, double now) {
   if (from != sender()) return out_of_place(MessageType::kChunk);
   StagedUpdate* update = received_from(from);
   if (update == nullptr) return {};
   const Commit& commit = update->commit();
-  if (!is_placed || chunk.version != commit.version || chunk.first_byte != update->next_byte() ||
-      !update->has_leaves() || count > commit.stream_bytes - update->next_byte()) {
+  if (!has_destination || chunk.version != commit.version ||
+      chunk.first_byte != update->next_byte() || !update->has_leaves() ||
+      count > commit.stream_bytes - update->next_byte()) {
     return Status(
         Code::kCorrupt,
         fmt::format("bytes {} to {} of version {} are out of place: awaited is {} {} of version {}",
@@ -270,7 +272,7 @@ Status ReplicaMachine::on_end(UpstreamKind from, const UpdateName& name) {
   return {};
 }
 
-// What has come of the update, whoever sends it next.
+// Takes the update with the bytes that have come. Any sender may send the rest.
 std::unique_ptr<StagedUpdate> ReplicaMachine::take_partial() {
   std::unique_ptr<StagedUpdate> update;
   if (auto* at = std::get_if<replica_phase::Receiving>(&transfer_)) update = std::move(at->update);

@@ -24,7 +24,7 @@ class DeviceTensors;
 
 namespace sparcl::replication {
 
-// The arrays are the caller's. What it points to outlives the publisher or subscriber.
+// The arrays are the caller's. All that it points to outlives the publisher or subscriber.
 struct ReplicatedState {
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
@@ -42,7 +42,7 @@ struct ReplicatedState {
   WorkerPool* workers = nullptr;           // shares the work of coding; may be nullptr
 
   std::vector<const std::byte*> readable() const { return {arrays.begin(), arrays.end()}; }
-  // Of arrays of this map that lie in memory.
+  // The state hash of arrays of this map that lie in memory.
   Hash128 hash_of(std::span<std::byte* const> held) const {
     return codec::state_hash(*map, std::vector<const std::byte*>(held.begin(), held.end()),
                              schema_hash, *kernels);

@@ -1,5 +1,5 @@
 #pragma once
-// What a publisher, or a replica that passes updates on, says of those who are connected. Their
+// The report of a publisher, or of a replica that passes updates on, about its connections. Their
 // names are what they say themselves: whatever that is, a report is one message.
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace sparcl::replication {
 
-// Of a long name the middle is left out: its end says where the replica comes from.
+// The middle of a long name is left out: the end says where the replica comes from.
 std::string shown_name(std::string_view name);
 
 class ReportText {

@@ -21,7 +21,7 @@ constexpr double kProvingSeconds =
 constexpr double kTurnSeconds =
     0.005;  // of all sessions, then the users' threads have theirs; heuristic
 constexpr double kEvictSeconds =
-    0.25;  // a stranger's time where there are too many: a replica speaks at once; heuristic
+    0.25;  // time of an unauthenticated connection if there are too many; heuristic
 
 }  // namespace
 
@@ -109,7 +109,8 @@ bool Server::evict_taker() {
   return true;
 }
 
-// Of the address whose sessions have most, the one that has most; if it has had a moment.
+// Ends the session that has most bytes, of the address whose sessions have most, if it has had a
+// moment.
 bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
   const auto is_unproven = [](const Session& each) {
     return !each.is_over() && !each.machine().is_proven();

@@ -33,7 +33,7 @@ class Server {
   // turn sends it.
   void publish(double now);
   void spread_news();
-  // Of no use after all.
+  // The update is of no use after all.
   void withdraw(const UpdateRef& update);
   Session* find(std::uint64_t id) const;                       // nullptr: it is over
   const SessionMachine* find_machine(std::uint64_t id) const;  // of the same

@@ -16,6 +16,8 @@ bool is_same_host(const net::Socket& socket, const std::optional<net::NetAddress
   return from && own.ok() && from->family == own->family && from->ip == own->ip;
 }
 
+Status no_memory_to_serve() { return Status(Code::kOutOfMemory, "there is no memory to serve it"); }
+
 }  // namespace
 
 Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::uint64_t id,
@@ -28,7 +30,7 @@ Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::u
   link_.set_room([this](std::size_t more) { return has_room(more); });
 }
 
-// Of one connection alone: what came, what is queued, what waits to be looked at.
+// Memory of one connection alone: messages that came, messages that are queued, a list that waits.
 std::uint64_t Session::memory() const {
   return sizeof(Session) + link_.own_bytes() + machine_.own_bytes();
 }
@@ -47,9 +49,11 @@ short Session::events() const {
 
 // --- actions ---
 
-void Session::carry_out() {
+void Session::carry_out() try {
   for (session_action::Any& action : machine_.actions()) carry_out(action);
   machine_.clear_actions();
+} catch (const std::bad_alloc&) {
+  drop(no_memory_to_serve());
 }
 
 void Session::carry_out(session_action::Any& action) {
@@ -79,7 +83,7 @@ void Session::carry_out(session_action::Any& action) {
 
 // Memory that runs out ends this session, and no other.
 void Session::step(double now) try { step_on(now); } catch (const std::bad_alloc&) {
-  drop(Status(Code::kOutOfMemory, "there is no memory to serve it"));
+  drop(no_memory_to_serve());
 }
 
 void Session::step_on(double now) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a session's machine asks the owner of its connection to do, in this order.
+// The actions that a session's machine asks of the owner of its connection, in this order.
 
 #include <cstdint>
 #include <variant>

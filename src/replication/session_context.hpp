@@ -1,5 +1,5 @@
 #pragma once
-// What the sessions of one server share: whom they serve, from what, and within which limits.
+// The state that the sessions of one server share: the model, its feeds, and the limits.
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +24,7 @@ namespace sparcl::replication {
 class Session;
 class SessionMachine;
 
-// What sessions serve the replicas of one list of tensors from.
+// The updates for replicas of one list of tensors, as sessions see them.
 struct SessionFeed {
   Hash128 schema_hash;
   std::uint64_t tensor_bytes = 0;
@@ -73,7 +73,7 @@ struct SessionContext {
   std::function<std::string()> status_report;                           // JSON, for a STATUS_QUERY
   std::function<const SessionMachine*(std::uint64_t id)> find_session;  // a publisher's
   std::function<void(const SessionMachine& session)> on_arrival;  // of a replica; may be empty
-  // Of a replica that says goodbye: what it held counts from then on. May be empty.
+  // A replica has said goodbye: the version that it held counts from then on. May be empty.
   std::function<void(const SessionMachine& session)> on_departure;
   std::string closed;  // why there is nothing for replicas here; empty: there is
   std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
@@ -86,7 +86,7 @@ struct SessionContext {
 // RemoteError: the peer may try again.
 Status no_room(const PeerBudget& budget);
 
-// Of a server's sessions, never too few.
+// Counts of a server's sessions, never too low.
 struct SessionCounts {
   std::size_t replicas = 0;
   std::size_t waiting = 0;  // unauthenticated, or with an answer that is still going out

@@ -220,7 +220,7 @@ void SessionMachine::on_news(double now) {
   announce(*at, now, 0);
 }
 
-// What it came with may be a version that was published later.
+// The bytes that it came with may be a version that was published later.
 void SessionMachine::confirm(Serving& at, double now) {
   const bool is_confirmed = at.held.is_ours && at.held.is_vouched;
   if (is_confirmed || !at.held.is_vouched || !store().knows(at.held.version)) return;
@@ -236,8 +236,8 @@ void SessionMachine::note_given(const ReceiptBook::Given& given) {
   context_.receipts->note(receipt_, given_);
 }
 
-// What was announced to it counts once its parent was given it. If the parent is gone, it counts
-// because it was announced.
+// An announced version counts as given once its parent was given it. If the parent is gone, it
+// counts because it was announced.
 void SessionMachine::note_given_by_parent() {
   const Serving& at = *serving();
   const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);

@@ -46,7 +46,7 @@ class SessionMachine {
   bool on_tick(std::uint64_t taken, double now);
   // The store has something new, or more of what is on its way.
   void on_news(double now);
-  // What the tensors of list() are served from, or why they are not.
+  // The feed for the tensors of list(), or why there is none.
   void on_feed(Result<SessionFeedRef> feed);
   // The update is of no use after all.
   void on_withdrawal(const UpdateRef& update);
@@ -74,7 +74,7 @@ class SessionMachine {
   bool is_unauthenticated() const { return !is_over() && !is_leaving() && !is_replica(); }
   // Messages are read in this phase.
   bool is_listening() const { return is_replica() || (is_unauthenticated() && list() == nullptr); }
-  // Of this phase: an unauthenticated connection's, or an answer's that goes out.
+  // Since when this phase lasts: of an unauthenticated connection, or of an answer that goes out.
   double waits_since() const { return is_unauthenticated() ? born_ : heard_; }
 
   // The list of tensors that waits for on_feed(); nullptr: none does. It stays where it is until
@@ -103,7 +103,7 @@ class SessionMachine {
   // sessions that send it.
   bool keeps_update(bool is_lost) const;
 
-  // Of a replica, else 0 or false.
+  // 0 or false unless it is a replica.
   std::uint64_t held_version() const;
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
@@ -192,7 +192,7 @@ class SessionMachine {
   void tell_of_loss(const Status& why);
   void drop_if_nothing_moves(const Serving& at, std::uint64_t taken, double now);
   bool owes(const Serving& at) const;
-  // Of one kind and peer not each time.
+  // Repeated warnings of one kind and peer are left out.
   void warn(const std::string& text, const std::string& kind);
   std::string identity() const;
 

@@ -1,4 +1,4 @@
-// What a session's peer says, message by message.
+// The messages of a session's peer.
 
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, d
   return at != nullptr ? take_of_replica(*at, type, content, now) : take_greeting(type, content);
 }
 
-// Of an unauthenticated connection.
+// Messages of an unauthenticated connection.
 Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& content) {
   switch (type) {
     case MessageType::kHello:
@@ -415,7 +415,8 @@ Status SessionMachine::take_damage(Serving& at, std::span<const std::byte> conte
   return {};
 }
 
-// What it came with is not the version that it was compared with: it may need but some blocks.
+// The bytes that it came with are not the version that they were compared with: it may need some
+// blocks only.
 Status SessionMachine::take_blocks(Serving& at, std::span<const std::byte> content) {
   Result<BlockDigests> blocks = parse_block_digests(content);
   if (!blocks.ok()) return blocks.status();
@@ -449,7 +450,7 @@ Status SessionMachine::take_nack(Serving& at, const Nack& nack) {
                   fmt::format("it refused {} updates one after the other, the last one so: {}",
                               at.refused_in_a_row, nack.text));
   }
-  // What was sent after it is of no use to it either.
+  // The updates that were sent after it are of no use to it either.
   if (std::holds_alternative<session_stage::AwaitsAnswer>(at.stage)) at.is_compared = true;
   let_go(at);
   at.ahead = 0;

@@ -86,8 +86,7 @@ struct Serving {  // a replica
   std::uint64_t oldest_taken = 0;  // it refuses versions before this one
   std::uint64_t staged_version = 0;
   std::uint64_t announced_version = 0;  // the newest that it may take from a parent
-  // What it came with: the state hash of the version that it may hold, or another version that may
-  // be nearly the same.
+  // The state hash that it came with, and another version that may be nearly the same.
   Hash128 brought_hash;
   std::optional<std::uint64_t> nearly;
   bool is_compared = false;          // and it is not that version

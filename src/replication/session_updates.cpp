@@ -1,4 +1,4 @@
-// What a session offers its replica next, and how the bytes of it go.
+// The next update for a session's replica, and the sending of its bytes.
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 namespace sparcl::replication {
 namespace {
 
-// Of an update, in one message: small updates go in smaller pieces, so that replicas further down a
-// chain need not wait. Heuristic.
+// Bytes of an update in one message. Small updates go in smaller pieces, so that replicas further
+// down a chain need not wait. Heuristic.
 constexpr std::size_t kLargePiece = std::size_t{256} << 10;
 constexpr std::size_t kSmallPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kLargeUpdate = std::uint64_t{16} << 20;
@@ -92,7 +92,7 @@ bool SessionMachine::hand_over(Serving& at, const UpdateStore::Step& next, doubl
     if (commit.is_anchor) anchor = commit.version;
     if (!commit.is_anchor && commit.version != newest) return false;
   }
-  const std::optional<FanOut::Id> parent = fan_out()->place(id(), anchor, now);
+  const std::optional<FanOut::Id> parent = fan_out()->assign_parent(id(), anchor, now);
   if (!parent) return false;
   const SessionMachine* other = context_.find_session(*parent);
   if (other == nullptr || !other->serves_at()) {
@@ -118,7 +118,7 @@ UpdateStore::Step SessionMachine::next_step(const Serving& at) const {
     const bool is_too_old = step.update != nullptr && step.update->commit.version < at.oldest_taken;
     return is_too_old ? store().step_by_anchor(before_oldest) : step;
   }
-  // What it was sent here it does not take again. Another publisher's number may be anything.
+  // It does not take again what it was sent here. Another publisher's number may be anything.
   const bool is_ours = at.tip.is_ours || tip.version < store().newest()->version;
   return store().step_by_anchor(std::max(is_ours ? tip.version : 0, before_oldest));
 }
@@ -178,7 +178,7 @@ void SessionMachine::offer(Serving& at, UpdateRef update, double now) {
   SPARCL_FAILPOINT("publisher.offered");
 }
 
-// What is queued of the update goes out. Nothing else is offered, or waited for.
+// The bytes that are queued still go out. Nothing else is offered, or waited for.
 void SessionMachine::let_go(Serving& at) {
   UpdateRef update;
   if (auto* offered = std::get_if<session_stage::Offered>(&at.stage))

@@ -60,7 +60,7 @@ Status StagedUpdate::check_leaf(std::uint64_t leaf, std::span<const std::byte> b
           leaf * kLeafBytes, leaf_end(leaf, commit().stream_bytes), commit().version));
 }
 
-Buffer StagedUpdate::place(std::size_t count) {
+Buffer StagedUpdate::destination(std::size_t count) {
   if (!has_leaves() || count > leaf_end(arrived_ / kLeafBytes, commit().stream_bytes) - arrived_)
     return {};
   update_->bytes.reserve(arrived_ + count);

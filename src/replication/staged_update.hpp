@@ -38,8 +38,9 @@ class StagedUpdate {
   // to blame.
   Status take_leaves(const Leaves& leaves);
   std::uint64_t next_byte() const { return arrived_; }
-  // Where the next bytes go: within one leaf. Empty: they are not wanted yet, or are too many.
-  Buffer place(std::size_t count);
+  // The memory for the next bytes, within one leaf. Empty: they are not wanted yet, or are too
+  // many.
+  Buffer destination(std::size_t count);
   // They are there. Corrupt: the leaf that they end is another one; it is to come again. The sender
   // is to blame.
   Status received(std::size_t count);

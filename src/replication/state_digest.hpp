@@ -20,7 +20,7 @@ class StateDigest {
   // Some more blocks of it. True: these were the last.
   Result<bool> step(const codec::BlockMap& map, const codec::ArrayInput& arrays,
                     std::uint64_t max_blocks);
-  // Of each block that was read.
+  // The digest of each block that was read.
   const std::vector<Digest256>& of_blocks() const { return of_blocks_; }
   // Once all were: of them all.
   Result<Digest256> finish() const;

@@ -19,7 +19,7 @@ constexpr double kRestSeconds = 4e-3;
 }  // namespace
 
 Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held,
-                        const WayBack& way_back, double now) {
+                        const Rollback& rollback, double now) {
   if (period_s_ <= 0) {
     due_ = std::numeric_limits<double>::infinity();
     return {};
@@ -30,7 +30,7 @@ Status StateSweep::step(const ReplicatedState& state, const HeldVersion& held,
   }
   due_ = now + kRestSeconds;
   if (is_begun_ && (held != of_ || followed_ > 0)) {
-    if (!wants_certainty_ && follow(state, held, way_back)) return {};
+    if (!wants_certainty_ && follow(state, held, rollback)) return {};
     is_begun_ = false;
   }
   if (!is_begun_) begin(state, held);
@@ -87,8 +87,8 @@ void StateSweep::look_at_blocks(const ReplicatedState& state) {
 // Some of what has changed in the blocks that were seen. False: that is not known, or yet another
 // version is held by now.
 bool StateSweep::follow(const ReplicatedState& state, const HeldVersion& held,
-                        const WayBack& way_back) {
-  const codec::ChangeLog* log = way_back.only_step_from(of_);
+                        const Rollback& rollback) {
+  const codec::ChangeLog* log = rollback.only_step_from(of_);
   if (log == nullptr || (followed_ > 0 && held != to_)) return false;
   to_ = held;
   codec::ChangeLog::Room room;

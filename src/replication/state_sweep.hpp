@@ -4,7 +4,7 @@
 
 #include "src/replication/message.hpp"
 #include "src/replication/replicated_state.hpp"
-#include "src/replication/way_back.hpp"
+#include "src/replication/rollback.hpp"
 
 namespace sparcl::replication {
 
@@ -19,15 +19,15 @@ class StateSweep {
   double due() const { return due_; }
   // There is no memory for it now.
   void rest(double until) { due_ = until; }
-  // What has changed since is not what way_back will tell: a pass begins anew.
+  // The changes since then are not what rollback will tell: a pass begins anew.
   void forget_pass() { is_begun_ = false; }
   // There is reason to.
   void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
-  // A millisecond of a pass. Where another version is held than before, it first takes up what has
-  // changed of the blocks that it has seen, if way_back tells, and else begins anew: models whose
+  // A millisecond of a pass. If another version is held than before, it first takes up what has
+  // changed of the blocks that it has seen, if rollback tells, and else begins anew: models whose
   // pass is longer than a version lasts are looked at, too. The arrays stay as they are meanwhile.
   // Corrupt, at the end of a pass: they do not hold `held`, but found().
-  Status step(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back,
+  Status step(const ReplicatedState& state, const HeldVersion& held, const Rollback& rollback,
               double now);
   const Hash128& found() const { return found_; }
   // Then, until the next pass: of each block of what is held, and what should be held. None where
@@ -37,7 +37,7 @@ class StateSweep {
 
  private:
   void begin(const ReplicatedState& state, const HeldVersion& held);
-  bool follow(const ReplicatedState& state, const HeldVersion& held, const WayBack& way_back);
+  bool follow(const ReplicatedState& state, const HeldVersion& held, const Rollback& rollback);
   void look_at_blocks(const ReplicatedState& state);
 
   double period_s_;

@@ -25,7 +25,7 @@ const std::byte* Subscriber::array(std::size_t i) const {
 
 Status Subscriber::pin(std::uint64_t version) {
   const std::lock_guard lock(mutex_);
-  SPARCL_RETURN_IF_ERROR(machine_.on_pin(version, way_back_.to(), way_back_.why()));
+  SPARCL_RETURN_IF_ERROR(machine_.on_pin(version, rollback_.to(), rollback_.why()));
   came_.notify_all();
   wake_.wake();
   return {};

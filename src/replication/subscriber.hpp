@@ -22,9 +22,9 @@
 #include "src/replication/relay.hpp"
 #include "src/replication/replica_machine.hpp"
 #include "src/replication/replicated_state.hpp"
+#include "src/replication/rollback.hpp"
 #include "src/replication/state_sweep.hpp"
 #include "src/replication/upstream.hpp"
-#include "src/replication/way_back.hpp"
 
 namespace sparcl::replication {
 
@@ -35,7 +35,7 @@ struct SubscriberOptions {
   double silence_s = 5;    // after which the publisher counts as stopped or cut off
   bool passes_on = true;   // to other replicas, at a port of its own
   bool shares_memory = true;   // with the publisher and replicas of its machine
-  bool keeps_way_back = true;  // to the version before: up to a quarter of the model's bytes, and
+  bool keeps_rollback = true;  // to the version before: up to a quarter of the model's bytes, and
                                // as much again while updates wait
   std::string record_path;  // with trusted keys: what was applied last is kept there for the next
                             // life (replica_record.hpp); "": nowhere
@@ -58,7 +58,7 @@ struct SubscriberOptions {
 class Subscriber final : private UpstreamOwner {
  public:
   // The publisher need not be there yet: it is looked for until it comes, and again whenever it
-  // goes. What the arrays hold may be anything. If the publisher finds a version of its own there,
+  // goes. The arrays may hold anything. If the publisher finds a version of its own there,
   // byte for byte, only what has changed since then travels; if it finds one but for some blocks,
   // these travel, too.
   static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state,
@@ -83,8 +83,9 @@ class Subscriber final : private UpstreamOwner {
         0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
   // The newest version that has come whole: applied when this returns. Timeout: there is none yet;
-  // where updates were refused or the publisher cannot be reached the error is that one. What
-  // waiting does not cure (is_lasting) is said at once, and again when another try has failed.
+  // where updates were refused or the publisher cannot be reached the error is that one. An error
+  // that waiting does not cure (is_lasting) is returned at once, and again when another try has
+  // failed.
   Result<Swap> next(double seconds);
 
   struct Versions {
@@ -92,7 +93,7 @@ class Subscriber final : private UpstreamOwner {
     std::uint64_t newest = 0;  // as far as the publisher has said
   };
   Versions versions() const;
-  // What is on its way: nothing where bytes is 0.
+  // The update on its way; nothing if bytes is 0.
   struct Incoming {
     std::uint64_t version = 0;
     std::uint64_t received_bytes = 0;
@@ -104,7 +105,7 @@ class Subscriber final : private UpstreamOwner {
   // the values that led away from it are still there: next() goes back to it.
   Status pin(std::uint64_t version);
 
-  // Where array i of the version that is held lies. With two sets of arrays: not written to before
+  // Array i of the version that is held. With two sets of arrays: not written to before
   // the next but one next().
   const std::byte* array(std::size_t i) const;
 
@@ -146,23 +147,24 @@ class Subscriber final : private UpstreamOwner {
   void sweep_on(double now);
   void compare_on(double now);
 
-  // What the upstreams hear.
+  // Calls of the upstreams.
   Hello hello(const Upstream& to) override;
   std::span<const std::byte> schema() const override { return state_.schema; }
   Status take_welcome(Upstream& from, const Welcome& welcome) override;
   Status take(Upstream& from, double now) override;
   Status on_plan(model::VersionSource& from, model::VersionPlan plan, double now) override;
   Status on_digests(model::VersionSource& from, const model::LeafDigests& digests) override;
-  Buffer place(const model::VersionSource& from, const ChunkHead& at, std::size_t count) override;
+  Buffer destination(const model::VersionSource& from, const ChunkHead& at,
+                     std::size_t count) override;
   Status on_chunk(model::VersionSource& from, const ChunkHead& at, std::size_t count,
-                  bool is_placed, double now) override;
+                  bool has_destination, double now) override;
   Status on_memory(model::VersionSource& from, const ChunkHead& at, Buffer memory,
                    double now) override;
   Status on_end(model::VersionSource& from, const UpdateName& update) override;
   void on_newest(const model::VersionSource& from, std::uint64_t version) override;
   void on_closed(model::VersionSource& from, const Status& why, double now) override;
 
-  // What the machine asks for.
+  // Actions of the machine.
   void carry_out(double now);
   void carry_out(replica_action::Any& action, double now);
   void connect_parent(const net::NetAddress& address, double now);
@@ -204,11 +206,11 @@ class Subscriber final : private UpstreamOwner {
   std::mutex using_;  // one next() at a time; taken before mutex_
 
   // Guards all below. In the machine's phases Applying and Restoring the arrays, the update that is
-  // applied and what way_back_ has kept are next()'s alone, without it.
+  // applied and what rollback_ has kept are next()'s alone, without it.
   mutable std::mutex mutex_;
   std::condition_variable came_;
   net::RunClock clock_;  // all times of the service
-  WayBack way_back_;
+  Rollback rollback_;
   StateSweep sweep_;
   Upstream publisher_;
   Upstream parent_;

@@ -18,8 +18,8 @@ constexpr std::uint64_t kKeptPart =
     4;  // of the model's bytes: updates kept for replicas that take them from here; heuristic
 constexpr std::uint64_t kReplacedPart = 4;  // and what they have replaced; heuristic
 
-// What an update of this state can have at most: all of it, with room for what frames it. More is a
-// lie.
+// The most bytes that an update of this state can have: all tensors, and the frames around them.
+// More is a lie.
 std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
   return map.byte_count() + map.byte_count() / 8 + map.block_count() * 256 +
          (std::uint64_t{1} << 20);
@@ -113,13 +113,13 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
     : state_(state),
       options_(options),
       clock_(net::clock_slack_s(options.silence_s)),
-      way_back_(options.keeps_way_back
+      rollback_(options.keeps_rollback
                     ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)
                     : 0),
       sweep_(options.sweep_s, options.double_buffer),
       publisher_(*this, "publisher", options.silence_s),
       parent_(*this, "replica", options.silence_s),
-      machine_(complete(std::move(machine), state, options, way_back_.max_bytes(), name_.text()),
+      machine_(complete(std::move(machine), state, options, rollback_.max_bytes(), name_.text()),
                publisher_, parent_, state.hash()),
       relay_(state, {options.model_id, options.silence_s, options.shares_memory,
                      state.map->byte_count() / kKeptPart, options.peer_bytes}) {}

@@ -1,4 +1,4 @@
-// How what has come becomes what is held: next(), and the way back.
+// How what has come becomes what is held: next(), and the rollback.
 
 #include <fmt/format.h>
 
@@ -104,7 +104,7 @@ bool Subscriber::wait_for_news(std::unique_lock<std::mutex>& lock, double deadli
   return came_.wait_for(lock, limit, [&] { return machine_.has_reason(); });
 }
 
-// What was applied is to be shown, whatever comes after it.
+// Updates that were applied are shown, even if a later one fails.
 Status Subscriber::climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap,
                                            double deadline) try {
   return climb(lock, swap, deadline);
@@ -117,7 +117,7 @@ Status Subscriber::climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, S
 Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) {
   const double until = std::min(deadline, net::monotonic_seconds() + kLongestClimb);
   for (;;) {
-    // What came after the first is checked here: its base is held only now.
+    // An update after the first is checked here, because its base is held only now.
     while (machine_.may_lead_on()) SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
     if (machine_.is_as_far_as_it_goes()) return {};
     wake_.wake();
@@ -130,7 +130,7 @@ Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double 
 // The state that is written now, before the first update of a next() or after it. Without the lock.
 ReplicatedState Subscriber::begin_writing(bool is_first) {
   if (buffers_ == nullptr) return state_;
-  if (is_first) buffers_->catch_up(state_, way_back_);
+  if (is_first) buffers_->catch_up(state_, rollback_);
   ReplicatedState written = state_;
   written.arrays = buffers_->back();
   return written;
@@ -142,7 +142,7 @@ void Subscriber::show_written() {
   state_.arrays = buffers_->front();
 }
 
-// Of tensors in device memory: their mirror holds it, and they come after. Nobody but a next()
+// Tensors in device memory: their mirror holds the version, and is copied to them. Only next()
 // writes the mirror.
 Status Subscriber::show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap) {
   if (state_.device == nullptr) return {};
@@ -196,11 +196,11 @@ Status Subscriber::swap_front(std::unique_lock<std::mutex>& lock, Swap& swap) {
 // The arrays hold it: nothing here fails.
 void Subscriber::note_applied(replica_phase::Applying& front, Swap& swap) {
   if (swap.updates == 0 && machine_.holds_published())
-    way_back_.begin(machine_.held(), machine_.epoch());
+    rollback_.begin(machine_.held(), machine_.epoch());
   std::optional<codec::ChangeLog> replaced = front.update->take_replaced();
   if (state_.device != nullptr && replaced) state_.device->note(*replaced);
   if (state_.device != nullptr && !replaced) state_.device->note_all();
-  way_back_.add(std::move(replaced));
+  rollback_.add(std::move(replaced));
   applied_ = machine_.on_applied(system_nanoseconds());
   if (buffers_ != nullptr)
     state_.arrays = buffers_->back();  // that is held, though the front is shown still
@@ -239,8 +239,8 @@ Status Subscriber::apply_front(replica_phase::Applying& front, const HeldVersion
   return no_memory();
 }
 
-// Of the state that a repair has made of what this replica came with: all of it is the version that
-// the publisher vouches for.
+// Checks all bytes after a repair of what this replica came with: they are the version that the
+// publisher vouches for.
 Status Subscriber::check_repaired(const ReplicatedState& written, const Comparison& expected,
                                   Swap& swap) const try {
   StateDigest now(state_.schema_hash);
@@ -275,25 +275,25 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
     throw;
   }
   if (!status.ok()) {
-    machine_.on_not_restored(status, way_back_.to());
+    machine_.on_not_restored(status, rollback_.to());
     if (buffers_ != nullptr) buffers_->doubt();
     if (status.code() == Code::kCorrupt) {
-      way_back_.lose("what the tensors hold was found damaged");
+      rollback_.lose("what the tensors hold was found damaged");
       unshown_ = Swap();  // what repairs it is shown instead
     }
     log_error("replication: {}", status.message());
     return status;
   }
   show_written();
-  for (const codec::ChangeLog& each : way_back_.replaced()) {
+  for (const codec::ChangeLog& each : rollback_.replaced()) {
     if (state_.device != nullptr) state_.device->note(each);
   }
-  swap.changed = way_back_.elements();
+  swap.changed = rollback_.elements();
   swap.went_back = true;
-  machine_.on_restored(*way_back_.to(), way_back_.epoch());
+  machine_.on_restored(*rollback_.to(), rollback_.epoch());
   swap.version = machine_.held().version;
   swap.hash = machine_.held().hash;
-  way_back_.lose("it has gone back already");
+  rollback_.lose("it has gone back already");
   sweep_.forget_pass();
   return {};
 }
@@ -302,7 +302,7 @@ Status Subscriber::go_back(std::unique_lock<std::mutex>& lock, Swap& swap) {
 Status Subscriber::write_back(const HeldVersion& held, Swap& swap) try {
   const ReplicatedState written = begin_writing(true);
   const double begin = net::monotonic_seconds();
-  const Status status = way_back_.go(written, held);
+  const Status status = rollback_.go(written, held);
   if (buffers_ == nullptr) swap.pause_s = net::monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {

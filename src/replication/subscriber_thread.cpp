@@ -136,8 +136,8 @@ void Subscriber::recover(const std::exception& error) {
   }
 }
 
-// What all others know of this replica is wrong: those that take from it, who find others, and the
-// publisher.
+// The peers' knowledge of this replica is wrong: that of the publisher, and that of replicas that
+// take updates from here.
 void Subscriber::begin_anew(double now) {
   relay_.start_over();
   relay_.close();
@@ -169,13 +169,13 @@ void Subscriber::check_on(double now) {
 void Subscriber::sweep_on(double now) {
   if (!machine_.may_sweep() || now < sweep_.due()) return;
   try {
-    Status damage = sweep_.step(state_, machine_.held(), way_back_, now);
+    Status damage = sweep_.step(state_, machine_.held(), rollback_, now);
     if (damage.ok()) return;
     machine_.on_damage(std::move(damage), sweep_.found(), sweep_.wanted(), sweep_.block_hashes());
   } catch (const std::bad_alloc&) {
     return sweep_.rest(now + kLastRetry);
   }
-  way_back_.lose("what the tensors held was found damaged");
+  rollback_.lose("what the tensors held was found damaged");
   carry_out(now);
 }
 
@@ -253,13 +253,14 @@ Status Subscriber::on_digests(model::VersionSource& from, const model::LeafDiges
   return status;
 }
 
-Buffer Subscriber::place(const model::VersionSource& from, const ChunkHead& at, std::size_t count) {
-  return machine_.place(kind_of(from), at, count);
+Buffer Subscriber::destination(const model::VersionSource& from, const ChunkHead& at,
+                               std::size_t count) {
+  return machine_.destination(kind_of(from), at, count);
 }
 
 Status Subscriber::on_chunk(model::VersionSource& from, const ChunkHead& at, std::size_t count,
-                            bool is_placed, double now) {
-  Status status = machine_.on_chunk(kind_of(from), at, count, is_placed, now);
+                            bool has_destination, double now) {
+  Status status = machine_.on_chunk(kind_of(from), at, count, has_destination, now);
   carry_out(now);
   return status;
 }

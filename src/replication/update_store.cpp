@@ -33,26 +33,26 @@ void UpdateStore::note_made(const Update& update) {
   ++first_made_;
 }
 
-// What may find no memory comes first: then there is no new version. A stream that was noted as
-// made stays so: nobody has it.
+// Steps that need memory come first: if one fails, there is no new version. A stream that was noted
+// as made stays so: nobody has it.
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   const std::size_t before = chain_.size();
   try {
     chain_.push_back(delta);
-    way_back_.push_back(replaced);
+    rollback_logs_.push_back(replaced);
     note_made(*delta);
     if (label->commit.target_hash == delta->commit.base_hash)
       note_made(*label);  // that leads there as well
     note_published(label->target());
   } catch (...) {
-    if (way_back_.size() > before) way_back_.pop_back();
+    if (rollback_logs_.size() > before) rollback_logs_.pop_back();
     if (chain_.size() > before) chain_.pop_back();
     throw;
   }
   bytes_ += delta->commit.stream_bytes;
   newest_ = label->target();
   label_ = std::move(label);
-  if (replaced != nullptr) way_back_bytes_ += replaced->bytes();
+  if (replaced != nullptr) rollback_bytes_ += replaced->bytes();
   trim();
 }
 
@@ -82,7 +82,7 @@ void UpdateStore::pass_on(UpdateRef update) {
     drop_first();
   bytes_ += bytes;
   chain_.push_back(std::move(update));
-  way_back_.push_back(nullptr);
+  rollback_logs_.push_back(nullptr);
 }
 
 void UpdateStore::take_back(const UpdateRef& update) {
@@ -90,7 +90,7 @@ void UpdateStore::take_back(const UpdateRef& update) {
   if (!chain_.empty() && chain_.back() == update) {
     bytes_ -= update->commit.stream_bytes;
     chain_.pop_back();
-    way_back_.pop_back();
+    rollback_logs_.pop_back();
   }
   newest_ = update->base();
 }
@@ -129,9 +129,9 @@ void UpdateStore::let_go(const UpdateRef& update) const {
 void UpdateStore::drop_first() {
   bytes_ -= chain_.front()->commit.stream_bytes;
   let_go(chain_.front());
-  if (way_back_.front() != nullptr) way_back_bytes_ -= way_back_.front()->bytes();
+  if (rollback_logs_.front() != nullptr) rollback_bytes_ -= rollback_logs_.front()->bytes();
   chain_.pop_front();
-  way_back_.pop_front();
+  rollback_logs_.pop_front();
 }
 
 void UpdateStore::trim() {
@@ -139,9 +139,9 @@ void UpdateStore::trim() {
   // anchor.
   while (chain_.size() > 1 && (chain_.size() > limits_.updates || bytes_ > limits_.bytes))
     drop_first();
-  for (ChangeLogRef& each : way_back_) {  // the oldest first
-    if (way_back_bytes_ <= limits_.replaced_bytes) break;
-    if (each != nullptr) way_back_bytes_ -= each->bytes();
+  for (ChangeLogRef& each : rollback_logs_) {  // the oldest first
+    if (rollback_bytes_ <= limits_.replaced_bytes) break;
+    if (each != nullptr) rollback_bytes_ -= each->bytes();
     each = nullptr;
   }
   trim_composed();
@@ -159,7 +159,7 @@ std::uint64_t UpdateStore::bytes_since(std::size_t first) const {
   return bytes;
 }
 
-// Where the chain has a state, from the end, as one may have come back.
+// The position of a state in the chain, from the end, because a state may come back.
 std::size_t UpdateStore::find_base(const Hash128& hash) const {
   std::size_t i = chain_.size();
   while (i > 0 && chain_[i - 1]->commit.base_hash != hash) --i;
@@ -171,9 +171,9 @@ const UpdateStore::Composed* UpdateStore::find_composed(const Hash128& base) con
   return found == composed_.end() ? nullptr : &*found;
 }
 
-std::vector<ChangeLogRef> UpdateStore::way_back(const HeldVersion& held) const {
+std::vector<ChangeLogRef> UpdateStore::rollback_logs(const HeldVersion& held) const {
   const auto first = static_cast<std::ptrdiff_t>(find_base(held.hash));
-  std::vector<ChangeLogRef> logs(way_back_.begin() + first, way_back_.end());
+  std::vector<ChangeLogRef> logs(rollback_logs_.begin() + first, rollback_logs_.end());
   if (std::ranges::count(logs, nullptr) > 0) logs.clear();
   return logs;
 }
@@ -201,7 +201,8 @@ void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {
   trim_composed();
 }
 
-// Of use as long as its base is in the chain, and the chain leads on from its target.
+// A composed update is of use as long as its base is in the chain, and the chain leads on from its
+// target.
 void UpdateStore::trim_composed() {
   std::erase_if(composed_, [&](const Composed& each) {
     const bool leads_on = each.update == nullptr || each.update->target() == *newest_ ||
@@ -238,7 +239,7 @@ UpdateStore::Step UpdateStore::step_in_chain(std::size_t first, std::uint64_t up
   if (anchor_is_less_than(first, least)) return {anchor_};
   const bool is_long =
       chain_.size() - first >= kMinComposed && bytes_since(first) >= limits_.bytes / kMinPart;
-  step.may_be_composed = composed == nullptr && is_long && way_back_[first] != nullptr;
+  step.may_be_composed = composed == nullptr && is_long && rollback_logs_[first] != nullptr;
   return step;
 }
 

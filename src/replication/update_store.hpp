@@ -37,11 +37,11 @@ class UpdateStore {
   // The first version: no update leads to it but an anchor. label: empty, of a replica that holds
   // these bytes already.
   void begin(UpdateRef label);
-  // `delta` leads from the newest version to that of `label`; replaced: the way back
+  // `delta` leads from the newest version to that of `label`; replaced: the rollback
   // (codec::ChangedState), if it is known.
   void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
-  // Of the newest version, when it was made. Dropped again when the chain since then is longer than
-  // a new one would be.
+  // An anchor of the newest version at that time. Dropped again when the chain since then is longer
+  // than a new one would be.
   void keep_anchor(UpdateRef anchor) {
     note_made(*anchor);
     drop_anchor();
@@ -62,7 +62,7 @@ class UpdateStore {
   // The oldest update is kept no more; the newest stays. False: there is no other that no session
   // sends.
   bool drop_idle();
-  // Nobody takes from it: what it has whole need not be kept.
+  // No replica takes from it: whole updates need not be kept.
   void keep_incoming_only();
 
   const UpdateRef& label() const { return label_; }  // of the newest version, in a publisher
@@ -84,8 +84,8 @@ class UpdateStore {
   // The next update on the way from `held` to the newest version: a delta, one composed of several,
   // the label where only the number differs, or an anchor. needs_anchor: none is kept, and only a
   // new one leads there. may_be_composed: one update for the rest of the chain would be less, maybe
-  // (way_back()). From what is newer than all that is kept here: nothing, so far. up_to: where that
-  // is in the chain, only the chain itself leads beyond it.
+  // (rollback_logs()). From what is newer than all that is kept here: nothing, so far. up_to: where
+  // that is in the chain, only the chain itself leads beyond it.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;
@@ -99,12 +99,12 @@ class UpdateStore {
   Step step_from(const HeldVersion& held, std::uint64_t up_to = UINT64_MAX) const;
   // From the newest version to `held`, whose hash alone counts: what each update since then has
   // replaced, in their order. Empty where that is not known.
-  std::vector<ChangeLogRef> way_back(const HeldVersion& held) const;
+  std::vector<ChangeLogRef> rollback_logs(const HeldVersion& held) const;
   // The newest version, or one that the chain leads on from, with these bytes.
   std::optional<HeldVersion> find(const Hash128& hash) const;
   // The same by its number.
   std::optional<HeldVersion> find_version(std::uint64_t version) const;
-  // Of all updates since `held`. nullptr: it is none that would be worth it.
+  // One update instead of all since `held`. nullptr: it would not be worth it.
   void keep_composed(const HeldVersion& held, UpdateRef composed);
 
   // By an anchor of a version after this one; needs_anchor: only if there can be one.
@@ -143,9 +143,9 @@ class UpdateStore {
 
   Limits limits_;
   PeerBudgetRef budget_;
-  std::deque<UpdateRef> chain_;        // each from the target of the one before
-  std::deque<ChangeLogRef> way_back_;  // of each of them; nullptr: not known, or dropped
-  std::uint64_t way_back_bytes_ = 0;
+  std::deque<UpdateRef> chain_;             // each from the target of the one before
+  std::deque<ChangeLogRef> rollback_logs_;  // of each of them; nullptr: not known, or dropped
+  std::uint64_t rollback_bytes_ = 0;
   std::deque<Composed> composed_;  // each from a base in the chain
   std::uint64_t bytes_ = 0;
   std::optional<HeldVersion> newest_;

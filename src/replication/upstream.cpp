@@ -14,8 +14,8 @@ namespace sparcl::replication {
 namespace {
 
 constexpr int kMessagesPerLook = 32;  // then the clock is looked at
-// Of an update: a process has only so many mappings (vm.max_map_count), of which each piece takes
-// one. Heuristic.
+// Mapped bytes of an update. A process has a limited number of mappings (vm.max_map_count), and
+// each piece takes one. Heuristic.
 constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
@@ -97,11 +97,11 @@ void Upstream::read(double now) {
 }
 
 void Upstream::read_messages(double now) {
-  const auto place = [this](const ChunkHead& chunk, std::size_t count) {
-    return owner_.place(*this, chunk, count);
+  const auto destination = [this](const ChunkHead& chunk, std::size_t count) {
+    return owner_.destination(*this, chunk, count);
   };
   for (int i = 0; i < kMessagesPerLook; ++i) {
-    switch (link_.receive(place)) {
+    switch (link_.receive(destination)) {
       case MessageLink::Progress::kMore:
         return;
       case MessageLink::Progress::kClosed:
@@ -169,8 +169,8 @@ Status Upstream::take_of_update(double now) {
       return owner_.on_digests(*this, leaves);
     }
     case MessageType::kChunk:
-      return owner_.on_chunk(*this, link_.chunk(), link_.chunk_bytes(), link_.chunk_is_placed(),
-                             now);
+      return owner_.on_chunk(*this, link_.chunk(), link_.chunk_bytes(),
+                             link_.chunk_has_destination(), now);
     case MessageType::kPiece:
       return take_piece(now);
     default: {
@@ -220,7 +220,7 @@ Status Upstream::take_welcome() {
   return {};
 }
 
-// Where it cannot be reached after all (another user, another container) everything comes over the
+// If the memory cannot be reached (another user, another container), all bytes come over the
 // connection.
 void Upstream::try_memory(const MemoryInvitation& invitation) {
   const Result<net::SealedMemory> proof =

@@ -11,11 +11,11 @@ namespace sparcl::replication {
 
 class Upstream;
 
-// Whose connection it is: it reads versions, and hears what else the other side says.
+// The owner of a connection: reads versions, and takes all other messages.
 class UpstreamOwner : public model::VersionReader {
  public:
   virtual Hello hello(const Upstream& to) = 0;
-  // Whose hash the hello has, as model::serialise() writes it.
+  // The list of tensors whose hash the HELLO has, as model::serialise() writes it.
   virtual std::span<const std::byte> schema() const = 0;
   virtual Status take_welcome(Upstream& from, const Welcome& welcome) = 0;
   // PARENT, ANNOUNCE, IDENTITY, or a message that is out of place. An error ends the connection:
@@ -54,7 +54,7 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   void tick(std::uint64_t held, double now);
   void flush(double now);
 
-  // Where the other side is on this machine, updates come as memory, until this fails once.
+  // If the other side is on this host, updates come as memory, until this fails once.
   bool shares_memory() const { return !memory_failed_; }
 
   MessageLink& link() { return link_; }

@@ -20,10 +20,10 @@ class DoubleBuffer : public ::testing::Test {
     publisher_ = std::move(*Publisher::create(source_.view(), local_options()));
     open_replica();
   }
-  void open_replica(bool keeps_way_back = true) {
+  void open_replica(bool keeps_rollback = true) {
     SubscriberOptions options = replica_options();
     options.double_buffer = true;
-    options.keeps_way_back = keeps_way_back;
+    options.keeps_rollback = keeps_rollback;
     options.sweep_s = sweep_s_;
     replica_ = std::move(*Subscriber::create(copy_.view(), publisher_->address(), options));
   }
@@ -71,7 +71,7 @@ TEST_F(DoubleBuffer, TheVersionBeforeStaysWhileTheNextIsShown) {
   }
 }
 
-TEST_F(DoubleBuffer, WithoutAWayBackAllBytesAreCopied) {
+TEST_F(DoubleBuffer, WithoutARollbackAllBytesAreCopied) {
   open_replica(false);
   for (std::uint64_t version = 1; version < 5; ++version) {
     publish(version);
@@ -112,8 +112,8 @@ TEST_F(DoubleBuffer, GoesBackInTheOtherSet) {
   }
 }
 
-// What the way back was found to miss is not taken for known the next time.
-TEST_F(DoubleBuffer, AWayBackThatFailsLeavesWhatIsShown) {
+// What the rollback was found to miss is not taken for known the next time.
+TEST_F(DoubleBuffer, ARollbackThatFailsLeavesWhatIsShown) {
   publish(1);
   follow(1);
   source_.poke(5, 0x1234);

@@ -95,8 +95,9 @@ class DrivenReplica {
   // All bytes of what is asked for.
   Status give(UpstreamKind from, const Commit& commit) {
     const ChunkHead head{commit.version, 0};
-    const bool is_placed = machine->place(from, head, commit.stream_bytes).size() > 0;
-    SPARCL_RETURN_IF_ERROR(machine->on_chunk(from, head, commit.stream_bytes, is_placed, now));
+    const bool has_destination = machine->destination(from, head, commit.stream_bytes).size() > 0;
+    SPARCL_RETURN_IF_ERROR(
+        machine->on_chunk(from, head, commit.stream_bytes, has_destination, now));
     return machine->on_end(from, {commit.base_version, commit.version});
   }
   void stage(const Commit& commit) {

@@ -117,8 +117,8 @@ class Twins {
 
   void place(Id id) {
     const std::uint64_t anchor = pick(2) == 0 ? 0 : version_ - pick(2);
-    const auto should = rules_.place(id, anchor, now_);
-    ASSERT_EQ(plan_.place(id, anchor, now_), should);
+    const auto should = rules_.assign_parent(id, anchor, now_);
+    ASSERT_EQ(plan_.assign_parent(id, anchor, now_), should);
     placed_ += should ? 1 : 0;
   }
 
@@ -184,7 +184,7 @@ Round round_of(FanOut& plan, std::uint64_t version, double now) {
       plan.sent(id, now);
     }
     plan.staged(id, version, now + 0.5);
-    round.placed += plan.place(id, 0, now + 0.5).has_value() ? 1 : 0;
+    round.placed += plan.assign_parent(id, 0, now + 0.5).has_value() ? 1 : 0;
   }
   round.rows = plan.looked_at() - before;
   return round;
@@ -216,7 +216,7 @@ TEST(FanOutIndex, ThousandsThatAreCurrentAtOnceAreNotCubic) {
   }
   int placed = 0;
   const std::uint64_t before = plan.looked_at();
-  for (Id id = 1; id <= kCount; ++id) placed += plan.place(id, 0, 1).has_value() ? 1 : 0;
+  for (Id id = 1; id <= kCount; ++id) placed += plan.assign_parent(id, 0, 1).has_value() ? 1 : 0;
   EXPECT_EQ(placed, static_cast<int>(kCount) - plan.degree());
   EXPECT_LT(plan.looked_at() - before, kCount * kCount);
 }

@@ -167,7 +167,7 @@ class FanOutRules {
     return anchor == 0 ? other.anchor == 0 && other.staged > 0 : other.anchor == anchor;
   }
 
-  std::optional<Id> place(Id id, std::uint64_t anchor, double now) {
+  std::optional<Id> assign_parent(Id id, std::uint64_t anchor, double now) {
     const auto own = replicas_.find(id);
     if (own == replicas_.end() || own->second.parent != kPublisher ||
         stays_direct(own->second, now))

@@ -26,7 +26,7 @@ FanOut chain(Id count) {
   for (Id id = 1; id <= count; ++id) {
     plan.join(id, true);
     serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
+    plan.assign_parent(id, 0, 0);
   }
   return plan;
 }
@@ -36,7 +36,8 @@ TEST(FanOut, MakesAChainOfReplicasThatCome) {
   for (Id id = 1; id <= 8; ++id) {
     plan.join(id, true);
     serve(plan, id, 1, 0);
-    EXPECT_EQ(plan.place(id, 0, 0), id == 1 ? std::optional<Id>() : std::optional<Id>(id - 1));
+    EXPECT_EQ(plan.assign_parent(id, 0, 0),
+              id == 1 ? std::optional<Id>() : std::optional<Id>(id - 1));
   }
   EXPECT_EQ(plan.parent(1), FanOut::kPublisher);
   EXPECT_EQ(plan.parent(8), 7U);
@@ -48,7 +49,7 @@ TEST(FanOut, MakesATreeOfAGivenDegree) {
   for (Id id = 1; id <= 30; ++id) {
     plan.join(id, true);
     serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
+    plan.assign_parent(id, 0, 0);
     EXPECT_LE(++children[plan.parent(id)], 2);
   }
   int steps = 0;
@@ -62,7 +63,7 @@ TEST(FanOut, BeginsAnotherChainForEach32) {
   for (Id id = 1; id <= 100; ++id) {
     plan.join(id, true);
     serve(plan, id, 1, 0);
-    served += plan.place(id, 0, 0) ? 0 : 1;
+    served += plan.assign_parent(id, 0, 0) ? 0 : 1;
   }
   EXPECT_EQ(served, 4);
 }
@@ -72,7 +73,7 @@ TEST(FanOut, NobodyTakesFromOneThatPassesNothingOn) {
   for (Id id = 1; id <= 4; ++id) {
     plan.join(id, false);
     serve(plan, id, 1, 0);
-    EXPECT_FALSE(plan.place(id, 0, 0));
+    EXPECT_FALSE(plan.assign_parent(id, 0, 0));
   }
 }
 
@@ -80,21 +81,21 @@ TEST(FanOut, OneThatWaitsForAnAnchorIsPlacedWithOneThatIsBeingSentIt) {
   FanOut plan(1);
   plan.join(1, true);
   plan.join(2, true);
-  EXPECT_FALSE(plan.place(2, 7, 0));  // 1 is there, but not being sent it
+  EXPECT_FALSE(plan.assign_parent(2, 7, 0));  // 1 is there, but not being sent it
   plan.begin(1, 7, 1'000'000, true, 0);
-  EXPECT_FALSE(plan.place(2, 0, 0));  // nor can it pass on anything else meanwhile
-  EXPECT_EQ(plan.place(2, 7, 0), 1U);
+  EXPECT_FALSE(plan.assign_parent(2, 0, 0));  // nor can it pass on anything else meanwhile
+  EXPECT_EQ(plan.assign_parent(2, 7, 0), 1U);
   plan.join(3, true);
-  EXPECT_EQ(plan.place(3, 7, 0), 2U);
+  EXPECT_EQ(plan.assign_parent(3, 7, 0), 2U);
 }
 
 TEST(FanOut, OneWhoseParentFailedIsServedAgainAndTheParentIsALeaf) {
   FanOut plan = chain(3);
   plan.come_back(3, FanOut::Blame::kParent, 0);
   EXPECT_EQ(plan.parent(3), FanOut::kPublisher);
-  EXPECT_FALSE(plan.place(3, 0, 0.5));  // it stays for a while
-  EXPECT_FALSE(plan.place(3, 0, 2));    // 2 is not to be trusted yet, and 1 has a child
-  EXPECT_EQ(plan.place(3, 0, 60), 2U);
+  EXPECT_FALSE(plan.assign_parent(3, 0, 0.5));  // it stays for a while
+  EXPECT_FALSE(plan.assign_parent(3, 0, 2));    // 2 is not to be trusted yet, and 1 has a child
+  EXPECT_EQ(plan.assign_parent(3, 0, 60), 2U);
 }
 
 TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
@@ -105,8 +106,8 @@ TEST(FanOut, OneThatFallsBehindLosesItsChildren) {
   EXPECT_TRUE(plan.relieve(11.6).empty());                 // it was told
   plan.come_back(3, FanOut::Blame::kNobody, 11.7);
   plan.come_back(2, FanOut::Blame::kNobody, 11.7);
-  EXPECT_FALSE(plan.place(2, 0, 11.8));  // what it lacks comes from the publisher
-  EXPECT_EQ(plan.place(3, 0, 11.8), 1U);
+  EXPECT_FALSE(plan.assign_parent(2, 0, 11.8));  // what it lacks comes from the publisher
+  EXPECT_EQ(plan.assign_parent(3, 0, 11.8), 1U);
 }
 
 // Signs of life are none of a parent that has the bytes, by its own word, and gives none.
@@ -121,7 +122,8 @@ TEST(FanOut, AParentThatGivesNothingIsNoneAnyMore) {
   serve(plan, 2, 2, 11.7);
   serve(plan, 3, 2, 11.7);
   for (const double now : {100.0, 1e6}) {
-    for (const Id id : {2U, 3U}) EXPECT_NE(plan.place(id, 0, now), std::optional<Id>(1)) << now;
+    for (const Id id : {2U, 3U})
+      EXPECT_NE(plan.assign_parent(id, 0, now), std::optional<Id>(1)) << now;
   }
 }
 
@@ -142,7 +144,7 @@ TEST(FanOut, AParentThatHadItAllAlongIsNoneAnyMore) {
   plan.join(2, true);
   serve(plan, 2, 1, 0);
   serve(plan, 1, 2, 10);
-  ASSERT_EQ(plan.place(2, 0, 10.5), 1U);
+  ASSERT_EQ(plan.assign_parent(2, 0, 10.5), 1U);
   EXPECT_TRUE(plan.relieve(11).empty());
   EXPECT_EQ(plan.relieve(11.6), std::vector<Id>{2});
   EXPECT_EQ(plan.come_back(2, FanOut::Blame::kIdleParent, 11.7), 1U);
@@ -155,7 +157,7 @@ TEST(FanOut, AParentThatGivesOtherBytesIsNoneAnyMoreAndNeitherIsTheNextAtItsAddr
   serve(plan, 1, 1, 0);
   plan.join(2, true);
   serve(plan, 2, 1, 0);
-  ASSERT_EQ(plan.place(2, 0, 0), 1U);
+  ASSERT_EQ(plan.assign_parent(2, 0, 0), 1U);
   EXPECT_EQ(plan.come_back(2, FanOut::Blame::kFalseParent, 1), 1U);
   plan.leave(1);
   plan.leave(2);
@@ -164,8 +166,8 @@ TEST(FanOut, AParentThatGivesOtherBytesIsNoneAnyMoreAndNeitherIsTheNextAtItsAddr
   EXPECT_FALSE(plan.is_expelled(3));
   plan.join(4, true);
   serve(plan, 4, 1, 2);
-  EXPECT_FALSE(plan.place(4, 0, 2));
-  EXPECT_EQ(plan.place(4, 0, 40), 3U);
+  EXPECT_FALSE(plan.assign_parent(4, 0, 2));
+  EXPECT_EQ(plan.assign_parent(4, 0, 40), 3U);
 }
 
 // Its parent need not say that it has anything.
@@ -177,7 +179,7 @@ TEST(FanOut, WhatIsAnnouncedComesInTimeOrFromThePublisher) {
   EXPECT_EQ(plan.relieve(23), std::vector<Id>{2});
   EXPECT_FALSE(plan.come_back(2, FanOut::Blame::kIdleParent, 23));
   EXPECT_FALSE(plan.is_expelled(1));  // it has not said that it has it
-  EXPECT_FALSE(plan.place(2, 0, 23.5));
+  EXPECT_FALSE(plan.assign_parent(2, 0, 23.5));
 }
 
 TEST(FanOut, WhoTakesNoMoreIsNotMoved) {
@@ -197,14 +199,14 @@ TEST(FanOut, BehindSeveralWhoTakeNoMoreOthersAreMoved) {
   plan.held_up(1, 5, 10);
   EXPECT_EQ(plan.relieve(12), std::vector<Id>{3});
   plan.come_back(3, FanOut::Blame::kNobody, 12.1);
-  EXPECT_FALSE(plan.place(3, 0, 12.2));  // nobody takes from those two for a while
+  EXPECT_FALSE(plan.assign_parent(3, 0, 12.2));  // nobody takes from those two for a while
 }
 
 TEST(FanOut, OneThatIsTooFarBehindForAParentDoesNotSpoilItsName) {
   FanOut plan = chain(2);
   plan.come_back(2, FanOut::Blame::kReplica, 0);
-  EXPECT_FALSE(plan.place(2, 0, 0.5));
-  EXPECT_EQ(plan.place(2, 0, 2), 1U);
+  EXPECT_FALSE(plan.assign_parent(2, 0, 0.5));
+  EXPECT_EQ(plan.assign_parent(2, 0, 2), 1U);
 }
 
 // Whatever happens: no rings, no more children than allowed, and all who are placed lead up to the
@@ -247,7 +249,7 @@ TEST(FanOut, StaysATreeWhateverHappens) {
             const Id id = any();
             if (plan.parent(id) == FanOut::kPublisher) serve(plan, id, version, now);
             plan.staged(id, version, now);
-            plan.place(id, 0, now);
+            plan.assign_parent(id, 0, now);
           }
       }
       std::map<Id, int> children;
@@ -286,7 +288,7 @@ TEST(FanOut, OneOfEachMachineTakesFromAnother) {
       machine_of[id] = static_cast<int>(id % 4);
       plan.join(id, true, machine(machine_of[id]));
       serve(plan, id, 1, 0);
-      plan.place(id, 0, 0);
+      plan.assign_parent(id, 0, 0);
     }
     std::map<int, int> downloads, uploads;
     int from_publisher = 0;
@@ -313,7 +315,7 @@ TEST(FanOut, WhoSharesNoMemoryHasNoNeighbours) {
   for (Id id = 1; id <= 4; ++id) {
     plan.join(id, true);
     serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
+    plan.assign_parent(id, 0, 0);
   }
   EXPECT_EQ(plan.parent(4), 3U);
 }
@@ -325,14 +327,14 @@ TEST(FanOut, AMachineWhoseFirstReplicaDiesHasAnother) {
   for (Id id = 1; id <= 6; ++id) {
     plan.join(id, true, machine(id <= 3 ? 1 : 2));
     serve(plan, id, 1, 0);
-    plan.place(id, 0, 0);
+    plan.assign_parent(id, 0, 0);
   }
   ASSERT_EQ(plan.parent(4), 1U);
   plan.leave(4);
   for (const Id id : {5U, 6U}) plan.come_back(id, FanOut::Blame::kParent, 1);
   for (const Id id : {5U, 6U}) serve(plan, id, 2, 2);
   for (const Id id : {1U, 2U, 3U}) plan.staged(id, 2, 2);
-  for (const Id id : {5U, 6U}) plan.place(id, 0, 10);
+  for (const Id id : {5U, 6U}) plan.assign_parent(id, 0, 10);
   EXPECT_EQ(plan.parent(5), 1U);
   EXPECT_EQ(plan.parent(6), 5U);
 }

@@ -1,4 +1,5 @@
-// What rogues, strangers and broken peers say to a publisher: nobody else notices, nothing is held.
+// Messages of rogues, of unauthenticated connections and of broken peers: no other peer notices,
+// and nothing is kept.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -36,20 +37,20 @@ TEST(HostilePeer, GarbageIsDroppedAndReplicasDoNotNotice) {
   EXPECT_EQ(copy.hash(), source.hash());
 }
 
-TEST(HostilePeer, SlowStrangersAreDroppedAndHoldNoDescriptors) {
+TEST(HostilePeer, SlowUnauthenticatedConnectionsAreDroppedAndHoldNoDescriptors) {
   SmallModel source;
   PublisherOptions options = local_options();
   options.silence_s = 0.5;
   const auto publisher = open_publisher(source, options);
   const int before = open_descriptors();
   {
-    std::vector<RawPeer> strangers;
+    std::vector<RawPeer> unauthenticated;
     const auto head = serialise(MessageHead{MessageType::kHello, 1000, 0});
     for (int i = 0; i < 100; ++i) {
-      strangers.push_back(RawPeer::connect(publisher->address()));
-      if (i % 2 == 0) strangers.back().send_bytes(head);  // and no more
+      unauthenticated.push_back(RawPeer::connect(publisher->address()));
+      if (i % 2 == 0) unauthenticated.back().send_bytes(head);  // and no more
     }
-    for (RawPeer& each : strangers) EXPECT_TRUE(each.is_dropped());
+    for (RawPeer& each : unauthenticated) EXPECT_TRUE(each.is_dropped());
   }
   for (int i = 0; i < 100 && open_descriptors() > before; ++i) usleep(50'000);
   EXPECT_LE(open_descriptors(), before);
@@ -182,7 +183,7 @@ TEST(HostilePeer, AsManyReplicasAsDescriptorsAllowAreServedAndOthersAreToldWhy) 
   SmallModel source;
   const auto publisher = open_publisher(source);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  std::vector<RawPeer> replicas;  // 140 less 64 for the process, and 64 strangers
+  std::vector<RawPeer> replicas;  // 140 less 64 for the process, and 64 unauthenticated
   for (int i = 0; i < 12; ++i) {
     replicas.push_back(RawPeer::connect(publisher->address()));
     replicas.back().say(MessageType::kHello, hello_of(source));

@@ -156,15 +156,15 @@ TEST(PeerBudget, ChargesEndWithTheirOwnersAndMoveOnceTheseAreProven) {
   const auto whole = std::make_shared<PeerBudget>(std::uint64_t{100} << 20);
   const auto account = PeerBudget::within(whole);
   {
-    PeerBudget::Charge stranger = PeerBudget::Charge::unproven(account);
-    stranger.set(1000);
+    PeerBudget::Charge unproven = PeerBudget::Charge::unproven(account);
+    unproven.set(1000);
     PeerBudget::Charge update(account, 300);
     EXPECT_EQ(whole->used(), 1300U);
     EXPECT_EQ(account->used(), 1300U);
     EXPECT_EQ(whole->unproven(), 1000U);
     EXPECT_TRUE(whole->has_unproven_room(whole->unproven_limit() - 1000));
     EXPECT_FALSE(whole->has_unproven_room(whole->unproven_limit() - 999));
-    stranger.prove();
+    unproven.prove();
     EXPECT_EQ(whole->unproven(), 0U);
     const PeerBudget::Charge moved = std::move(update);
     EXPECT_EQ(whole->used(), 1300U);

@@ -55,7 +55,7 @@ TEST(PublisherEpoch, GoesOnWithoutItsFile) {
   EXPECT_EQ(PublisherEpoch("/proc/self/status", fixed_clock(kToday)).value(), kToday);
 }
 
-TEST(PublisherEpoch, WordsOfStrangersCountUpToAYearAndWithPauses) {
+TEST(PublisherEpoch, UnsignedEpochsCountUpToAYearAndWithPauses) {
   PublisherEpoch epoch("", fixed_clock(kToday));
   const auto word = [&](std::uint64_t of, double now) {
     return epoch.learn({of, 1, {}}, "m", {}, now);
@@ -248,7 +248,7 @@ TEST(PublisherEpoch, ACurrentReplicaTakesItsVersionAgain) {
   EXPECT_EQ(replica->versions().held, 1U);
 }
 
-TEST(PublisherEpoch, AStrangersEpochHarmsNobody) {
+TEST(PublisherEpoch, AnUnsignedEpochHarmsNoOtherPeer) {
   SmallModel source, copy(7);
   const auto publisher = open_publisher(source, with_clock(kToday));
   ASSERT_TRUE(publisher->publish(1).ok());

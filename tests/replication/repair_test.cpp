@@ -120,7 +120,7 @@ TEST_F(Repairs, FewBlocksOfManyAreSent) {
     EXPECT_EQ(way.changed, 2U * codec::kBlockElements);
     EXPECT_LT(way.stream_bytes, anchor_bytes / 20);
     EXPECT_EQ(copy.hash(), source.hash());
-    EXPECT_EQ(replica->pin(version - 1).code(), Code::kInvalidUsage);  // the way back is lost
+    EXPECT_EQ(replica->pin(version - 1).code(), Code::kInvalidUsage);  // the rollback is lost
     publish();
     const Way next = follow(*replica, version);
     EXPECT_EQ(next.anchors + next.repairs, 0);
@@ -511,9 +511,9 @@ TEST_F(HostileDamage, OutOfPlaceItIsRefused) {
 // What is large must have been asked for.
 TEST_F(HostileDamage, ManyBytesAreNotTakenFromEverybody) {
   const auto head = serialise(MessageHead{MessageType::kDamage, kMaxDamageBytes, 0});
-  RawPeer stranger = RawPeer::connect(publisher_->address());
-  stranger.send_bytes(head);
-  EXPECT_TRUE(stranger.is_dropped());
+  RawPeer unauthenticated = RawPeer::connect(publisher_->address());
+  unauthenticated.send_bytes(head);
+  EXPECT_TRUE(unauthenticated.is_dropped());
   RawPeer sound = greet(hello(false));
   sound.send_bytes(head);
   EXPECT_TRUE(sound.is_dropped());

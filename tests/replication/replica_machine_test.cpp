@@ -158,7 +158,7 @@ TEST(ReplicaMachine, BytesOutOfPlaceEndTheConnectionAlone) {
   replica.publish();
   const Commit commit = DrivenReplica::commit(1, 2);
   ASSERT_TRUE(replica.offer(kPublisher, commit).ok());
-  EXPECT_EQ(replica.machine->place(kPublisher, {2, 50}, 50).size(), 0U);
+  EXPECT_EQ(replica.machine->destination(kPublisher, {2, 50}, 50).size(), 0U);
   EXPECT_EQ(replica.machine->on_chunk(kPublisher, {2, 50}, 50, false, 1).code(), Code::kCorrupt);
   EXPECT_EQ(replica.machine->on_chunk(kParent, {2, 0}, 50, false, 1).code(), Code::kCorrupt);
   EXPECT_EQ(replica.machine->on_memory(kPublisher, {3, 0}, Buffer::allocate(100), 1).code(),
@@ -353,7 +353,7 @@ TEST(ReplicaMachine, UpdatesComeFromOneSideAtATime) {
       EXPECT_EQ(is_out_of_place(machine.on_end(from, name)), is_refused);
       EXPECT_EQ(is_out_of_place(replica.offer(from, DrivenReplica::commit(1, 2))), is_refused);
       // A parent's offer is not announced yet.
-      EXPECT_EQ(machine.place(from, {2, 0}, 9).size() > 0, from == kPublisher && !has_parent);
+      EXPECT_EQ(machine.destination(from, {2, 0}, 9).size() > 0, from == kPublisher && !has_parent);
     }
   }
 }

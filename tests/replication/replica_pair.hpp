@@ -141,7 +141,7 @@ class RawPeer {
   // The next message that is no sign of life; nothing if the other side ends the connection, or
   // says nothing for so long.
   std::optional<MessageType> hear(double seconds = kPatience,
-                                  const MessageLink::ChunkPlace& place = nowhere) {
+                                  const MessageLink::ChunkDestination& place = nowhere) {
     const double until = net::monotonic_seconds() + seconds;
     while (link_.is_open()) {
       switch (link_.receive(place)) {

@@ -281,7 +281,8 @@ TEST_F(ShardedReplicas, BadListsOfTensorsAreRefused) {
   honest->follow(1, whole_);
 }
 
-// A few bytes of a stranger's, which would cost far more than the model to compare at each version.
+// A few bytes of an unauthenticated peer, which would cost far more than the model to compare at
+// each version.
 TEST_F(ShardedReplicas, SlicesThatOverlapAreRefused) {
   open();
   publish();

@@ -107,8 +107,8 @@ class SweepAcrossVersions : public ::testing::Test {
       log.add(block, sizeof(std::uint16_t), positions, std::as_bytes(std::span(values)));
     }
     log.finish();
-    way_back_.begin(held_, 1);
-    for (int i = 0; i < updates_; ++i) way_back_.add(i == 0 ? log : codec::ChangeLog());
+    rollback_.begin(held_, 1);
+    for (int i = 0; i < updates_; ++i) rollback_.add(i == 0 ? log : codec::ChangeLog());
     held_ = {held_.version + 1, model_.hash() - damage_};
   }
   // Of the last element of a block; versions are published as if it were not.
@@ -117,7 +117,7 @@ class SweepAcrossVersions : public ::testing::Test {
     model_.poke((block + 1) * codec::kBlockElements - 1, 0x1234);
     damage_ = damage_ + model_.hash() - before;
   }
-  Status step() { return sweep_.step(model_.view(), held_, way_back_, now_ += 0.01); }
+  Status step() { return sweep_.step(model_.view(), held_, rollback_, now_ += 0.01); }
   // Steps until a pass is over, with a version after every `interval` of them.
   Status pass(int interval, int max_steps = 100) {
     for (int i = 1; i <= max_steps; ++i) {
@@ -134,7 +134,7 @@ class SweepAcrossVersions : public ::testing::Test {
   SmallModel model_{0, kElements};
   std::mt19937_64 random_{1};
   HeldVersion held_;
-  WayBack way_back_{16 * kElements};
+  Rollback rollback_{16 * kElements};
   StateSweep sweep_{10};
   Hash128 damage_;
   double now_ = 100;
@@ -144,7 +144,7 @@ class SweepAcrossVersions : public ::testing::Test {
 };
 
 TEST_F(SweepAcrossVersions, EndsAlthoughVersionsComeFaster) {
-  (void)sweep_.step(model_.view(), held_, way_back_, now_);  // the first period begins
+  (void)sweep_.step(model_.view(), held_, rollback_, now_);  // the first period begins
   now_ += 10;
   for (const int interval : {2, 3, 100}) {
     EXPECT_TRUE(pass(interval).ok()) << interval;
@@ -154,7 +154,7 @@ TEST_F(SweepAcrossVersions, EndsAlthoughVersionsComeFaster) {
 }
 
 TEST_F(SweepAcrossVersions, FindsDamageAndNamesItsBlocks) {
-  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  (void)sweep_.step(model_.view(), held_, rollback_, now_);
   damage(3);
   damage(150);
   EXPECT_EQ(pass(2).code(), Code::kCorrupt);
@@ -169,7 +169,7 @@ TEST_F(SweepAcrossVersions, FindsDamageAndNamesItsBlocks) {
 
 // Of a version that changes so much that it is followed by steps.
 TEST_F(SweepAcrossVersions, FollowsByStepsAndNotWhereTheReplicaGoesBack) {
-  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  (void)sweep_.step(model_.view(), held_, rollback_, now_);
   for (const bool goes_back : {false, true}) {
     now_ += 10;
     for (int i = 0; i < 2; ++i) ASSERT_TRUE(step().ok());  // 128 blocks are seen
@@ -177,10 +177,10 @@ TEST_F(SweepAcrossVersions, FollowsByStepsAndNotWhereTheReplicaGoesBack) {
     change(10);
     ASSERT_TRUE(step().ok());  // 128 Ki changes of some 800 Ki
     if (goes_back) {
-      ASSERT_TRUE(way_back_.go(model_.view(), held_).ok());
+      ASSERT_TRUE(rollback_.go(model_.view(), held_).ok());
       held_ = before;
       ASSERT_EQ(held_.hash, model_.hash());
-      way_back_.lose("a test wants it");
+      rollback_.lose("a test wants it");
     }
     EXPECT_TRUE(pass(100).ok());
     EXPECT_GT(steps_, goes_back ? 3 : 6);
@@ -188,7 +188,7 @@ TEST_F(SweepAcrossVersions, FollowsByStepsAndNotWhereTheReplicaGoesBack) {
 }
 
 TEST_F(SweepAcrossVersions, BeginsAnewWhereYetAnotherVersionIsHeldMeanwhile) {
-  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  (void)sweep_.step(model_.view(), held_, rollback_, now_);
   now_ += 10;
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(step().ok());
   for (int version = 0; version < 3; ++version) {
@@ -199,11 +199,11 @@ TEST_F(SweepAcrossVersions, BeginsAnewWhereYetAnotherVersionIsHeldMeanwhile) {
 }
 
 TEST_F(SweepAcrossVersions, BeginsAnewWhereWhatHasChangedIsNotKnown) {
-  (void)sweep_.step(model_.view(), held_, way_back_, now_);
+  (void)sweep_.step(model_.view(), held_, rollback_, now_);
   updates_ = 2;
   EXPECT_EQ(pass(2, 20).code(), Code::kTimeout);
   EXPECT_TRUE(pass(100).ok());
-  way_back_.lose("a test wants it");
+  rollback_.lose("a test wants it");
   EXPECT_TRUE(pass(100).ok());
 }
 

@@ -68,7 +68,7 @@ struct Incoming : ::testing::Test {
   StagedUpdate update{commit, {}};
 
   Status give(std::size_t first, std::size_t count, bool is_false = false) {
-    const Buffer place = update.place(count);
+    const Buffer place = update.destination(count);
     if (place.size() == 0) return Status(Code::kInternalError, "they are not wanted");
     std::memcpy(place.data(), bytes.data() + first, count);
     if (is_false) place.data()[count / 2] ^= std::byte{1};
@@ -77,7 +77,7 @@ struct Incoming : ::testing::Test {
 };
 
 TEST_F(Incoming, ALeafCountsOnceItIsWholeAndRight) {
-  EXPECT_EQ(update.place(10).size(), 0U);  // not before the leaves are known
+  EXPECT_EQ(update.destination(10).size(), 0U);  // not before the leaves are known
   ASSERT_TRUE(update.take_leaves({{0, 0}, 0, leaves}).ok());
   ASSERT_TRUE(give(0, 1000).ok());
   EXPECT_EQ(update.received_bytes(), 0U);

@@ -105,7 +105,7 @@ ChangeLogRef log_of(std::size_t bytes) {
   return log;
 }
 
-// As publish(), with the ways back.
+// As publish(), with the rollback logs.
 void publish_with_logs(UpdateStore& store, std::uint64_t last, std::uint64_t bytes,
                        std::size_t log_bytes = 8) {
   store.begin(label(1));
@@ -120,8 +120,8 @@ TEST(UpdateStore, LongWaysMayBeComposed) {
   EXPECT_TRUE(store.step_from(state(1)).may_be_composed);
   EXPECT_TRUE(store.step_from(state(3)).may_be_composed);
   EXPECT_FALSE(store.step_from(state(4)).may_be_composed);  // two updates
-  EXPECT_EQ(store.way_back(state(2)).size(), 4U);
-  EXPECT_TRUE(store.way_back({9, {9, 9}}).empty());
+  EXPECT_EQ(store.rollback_logs(state(2)).size(), 4U);
+  EXPECT_TRUE(store.rollback_logs({9, {9, 9}}).empty());
 
   UpdateStore small({64, 100000});
   publish_with_logs(small, 6, 100);
@@ -130,7 +130,7 @@ TEST(UpdateStore, LongWaysMayBeComposed) {
   UpdateStore unknown({64, 10000});
   publish(unknown, 6, 100);
   EXPECT_FALSE(unknown.step_from(state(1)).may_be_composed);
-  EXPECT_TRUE(unknown.way_back(state(1)).empty());
+  EXPECT_TRUE(unknown.rollback_logs(state(1)).empty());
 }
 
 TEST(UpdateStore, TheLeastOfChainComposedAndAnchorIsTaken) {
@@ -160,15 +160,15 @@ TEST(UpdateStore, WhatIsComposedGoesWithItsBase) {
   store.keep_composed(state(1), update(1, 6, 10));
   store.add(update(6, 7, 100), label(7), log_of(8));  // 1 to 2 is dropped
   EXPECT_TRUE(store.step_from(state(1)).needs_anchor);
-  EXPECT_EQ(store.way_back(state(2)).size(), 5U);
+  EXPECT_EQ(store.rollback_logs(state(2)).size(), 5U);
 }
 
-TEST(UpdateStore, WaysBackAndWhatIsComposedAreBounded) {
+TEST(UpdateStore, RollbackLogsAndWhatIsComposedAreBounded) {
   UpdateStore store({64, 8000});
   publish_with_logs(store, 11, 200, 400);  // ten logs of 400 bytes and more; 2,000 are allowed
-  EXPECT_TRUE(store.way_back(state(1)).empty());
+  EXPECT_TRUE(store.rollback_logs(state(1)).empty());
   EXPECT_FALSE(store.step_from(state(1)).may_be_composed);
-  EXPECT_EQ(store.way_back(state(8)).size(), 3U);
+  EXPECT_EQ(store.rollback_logs(state(8)).size(), 3U);
   EXPECT_TRUE(store.step_from(state(8)).may_be_composed);
   store.keep_composed(state(1), update(1, 11, 1500));
   store.keep_composed(state(2), update(2, 11, 1500));

@@ -48,13 +48,13 @@ class Reader final : public UpstreamOwner {
   Status on_digests(model::VersionSource&, const model::LeafDigests& digests) override {
     return update->take_leaves(digests);
   }
-  Buffer place(const model::VersionSource&, const model::ChunkPosition& at,
-               std::size_t count) override {
-    return at.first_byte == update->next_byte() ? update->place(count) : Buffer();
+  Buffer destination(const model::VersionSource&, const model::ChunkPosition& at,
+                     std::size_t count) override {
+    return at.first_byte == update->next_byte() ? update->destination(count) : Buffer();
   }
   Status on_chunk(model::VersionSource&, const model::ChunkPosition& at, std::size_t count,
-                  bool is_placed, double) override {
-    EXPECT_TRUE(is_placed) << at.first_byte;
+                  bool has_destination, double) override {
+    EXPECT_TRUE(has_destination) << at.first_byte;
     note(at, count);
     return update->received(count);
   }
@@ -243,7 +243,7 @@ TEST_P(VersionSourceContract, GoesOnFromAByteThatTheReaderNames) {
   const Status taken =
       reader->on_digests(source(), {reader->update->update().name(), 0, first->update().leaves});
   ASSERT_TRUE(taken.ok()) << taken.message();
-  const Buffer at = reader->update->place(kLeafBytes);
+  const Buffer at = reader->update->destination(kLeafBytes);
   std::memcpy(at.data(), first->update().bytes.slice(0, kLeafBytes).data(), kLeafBytes);
   ASSERT_TRUE(reader->update->received(kLeafBytes).ok());
   request(kLeafBytes, true);

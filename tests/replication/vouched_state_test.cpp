@@ -145,7 +145,7 @@ TEST_P(VouchedStates, ForgedBytesDoNotCountAsHeld) {
   ASSERT_TRUE(publisher->wait(version, 1, 20).ok());
 }
 
-// The way back is of this replica's own memory.
+// The rollback is of this replica's own memory.
 TEST_P(VouchedStates, OneThatGoesBackIsLedOnAgain) {
   const auto replica = start(copy);
   (void)come_to(*replica, version);

@@ -328,7 +328,7 @@ TEST_P(AnyTrouble, LeavesAVersionOrAnError) {
         break;
       case 1:
         (void)sparclSubscriberPin(subscriber->get(),
-                                  held > 1 ? held - 1 : 0);  // it says where there is no way back
+                                  held > 1 ? held - 1 : 0);  // it says where there is no rollback
         (void)next(0.01);
         break;
       case 2:

@@ -1,4 +1,4 @@
-// The way back to the version before: without the network, checked, and forward again.
+// The rollback to the version before: without the network, checked, and forward again.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class WayBackOfAReplica : public ::testing::Test {
+class RollbackOfAReplica : public ::testing::Test {
  protected:
   void open_publisher() {
     publisher_ = std::move(*Publisher::create(source_.view(), local_options()));
@@ -54,7 +54,7 @@ class WayBackOfAReplica : public ::testing::Test {
   std::map<std::uint64_t, Hash128> hash_;
 };
 
-TEST_F(WayBackOfAReplica, LeadsToTheVersionBeforeAndOnAgain) {
+TEST_F(RollbackOfAReplica, LeadsToTheVersionBeforeAndOnAgain) {
   publish(2);
   follow(2);
   go_back_to(1);
@@ -68,14 +68,14 @@ TEST_F(WayBackOfAReplica, LeadsToTheVersionBeforeAndOnAgain) {
   go_back_to(1);  // next() has brought two updates
 }
 
-TEST_F(WayBackOfAReplica, NeedsNoPublisher) {
+TEST_F(RollbackOfAReplica, NeedsNoPublisher) {
   publish(2);
   follow(2);
   publisher_ = nullptr;
   go_back_to(1);
 }
 
-TEST_F(WayBackOfAReplica, IsOneStep) {
+TEST_F(RollbackOfAReplica, IsOneStep) {
   publish(2);
   follow(2);
   publish(3);
@@ -89,7 +89,7 @@ TEST_F(WayBackOfAReplica, IsOneStep) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("it has gone back already"));
 }
 
-TEST_F(WayBackOfAReplica, IsNotThereAfterAllBytesHaveComeOrMost) {
+TEST_F(RollbackOfAReplica, IsNotThereAfterAllBytesHaveComeOrMost) {
   publish(2, 400'000);
   follow(2);
   const Status status = replica_->pin(1);
@@ -97,7 +97,7 @@ TEST_F(WayBackOfAReplica, IsNotThereAfterAllBytesHaveComeOrMost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("more than a quarter of them"));
 }
 
-TEST_F(WayBackOfAReplica, MayBeGivenUpBeforeItIsGone) {
+TEST_F(RollbackOfAReplica, MayBeGivenUpBeforeItIsGone) {
   publish(2);
   follow(2);
   ASSERT_TRUE(replica_->pin(1).ok());
@@ -106,7 +106,7 @@ TEST_F(WayBackOfAReplica, MayBeGivenUpBeforeItIsGone) {
   follow(3);
 }
 
-TEST_F(WayBackOfAReplica, IsRefusedWhereTheTensorsWereWrittenTo) {
+TEST_F(RollbackOfAReplica, IsRefusedWhereTheTensorsWereWrittenTo) {
   source_.poke(5, 0x1234);
   ASSERT_TRUE(publisher_->publish(2).ok());
   hash_[2] = source_.hash();
@@ -121,7 +121,7 @@ TEST_F(WayBackOfAReplica, IsRefusedWhereTheTensorsWereWrittenTo) {
 }
 
 // Those that take updates from it find another way.
-TEST_F(WayBackOfAReplica, LeavesOthersWhereTheyAre) {
+TEST_F(RollbackOfAReplica, LeavesOthersWhereTheyAre) {
   SmallModel others[3];
   std::vector<std::unique_ptr<Subscriber>> replicas;
   for (SmallModel& each : others) {
@@ -141,7 +141,7 @@ TEST_F(WayBackOfAReplica, LeavesOthersWhereTheyAre) {
   EXPECT_EQ(copy_.hash(), hash_[1]);
 }
 
-TEST_F(WayBackOfAReplica, BackAndForthAllTheTime) {
+TEST_F(RollbackOfAReplica, BackAndForthAllTheTime) {
   for (std::uint64_t version = 2; version < 40; ++version) {
     publish(version);
     ASSERT_TRUE(replica_->pin(0).ok());

@@ -1,4 +1,4 @@
-#include "src/replication/way_back.hpp"
+#include "src/replication/rollback.hpp"
 
 #include <fmt/format.h>
 
@@ -7,19 +7,19 @@
 
 namespace sparcl::replication {
 
-WayBack::WayBack(std::uint64_t max_bytes)
+Rollback::Rollback(std::uint64_t max_bytes)
     : max_bytes_(max_bytes),
       why_(max_bytes > 0 ? "it has held no other published version"
                          : "what updates replace is not kept") {}
 
-void WayBack::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
+void Rollback::begin(const HeldVersion& from, std::uint64_t epoch) noexcept {
   lose(why_);
   if (max_bytes_ == 0) return;
   to_ = from;
   epoch_ = epoch;
 }
 
-void WayBack::add(std::optional<codec::ChangeLog> replaced) noexcept try {
+void Rollback::add(std::optional<codec::ChangeLog> replaced) noexcept try {
   if (!to_) return;
   if (replaced) bytes_ += replaced->bytes();
   if (!replaced || bytes_ > max_bytes_) {
@@ -32,21 +32,21 @@ void WayBack::add(std::optional<codec::ChangeLog> replaced) noexcept try {
   lose("there was no memory to keep it in");
 }
 
-void WayBack::lose(const char* why) noexcept {
+void Rollback::lose(const char* why) noexcept {
   to_.reset();
   why_ = why;
   bytes_ = 0;
   replaced_.clear();
 }
 
-std::uint64_t WayBack::elements() const {
+std::uint64_t Rollback::elements() const {
   std::uint64_t count = 0;
   for (const codec::ChangeLog& each : replaced_) count += each.changes();
   return count;
 }
 
-bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> from,
-                   std::span<std::byte* const> to) const {
+bool Rollback::copy(const ReplicatedState& state, std::span<std::byte* const> from,
+                    std::span<std::byte* const> to) const {
   if (!to_) return false;
   codec::ChangeLog::Room room;
   try {
@@ -59,7 +59,7 @@ bool WayBack::copy(const ReplicatedState& state, std::span<std::byte* const> fro
   return true;
 }
 
-Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
+Status Rollback::go(const ReplicatedState& state, const HeldVersion& held) {
   codec::ChangeLog::Room room;
   try {
     for (const codec::ChangeLog& each : replaced_) each.make_room(*state.map, room);
@@ -75,7 +75,7 @@ Status WayBack::go(const ReplicatedState& state, const HeldVersion& held) {
   if (hash == to_->hash) return {};
   for (codec::ChangeLog& each : replaced_) (void)exchange(each);
   return Status(Code::kCorrupt,
-                fmt::format("the way back to version {} leads to the state {} instead of {}: the "
+                fmt::format("the rollback to version {} leads to the state {} instead of {}: the "
                             "tensors do not hold version {} any more (their memory is damaged, or "
                             "the program wrote to them); they are as they were",
                             to_->version, to_hex(hash), to_hex(to_->hash), held.version));

@@ -1,5 +1,5 @@
 #pragma once
-// The way back from what a replica holds to what it held before the last next(): the values that
+// A rollback from what a replica holds to what it held before the last next(): the values that
 // its updates have replaced. One step, and no network; dropped where it would take too much memory.
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace sparcl::replication {
 
-class WayBack {
+class Rollback {
  public:
   // max_bytes: 0 keeps nothing.
-  explicit WayBack(std::uint64_t max_bytes);
+  explicit Rollback(std::uint64_t max_bytes);
 
   std::uint64_t max_bytes() const { return max_bytes_; }
-  // Where it leads, and the epoch of that; nothing where there is none: then why() says why.
+  // The version that it leads to, and its epoch; nothing: there is none, and why() says why.
   const std::optional<HeldVersion>& to() const { return to_; }
   std::uint64_t epoch() const { return epoch_; }
   const char* why() const { return why_; }
@@ -29,7 +29,8 @@ class WayBack {
   void add(std::optional<codec::ChangeLog> replaced) noexcept;
   void lose(const char* why) noexcept;
 
-  // What the only update since `from` has replaced; nullptr: there were others, or it is not known.
+  // The values that the only update since `from` has replaced; nullptr: there were others, or it is
+  // not known.
   const codec::ChangeLog* only_step_from(const HeldVersion& from) const {
     return to_ == from && replaced_.size() == 1 ? &replaced_.front() : nullptr;
   }
@@ -40,7 +41,7 @@ class WayBack {
   std::uint64_t elements() const;
   const std::deque<codec::ChangeLog>& replaced() const { return replaced_; }
 
-  // What has changed since to(), as `from` has it, goes to where it lies in `to`. False, and
+  // Copies what has changed since to() from `from` to `to`. False, and
   // nothing was written: that is not known.
   bool copy(const ReplicatedState& state, std::span<std::byte* const> from,
             std::span<std::byte* const> to) const;
