@@ -1,6 +1,6 @@
 #pragma once
-// Contracts of the kernels that touch a few elements of a large array, in memory that is most
-// likely not in a cache. Memory space: host. positions count from the start of a block; `first` is
+// Contracts of the kernels that access a few elements of a large array. The array's memory is most
+// likely not in a cache. Memory space: host. Positions count from the start of a block. `first` is
 // the position of array[0], so a block may lie in several arrays.
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace sparcl::kernels {
 
-// What will be accessed after this call: its first lines are asked for while the last elements of
-// this one are at work, so that no call begins cold. A hint only.
+// The array that is accessed after this call. The kernel prefetches its first lines while it
+// processes the last elements of the current array, so no call starts cold. A hint only.
 struct Upcoming {
   const std::byte* array = nullptr;
   const std::uint16_t* positions = nullptr;
@@ -25,11 +25,11 @@ using GatherKernel = void(const std::byte* array, const std::uint16_t* positions
 using ScatterKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
                            std::uint32_t first, const std::byte* values, const Upcoming& next);
 
-// values[i] and array[positions[i] - first] change places
+// Swaps values[i] and array[positions[i] - first].
 using ExchangeKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
                             std::uint32_t first, std::byte* values, const Upcoming& next);
 
-// array[positions[i] - first] += steps[i], in the sense of step.hpp
+// array[positions[i] - first] += steps[i], with the addition of step.hpp
 using AddStepsAtKernel = void(std::byte* array, const std::uint16_t* positions, std::size_t count,
                               std::uint32_t first, const std::byte* steps, const Upcoming& next);
 

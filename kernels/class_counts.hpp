@@ -1,7 +1,8 @@
 #pragma once
-// The exponent classes in use, and what is expected of a superblock in each
-// (docs/reference/wire-format.md): what a sender's and a receiver's counts are coded against, on
-// the host and on devices alike. Integers only, so that all come to the same.
+// The exponent classes in use, and the counts expected of each class in a superblock
+// (docs/reference/wire-format.md). Sender and receiver code the actual counts against these
+// expectations, on the host and on devices. All of it is integer arithmetic, so all get the same
+// result.
 
 #include <array>
 #include <cstdint>
@@ -35,7 +36,7 @@ constexpr unsigned kLargestExpectation = 128;  // as RoughCount
 static_assert(RoughCount{kLargestExpectation}.value() == kMaxRanks);
 
 struct ClassRow {
-  bool all = false;           // sizes of all steps are coded, not of those alone that are not 1
+  bool all = false;           // true: sizes of all steps are coded, not only of steps other than 1
   std::uint8_t exponent = 0;  // of their codes, at most 7
   // In a superblock of kMaxRanks elements.
   RoughCount changes;
@@ -50,31 +51,30 @@ struct ClassTable {
   std::size_t bytes() const { return 1 + 5 * std::size_t{cut.count}; }  // of its section
 };
 
-// Of one class in one superblock.
+// The counts of one class in one superblock.
 struct ClassCounts {
   std::uint32_t changes = 0;
-  std::uint32_t exceptions = 0;  // whose sizes are coded: changes where `all`
+  std::uint32_t exceptions = 0;  // steps whose sizes are coded: all changes if `all`
   std::uint32_t shift = 0;       // bits of a remainder of the ranks
 };
 using SuperCounts = std::array<ClassCounts, kMaxClasses>;
 
 constexpr unsigned kMaxRankShift = 15;
 
-// The shift of Golomb's rule for `count` ranks below `span` (0.481 = 31 / 64), at most what the
-// format has room for.
+// The shift of Golomb's rule for `count` ranks below `span` (0.481 = 31 / 64), at most the maximum
+// of the format.
 constexpr unsigned rank_shift(std::uint64_t span, std::uint64_t count) {
   if (count == 0 || 64 * count >= 31 * span) return 0;
   const unsigned shift = min_gap_shift(64 * count, 31 * span);
   return shift < kMaxRankShift ? shift : kMaxRankShift;
 }
 
-// A count against what is expected of it: how far it is off, as a number that is small where it is
-// near.
+// Codes a count against its expectation. The coded number is small if the count is near it.
 struct CountExpectation {
   std::uint64_t value;
   unsigned exponent;  // of the code
 
-  // About the deviation of independent events: the square root.
+  // The deviation of independent events is about the square root.
   static constexpr CountExpectation of_events(std::uint64_t value) {
     return {value, bits_of(value) / 2};
   }
@@ -82,7 +82,7 @@ struct CountExpectation {
   constexpr std::uint64_t fold(std::uint64_t count) const {
     return count >= value ? 2 * (count - value) : 2 * (value - count) - 1;
   }
-  // Wraps where no count folds so: the caller looks at the result.
+  // Wraps around if no count folds to `folded`; the caller checks the result.
   constexpr std::uint64_t unfold(std::uint64_t folded) const {
     return folded % 2 == 0 ? value + folded / 2 : value - (folded + 1) / 2;
   }
@@ -103,8 +103,8 @@ constexpr CountExpectation expected_shift(const ClassRow& row, std::uint32_t ele
   return {rank_shift(scaled_count(row.elements, elements), changes), 0};
 }
 
-// Calls visit(count, its expectation) for the numbers of a class block's head in their order; the
-// last class's changes are what is left.
+// Calls visit(count, its expectation) for the numbers of a class block's head in their order. The
+// changes of the last class follow from the total.
 template <class Visit>
 constexpr void for_each_class_number(const ClassTable& table, std::uint32_t elements,
                                      const SuperCounts& counts, Visit visit) {
@@ -118,8 +118,9 @@ constexpr void for_each_class_number(const ClassTable& table, std::uint32_t elem
   }
 }
 
-// Reads these numbers. `changes`: of all classes together, 1 to `elements`. read(exponent, number)
-// reads the next, and says whether there is one. False if they are not possible.
+// Reads these numbers. `changes`: the total of all classes, 1 to `elements`. read(exponent, number)
+// reads the next number and returns whether there is one. Returns false if the numbers are
+// impossible.
 template <class Read>
 constexpr bool read_class_numbers(const ClassTable& table, std::uint32_t elements,
                                   std::uint32_t changes, Read read, SuperCounts& counts) {

@@ -1,7 +1,7 @@
 #pragma once
-// Contracts of the kernels for exponent classes (docs/reference/wire-format.md): elements of 16-bit
-// floats sorted into classes by the top eight bits of their magnitude, key(x) = (x + x) >> 8, and
-// numbered within their class: an element's rank. Memory space: host.
+// Contracts of the kernels for exponent classes (docs/reference/wire-format.md). Elements of 16-bit
+// floats are sorted into classes by the top eight bits of their magnitude, key(x) = (x + x) >> 8.
+// An element's rank is its number within its class. Memory space: host.
 
 #include <array>
 #include <cstddef>
@@ -21,71 +21,70 @@ struct ClassCut {
   std::array<std::uint8_t, kMaxClasses> lowest{};
 };
 
-// The rank that the next element of each class will have. Begins as zeros; one count of kMaxRanks
-// elements at most.
+// The next rank of each class. Starts as zeros. One numbering covers at most kMaxRanks elements.
 using ClassRanks = std::array<std::uint32_t, kMaxClasses>;
 
-// A byte for each rank: class c's begin at steps + c * kClassStride. The stride is no multiple of a
-// page, so that classes do not fall into the same sets of a cache; a kernel may touch 64 bytes
+// One byte for each rank. The bytes of class c begin at steps + c * kClassStride. The stride is no
+// multiple of a page, so that classes do not share the sets of a cache. A kernel may touch 64 bytes
 // after the last rank, but leaves them zero.
 constexpr std::size_t kClassStride = std::size_t{kMaxRanks} + 64 * 7;
 constexpr std::size_t kClassStepBytes = kMaxClasses * kClassStride;
 
-// What a byte says where a step does not fit it: |d| >= kFarStep.
+// Magnitude of the byte if a step does not fit into it: |d| >= kFarStep.
 constexpr int kFarStep = 127;
 
-// As DiffValuesKernel for 16-bit elements, and the steps (step.hpp) of all elements in their
-// classes' bytes: d, or a byte of magnitude >= kFarStep where |d| is that. The bytes from `ranks`
-// on are zero before the call.
+// As DiffValuesKernel for 16-bit elements. Also writes the steps (step.hpp) of all elements to
+// their classes' bytes: d, or a byte of magnitude >= kFarStep if |d| >= kFarStep. The bytes from
+// `ranks` on are zero before the call.
 using DiffClassesKernel = std::size_t(const std::byte* base, const std::byte* target,
                                       std::size_t count, std::uint32_t first, const ClassCut& cut,
                                       ClassRanks& ranks, std::int8_t* steps,
                                       std::uint16_t* positions, std::byte* old_values,
                                       std::byte* new_values);
 
-// The way back: writes first + i of each of `count` held elements whose class has a byte that is
-// not zero at its rank, ascending, and that byte. Room for count + kPositionSlack entries each.
-// first + count <= 65536.
+// The inverse. Finds the held elements, of `count`, whose byte at their rank is not zero. Writes
+// first + i of each, ascending, and the byte. Room for count + kPositionSlack entries each. first +
+// count <= 65536.
 using FindStepsKernel = std::size_t(const std::byte* held, std::size_t count, std::uint32_t first,
                                     const ClassCut& cut, ClassRanks& ranks,
                                     const std::int8_t* steps, std::uint16_t* positions,
                                     std::int8_t* found_steps);
 
-// The same, but adds the steps to the held elements at once. Those of magnitude >= kFarStep are
-// left to the caller: first + i of each, ascending, to `far_places` (room for count +
-// kPositionSlack). Elements that do not change may be written with what they hold.
+// The same, but adds the steps to the held elements directly. Steps of magnitude >= kFarStep are
+// left to the caller: their first + i are written, ascending, to `far_places` (room for count +
+// kPositionSlack). Unchanged elements may be rewritten with the same value.
 struct AddedSteps {
   std::size_t found = 0;  // elements with a step
-  std::size_t far = 0;    // of these, in far_places
+  std::size_t far = 0;    // those of them that are in far_places
   bool operator==(const AddedSteps&) const = default;
 };
 using AddClassStepsKernel = AddedSteps(std::byte* held, std::size_t count, std::uint32_t first,
                                        const ClassCut& cut, ClassRanks& ranks,
                                        const std::int8_t* steps, std::uint16_t* far_places);
 
-// Lists as in bit_list.hpp, with ranks in place of positions: count <= kMaxRanks, 32 bits an entry,
+// Lists as in bit_list.hpp, with ranks instead of positions: count <= kMaxRanks, 32 bits an entry,
 // shift <= 15.
 constexpr std::size_t kRankSlack =
     64;  // entries that a kernel may overwrite after the last that it returns
 
-// Writes the places below count of the bytes that are not zero, ascending, and the bytes
-// themselves, and makes them zero. Returns how many. `bytes` may be touched up to the next multiple
-// of 64.
+// Writes the indices of the nonzero bytes among the first `count`, ascending, and the bytes
+// themselves. Then clears the bytes. Returns their number. `bytes` may be touched up to the next
+// multiple of 64.
 using TakeNonzeroKernel = std::size_t(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
                                       std::int8_t* values);
 
-// beyond[i] = |steps[i]| - 1, of a step that is not zero; bit i of `negative` (room for count / 64
-// + 1 words, rest zero): its sign.
+// beyond[i] = |steps[i]| - 1, for steps that are not zero. Bit i of `negative` is the sign (room
+// for count / 64 + 1 words; the remaining bits are zero).
 using SplitByteStepsKernel = void(const std::int8_t* steps, std::size_t count, std::int8_t* beyond,
                                   std::uint64_t* negative);
 
-// Marks count from mark_base on: one bitmap may hold several lists. Returns where the next one
-// begins: the last mark + 1.
+// Marks count from mark_base on: one bitmap may hold several lists. Returns the start of the next
+// list: the last mark + 1.
 using SplitRanksKernel = std::uint32_t(const std::uint32_t* ranks, std::size_t count,
                                        unsigned shift, std::uint32_t mark_base,
                                        std::uint16_t* remainders, std::uint32_t* marks);
 
-// Ranks modulo 2^32, and as result the last one without any modulus.
+// Writes ranks modulo 2^32. Returns the last rank without the modulus.
 using JoinRanksKernel = std::uint64_t(const std::uint16_t* remainders, const std::uint32_t* marks,
                                       std::size_t count, unsigned shift, std::uint32_t mark_base,
                                       std::uint32_t* ranks);
@@ -97,10 +96,11 @@ using FindLongMarksKernel = std::size_t(const std::byte* bits, std::uint64_t bit
                                         std::uint64_t limit, std::size_t count,
                                         std::uint32_t* marks);
 
-// Numbers in the code of step magnitudes (docs/reference/wire-format.md: Steps), whose unary parts
-// are known: `marks` are the places of their ones, from mark_base on; their suffixes are one after
-// the other at `bit`. False if one has more than kMaxSizeZeros zeros: then `sizes` (room for count
-// + kRankSlack) is rubbish. exponent <= 7. All suffixes are there, and kBitSlackBytes after them.
+// Reads numbers in the code of step magnitudes (docs/reference/wire-format.md: Steps). Their unary
+// parts are known: `marks` are the indices of their ones, from mark_base on. Their suffixes follow
+// each other from `bit` on. Returns false if a number has more than kMaxSizeZeros zeros; `sizes`
+// (room for count + kRankSlack) is then undefined. exponent <= 7. All suffixes must be present,
+// followed by kBitSlackBytes.
 constexpr unsigned kMaxSizeZeros = 15;
 using ReadSizesKernel = bool(const std::byte* bits, std::uint64_t bit, const std::uint32_t* marks,
                              std::size_t count, std::uint32_t mark_base, unsigned exponent,

@@ -1,8 +1,8 @@
 #pragma once
-// Contracts of the kernels for blocks of classes (docs/reference/wire-format.md: Classes), which
-// cover four blocks of 16-bit floats and are coded by the exponents of the old values. Memory
-// space: device; each call enqueues on a stream, allocates nothing and waits for nothing;
-// workspaces are aligned to 16 bytes. Nothing of CUDA is needed to include this.
+// Contracts of the kernels for blocks of classes (docs/reference/wire-format.md: Classes). A block
+// of classes covers four blocks of 16-bit floats and is coded by the exponents of the old values.
+// Memory space: device. Each call enqueues on a stream, allocates nothing and does not wait.
+// Workspaces are aligned to 16 bytes. This header needs no CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace sparcl::kernels {
 
 static_assert(sizeof(ClassTable) <= kClassTableBytes);
 
-// Of elements of an array, and of changes that there is room for.
+// count: elements of an array; capacity: room for changes.
 using ClassWorkspaceBytes = std::size_t(std::uint64_t count, std::uint64_t capacity);
 
-// A part of a sample of elements and what becomes of them, and which sample it is part of.
+// A part of a sample of elements with their new values, and the number of its sample.
 struct ClassSampleChunk {
   const void* base;
   const void* target;
@@ -27,8 +27,8 @@ struct ClassSampleChunk {
 };
 constexpr std::uint32_t kMaxSampleChunk = 2048;
 
-// What a sample says of each key: elements; changes by floor(log2(|d| - 1)), of those that are not
-// of one step, and by floor(log2(|d|)).
+// The counts of a sample for each key: its elements; changes by floor(log2(|d| - 1)), if they are
+// of more than one step, and by floor(log2(|d|)).
 struct ClassSampleCounts {
   std::uint32_t elements[256];
   std::uint32_t listed[256][16];
@@ -39,18 +39,18 @@ struct ClassSampleCounts {
 using SampleDeviceClassesKernel = Status(const ClassSampleChunk* chunks, std::uint64_t count,
                                          ClassSampleCounts* counts, void* stream);
 
-// Superblocks of an array, and the classes that they may be coded in.
+// Superblocks of an array, and the classes in which they may be coded.
 struct DeviceClassSpan {
   ClassTable table;
-  std::uint32_t table_bytes;  // of its section, what one superblock has to bear
-  std::uint32_t first_block;  // of the array's: a superblock begins there
+  std::uint32_t table_bytes;  // of its section, charged to one superblock
+  std::uint32_t first_block;  // of the array: a superblock begins there
   std::uint32_t end_block;    // the last one ends there, and may be short
 };
 
-// Between diff and encode (device_block_codec.hpp) of the same arguments: codes superblocks in
-// classes where that takes fewer bytes than what encode makes of their blocks. contents.blocks has
-// them then, as decode wants it but for the table, and encode goes on from there:
-// contents.classes_end, which is written here, is not nullptr.
+// Runs between diff and encode (device_block_codec.hpp) with the same arguments. Codes superblocks
+// in classes if that takes fewer bytes than encode takes for their blocks. contents.blocks then
+// describes them as decode expects, except for the table. encode continues from there:
+// contents.classes_end, which this call writes, is not nullptr.
 using EncodeDeviceClassesKernel = Status(const DeviceChanges& changes, std::uint64_t capacity,
                                          const void* base, std::uint64_t count,
                                          const DeviceClassSpan& span,
@@ -58,9 +58,9 @@ using EncodeDeviceClassesKernel = Status(const DeviceChanges& changes, std::uint
                                          void* workspace, std::size_t workspace_bytes,
                                          void* stream);
 
-// After decode (device_block_codec.hpp) of the same arguments, which has looked at all blocks:
-// finds the changes of blocks of classes, against what the array holds. Nothing in contents is
-// trusted but the tables.
+// Runs after decode (device_block_codec.hpp) with the same arguments, which has checked all blocks.
+// Finds the changes of blocks of classes, against the values that the array holds. Only the tables
+// of the contents are trusted.
 using DecodeDeviceClassesKernel = Status(const DeviceContents& contents, const void* array,
                                          std::uint64_t count, const DecodedBlocks& out,
                                          void* workspace, std::size_t workspace_bytes,

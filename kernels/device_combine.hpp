@@ -1,7 +1,6 @@
 #pragma once
-// Contract of the kernel that combines what all ranks hold of the same elements, in device memory.
-// It enqueues on a stream, allocates nothing and waits for nothing. Nothing of CUDA is needed to
-// include this.
+// Contract of the kernel that combines the same elements of all ranks, in device memory. It
+// enqueues on a stream, allocates nothing and does not wait. This header needs no CUDA.
 
 #include <cstdint>
 
@@ -11,8 +10,8 @@
 
 namespace sparcl::kernels {
 
-// One row of each rank, in their order, of `count` elements each. Aligned to the elements, and so
-// is the stride.
+// One row for each rank, in their order, of `count` elements each. The base address and the stride
+// are aligned to the elements.
 struct DeviceRows {
   const void* first;
   std::uint64_t stride_bytes;  // from row to row
@@ -21,9 +20,9 @@ struct DeviceRows {
 };
 constexpr std::uint32_t kMaxCombinedRows = 1024;
 
-// result[i] = the rows' elements i, combined in the ranks' tree (rank_tree.hpp), and divided by the
-// ranks where that is a mean: each step as kernels/reduce.hpp has it, for all its types, bit for
-// bit. result may be one of the rows.
+// result[i] = the elements i of the rows, combined in the ranks' tree (rank_tree.hpp); for a mean,
+// divided by the number of ranks. Each step is that of kernels/reduce.hpp, for all its types, bit
+// for bit. result may be one of the rows.
 using CombineDeviceRowsKernel = Status(const DeviceRows& rows, DataType type, ReduceOp op,
                                        bool is_mean, void* result, void* stream);
 

@@ -1,7 +1,7 @@
 #pragma once
 // Contract of the state hash (word_hash.hpp, docs/reference/wire-format.md) of arrays in device
-// memory. Each call enqueues on a stream, allocates nothing and waits for nothing. Nothing of CUDA
-// is needed to include this.
+// memory. Each call enqueues on a stream, allocates nothing and does not wait. This header needs no
+// CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,24 +14,24 @@ struct DeviceHash {
   std::uint64_t low, high;
 };
 
-// Where an array's first element is among the blocks of its state (codec::BlockMap::Place): the
-// others follow, 65,536 a block.
+// The position of an array's first element among the blocks of its state (codec::BlockMap::Place).
+// The other elements follow, 65,536 a block.
 struct HashPlace {
   std::uint64_t block = 0;
-  std::uint32_t offset = 0;  // elements of the block before it, which are other arrays'
+  std::uint32_t offset = 0;  // elements of other arrays before it in the block
 };
 
-// *total (device memory) += what the array contributes to the hash of its state; sums do not depend
-// on an order, so several arrays may be added up on several streams. blocks: of each block that the
-// array touches, block_sums[i] += the sums of its elements as if the rest of the block were zeros
-// (HashWordsKernel), not yet at the block's place; nullptr: not wanted; total likewise.
-// element_bytes: 1, 2, 4 or 8; the array is aligned to it, and read at full speed where element and
-// place are alike modulo 16 bytes.
+// *total (device memory) += the array's contribution to the hash of its state. Sums do not depend
+// on an order, so several streams may add several arrays. block_sums[i] += the sums of the array's
+// elements in block i of the blocks that the array touches (HashWordsKernel). The rest of the block
+// counts as zeros, and the key of the block is not applied. total and block_sums: nullptr if not
+// wanted. element_bytes: 1, 2, 4 or 8; the array is aligned to it. Full speed needs an element
+// address and a position that are equal modulo 16 bytes.
 using HashDeviceArrayKernel = Status(const void* array, std::uint64_t count,
                                      std::size_t element_bytes, const HashPlace& place,
                                      DeviceHash* total, DeviceHash* block_sums, void* stream);
 
-// How many blocks an array touches.
+// The number of blocks that an array touches.
 constexpr std::uint64_t hashed_blocks(std::uint64_t count, const HashPlace& place) {
   constexpr std::uint64_t kBlock = 65'536;
   return count == 0 ? 0 : (place.offset + (count - 1) % kBlock) / kBlock + (count - 1) / kBlock + 1;

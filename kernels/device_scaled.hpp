@@ -1,9 +1,10 @@
 #pragma once
-// Contracts of the kernels that bring float32 values in device memory to 8 bits with scales, and
-// back: what receivers see are the bits of src/sparse/selection/scaled_values. A group of values is
-// codes times a power of two; one with an infinity or NaN is kept exactly, in a place of its own.
-// Each call enqueues on a stream, allocates nothing and waits for nothing; how many values there
-// are is read on the device. Nothing of CUDA is needed to include this.
+// Contracts of the kernels that convert float32 values in device memory to 8 bits with scales, and
+// back. The values that receivers see are bit-identical to those of
+// src/sparse/selection/scaled_values. A group of values is codes times a power of two. A group with
+// an infinity or NaN is kept exactly, in a slot of its own. Each call enqueues on a stream,
+// allocates nothing and does not wait. The device reads the number of values. This header needs no
+// CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,23 +22,23 @@ constexpr std::uint64_t scaled_groups(std::uint64_t values) {
 struct DeviceScaledValues {
   std::int8_t* codes;            // whole groups; aligned to 4 bytes
   std::uint16_t* exponents;      // of each group: its values are code * 2^(exponent - 150)
-  float* exact;                  // whole groups, those that are kept exactly, in any order
+  float* exact;                  // whole groups that are kept exactly, in any order
   std::uint64_t exact_capacity;  // groups that `exact` has room for; less than 2^32
   std::uint64_t* exact_count;    // one number: how many are kept exactly, also where there is no
                                  // room: these become NaN
   static constexpr std::uint16_t kExact =
-      0;  // an exponent: the first four codes are the group's place in `exact`
-  static constexpr std::uint16_t kLost = 0xffff;  // an exponent: it had no room there
+      0;  // an exponent: the first four codes are the group's slot in `exact`
+  static constexpr std::uint16_t kLost = 0xffff;  // an exponent: there was no slot for the group
 };
 
-// values: *count of them, at most capacity. rounded: what receivers will see of each; it may be
+// values: *count of them, at most capacity. rounded: the values that receivers will see; may be
 // `values`; nullptr: not wanted.
 using EncodeScaledKernel = Status(const float* values, const std::uint64_t* count,
                                   std::uint64_t capacity, const DeviceScaledValues& scaled,
                                   float* rounded, void* stream);
 
-// What was encoded, perhaps elsewhere: whatever it says, nothing outside of its arrays is read.
-// exact_count is not.
+// Decodes values that may come from another process. Whatever they contain, nothing outside of the
+// arrays is read. exact_count is not read.
 using DecodeScaledKernel = Status(const DeviceScaledValues& scaled, const std::uint64_t* count,
                                   std::uint64_t capacity, float* values, void* stream);
 

@@ -1,8 +1,9 @@
 #pragma once
 // Contracts of the kernels that sum sparse vectors, block by block. An entry is a position in a
-// block of up to 65536 elements with an accumulator (reduce.hpp) beside it; positions ascend
-// strictly in a list, from any alignment. Memory space: host. Under a FloatEnvironment. What a list
-// lacks contributes nothing, not even a zero: -0 alone is +0, as everywhere.
+// block of up to 65536 elements, with an accumulator (reduce.hpp) beside it. Positions ascend
+// strictly in a list. Any alignment. Memory space: host. Runs under a FloatEnvironment. A list
+// without an entry at a position contributes nothing, not even a zero. A single -0 is +0, as
+// everywhere.
 
 #include <array>
 #include <cstddef>
@@ -19,22 +20,22 @@ using AscendKernel = bool(const std::uint64_t* indices, std::size_t count);
 using LowerIndicesKernel = void(const std::uint64_t* indices, std::size_t count,
                                 std::uint16_t* positions);
 
-// A bit for each of `elements` (a power of two, 64 at least), set at the indices modulo `elements`.
-// Indices ascend strictly.
+// Writes a bit for each of `elements` (a power of two, at least 64), set at the indices modulo
+// `elements`. Indices ascend strictly.
 using MarkIndicesKernel = void(const std::uint64_t* indices, std::size_t count,
                                std::size_t elements, std::byte* marks);
 
-// How many bits are set; bytes: 8 times a whole number.
+// The number of set bits; bytes: a multiple of 8.
 using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
 
-// How outputs are written: past the caches, where they are too large to stay in one.
+// How outputs are written: kStreamed bypasses the caches, for outputs too large to stay in one.
 enum class Output : std::uint8_t { kCached, kStreamed };
 
 // indices[i] = base + positions[i]
 using RaisePositionsKernel = void(const std::uint16_t* positions, std::size_t count,
                                   std::uint64_t base, Output output, std::uint64_t* indices);
 
-// A copy of bytes that do not overlap.
+// Copies bytes that do not overlap.
 using CopyBytesKernel = void(const std::byte* from, std::size_t bytes, Output output,
                              std::byte* to);
 
@@ -43,10 +44,10 @@ struct EntryList {
   const std::byte* accumulators = nullptr;
   std::size_t count = 0;
   const std::byte* marks =
-      nullptr;  // where there are no positions: a bit for each element, `count` of them set
+      nullptr;  // without positions: a bit for each element, `count` of them set
 };
 
-// Writing entries may write so many more behind them, of rubbish.
+// Functions that write entries may overwrite this many entries after the last.
 constexpr std::size_t kEntrySlack = 64;
 
 // The union of two lists, a's accumulators first where both have one. Room for a.count + b.count +
@@ -54,8 +55,8 @@ constexpr std::size_t kEntrySlack = 64;
 using MergeEntriesKernel = std::size_t(const EntryList& a, const EntryList& b,
                                        std::uint16_t* positions, std::byte* accumulators);
 
-// Sums of a stretch of a block, in memory that stays in the nearest cache. What it looks like is
-// the body's own: a window belongs to one KernelSet, type and operation.
+// Sums of a stretch of a block, in memory that stays in the L1 cache. Its layout belongs to the
+// body: a window is used with one KernelSet, type and operation.
 constexpr std::size_t kWindowBytes = 16384;
 struct alignas(kAccumulatorAlignment) Window {
   std::array<std::byte, kWindowBytes> accumulators;
@@ -65,21 +66,21 @@ struct alignas(kAccumulatorAlignment) Window {
 // Makes a window empty.
 using ClearWindowKernel = void(Window& window);
 
-// Adds entries as long as their positions are below first + elements; first: the position of the
-// window's first element. elements: at most kWindowBytes / accumulator_bytes, and 64 times a whole
-// number. Returns how many were added.
+// Adds entries while their positions are below first + elements. first: the position of the
+// window's first element. elements: at most kWindowBytes / accumulator_bytes, and a multiple of 64.
+// Returns how many were added.
 using AddEntriesKernel = std::size_t(const EntryList& entries, std::uint32_t first,
                                      std::size_t elements, Window& window);
 
-// The same for entries of a list that has marks, from the window's first element's bit on.
-// elements: 64 times a whole number.
+// The same for entries of a list with marks, from the bit of the window's first element on.
+// elements: a multiple of 64.
 using AddMarkedKernel = std::size_t(const EntryList& entries, std::size_t elements, Window& window);
 
-// into op= other, which is empty then.
+// into op= other. `other` is empty afterwards.
 using FoldWindowKernel = void(Window& into, Window& other, std::size_t elements);
 
-// Appends the window's entries, with room for `elements` + kEntrySlack; it is empty then. Returns
-// how many there are.
+// Appends the window's entries, with room for `elements` + kEntrySlack. The window is empty
+// afterwards. Returns their number.
 using TakeEntriesKernel = std::size_t(Window& window, std::uint32_t first, std::size_t elements,
                                       std::uint16_t* positions, std::byte* accumulators);
 
@@ -95,7 +96,7 @@ struct SparseSumKernels {  // for one data type and operation
   FoldWindowKernel* fold;
   TakeEntriesKernel* take;
   TakeMarkedKernel* take_marked;
-  bool takes_values;  // accumulators may be values that have not been widened
+  bool takes_values;  // accumulators may be values that are not widened
 };
 
 struct EntryKernels {
@@ -105,7 +106,7 @@ struct EntryKernels {
   CountMarksKernel* count_marks;
   RaisePositionsKernel* raise_positions;
   CopyBytesKernel* copy_bytes;
-  // By the number of the data type and the ReduceOp; empty where none has it.
+  // By the number of the data type and the ReduceOp; empty if not supported.
   std::array<std::array<SparseSumKernels, kReduceOps>,
              static_cast<std::size_t>(DataType::kBool) + 1>
       sums;

@@ -1,5 +1,5 @@
 #pragma once
-// About what lists of positions take, on one level and on two (docs/reference/wire-format.md).
+// Estimated bits of lists of positions, on one level and on two (docs/reference/wire-format.md).
 // Integers only, so that every sender, on the host or on a device, decides alike.
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace sparcl::kernels {
 
-// Where the divisor is sent it is a power of two: this one's exponent. 0.481 = 31 / 64 is ln 2
-// squared: the optimum of Golomb's rule for long gaps. At most 16.
+// The exponent of a sent divisor, which is a power of two. 0.481 = 31 / 64 is ln 2 squared: the
+// optimum of Golomb's rule for long gaps. At most 16.
 constexpr unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   const std::uint64_t least = 64 * count;
   const std::uint64_t most = 31 * span;
@@ -19,14 +19,15 @@ constexpr unsigned rice_shift(std::uint64_t span, std::uint64_t count) {
   return shift < kMaxGapShift ? shift : kMaxGapShift;
 }
 
-// The bits of a list without those that the sum of its gaps decides: planes, the ones, and of
-// thirds the plane that all have.
+// The bits of a list that do not depend on the sum of its gaps: planes, the ones, and with thirds
+// the plane that all lists have.
 constexpr std::uint64_t fixed_list_bits(std::uint64_t count, GapDivisor divisor) {
   return count * (divisor.shift + (divisor.thirds ? 2 : 1));
 }
 
-// About the bits of a list, without its positions. Low bits are taken to be half their most, and
-// trits to be 0, 1 and 2 alike: then what they cost is as if gaps were longer by one unit of them.
+// Estimated bits of a list, without its positions. Low bits are assumed to be half of their
+// maximum, and trits 0, 1 and 2 equally likely. Their cost is then that of gaps that are longer by
+// one unit.
 constexpr std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count,
                                         GapDivisor divisor) {
   if (count == 0) return 0;
@@ -41,24 +42,23 @@ constexpr std::uint64_t about_list_bits(std::uint64_t span, std::uint64_t count)
 
 constexpr unsigned kMaxLongShift = 15;  // a gap is long from 2^0 .. 2^15 elements on
 
-// Short gaps' own parameter: that of a list which ends with its last position.
+// The parameter of short gaps: that of a list which ends with its last position.
 constexpr unsigned short_shift(unsigned long_shift, std::uint64_t count, std::uint64_t sum) {
   const unsigned shift = rice_shift(count + sum, count);
   return shift < long_shift ? shift : long_shift;
 }
 
-// A list of `count` positions below `elements`, of whose gaps one in times_16 / 16 has been looked
-// at.
+// A list of `count` positions below `elements`. One in times_16 / 16 of its gaps has been examined.
 struct GapsSeen {
   std::uint64_t elements, count, times_16 = 16;
 
-  // How many of its gaps are long, if so many of those seen are.
+  // The estimated number of long gaps in the list, from the number of long gaps seen.
   constexpr std::uint64_t longs(std::uint64_t seen) const {
     const std::uint64_t all = seen * times_16 / 16;
     return all < count ? all : count;
   }
-  // About its bits on two levels with that many long gaps, all from 2^shift on; the others seen
-  // have this sum. ~0: it cannot be so.
+  // Estimated bits on two levels with this number of long gaps, all from 2^shift on; the other gaps
+  // seen have this sum. ~0: impossible.
   constexpr std::uint64_t bits(unsigned shift, std::uint64_t longs,
                                std::uint64_t short_sum_seen) const {
     const std::uint64_t unchanged = elements - count;
@@ -72,9 +72,9 @@ struct GapsSeen {
   }
 };
 
-// Which gaps are looked at first: `each` from first(0) on, from first(1) on ... Most blocks end
-// there, so they are few: a look at all of them would cost 10 % of the time to encode a block of
-// which 1 % changes.
+// The sample of gaps: `each` gaps from first(0) on, from first(1) on, and so on. Most blocks are
+// decided by the sample, so it is small: examining all gaps would take 10 % of the time to encode a
+// block of which 1 % changes.
 struct GapSample {
   static constexpr std::size_t kMost = 4;
   std::size_t pairs;  // of neighbouring positions
@@ -90,16 +90,17 @@ constexpr GapSample gap_sample(std::size_t count) {
                                           : GapSample{pairs, GapSample::kMost, share};
 }
 
-// What two levels must promise by the sample to be looked at: fewer bits than these.
+// The sample must promise fewer bits than this before all gaps are examined for two levels.
 constexpr std::uint64_t clustered_bits(std::uint64_t elements, std::uint64_t count) {
   const std::uint64_t promised = about_list_bits(elements, count);
   return promised - promised / 16;
 }
-// And by all gaps, to be written, beside a list of flat_bits. 0: they cannot pay.
+// All gaps must promise fewer bits than this before two levels are written, instead of a list of
+// flat_bits. 0: they cannot pay.
 constexpr std::uint64_t enough_two_level_bits(std::uint64_t flat_bits) {
-  constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least that must be gained
+  constexpr std::uint64_t kHeadBits = 16;  // its own bytes, and so the least gain
   constexpr std::uint64_t kMinGain =
-      128;  // what gains less than this part of the list is not worth writing
+      128;  // a gain below this part of the list is not worth writing
   if (flat_bits < 4 * kHeadBits) return 0;
   return flat_bits - (flat_bits / kMinGain > kHeadBits ? flat_bits / kMinGain : kHeadBits);
 }

@@ -1,10 +1,10 @@
 #pragma once
 // Contract of the state hash (docs/reference/wire-format.md): two sums, modulo 2^64 each, over the
-// 32-bit words of a block, every word times a key of its place. Linear, so that a change moves the
-// sums by itself and nothing else has to be read; 32 x 64 bit products only, which every CPU and
-// GPU has. A multilinear hash in two levels (Carter & Wegman 1979; Lemire & Kaser, "Strongly
-// universal string hashing is fast", 2014): word w of a stripe has key t_j[w], stripe s of a block
-// the odd key r_j[s].
+// 32-bit words of a block, each word multiplied by the key of its position. The sums are linear: a
+// change moves them by itself, and nothing else has to be read. They need only 32 x 64 bit
+// products, which every CPU and GPU has. This is a multilinear hash in two levels (Carter & Wegman
+// 1979; Lemire & Kaser, "Strongly universal string hashing is fast", 2014). Word w of a stripe has
+// key t_j[w], stripe s of a block the odd key r_j[s].
 
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace sparcl::kernels {
 
 constexpr std::size_t kStripeWords =
-    1024;  // the keys of a stripe for both sums are 16 KiB: half of the smallest L1
+    1024;  // the keys of a stripe for both sums take 16 KiB: half of the smallest L1
 constexpr std::size_t kStripeBytes = 4 * kStripeWords;
 constexpr std::size_t kMaxStripes = 128;  // 65,536 elements of 8 bytes
 
@@ -30,7 +30,7 @@ constexpr std::uint64_t hash_key(std::uint64_t n) {
 struct HashKeys {  // both sums' keys side by side
   std::array<std::array<std::uint64_t, 2>, kStripeWords> words;
   std::array<std::array<std::uint64_t, 2>, kMaxStripes>
-      stripes;  // odd, so that nothing is lost by multiplying
+      stripes;  // odd, so that multiplication loses nothing
 };
 
 constexpr HashKeys make_hash_keys() {
@@ -43,12 +43,12 @@ constexpr HashKeys make_hash_keys() {
 
 alignas(64) inline constexpr HashKeys kHashKeys = make_hash_keys();
 
-// The sums over all of a block, at most kMaxStripes * kStripeBytes; its last word is filled up with
+// The sums over all of a block, at most kMaxStripes * kStripeBytes; the last word is padded with
 // zeros. Any alignment.
 using HashWordsKernel = Hash128(const std::byte* bytes, std::size_t byte_count);
 
-// The sums over some elements, as if the rest of the block were zeros: for two sets of values at
-// the same positions, as both are wanted always and the keys cost more than the products.
+// The sums over some elements, as if the rest of the block were zeros, for two sets of values at
+// the same positions. Callers always need both, and the keys cost more than the products.
 // new_values may be old_values.
 struct ChangeHashes {
   Hash128 old_values;

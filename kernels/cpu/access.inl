@@ -1,9 +1,9 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Gathers of 16 bits have no
-// instruction, and those of 32 and 64 bits are no faster than scalar loads: plain loops. What
-// counts is how many lines are on their way at once. A prefetch that finds no free miss register is
-// dropped on AMD's cores, so asking for a whole block at once asks for little; one that stays
-// kLookahead elements ahead brings 1 % of 2^26 bf16 in 1.8 ms, against 3.0 without (32: 2.4,
-// 64: 2.0, 256: 1.9, a whole block: 2.1).
+// Part of cpu_kernels.cpp, compiled once for each instruction set. These are plain loops: gathers
+// of 16 bits have no instruction, and gathers of 32 and 64 bits are no faster than scalar loads.
+// The number of cache lines in flight decides the speed. AMD's cores drop a prefetch that finds no
+// free miss register, so prefetching a whole block at once is useless. A prefetch that stays
+// kLookahead elements ahead takes 1.8 ms for 1 % of 2^26 bf16, against 3.0 ms without (32: 2.4, 64:
+// 2.0, 256: 1.9, a whole block: 2.1).
 constexpr std::size_t kLookahead = 128;
 
 HWY_INLINE void prefetch(const std::byte* array, std::uint16_t position, std::uint32_t first,
@@ -11,13 +11,14 @@ HWY_INLINE void prefetch(const std::byte* array, std::uint16_t position, std::ui
   __builtin_prefetch(array + (position - first) * width);
 }
 
-// Calls visit(i) for all i < count, with prefetches kLookahead elements ahead of it.
+// Calls visit(i) for all i < count, and prefetches kLookahead elements ahead of it.
 template <std::size_t kWidth, class Visit>
 HWY_INLINE void for_each_ahead(const std::byte* array, const std::uint16_t* positions,
                                std::size_t count, std::uint32_t first, const Upcoming& next,
                                Visit visit) {
-  const std::size_t own =
-      count > kLookahead ? count - kLookahead : 0;  // those followed by kLookahead of this call
+  const std::size_t own = count > kLookahead
+                              ? count - kLookahead
+                              : 0;  // elements with kLookahead more after them in this call
   std::size_t i = 0;
   for (; i < own; ++i) {
     prefetch(array, positions[i + kLookahead], first, kWidth);
@@ -68,13 +69,13 @@ void exchange(std::byte* array, const std::uint16_t* positions, std::size_t coun
   });
 }
 
-// Without branches: signs are as good as random.
+// Without branches: signs are not predictable.
 template <class T, bool kFloat>
 HWY_INLINE T add_step(T value, T step) {
   if constexpr (!kFloat) return static_cast<T>(value + step);
   constexpr T kSign = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
   constexpr int kShift = 8 * sizeof(T) - 1;
-  const T negative = static_cast<T>(T{0} - (value >> kShift));  // all bits, or none
+  const T negative = static_cast<T>(T{0} - (value >> kShift));  // all ones, or zero
   const T order = static_cast<T>((value ^ (negative | kSign)) + step);
   const T below_zero = static_cast<T>((order >> kShift) - T{1});
   return static_cast<T>(order ^ (below_zero | kSign));

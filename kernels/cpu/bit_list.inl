@@ -21,7 +21,7 @@ class GapSplitter {
     if constexpr (kThirds) return hn::Sub(gap, hn::Mul(quotient, value_));
     return hn::And(gap, low_);
   }
-  // Of remainders: how many have a trit that is not 0.
+  // The number of remainders whose trit is not 0.
   HWY_INLINE std::size_t trits(V remainder) const {
     if constexpr (kThirds) return hn::CountTrue(D(), hn::Ne(remainder, hn::And(remainder, low_)));
     return 0;
@@ -60,7 +60,7 @@ class GapSplitter {
   V low_;
 };
 
-// Stores lanes of `from` as u16: the low half of each, where they are wider.
+// Stores the low 16 bits of each lane of `from`.
 template <class V>
 HWY_INLINE void store_u16(V from, std::uint16_t* to) {
   const hn::DFromV<V> d;
@@ -92,11 +92,11 @@ std::size_t split_gaps_by(const T* positions, std::size_t count, GapDivisor divi
   remainders[0] = splitter.remainder(positions[0]);
   marks[0] = static_cast<std::uint16_t>(splitter.quotient(positions[0]));
   std::size_t trits = splitter.trits(remainders[0]);
-  const auto before = hn::Set(d, T{marks[0]});  // the first quotient, which is in all sums
+  const auto before = hn::Set(d, T{marks[0]});  // the first quotient, which is part of all sums
   PrefixSums<T> sums;
   const auto lanes = hn::Set(d, static_cast<T>(hn::Lanes(d)));
   auto places =
-      hn::Iota(d, 1);  // carried on: an Iota from a variable is written to memory lane by lane
+      hn::Iota(d, 1);  // loop-carried: an Iota from a variable is written to memory lane by lane
   std::size_t i = 1;
   for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d), places = hn::Add(places, lanes)) {
     const auto gap =
@@ -130,7 +130,7 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
   if (count == 0) return 0;
   const hn::ScalableTag<T> d;
   const auto value = hn::Set(d, static_cast<T>(divisor.value()));
-  std::uint32_t sum = 0;  // without modulus: below 2^16 * 2^16
+  std::uint32_t sum = 0;  // no modulus needed: below 2^16 * 2^16
   for (std::size_t i = 0; i < count; ++i) sum += remainders[i];
   PrefixSums<T> sums;
   const auto lanes = hn::Set(d, static_cast<T>(hn::Lanes(d)));
@@ -152,7 +152,7 @@ std::uint64_t join_gaps(const std::uint16_t* remainders, const std::uint16_t* ma
 
 void pack_planes(const std::uint16_t* values, std::size_t count, unsigned planes, BitWriter& out) {
   const hn::ScalableTag<std::uint16_t> d;
-  BitWriter writer = out;  // in registers
+  BitWriter writer = out;  // a copy in registers
   for (unsigned j = 0; j < planes; ++j) {
     const auto plane = hn::Set(d, static_cast<std::uint16_t>(1u << j));
     for (std::size_t i = 0; i < count; i += kChunk) {
@@ -171,7 +171,7 @@ void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, 
                    std::uint16_t* values) {
   const hn::ScalableTag<std::uint16_t> d;
   const std::size_t lanes =
-      hn::Lanes(d);  // at most 32, so rubbish after the last entry stays inside kPositionSlack
+      hn::Lanes(d);  // at most 32, so extra entries after the last stay inside kPositionSlack
   for (std::size_t i = 0; i < count; i += lanes) {
     auto value = hn::Zero(d);
     for (unsigned j = 0; j < planes; ++j) {
@@ -183,8 +183,7 @@ void unpack_planes(const std::byte* bits, std::uint64_t bit, std::size_t count, 
   }
 }
 
-// Which of 64 values have a trit above their low `shift` bits that is not 0, and which one that
-// is 2.
+// Masks of 64 values: is the trit above the low `shift` bits not 0, and is it 2?
 struct TritBits {
   std::uint64_t any = 0;
   std::uint64_t two = 0;
@@ -242,7 +241,7 @@ std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64
   return used;
 }
 
-// Of all lanes.
+// The bits of all lanes.
 template <class D>
 HWY_INLINE std::uint64_t or_lanes(D d, hn::VFromD<D> v) {
   if constexpr (hn::MaxLanes(d) == 2) {
@@ -256,7 +255,7 @@ HWY_INLINE std::uint64_t or_lanes(D d, hn::VFromD<D> v) {
 constexpr std::size_t kMarksAtOnce =
     16;  // about 30 to 40 bits in a list that keeps to its gap_divisor()
 
-// The bits first, first + 1 ... up to the last of kMarksAtOnce marks, which are 64 at most.
+// The bits of the marks first, first + 1 ... up to the last of kMarksAtOnce marks, at most 64.
 HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t first) {
   const hn::CappedTag<std::uint64_t, kMarksAtOnce> d;
   const hn::Rebind<std::uint32_t, decltype(d)> d32;
@@ -272,7 +271,7 @@ HWY_INLINE std::uint64_t bits_of_marks(const std::uint16_t* marks, std::uint16_t
 void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) {
   constexpr std::size_t kMore = 8 * sizeof(std::uint64_t);  // marks that take as many bits at least
   constexpr unsigned kMaxBits = SteadyBitWriter::kMaxBits;
-  unsigned next = 0;  // the first bit that is not written
+  unsigned next = 0;  // the first unwritten bit
   std::size_t i = 0;
   const auto put_one = [&](auto& writer) HWY_ATTR {
     for (; marks[i] - next >= kMaxBits; next += kMaxBits) writer.put(0, kMaxBits);
@@ -290,7 +289,7 @@ void write_marks(const std::uint16_t* marks, std::size_t count, BitWriter& out) 
       for (std::size_t left = kMarksAtOnce; left > 0; --left) put_one(steady);
     }
   }
-  BitWriter writer = steady.stop();  // in registers
+  BitWriter writer = steady.stop();  // a copy in registers
   for (; i + kMarksAtOnce <= count;) {
     const unsigned end = marks[i + kMarksAtOnce - 1] + 1u;
     if (end - next > kMaxBits) break;

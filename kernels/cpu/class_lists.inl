@@ -1,4 +1,4 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set: what a block of classes lists,
+// Part of cpu_kernels.cpp, compiled once for each instruction set. The lists of a block of classes,
 // class by class.
 
 #if HWY_TARGET == HWY_AVX3_DL
@@ -7,7 +7,7 @@ HWY_INLINE __m512i first_numbers() {
   return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-// Of 16 numbers: each with all those before it.
+// Inclusive prefix sums of 16 numbers.
 HWY_INLINE __m512i prefix_sums(__m512i v) {
   const __m512i zero = _mm512_setzero_si512();
   v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 15));
@@ -28,7 +28,7 @@ HWY_INLINE std::uint64_t sum_of_lanes(__m512i v) {
   return sum;
 }
 
-// The places of the bits that are set, from `first` on; writes 16 or 64 entries.
+// Appends the indices of the set bits, counted from `first`. Writes 16 or 64 entries.
 HWY_INLINE std::size_t append_places(std::uint64_t bits, std::uint32_t first,
                                      std::uint32_t* places) {
   alignas(64) static constexpr auto kPlaces = [] {
@@ -86,9 +86,9 @@ HWY_INLINE void clear_chunk(std::int8_t* bytes) {
     hn::StoreU(hn::Zero(d), d, bytes + lane);
 }
 
-// Calls visit(element, j) for the bits of rows, ascending, j from 0; and without harm, so visit()
-// must bear it, for others. How many bits a row has is hard to guess, and a wrong guess costs the
-// time of a row: so as many as are likely are visited at any rate.
+// Calls visit(element, j) for the bits of rows, ascending, j from 0. The number of bits in a row is
+// hard to predict, and a misprediction costs as much as a row. Therefore a likely number of bits is
+// always visited. visit() may be called for bits that are not set and must tolerate that.
 class LikelyBits {
  public:
   template <class Visit>
@@ -100,7 +100,7 @@ class LikelyBits {
     for (; bits != 0; ++j, bits &= bits - 1)
       visit(static_cast<unsigned>(std::countr_zero(bits)), j);
     seen_ += count;
-    if (++rows_ == kRows) {  // from what the last rows had
+    if (++rows_ == kRows) {  // adapts to the last rows
       likely_ = seen_ < kRows / 10 ? 0 : 1 + (seen_ + kRows / 2) / kRows;
       likely_ = likely_ < 64 ? likely_ : 64;
       seen_ = rows_ = 0;
@@ -115,7 +115,7 @@ class LikelyBits {
   unsigned rows_ = 0;
 };
 
-// Places inside a part first, in 16 bits: that is what compressing is fast for.
+// First writes indices inside a part as 16 bits, because compressing 16-bit lanes is fast.
 std::size_t take_nonzero(std::int8_t* bytes, std::size_t count, std::uint32_t* places,
                          std::int8_t* values) {
   constexpr std::size_t kPart = 4096;
@@ -200,7 +200,7 @@ std::uint64_t join_ranks(const std::uint16_t* remainders, const std::uint32_t* m
                          std::size_t count, unsigned shift, std::uint32_t mark_base,
                          std::uint32_t* ranks) {
   if (count == 0) return 0;
-  std::uint64_t sum = 0;  // without modulus
+  std::uint64_t sum = 0;  // no modulus needed
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   const __m128i by_shift = _mm_cvtsi32_si128(static_cast<int>(shift));
@@ -279,13 +279,13 @@ bool read_sizes(const std::byte* bits, std::uint64_t bit, const std::uint32_t* m
   return is_valid;
 }
 
-// As write_marks: flags as bytes first, of a part at a time.
+// As write_marks: a part at a time, with flags as bytes first.
 void write_long_marks(const std::uint32_t* marks, std::size_t count, BitWriter& out) {
   if (count == 0) return;
   constexpr std::uint32_t kPart = 8192;
   alignas(64) std::uint8_t flags[kPart] = {};
   const hn::ScalableTag<std::uint8_t> d;
-  BitWriter writer = out;  // in registers
+  BitWriter writer = out;  // a copy in registers
   const std::uint32_t end = marks[count - 1] + 1;
   std::size_t i = 0;
   for (std::uint32_t base = 0; base < end; base += kPart) {
@@ -312,7 +312,7 @@ std::size_t find_long_marks(const std::byte* bits, std::uint64_t bit, std::uint6
   for (std::uint64_t i = 0; i < limit && found < count; i += kChunk) {
     std::uint64_t word = low_bits(load_bits(bits, bit + i), limit - i);
 #if HWY_TARGET == HWY_AVX3_DL
-    // At most 64 more than asked for, which is the slack; `marks` has room for `count`.
+    // At most 64 more entries than requested, which is the slack; `marks` has room for `count`.
     for (std::uint32_t at = static_cast<std::uint32_t>(i); word != 0; word >>= 16, at += 16) {
       const auto part = static_cast<__mmask16>(word);
       const __m512i places =

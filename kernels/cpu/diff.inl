@@ -1,7 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-// Far enough to hide DRAM behind compares, near enough not to leave L1: 4 KiB measured 10 % faster
-// than 2, 8 no faster (bench/codec).
+// Far enough to hide DRAM latency behind compares, near enough to stay in L1. 4 KiB was measured 10
+// % faster than 2 KiB, and 8 KiB no faster (bench/codec).
 constexpr std::size_t kPrefetchBytes = 4096;
 
 template <class T>
@@ -41,8 +41,8 @@ std::size_t diff(const std::byte* base, const std::byte* target, std::size_t cou
   return found;
 }
 
-// Elements whose changes are taken together, when it is known how many they are and while both
-// arrays' parts are in L1.
+// The number of elements whose changes are taken together. Their number is known by then, and both
+// arrays' parts are still in L1.
 template <class T>
 constexpr std::size_t kGroup = 4096 / sizeof(T);
 
@@ -57,7 +57,7 @@ struct ChangeOutput {
   }
 };
 
-// One element of a chunk, the first of `bits`; where none is set, any.
+// Takes one element of a chunk, the first set bit of `bits`; if none is set, any.
 template <class T>
 HWY_INLINE void take_first(std::uint64_t bits, std::uint32_t first, const T* a, const T* b,
                            ChangeOutput<T> out) {
@@ -67,8 +67,8 @@ HWY_INLINE void take_first(std::uint64_t bits, std::uint32_t first, const T* a, 
   std::memcpy(out.news, b + place, sizeof(T));
 }
 
-// Those of a group, kAtOnce of each chunk whether it has so many or not: a guess of how many it has
-// would often be wrong.
+// Takes the changes of a group, always kAtOnce of each chunk: a branch on the actual number would
+// often be mispredicted.
 template <class T, std::size_t kAtOnce>
 HWY_INLINE void take_few(const std::uint64_t* bits, std::uint32_t first, const T* a, const T* b,
                          ChangeOutput<T> out) {
@@ -88,7 +88,7 @@ HWY_INLINE void take_few(const std::uint64_t* bits, std::uint32_t first, const T
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
-// The values of a chunk whose bits are set. They are in L1.
+// Takes the values of a chunk whose bits are set. They are in L1.
 template <class T>
 HWY_INLINE void compress_values(std::uint64_t bits, const T* from, T* values) {
   const hn::ScalableTag<T> d;
@@ -117,7 +117,7 @@ HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const 
 }
 
 #if HWY_TARGET != HWY_AVX3_DL
-// For each byte of mask bits, which bytes of eight elements of two bytes to take.
+// For each byte of mask bits, the bytes to take from eight elements of two bytes.
 alignas(64) constexpr auto kTaken = [] {
   std::array<std::array<std::uint8_t, 16>, 256> all{};
   for (unsigned bits = 0; bits < 256; ++bits) {
@@ -131,7 +131,7 @@ alignas(64) constexpr auto kTaken = [] {
   return all;
 }();
 
-// Eight elements at a time, however many of them changed.
+// Takes eight elements at a time, whatever their number of changes.
 HWY_INLINE void take_many(const std::uint64_t* bits, std::uint32_t first, const std::uint16_t* a,
                           const std::uint16_t* b, ChangeOutput<std::uint16_t> out) {
   const hn::FixedTag<std::uint16_t, 8> d;
@@ -167,9 +167,9 @@ HWY_INLINE std::uint64_t differing(const TwoLines& a, const TwoLines& b) {
          std::uint64_t{_mm512_cmpneq_epi16_mask(a.high, b.high)} << 32;
 }
 
-// Positions and values of the changes of a chunk, always by the same few instructions: a branch on
-// how many there are would be guessed wrong too often, and what follows a wrong guess asks memory
-// for nothing meanwhile.
+// Appends positions and values of the changes of a chunk, always with the same few instructions. A
+// branch on their number would be mispredicted too often, and after a misprediction no useful loads
+// are in flight.
 HWY_INLINE std::size_t append_changes(std::uint64_t bits, const TwoLines& a, const TwoLines& b,
                                       std::uint32_t first, ChangeOutput<std::uint16_t> out) {
   const auto append = [&](__m256i some, std::size_t at) HWY_ATTR {

@@ -1,6 +1,6 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Two sorted lists of entries
-// become one, without a branch that depends on positions: two merges run side by side, one from
-// each end.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Merges two sorted lists of
+// entries into one, without a branch that depends on positions. Two merges run side by side, one
+// from each end.
 
 template <class T>
 HWY_INLINE void store_one(std::byte* at, T value) {
@@ -11,7 +11,7 @@ HWY_INLINE std::uint16_t position_at(const EntryList& list, std::size_t i) {
   return load_one<std::uint16_t>(reinterpret_cast<const std::byte*>(list.positions) + 2 * i);
 }
 
-// `value` or `otherwise`, without a branch: compilers like to make one.
+// `value` or `otherwise`, without a branch. Compilers tend to generate one.
 template <class T>
 HWY_INLINE T choose(bool wanted, T value, T otherwise) {
   using U = std::conditional_t<
@@ -23,9 +23,9 @@ HWY_INLINE T choose(bool wanted, T value, T otherwise) {
                                          (std::bit_cast<U>(otherwise) & static_cast<U>(~mask))));
 }
 
-// Positions and the accumulators beside them. Where the accumulator of a position lies follows from
-// where the position lies, so that a step has one address to move on: two merges side by side are
-// just within a machine's registers.
+// Positions, with accumulators beside them. The address of an accumulator follows from the address
+// of its position, so a step updates only one address. Two merges side by side just fit into the
+// registers.
 template <class T>
 class EntryCursor {
  public:
@@ -54,14 +54,15 @@ class EntryCursor {
   std::uintptr_t at_, delta_;
 };
 
-// Two lists being merged: whose turn it is is as good as random. What a list lacks at a position
-// adds the identity; +0 for a float's sum, which makes -0 alone +0.
+// Merges two lists without branches, because the order of their positions is not predictable. A
+// list without an entry at a position contributes the identity. For sums of floats the identity is
+// +0, so a single -0 becomes +0.
 template <class T, ReduceOp kOp>
 constexpr T kAbsent = kKnowsByValue<T, kOp> ? T{0} : identity_of<T, kOp>();
 
 template <class T, ReduceOp kOp>
 HWY_INLINE T merged(T a, T b) {
-  if constexpr (kKnowsByValue<T, kOp>) return (a + T{0}) + b;  // twice -0 is +0
+  if constexpr (kKnowsByValue<T, kOp>) return (a + T{0}) + b;  // adding T{0} twice: -0 becomes +0
   return combined<T, kOp>(a, b);
 }
 
@@ -87,7 +88,7 @@ HWY_INLINE EntryList part_of(const EntryList& list, std::size_t begin, std::size
           list.accumulators + begin * width, end - begin};
 }
 
-// The lists one entry after the other, from what is left of them on.
+// Merges the remaining entries of both lists one by one.
 template <class T, ReduceOp kOp>
 std::size_t merge_slowly(const EntryList& a, const EntryList& b, std::uint16_t* positions,
                          std::byte* accumulators) {
@@ -116,7 +117,8 @@ HWY_INLINE std::size_t count_below_position(const EntryList& list, std::uint16_t
   return begin;
 }
 
-// Two lists of which one merge is a half, with what is left of them and where their sum goes on.
+// Two lists of which this merge handles one half: their remaining entries, and where the sum
+// continues.
 template <class T, ReduceOp kOp>
 struct MergeHalf {
   EntryList a, b;
@@ -125,7 +127,7 @@ struct MergeHalf {
 
   HWY_INLINE std::size_t sure_steps() const {
     return a.count < b.count ? a.count : b.count;
-  }  // each takes one of a list at most
+  }  // each takes at most one entry of a list
   HWY_INLINE Merge<T, kOp> begin() const {
     return {
         {a.positions, a.accumulators}, {b.positions, b.accumulators}, {positions, accumulators}};
@@ -149,7 +151,7 @@ struct MergeHalf {
   }
 };
 
-// Each step waits for the one before it: the lists' halves are merged side by side, in half the
+// Each step depends on the step before it. The two halves are merged side by side, in half the
 // time.
 template <class T, ReduceOp kOp>
 std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t* positions,
@@ -161,7 +163,7 @@ std::size_t merge_entries(const EntryList& a, const EntryList& b, std::uint16_t*
     const std::size_t middle_a = a.count < kWorthHalving ? a.count : a.count / 2;
     const std::size_t middle_b =
         a.count < kWorthHalving ? b.count : count_below_position(b, position_at(a, middle_a));
-    const std::size_t most = middle_a + middle_b;  // of the lower half
+    const std::size_t most = middle_a + middle_b;  // at most this many in the lower half
     MergeHalf<T, kOp> lower{part_of(a, 0, middle_a, sizeof(T)), part_of(b, 0, middle_b, sizeof(T)),
                             positions, accumulators};
     MergeHalf<T, kOp> upper{part_of(a, middle_a, a.count, sizeof(T)),

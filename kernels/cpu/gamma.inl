@@ -1,11 +1,11 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Some of it is scalar code, but
-// the instructions for shifting by a variable that came with AVX2 make it twice as fast.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Some of it is scalar code: the
+// variable shifts of AVX2 make it twice as fast.
 
 #if HWY_TARGET == HWY_AVX3_DL
 using Numbers8 = hn::FixedTag<std::uint64_t, 8>;
 
-// floor(log2 v) of numbers that are not 0: all bits below the highest are set, and counted. Highway
-// has no names for the instructions that count zeros.
+// floor(log2 v) of numbers that are not 0: sets all bits below the highest one and counts them.
+// Highway has no names for the instructions that count zeros.
 HWY_INLINE hn::VFromD<Numbers8> floor_log2(hn::VFromD<Numbers8> v) {
   v = hn::Or(v, hn::ShiftRight<1>(v));
   v = hn::Or(v, hn::ShiftRight<2>(v));
@@ -20,7 +20,7 @@ HWY_INLINE hn::VFromD<Numbers8> floor_log2(hn::VFromD<Numbers8> v) {
 void gamma_widths(const std::uint64_t* values, std::size_t count, std::uint64_t more,
                   std::uint32_t* widths) {
   std::uint32_t tables[4][64] =
-      {};  // in turn: most values are alike, and an increment would wait for the one before it
+      {};  // used in turn: most values are equal, and an increment would wait for the previous one
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3_DL
   const Numbers8 d;
@@ -65,8 +65,8 @@ std::uint64_t gamma_lengths(const std::uint64_t* values, std::size_t count, unsi
 constexpr std::size_t kCodesAtOnce = 8;
 constexpr std::uint64_t kEachByte = 0x0101010101010101;
 
-// The sum of bits_of(lengths, first) << offsets over kCodesAtOnce codes, one after the other: codes
-// side by side, as putting one waits for the one before. `offsets`: a byte each.
+// The sum of bits_of(lengths, first) << offsets over kCodesAtOnce codes. The codes are combined
+// first, because each write to the bit stream waits for the previous one. `offsets`: a byte each.
 template <class BitsOf>
 HWY_INLINE std::uint64_t join_codes(std::uint64_t offsets, BitsOf bits_of) {
   const hn::CappedTag<std::uint64_t, kCodesAtOnce> d;
@@ -81,8 +81,8 @@ HWY_INLINE std::uint64_t join_codes(std::uint64_t offsets, BitsOf bits_of) {
   return or_lanes(d, bits);
 }
 
-// Appends codes of so many bits, a byte each in counts_of(i); `left` bits in all, with those that
-// are to come after them. The rest, and groups of long ones, by put_one(i, writer).
+// Appends codes whose bit counts are the bytes of counts_of(i). `left`: total bits of these and of
+// the codes that follow. put_one(i, writer) writes the remaining codes, and groups with long codes.
 template <class CountsOf, class Join, class PutOne>
 HWY_INLINE void put_codes(std::size_t count, std::uint64_t left, CountsOf counts_of, Join join,
                           PutOne put_one, BitWriter& out) {
@@ -126,7 +126,7 @@ void write_gammas(const std::uint64_t* values, const std::uint8_t* lengths, std:
         writer.put(std::uint64_t{1} << zeros, zeros + 1);
       },
       out);
-  // v's lower bits and m's e low bits are one number.
+  // v's lower bits and m's e low bits form one number.
   put_codes(
       count, suffix_bits, lengths_of,
       [=](std::size_t i, std::uint64_t offsets) HWY_ATTR {
@@ -150,7 +150,7 @@ std::uint64_t read_gammas(const std::byte* bits, std::uint64_t bit, std::uint64_
                           std::size_t count, unsigned exponent, std::uint8_t* lengths,
                           std::uint64_t* values) {
   std::size_t found = 0;
-  std::uint64_t end = 0;  // of the unary codes so far
+  std::uint64_t end = 0;  // end of the unary codes written
   std::uint64_t total = 0;
   for (std::uint64_t base = 0; found < count; base += 64) {
     if (base >= limit) return kNoGammas;

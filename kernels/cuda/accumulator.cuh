@@ -1,6 +1,6 @@
 #pragma once
-// What top-k compares and sums: accumulators, as kernels/accumulate.hpp has them. One pattern of
-// bits a number: never -0, one NaN.
+// The accumulators that top-k compares and sums, as in kernels/accumulate.hpp. Each number has one
+// bit pattern: never -0, one NaN.
 
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace sparcl::kernels::cuda {
 
-// A NaN is the quiet one.
+// Each NaN becomes the quiet NaN.
 template <class Accumulator>
 __device__ inline Accumulator with_one_nan(Accumulator value) {
   if constexpr (std::is_same_v<Accumulator, float>) {
@@ -59,7 +59,7 @@ struct Elements {
     return widen(static_cast<const Stored*>(values)[i]);
   }
 
-  // Rounded once, as NarrowKernel does it.
+  // Rounds once, as NarrowKernel does.
   __device__ static Stored narrow(Accumulator value) {
     if constexpr (kType == TopKType::kBfloat16)
       return static_cast<Stored>(Bfloat16::narrow(value));
@@ -73,7 +73,7 @@ struct Elements {
       return with_one_nan(value);
   }
 
-  // As DivideKernel: integers towards zero.
+  // As DivideKernel: integers round towards zero.
   __device__ static Accumulator divided(Accumulator value, std::uint32_t divisor) {
     if constexpr (kIsSigned) {
       const auto number = static_cast<std::make_signed_t<Accumulator>>(value);
@@ -99,7 +99,8 @@ struct Elements {
       return value;
   }
 
-  // acc[i], before a pass has left it in the residual and after. residual nullptr: there is none.
+  // acc[i], both before and after a pass has written it to the residual. residual nullptr: there is
+  // none.
   __device__ static Accumulator sum(const void* values, const void* residual, std::uint64_t i) {
     const Accumulator value = load(values, i);
     return canonical(

@@ -1,16 +1,17 @@
 #pragma once
-// A string of bits that a block of threads writes together, part by part: the next bits gather in a
-// window of shared memory, whole words of which go to memory side by side.
+// A string of bits that a block of threads writes together, part by part. The next bits are
+// collected in a window of shared memory, and whole words of the window are written to memory
+// coalesced.
 
 #include "kernels/cuda/ordered_compaction.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// Bits that one part may have between two calls of need(): all planes, and unary parts, of a
-// block's list have no more.
+// The most bits of one part between two calls of need(). All planes, or all unary parts, of a
+// block's list fit.
 constexpr std::uint32_t kMaxPartBits = 65'536;
 constexpr unsigned kWindowWords =
-    kMaxPartBits / 32 + 8;  // and what is left of the part before, and an alignment's zeros behind
+    kMaxPartBits / 32 + 8;  // plus the rest of the part before, and the zeros of an alignment
 
 __device__ inline unsigned floor_log2(std::uint64_t value) {
   return 63 - static_cast<unsigned>(__clzll(static_cast<long long>(value)));
@@ -20,26 +21,27 @@ __device__ inline std::uint64_t lowest(std::uint64_t bits, unsigned count) {
 }
 __device__ inline std::uint32_t lanes_below(unsigned lane) { return (1U << lane) - 1; }
 
-// All threads hold one, with the same numbers. Parts are put between need() and moving `at` on;
-// their order in time is free.
+// All threads hold a sink with the same numbers. Parts are put between need() and the update of
+// `at`, in any order in time.
 struct BitSink {
   std::uint32_t* window;  // of kWindowWords, in shared memory
   std::uint32_t* out;
   std::uint32_t at = 0;     // the next bit
-  std::uint32_t first = 0;  // the word of `out` that stands first in the window
+  std::uint32_t first = 0;  // the word of `out` at the start of the window
 
-  // Before anything else.
+  // Call this first.
   __device__ void clear() {
     for (unsigned i = threadIdx.x; i < kWindowWords; i += kThreads) window[i] = 0;
     __syncthreads();
   }
 
-  // Room for so many bits more, at most kMaxPartBits.
+  // Makes room for `bits` more, at most kMaxPartBits.
   __device__ void need(std::uint32_t bits) {
     if (at - 32 * first + bits > 32 * (kWindowWords - 6)) flush();
   }
 
-  // From any thread: `count` bits, at most 64, the others zero. A place that was needed.
+  // From any thread: puts `count` bits, at most 64; the other bits are zero. need() has made room
+  // for `place`.
   __device__ void put(std::uint32_t place, std::uint64_t bits, unsigned count) {
     std::uint32_t* const word = window + (place / 32 - first);
     const unsigned shift = place % 32;
@@ -52,7 +54,7 @@ struct BitSink {
     atomicOr(window + (place / 32 - first), 1U << (place % 32));
   }
 
-  // Bit i of the next `count` is of(i), from all threads; at most kMaxPartBits.
+  // From all threads: bit i of the next `count` is of(i). At most kMaxPartBits.
   template <class BitOf>
   __device__ void append_plane(std::uint32_t count, BitOf of) {
     need(count);
@@ -64,8 +66,8 @@ struct BitSink {
     at += count;
   }
 
-  // `planes` of these, at most 32, which have kMaxPartBits together: bit i of plane j is bit j of
-  // of(i), which is asked for once.
+  // `planes` of them, at most 32, together at most kMaxPartBits. Bit i of plane j is bit j of
+  // of(i), which is called once.
   template <class ValueOf>
   __device__ void append_planes(unsigned planes, std::uint32_t count, ValueOf of) {
     if (planes == 0) return;
@@ -84,7 +86,7 @@ struct BitSink {
     at += planes * count;
   }
 
-  // The head of a content: one thread's bits.
+  // The head of a content: one thread writes the bits.
   __device__ void append_one(std::uint64_t bits, unsigned count) {
     need(count);
     if (threadIdx.x == 0) put(at, bits, count);
@@ -102,7 +104,7 @@ struct BitSink {
     first += whole;
   }
 
-  // Writes what is left, and zeros up to the alignment of contents.
+  // Writes the remaining bits, and zeros up to the alignment of contents.
   __device__ void finish() {
     __syncthreads();
     const std::uint32_t end = static_cast<std::uint32_t>(aligned_content((at + 7) / 8) / 4);
@@ -110,10 +112,9 @@ struct BitSink {
   }
 };
 
-// What the warps of a block do in order with a number of items: each has neighbouring groups of 32
-// of them.
+// How the warps of a block share a number of items in order: each has neighbouring groups of 32.
 struct WarpShare {
-  std::uint32_t begin, end;  // multiples of 32, but for the last end
+  std::uint32_t begin, end;  // multiples of 32, except for the last end
 };
 __device__ inline WarpShare share_of_warp(std::uint32_t count) {
   constexpr std::uint32_t kWarps = kThreads / kWarp;
@@ -134,9 +135,8 @@ __device__ inline std::uint32_t sum_of_lanes_before(std::uint32_t own, std::uint
   return sum - own;
 }
 
-// Codes of length_of(i) bits each, one after the other; put(i, place) writes code i. At most
-// `chunk` of them at a time are asked for, so many that these have no more bits than a part may
-// have.
+// Appends codes of length_of(i) bits, one after the other; put(i, place) writes code i. Handles at
+// most `chunk` codes at a time; their bits must fit into a part.
 template <class LengthOf, class Put>
 __device__ inline void append_codes(CompactionShared& shared, BitSink& sink, std::uint32_t count,
                                     std::uint32_t chunk, LengthOf length_of, Put put) {
@@ -147,7 +147,7 @@ __device__ inline void append_codes(CompactionShared& shared, BitSink& sink, std
     for (std::uint32_t i = share.begin + lane; i < share.end; i += kWarp)
       own += length_of(first + i);
     const std::uint32_t before = __shfl_sync(kAllLanes, sum_before(shared, own, &total),
-                                             0);  // of lane 0: of all warps before
+                                             0);  // lane 0: the sum of all warps before
     sink.need(total);
     std::uint32_t place = sink.at + before;
     for (std::uint32_t group = share.begin; group < share.end; group += kWarp) {

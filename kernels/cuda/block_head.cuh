@@ -6,7 +6,8 @@
 
 namespace sparcl::kernels::cuda {
 
-// The first block of the superblock that this one belongs to, if it is part of a block of classes.
+// The first block of the superblock that contains a block, if the block is part of a block of
+// classes.
 struct SuperPlace {
   bool is_there;
   std::uint32_t first;
@@ -20,7 +21,7 @@ __device__ inline SuperPlace superblock_of(const BlockContent* blocks, std::uint
   return {false, 0};
 }
 
-// Of a superblock, in an array of so many.
+// The elements of the superblock in an array of `count`.
 __device__ inline std::uint32_t superblock_elements(std::uint64_t count, std::uint32_t first) {
   const std::uint64_t left = count - first * kBlockElements;
   return static_cast<std::uint32_t>(
@@ -29,25 +30,25 @@ __device__ inline std::uint32_t superblock_elements(std::uint64_t count, std::ui
 
 constexpr unsigned kHeadBytes = 32;  // three varints of at most ten bytes, and two bytes
 
-// Of positions on two levels.
+// The numbers of positions on two levels.
 struct LevelHead {
   bool are_two = false;
-  std::uint32_t long_count = 0;  // gaps of 2^long_shift elements and more
+  std::uint32_t long_count = 0;  // gaps of at least 2^long_shift elements
   unsigned long_shift = 0;
-  unsigned short_shift = 0;  // bits of the remainders of the others
+  unsigned short_shift = 0;  // bits of the remainders of the short gaps
 };
 
 struct BlockHead {
   BlockError error;
-  std::uint32_t bytes;  // its own
+  std::uint32_t bytes;  // of the content
   std::uint32_t count;
-  std::uint32_t sizes;  // of steps that have one
+  std::uint32_t sizes;  // steps that have a size
   std::uint32_t exponent;
   bool all;  // all steps have a size
   LevelHead levels = {};
 };
 
-// What a thread that reads the first bytes of a content sees.
+// Reads the first bytes of a content, for one thread.
 struct HeadReader {
   const unsigned char* bytes;
   std::uint32_t count;
@@ -58,7 +59,7 @@ struct HeadReader {
     value = bytes[at++];
     return true;
   }
-  // The shortest form only, as ByteReader::read_varint.
+  // Accepts only the shortest form, as ByteReader::read_varint.
   __device__ bool read_varint(std::uint64_t& value) {
     value = 0;
     for (unsigned i = 0; i < 10; ++i) {
@@ -78,7 +79,7 @@ constexpr bool has_steps(std::uint32_t mode) {
   return mode == kFlatBlock || mode == kTwoLevelBlock;
 }
 
-// Of `count` changes. False if they cannot be.
+// For `count` changes. False if the numbers are impossible.
 __device__ inline bool read_levels(HeadReader& reader, std::uint32_t count, std::uint32_t elements,
                                    LevelHead& levels) {
   std::uint32_t shifts = 0;
@@ -90,7 +91,7 @@ __device__ inline bool read_levels(HeadReader& reader, std::uint32_t count, std:
          levels.long_count << levels.long_shift <= elements - count;
 }
 
-// One thread's: the numbers before the bits.
+// Called by one thread: the numbers before the bits.
 __device__ inline BlockHead read_head(HeadReader reader, std::uint32_t mode, std::uint32_t bytes,
                                       std::uint32_t elements, std::uint32_t element_bytes) {
   BlockHead head{BlockError::kNone, 0, elements, 0, 0, false};

@@ -1,5 +1,5 @@
 #pragma once
-// What launches of the cast are given.
+// Arguments of the launches of the cast.
 
 #include "kernels/cuda/device_work.hpp"
 
@@ -11,8 +11,8 @@ struct CastWork {
   void* out;
 };
 
-constexpr unsigned kCastItems = 8;  // that a thread loads, and writes, as vectors
-constexpr unsigned kCastLoads = 4;  // of these that are under way at once. Not measured
+constexpr unsigned kCastItems = 8;  // elements that a thread loads and writes as vectors
+constexpr unsigned kCastLoads = 4;  // vector loads in flight at once. Not measured
 constexpr std::uint64_t kCastTile = std::uint64_t{kCastItems} * kCastLoads * kThreads;
 constexpr std::uint64_t cast_tiles(std::uint64_t count) {
   return (count + kCastTile - 1) / kCastTile;

@@ -7,8 +7,8 @@
 namespace sparcl::kernels::cuda {
 namespace {
 
-// A workspace: a word for the next block and the states, all zeros; a number for each class of a
-// block; three words a change.
+// The workspace: a word for the next block and the states, all zeros; a number for each class of a
+// block; three words for each change.
 struct ClassLayout {
   TileState* words;
   std::uint32_t* found;
@@ -58,8 +58,8 @@ Status decode_classes(const DeviceContents& contents, const void* array, std::ui
   return status_of(launch_decode_classes(work, cuda_stream), "decode of classes");
 }
 
-// A workspace: a word for the next superblock and the states, all zeros; of each block a number for
-// each class, and one more; of each change two words and two halves of one.
+// The workspace: a word for the next superblock and the states, all zeros. For each block, a number
+// for each class and one more. For each change, two words and two 16-bit halves.
 struct ClassEncodeLayout {
   TileState* words;
   std::uint32_t* of_blocks;

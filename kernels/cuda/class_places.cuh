@@ -1,7 +1,7 @@
 #pragma once
-// Block routine that finds the elements of a block of classes by what is held: it numbers the
-// block's elements within their classes, takes those changes from the superblock's lists that are
-// here, and puts them in the order of their places.
+// Block routine that finds the elements of a block of classes from the held values. It numbers the
+// block's elements within their classes, takes the changes in this block from the superblock's
+// lists, and sorts them by position.
 
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/class_source.cuh"
@@ -19,17 +19,17 @@ struct ClassPlaceShared {
   ClassTable table;
   std::uint32_t base[kMaxClasses];  // elements of each class in the blocks before
   std::uint32_t
-      first[kMaxClasses];  // of the superblock's changes the first of each class that is here,
-  std::uint32_t end[kMaxClasses];            // and the one after the last
-  std::uint32_t class_end[kMaxClasses];      // and after the last of the superblock
-  std::uint32_t marks[kBlockElements / 32];  // elements that change
-  std::uint32_t marks_before[kThreads];      // before each eight words of these
+      first[kMaxClasses];  // the first change of the superblock in this block, for each class,
+  std::uint32_t end[kMaxClasses];            // and the end of these changes
+  std::uint32_t class_end[kMaxClasses];      // and the end in the whole superblock
+  std::uint32_t marks[kBlockElements / 32];  // changed elements
+  std::uint32_t marks_before[kThreads];      // marks before each group of eight words
 };
 
 constexpr unsigned kMarksOfThread = kBlockElements / 32 / kThreads;
 
-// The number of elements of each class, told to the blocks behind; and heard of those before in the
-// superblock.
+// Publishes this block's number of elements of each class. Reads those of the superblock's earlier
+// blocks.
 __device__ inline void exchange_counts(ClassPlaceShared& shared, TileState* states,
                                        std::uint32_t number, std::uint32_t first) {
   if (threadIdx.x >= kMaxClasses) return;
@@ -45,7 +45,7 @@ __device__ inline void exchange_counts(ClassPlaceShared& shared, TileState* stat
   shared.base[threadIdx.x] = base;
 }
 
-// How many of ascending ranks are below one.
+// The number of ascending ranks below a rank.
 __device__ inline std::uint32_t ranks_below(const std::uint32_t* ranks, std::uint32_t count,
                                             std::uint32_t rank) {
   std::uint32_t low = 0;
@@ -61,7 +61,7 @@ __device__ inline std::uint32_t ranks_below(const std::uint32_t* ranks, std::uin
   return low;
 }
 
-// Which of the superblock's changes are in this block: thread c looks at class c.
+// Finds the superblock's changes in this block: thread c handles class c.
 __device__ inline void find_share(ClassPlaceShared& shared, const std::uint32_t* found,
                                   const std::uint32_t* ranks) {
   if (threadIdx.x >= kMaxClasses) return;
@@ -78,7 +78,7 @@ struct ClassChange {
   unsigned c;
   std::uint32_t number;  // in the superblock
 };
-// The i-th of the block's, class by class.
+// Change i of the block, class by class.
 __device__ inline ClassChange class_change(const ClassPlaceShared& shared, std::uint32_t i) {
   unsigned c = 0;
   while (i >= shared.end[c] - shared.first[c]) {
@@ -96,8 +96,9 @@ __device__ inline std::uint32_t marks_below(const ClassPlaceShared& shared, std:
   return below + static_cast<std::uint32_t>(__popc(shared.marks[word] & lanes_below(place % 32)));
 }
 
-// Marks the places of the block's changes, and keeps each at its change's number. How many places
-// there are: fewer than changes where someone has written to the array meanwhile.
+// Marks the positions of the block's changes, and stores each position at its change's number.
+// Returns the number of positions. It is smaller than the number of changes if another program
+// wrote to the array meanwhile.
 __device__ inline std::uint32_t mark_places(ClassPlaceShared& shared, const StripElements& elements,
                                             std::uint32_t count, const std::uint32_t* ranks,
                                             std::uint32_t* places) {
@@ -119,7 +120,7 @@ __device__ inline std::uint32_t mark_places(ClassPlaceShared& shared, const Stri
   return total;
 }
 
-// Of the next block, if it is part of a block of classes.
+// Runs for the next block, if it is part of a block of classes.
 __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_block);
   const SuperPlace super = superblock_of(work.blocks, number);
@@ -138,7 +139,7 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
   number_elements(shared.strips, shared.wide_scan, shared.table.cut, elements);
   exchange_counts(shared, work.states, number, super.first);
   const std::uint64_t before =
-      work.changes.block_starts[super.first];  // which no block of threads writes
+      work.changes.block_starts[super.first];  // no block of threads writes these
   std::uint32_t* const ranks = work.ranks + before;
   find_share(shared, work.found + super.first * kMaxClasses, ranks);
   __syncthreads();
@@ -178,7 +179,7 @@ __device__ inline void place_classes(ClassPlaceShared& shared, const ClassDecode
   const std::uint64_t last = (whole < blocks ? whole : blocks) - 1;
   if (has_all_places && (is_all || number != last)) return;
   work.errors[last] =
-      BlockError::kBase;  // the first one's is looked at by blocks of threads that begin later
+      BlockError::kBase;  // blocks of threads that begin later check the first one's
   atomicAdd(reinterpret_cast<unsigned long long*>(work.refused), 1ULL);
 }
 

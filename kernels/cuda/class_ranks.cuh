@@ -1,6 +1,6 @@
 #pragma once
-// Block routine that looks at a block of which the superblock may be coded in classes: how many
-// elements each class has, the class and the rank of each change, and what the block takes without
+// Block routine that prepares a block whose superblock may be coded in classes. It finds the number
+// of elements of each class, the class and rank of each change, and the block's size without
 // classes.
 
 #include "kernels/cuda/class_source.cuh"
@@ -30,7 +30,7 @@ __device__ inline SuperSpan super_span(const ClassEncodeWork& work, std::uint32_
   const std::uint32_t end = whole < work.end_block ? whole : work.end_block;
   return {first, end, work.changes.block_starts[first], work.changes.block_starts[end]};
 }
-// None of its changes is lost, and they are not too many.
+// None of its changes is lost, and there are not too many.
 __device__ inline bool may_be_in_classes(const SuperSpan& span, std::uint64_t capacity) {
   return span.end_change <= capacity && span.end_change > span.first_change &&
          span.end_change - span.first_change <= kMaxClassChanges;
@@ -41,12 +41,12 @@ __device__ inline std::uint32_t elements_in(std::uint64_t count, std::uint32_t b
   return static_cast<std::uint32_t>(left < kBlockElements ? left : kBlockElements);
 }
 
-// A section of so many bytes, with its tag and its length.
+// The bytes of a section with its tag and length.
 __device__ inline std::uint32_t section_bytes(std::uint32_t content) {
   return 1 + (content < 0x80 ? 1 : content < 0x4000 ? 2 : content < 0x200000 ? 3 : 4) + content;
 }
 
-// Of the block work.first_block + blockIdx.x.
+// Runs for block work.first_block + blockIdx.x.
 __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWork& work) {
   const SuperSpan span = super_span(work, blockIdx.x / kSuperBlocks);
   if (!may_be_in_classes(span, work.capacity)) return;
@@ -77,7 +77,7 @@ __device__ inline void rank_changes(ClassRankShared& shared, const ClassEncodeWo
       static_cast<const std::uint16_t*>(work.changes.new_values) + first,
       true};
   auto* const halves =
-      reinterpret_cast<std::uint16_t*>(work.ranks) + first;  // which are not listed yet
+      reinterpret_cast<std::uint16_t*>(work.ranks) + first;  // their list is not made yet
   const BlockContent content = plan_block(shared.encode, changes, elements,
                                           {work.listed + first, halves, halves + work.capacity});
   if (threadIdx.x != 0) return;

@@ -1,5 +1,6 @@
 #pragma once
-// Block routine that counts what a sample says of each key (kernels/device_class_codec.hpp).
+// Block routine that counts, in a sample, the elements and changes of each key
+// (kernels/device_class_codec.hpp).
 
 #include "kernels/cuda/bit_window.cuh"
 #include "kernels/cuda/class_work.hpp"
@@ -11,7 +12,7 @@ struct ClassSampleShared {
   std::uint32_t elements[256];
 };
 
-// Of chunk blockIdx.x.
+// Runs for chunk blockIdx.x.
 __device__ inline void sample_classes(ClassSampleShared& shared, const ClassSampleWork& work) {
   shared.elements[threadIdx.x] = 0;
   __syncthreads();

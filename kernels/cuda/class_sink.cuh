@@ -1,7 +1,7 @@
 #pragma once
 // Block routine that codes a superblock in classes, from the class and rank of each change
-// (class_ranks.cuh): it sorts them by their class, works out what they take, and writes them where
-// that is less than without classes. The bytes are those of src/codec.
+// (class_ranks.cuh). It sorts the changes by class and computes their size. It writes them if that
+// is smaller than without classes. The bytes are those of src/codec.
 
 #include "kernels/cuda/class_ranks.cuh"
 
@@ -17,18 +17,18 @@ struct ClassSinkShared {
   std::uint32_t elements[kMaxClasses];                    // of each class
   std::uint32_t ranks_before[kSuperBlocks][kMaxClasses];  // elements of each class in the
                                                           // superblock's blocks before
-  std::uint32_t block_ends[kSuperBlocks];                 // the change after each block's last
+  std::uint32_t block_ends[kSuperBlocks];                 // the end of each block's changes
   std::uint32_t of_warps[kThreads / kWarp][kMaxClasses];
-  std::uint32_t first[kMaxClasses + 1];         // change of each class
-  std::uint32_t first_listed[kMaxClasses + 1];  // of the changes whose place is listed
-  std::uint32_t first_size[kMaxClasses + 1];    // of those that have a size
+  std::uint32_t first[kMaxClasses + 1];         // first change of each class
+  std::uint32_t first_listed[kMaxClasses + 1];  // first listed change of each class
+  std::uint32_t first_size[kMaxClasses + 1];    // first size of each class
   std::uint32_t without_classes;                // bytes
   std::uint32_t head_bits;
   std::uint32_t head[kMaxHeadWords];
   std::uint32_t window[kWindowWords];
 };
 
-// Which of the classes has entry i: first[c] <= i < first[c + 1].
+// The class of entry i: first[c] <= i < first[c + 1].
 __device__ inline unsigned class_at(const std::uint32_t (&first)[kMaxClasses + 1],
                                     std::uint32_t i) {
   unsigned c = 0;
@@ -36,7 +36,7 @@ __device__ inline unsigned class_at(const std::uint32_t (&first)[kMaxClasses + 1
   return c;
 }
 
-// One superblock's changes; what they are sorted to.
+// One superblock's changes, and the arrays that they are sorted into.
 struct ClassSinkLists {
   const ClassTable& table;
   std::uint32_t changes;
@@ -64,7 +64,7 @@ __device__ inline RankParts rank_parts(const ClassSinkShared& shared, const Clas
       i == shared.first[c] ? lists.ranks[i] : lists.ranks[i] - lists.ranks[i - 1] - 1;
   return parts_of_gap(gap, shared.counts[c].shift);
 }
-// The same of a listed change, among its class's changes.
+// The same for a listed change, among its class's changes.
 __device__ inline RankParts listed_parts(const ClassSinkShared& shared, const ClassSinkLists& lists,
                                          unsigned c, std::uint32_t i) {
   const std::uint32_t gap = i == shared.first_listed[c]
@@ -98,7 +98,7 @@ __device__ inline void add_up(std::uint32_t (&first)[kMaxClasses + 1], const Sup
     first[c + 1] = first[c] + (is_listed && table.rows[c].all ? 0 : counts[c].exceptions);
 }
 
-// What is known of each class before its changes are looked at: thread c has class c.
+// The values that are known of each class before its changes are read: thread c has class c.
 __device__ inline void begin_super(ClassSinkShared& shared, const ClassEncodeWork& work,
                                    const SuperSpan& span) {
   if (threadIdx.x < kMaxClasses) {
@@ -125,8 +125,8 @@ __device__ inline void begin_super(ClassSinkShared& shared, const ClassEncodeWor
   __syncthreads();
 }
 
-// visit(i, class, how many of it the warp had before) for the changes of a warp, 32 at a time. Lane
-// c counts class c; the count at the end is what it is given.
+// Calls visit(i, class, the warp's earlier changes of the class) for the changes of a warp, 32 at a
+// time. Lane c counts class c and returns its count.
 template <class Visit>
 __device__ inline std::uint32_t for_each_of_class(const std::uint32_t* keys, std::uint32_t count,
                                                   unsigned classes, Visit visit) {
@@ -148,8 +148,7 @@ __device__ inline std::uint32_t for_each_of_class(const std::uint32_t* keys, std
   return counted;
 }
 
-// The changes to ranks and steps, class by class; each class's count, its shift, and where it
-// begins.
+// Sorts the changes into ranks and steps, class by class. Sets each class's count, shift and start.
 __device__ inline void sort_by_class(ClassSinkShared& shared, const ClassEncodeWork& work,
                                      const SuperSpan& span) {
   const std::uint32_t* const keys = work.keys + span.first_change;
@@ -192,8 +191,8 @@ __device__ inline void sort_by_class(ClassSinkShared& shared, const ClassEncodeW
   __syncthreads();
 }
 
-// The changes that are not of one step, of classes where these are listed; how many sizes each
-// class has.
+// Lists the changes of more than one step, in classes that list them. Counts the sizes of each
+// class.
 __device__ inline void list_sizes(ClassSinkShared& shared, const ClassSinkLists& lists) {
   const unsigned lane = threadIdx.x % kWarp;
   for (std::uint32_t group = threadIdx.x / kWarp * kWarp; group < lists.changes;
@@ -220,7 +219,7 @@ __device__ inline void list_sizes(ClassSinkShared& shared, const ClassSinkLists&
   __syncthreads();
 }
 
-// One thread's: the numbers before the lists.
+// Called by one thread: the numbers before the lists.
 __device__ inline void make_head(ClassSinkShared& shared, const ClassTable& table,
                                  std::uint32_t elements) {
   for (std::uint32_t& word : shared.head) word = 0;
@@ -242,15 +241,15 @@ __device__ inline void make_head(ClassSinkShared& shared, const ClassTable& tabl
   shared.head_bits = at;
 }
 
-// Ranks that go up, of elements that there are: others come of an array that someone writes to
-// meanwhile.
+// Checks that ranks ascend and belong to existing elements. They may not if another program writes
+// to the array meanwhile.
 __device__ inline bool is_rank(const ClassSinkShared& shared, const ClassSinkLists& lists,
                                unsigned c, std::uint32_t i) {
   return lists.ranks[i] < shared.elements[c] &&
          (i == shared.first[c] || lists.ranks[i] > lists.ranks[i - 1]);
 }
 
-// The content's bytes; kTooManyBytes where there are more, or ranks that are none.
+// The content's bytes; kTooManyBytes if there are more or a rank is invalid.
 constexpr std::uint32_t kTooManyBytes = 1U << 30;
 __device__ inline std::uint32_t measure_super(ClassSinkShared& shared, const ClassSinkLists& lists,
                                               std::uint32_t elements) {
@@ -268,7 +267,7 @@ __device__ inline std::uint32_t measure_super(ClassSinkShared& shared, const Cla
     own += 2 * size.zeros() + 1 + size.exponent;
   }
   std::uint64_t bits = sum_of_block(shared.sums, own);
-  bits += shared.head_bits;  // behind the sum's barriers
+  bits += shared.head_bits;  // after the barriers of the sum
   for (unsigned c = 0; c < lists.table.cut.count; ++c) {
     const ClassCounts& counts = shared.counts[c];
     bits += counts.shift * counts.changes;
@@ -318,7 +317,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink,
                      listed_parts(shared, lists, class_at(shared.first_listed, i), i).quotient);
       });
   constexpr std::uint32_t kAtOnce =
-      kMaxPartBits / 32;  // a size has at most 16 bits of the one, and 22 of the other
+      kMaxPartBits / 32;  // a size has at most 16 bits of one and 22 of the other
   append_codes(
       shared.scan, sink, sizes, kAtOnce,
       [&](std::uint32_t i) { return class_size(shared, lists, i).zeros() + 1; },
@@ -338,7 +337,7 @@ __device__ inline void write_super(ClassSinkShared& shared, BitSink& sink,
       });
 }
 
-// The next superblock.
+// Encodes the next superblock.
 __device__ inline void encode_classes(ClassSinkShared& shared, const ClassEncodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_super);
   const SuperSpan span = super_span(work, number);

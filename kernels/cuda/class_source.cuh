@@ -1,7 +1,8 @@
 #pragma once
 // Block routine that reads a block of classes from an untrusted sender
-// (docs/reference/wire-format.md: Classes), as far as that does not depend on what is held: the
-// ranks of its changes and their steps, class by class. It refuses what src/codec refuses.
+// (docs/reference/wire-format.md: Classes). It does the part that does not depend on the held
+// values: the ranks of the changes and their steps, class by class. It refuses the same contents as
+// src/codec.
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
@@ -19,12 +20,12 @@ struct ClassListShared {
   ClassTable table;
   SuperCounts counts;
   std::uint32_t changes;  // of all classes
-  std::uint32_t bits_at;  // the first bit behind the head
-  bool is_read;           // the head
+  std::uint32_t bits_at;  // the first bit after the head
+  bool is_read;           // the head was read
   std::uint32_t is_wrong;
 };
 
-// The number after `bits.at`, below 2^32, in the code of sizes.
+// Reads the number at `bits.at`, below 2^32, in the code of sizes.
 __device__ inline bool read_number(BitSource& bits, unsigned exponent, std::uint64_t& number) {
   const std::uint32_t word = static_cast<std::uint32_t>(lowest(bits.load32(bits.at), bits.left()));
   const unsigned zeros = word == 0 ? 32 : static_cast<unsigned>(__ffs(static_cast<int>(word)) - 1);
@@ -35,7 +36,7 @@ __device__ inline bool read_number(BitSource& bits, unsigned exponent, std::uint
   return true;
 }
 
-// One thread's: the numbers before the lists.
+// Called by one thread: the numbers before the lists.
 __device__ inline void read_class_head(ClassListShared& shared, BitSource bits,
                                        const unsigned char* bytes, std::uint32_t elements) {
   HeadReader reader{bytes, bits.limit / 8};
@@ -51,7 +52,7 @@ __device__ inline void read_class_head(ClassListShared& shared, BitSource bits,
   shared.bits_at = bits.at;
 }
 
-// Part of a list of which all marks are known: `count` positions, with marks from mark_base on.
+// Part of a list whose marks are all known: `count` positions, with marks from mark_base on.
 struct MarkedList {
   std::uint32_t count;
   unsigned shift;
@@ -66,7 +67,8 @@ struct MarkedList {
   }
 };
 
-// emit(i, position) for each, if all are below the span; else false, and none.
+// Calls emit(i, position) for each if all are below the span. Otherwise returns false without a
+// call.
 template <class Emit>
 __device__ inline bool join_positions(WideScanShared& shared, const MarkedList& list,
                                       const BitSource& bits, std::uint32_t span, Emit emit) {
@@ -80,7 +82,7 @@ __device__ inline bool join_positions(WideScanShared& shared, const MarkedList& 
   const std::uint32_t last = list.count - 1;
   const std::uint64_t end =
       (std::uint64_t{list.marks[last] - list.mark_base - last} << list.shift) + sum + last;
-  if (end >= span) return false;  // those before it are smaller
+  if (end >= span) return false;  // earlier positions are smaller
   auto so_far = static_cast<std::uint32_t>(before);
   for (std::uint32_t group = share.begin; group < share.end; group += kWarp) {
     const std::uint32_t i = group + lane;
@@ -93,7 +95,7 @@ __device__ inline bool join_positions(WideScanShared& shared, const MarkedList& 
   return true;
 }
 
-// Where a superblock's changes go, class by class.
+// The arrays for a superblock's changes, class by class.
 struct ClassLists {
   std::uint32_t* marks;
   std::uint32_t* ranks;
@@ -131,7 +133,7 @@ __device__ inline BlockError read_ranks(ClassListShared& shared, BitSource& bits
   return BlockError::kNone;
 }
 
-// The changes whose size is listed, at the place of their size.
+// The changes with a listed size, at the index of their size.
 __device__ inline BlockError read_exceptions(ClassListShared& shared, BitSource& bits,
                                              const ClassLists& lists) {
   const std::uint32_t planes = bits.at;
@@ -180,7 +182,7 @@ __device__ inline BlockError read_class_sizes(ClassListShared& shared, BitSource
   const std::uint32_t zeros = count == 0 ? 0 : lists.marks[count - 1] - (count - 1);
   if (bits.left() < std::uint64_t{zeros} + exponent_bits) return BlockError::kMagnitude;
   std::uint32_t first = 0, begin = 0,
-                before_class = 0;  // the last: bits of exponents of the classes before
+                before_class = 0;  // the last one: the bits of exponents of the classes before
   for (unsigned c = 0; c < shared.table.cut.count; ++c) {
     const ClassCounts own = shared.counts[c];
     const unsigned exponent = shared.table.rows[c].exponent,
@@ -224,7 +226,7 @@ __device__ inline BlockError read_class_lists(ClassListShared& shared, BitSource
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 
-// Of the block blockIdx.x, if a block of classes begins there.
+// Runs for block blockIdx.x, if a block of classes begins there.
 __device__ inline void read_classes(ClassListShared& shared, const ClassDecodeWork& work) {
   const std::uint32_t number = blockIdx.x;
   const BlockContent content = work.blocks[number];

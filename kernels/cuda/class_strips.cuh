@@ -1,7 +1,7 @@
 #pragma once
-// The elements of a block, numbered within their classes: counts for each strip of 64 of them, and
-// sums over these. From them follows an element's rank by its place, and its place by its rank, at
-// a look at one strip.
+// The elements of a block, numbered within their classes: counts for each strip of 64 elements, and
+// sums over the strips. They give an element's rank from its position, and its position from its
+// rank, with a look at one strip.
 
 #include "kernels/classes.hpp"
 #include "kernels/cuda/ordered_compaction.cuh"
@@ -10,8 +10,7 @@ namespace sparcl::kernels::cuda {
 
 constexpr unsigned kStripElements = 64, kStripVectors = kStripElements / 8,
                    kStrips = kBlockElements / kStripElements, kStripsOfThread = kStrips / kThreads;
-constexpr unsigned kStripLoads =
-    4;  // vectors of a thread whose loads are under way at once. Heuristic
+constexpr unsigned kStripLoads = 4;  // vector loads of a thread in flight at once. Heuristic
 
 // A byte for each class: class c's is byte c / 2 of half[c % 2].
 struct StripCounts {
@@ -36,7 +35,7 @@ struct StripElements {
   std::uint32_t count;
   bool is_aligned;
 
-  // Eight of them from 8 * number on, two in a word; those behind the end are of no matter.
+  // Eight elements from 8 * number on, two in a word; elements after the end are undefined.
   __device__ Vector16 vector(std::uint32_t number) const {
     const std::uint32_t first = 8 * number;
     if (is_aligned && first + 8 <= count) return *reinterpret_cast<const Vector16*>(at + first);
@@ -54,8 +53,8 @@ __device__ inline unsigned class_in(const ClassStrips& strips, std::uint32_t val
   return strips.class_of_key[value >> 7 & 0xff];
 }
 
-// How many of eight elements are in each class, four bits a class. valid: of the eight, the first
-// ones that count.
+// The number of elements of eight in each class, four bits a class. valid: the number of elements,
+// from the first, that count.
 __device__ inline std::uint64_t count_classes(const ClassStrips& strips, const Vector16& vector,
                                               std::uint32_t valid) {
   std::uint64_t counts = 0;
@@ -67,7 +66,7 @@ __device__ inline std::uint64_t count_classes(const ClassStrips& strips, const V
   return counts;
 }
 
-// Strip by strip: eight lanes side by side have one.
+// Stores the counts strip by strip: eight neighbouring lanes share a strip.
 __device__ inline void put_counts(ClassStrips& strips, std::uint32_t number, std::uint64_t counts) {
   constexpr std::uint64_t kEven = 0x0f0f0f0f0f0f0f0f;
   std::uint64_t even = counts & kEven, odd = counts >> 4 & kEven;
@@ -98,7 +97,7 @@ __device__ inline void count_strips(ClassStrips& strips, const StripElements& el
   }
 }
 
-// Three classes at a time, 21 bits each, as a block's elements are.
+// Sums three classes at a time, 21 bits each, enough for a block's elements.
 template <class Shared>
 __device__ inline void sum_strips(ClassStrips& strips, Shared& scan) {
   constexpr unsigned kAtOnce = 3, kBits = 21;
@@ -119,7 +118,7 @@ __device__ inline void sum_strips(ClassStrips& strips, Shared& scan) {
   }
 }
 
-// A barrier comes before, as cut is read. scan.warp_sums: 64 bits a warp.
+// A barrier comes before it, because cut is read. scan.warp_sums: 64 bits a warp.
 template <class Shared>
 __device__ inline void number_elements(ClassStrips& strips, Shared& scan, const ClassCut& cut,
                                        const StripElements& elements) {
@@ -134,12 +133,13 @@ __device__ inline void number_elements(ClassStrips& strips, Shared& scan, const 
 }
 static_assert(kThreads == 256, "a thread a key");
 
-// The element of a class that has so many of its class before it in the block; there was one when
-// they were numbered. Of an array that someone has written to since it may be any of the block's.
+// The position of the element with this rank in its class within the block. The element existed
+// when the elements were numbered. If another program wrote to the array since, the result may be
+// any position of the block.
 __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips,
                                               const StripElements& elements, unsigned c,
                                               std::uint32_t rank) {
-  unsigned thread = 0;  // the last with at most so many before its strips
+  unsigned thread = 0;  // the last thread with at most that many before its strips
   for (unsigned step = kThreads / 2; step > 0; step /= 2)
     thread += strips.before[thread + step][c] <= rank ? step : 0;
   rank -= strips.before[thread][c];
@@ -159,7 +159,7 @@ __device__ inline std::uint32_t place_of_rank(const ClassStrips& strips,
   return kStripElements * strip;
 }
 
-// How many elements of its class stand before it in the block.
+// The number of elements of its class before it in the block.
 __device__ inline std::uint32_t rank_of_place(const ClassStrips& strips,
                                               const StripElements& elements, unsigned c,
                                               std::uint32_t place) {

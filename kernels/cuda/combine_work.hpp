@@ -1,5 +1,5 @@
 #pragma once
-// What launches that combine rows are given.
+// Arguments of the launches that combine rows.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/device_combine.hpp"
@@ -7,17 +7,17 @@
 namespace sparcl::kernels::cuda {
 
 struct CombineWork {
-  DeviceRows rows;        // one at least, of one element at least
+  DeviceRows rows;        // at least one row of at least one element
   std::uint32_t divisor;  // 1: no mean
   void* result;
 };
 
-// Rows whose elements are under way at once, and levels of the tree above such groups: for
+// Rows whose loads are in flight at once, and levels of the tree above such groups, enough for
 // kMaxCombinedRows.
 constexpr unsigned kCombineRows = 4, kCombineLevels = 8;
 static_assert(kCombineRows << kCombineLevels == kMaxCombinedRows);
 
-// Columns of a thread. Its levels of the tree are in registers: 32 of them, whatever the type.
+// Columns of a thread. Its levels of the tree are in registers: 32 registers for every type.
 // Heuristic.
 constexpr unsigned combine_items(std::size_t accumulator_bytes) {
   return accumulator_bytes > 4 ? 2 : 4;

@@ -10,7 +10,7 @@ namespace sparcl::kernels::cuda {
 // what: the call, as errors name it.
 Status status_of(cudaError_t error, const char* what);
 
-// Of the launch before: the last error is taken, so that it is not another call's.
+// The status of the launch before. It takes the last error, so that no later call reports it.
 inline Status launched(const char* what) { return status_of(cudaGetLastError(), what); }
 
 }  // namespace sparcl::kernels::cuda

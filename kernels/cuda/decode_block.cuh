@@ -1,7 +1,7 @@
 #pragma once
-// Block routine that decodes a content from an untrusted sender into changes against what is held;
-// it refuses what src/codec refuses. Changes of a block with an error are rubbish; no place in them
-// leads outside of anything.
+// Block routine that decodes a content from an untrusted sender into changes against the held
+// values. It refuses the same contents as src/codec. The changes of a block with an error are
+// undefined, but every position in them is inside its array.
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
@@ -22,7 +22,7 @@ struct DecodeShared {
   std::uint32_t errors;  // of sizes: bit e for error e
 };
 
-// A block's changes, where they go.
+// The destination of a block's changes.
 template <class Word>
 struct DecodedBlock {
   std::uint32_t elements;
@@ -74,7 +74,7 @@ __device__ inline BlockError decode_values(DecodeShared& shared, BitSource bits,
   return bits.ends_cleanly() ? BlockError::kNone : BlockError::kEnd;
 }
 
-// The sizes of steps, which are +1 or -1 so far: their unary part, then their suffixes.
+// Reads the sizes of steps, which are +1 or -1 before: their unary part, then their suffixes.
 template <class Word>
 __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits,
                                         const BlockHead& head, std::uint32_t signs,
@@ -112,7 +112,7 @@ __device__ inline BlockError read_sizes(DecodeShared& shared, BitSource& bits,
   }
   bits.at += static_cast<std::uint32_t>(suffix_bits);
   __syncthreads();
-  // Of several the first in the order of src/codec, whichever thread was first.
+  // Returns the first of several errors in the order of src/codec, not in the order in time.
   return shared.errors == 0 ? BlockError::kNone
                             : static_cast<BlockError>(__ffs(static_cast<int>(shared.errors)) - 1);
 }
@@ -160,7 +160,7 @@ __device__ inline std::uint64_t hash_decoded(DecodeShared& shared, const Decoded
   return sums.of_block(shared.sums);
 }
 
-// Is the content inside the buffer, and in a mode that is read here?
+// Is the content inside the buffer, and in a supported mode?
 __device__ inline bool is_here(const BlockContent& content, std::uint64_t contents_bytes) {
   const bool is_known = content.mode == kDenseBlock || content.mode == kVerbatimBlock ||
                         content.mode == kClassesBlock || has_steps(content.mode) ||
@@ -171,7 +171,7 @@ __device__ inline bool is_here(const BlockContent& content, std::uint64_t conten
          before + aligned_content(content.bytes) <= contents_bytes - content.offset;
 }
 
-// Of classes: is it a superblock whose other blocks are there?
+// For a block of classes: is it a superblock whose other blocks are present?
 template <class Word>
 __device__ inline bool is_superblock(const DecodeWork& work, std::uint32_t number) {
   const std::uint64_t blocks = block_count(work.count);

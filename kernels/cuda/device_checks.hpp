@@ -1,5 +1,5 @@
 #pragma once
-// What calls on device arrays check before they enqueue anything.
+// Checks of calls on device arrays, before they enqueue anything.
 
 #include "kernels/cuda/device_kernels.hpp"
 

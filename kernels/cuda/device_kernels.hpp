@@ -1,8 +1,8 @@
 #pragma once
 // The kernels on arrays in device memory. Each call enqueues on the stream, allocates nothing and
-// waits for nothing; all pointers are device memory of the stream's device, workspaces are aligned
-// to 16 bytes and free again once the stream is through. Arrays are aligned to their elements; full
-// speed takes 16 bytes. Every result is that of kernels/ref, bit for bit.
+// does not wait. All pointers are device memory of the stream's device. Workspaces are aligned to
+// 16 bytes and may be reused when the stream's work is done. Arrays are aligned to their elements;
+// full speed takes 16 bytes. Every result is bit-identical to that of kernels/ref.
 
 #include <cuda_runtime_api.h>
 
@@ -19,8 +19,8 @@ struct Workspace {
   std::size_t count = 0;
 };
 
-// Whether kernels run on this thread's GPU: the driver knows this CUDA, and there is code for its
-// kind.
+// Whether kernels run on this thread's GPU: the driver supports this CUDA version, and there is
+// code for the GPU's architecture.
 Status check_device();
 
 std::size_t diff_workspace_bytes(std::uint64_t count);
@@ -31,10 +31,10 @@ Status diff(const void* base, const void* target, std::uint64_t count, std::size
             const DeviceChanges& changes, std::uint64_t capacity, const Workspace& workspace,
             cudaStream_t stream);
 
-// Writes the new values, if every change's old value is what the array holds; else none. *refused
-// (device memory): how many are not. hashes: of block_count(count) blocks, what their changed
-// positions held and hold; nullptr: none wanted. Positions are trusted: they come from a decoder,
-// or from diff.
+// Writes the new values if every change's old value equals the array's; otherwise writes none.
+// *refused (device memory): the number of changes that do not match. hashes: of block_count(count)
+// blocks, over the old and new values of their changed positions; nullptr: not wanted. Positions
+// are trusted: they come from a decoder, or from diff.
 Status apply(const DeviceChanges& changes, void* array, std::uint64_t count,
              std::size_t element_bytes, DeviceChangeHashes* hashes, std::uint64_t* refused,
              cudaStream_t stream);
@@ -44,10 +44,10 @@ using kernels::TopK;
 bool top_k_supports(DataType type);
 std::size_t top_k_workspace_bytes(std::uint64_t count, std::uint64_t k, DataType type);
 
-// As kernels/device_select.hpp has it.
+// As in kernels/device_select.hpp.
 Status top_k(const TopK& call, DataType type, const Workspace& workspace, cudaStream_t stream);
 
-// As kernels/mask_access.hpp has them; the places are in device memory, too.
+// As in kernels/mask_access.hpp; the positions are in device memory, too.
 MaskGatherKernel gather_mask;
 MaskScatterKernel scatter_mask;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which elements of a tile differ, and are wanted, as marks: both arrays are read once, 16 bytes a
+// Marks the elements of a tile that differ and are wanted. Both arrays are read once, 16 bytes a
 // load.
 
 #include <type_traits>
@@ -36,8 +36,8 @@ struct IsAny {
   }
 };
 
-// A vector whose elements are taken one by one from its low end: an index would bring it out of the
-// registers.
+// A vector whose elements are taken one by one from its low end. An index would move the vector out
+// of the registers.
 struct Queue16 {
   std::uint64_t low, high;
 
@@ -57,7 +57,7 @@ struct Queue16 {
   }
 };
 
-// Of the bits of elements that differ those of which the changes are wanted.
+// From the bits of differing elements, keeps those whose changes are wanted.
 template <class Word, class IsWanted>
 __device__ inline std::uint32_t wanted_of(std::uint32_t bits, const Vector16& a, const Vector16& b,
                                           IsWanted is_wanted) {
@@ -72,9 +72,9 @@ __device__ inline std::uint32_t wanted_of(std::uint32_t bits, const Vector16& a,
   return bits;
 }
 
-// Element by element: of arrays that are not aligned, and of the last tile, which may have fewer.
-// Eight loads are under way at once, as none is left out: beyond `count` they are the last
-// element's.
+// Element by element: for unaligned arrays, and for the last tile, which may have fewer elements.
+// Eight loads are in flight at once, because none is skipped: beyond `count` they load the last
+// element.
 template <class Word, class IsWanted>
 __device__ inline void mark_elements(CompactionShared& shared, const Word* base, const Word* target,
                                      std::uint32_t count, IsWanted is_wanted) {
@@ -109,7 +109,7 @@ __device__ inline void mark_differing(CompactionShared& shared, const Word* base
   const auto* const a = reinterpret_cast<const Vector16*>(base);
   const auto* const b = reinterpret_cast<const Vector16*>(target);
   for (unsigned i = threadIdx.x; i < kTileElements / kBits;
-       i += 4 * kThreads) {  // eight loads are under way at once
+       i += 4 * kThreads) {  // eight loads are in flight at once
     Vector16 old_ones[4], new_ones[4];
     SPARCL_UNROLL
     for (unsigned j = 0; j < 4; ++j) {

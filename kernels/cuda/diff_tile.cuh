@@ -1,6 +1,6 @@
 #pragma once
-// Block routine of diff: what differs in one tile of both arrays is marked, numbered and written
-// out.
+// Block routine of diff: marks, numbers and writes the differing elements of one tile of both
+// arrays.
 
 #include "kernels/cuda/diff_marks.cuh"
 
@@ -14,8 +14,8 @@ struct DiffShared : CompactionShared {
   std::uint16_t listed[kListed];
 };
 
-// listed[n - begin] = the element of mark n, of those that there is room for. own_before: marks of
-// the threads before this one.
+// listed[n - begin] = the element of mark n, if there is room for it. own_before: marks of the
+// earlier threads.
 __device__ inline void list_marks(DiffShared& shared, std::uint32_t own_before,
                                   std::uint32_t begin) {
   if (own_before >= begin + kListed) return;
@@ -26,8 +26,8 @@ __device__ inline void list_marks(DiffShared& shared, std::uint32_t own_before,
   });
 }
 
-// What is listed, kListItems a thread, neighbours side by side. All loads are under way before the
-// first store, which might alias them.
+// Stores the listed elements, kListItems a thread, neighbours side by side. All loads are issued
+// before the first store, which might alias them.
 template <class Word>
 struct ListedValues {
   std::uint16_t elements[kListItems];
@@ -44,7 +44,7 @@ struct ListedValues {
       new_values[n] = target[elements[n]];
     }
   }
-  // number: of the first. first: of the tile, in its block.
+  // number: of the first element. first: of the tile, in its block.
   __device__ void store(const DiffWork& work, std::uint64_t number, std::uint32_t first,
                         std::uint32_t count) const {
     SPARCL_UNROLL
@@ -76,7 +76,8 @@ __device__ inline void diff_tile(DiffShared& shared, const DiffWork& work,
   list_marks(shared, own_before, 0);
   __syncthreads();
   ListedValues<Word> values;
-  values.load(shared, base, target, total);  // on their way while the tiles before are waited for
+  values.load(shared, base, target,
+              total);  // in flight while this block waits for the tiles before
   const std::uint64_t before = sum_of_tiles_before(shared, work.states, tile, total);
   if (threadIdx.x == 0) {
     if (first % kBlockElements == 0) work.changes.block_starts[first / kBlockElements] = before;

@@ -9,10 +9,10 @@
 
 namespace sparcl::kernels::cuda {
 
-// Of the types that have accumulators.
+// For the types that have accumulators.
 std::optional<TopKType> top_k_type(DataType type);
 
-// The same, or an error that says which call does not take the others.
+// The same, or an error that says which types the call takes.
 Result<TopKType> accumulated_type(const char* call, DataType type);
 
 }  // namespace sparcl::kernels::cuda

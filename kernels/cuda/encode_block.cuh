@@ -1,14 +1,14 @@
 #pragma once
-// Block routine that codes a block of the codec: a block of threads works out what each mode takes,
-// finds its content's place from the blocks before it, and writes it in the mode with the fewest
-// bytes. The bytes are those of src/codec.
+// Block routine that codes a block of the codec. A block of threads computes the size of each mode,
+// and finds the offset of its content from the blocks before it. It writes the content in the mode
+// with the fewest bytes. The bytes are those of src/codec.
 
 #include "kernels/cuda/step_form.cuh"
 
 namespace sparcl::kernels::cuda {
 
 constexpr std::uint32_t kOldCheckBytes =
-    2;  // behind contents that list positions: they count where modes are compared
+    2;  // after contents that list positions: they count when modes are compared
 
 // A varint of at most three bytes, as bits.
 struct Varint {
@@ -85,7 +85,8 @@ __device__ inline void write_values(EncodeShared& shared, BitSink& sink,
   append_unary(shared.scan, sink, list);
 }
 
-// The block as it is. The hashes are then of all its elements: the others are old and new alike.
+// The block as it is. The hashes then cover all its elements: the unchanged ones have equal old and
+// new values.
 template <class Word>
 __device__ inline void write_dense(EncodeShared& shared, std::uint32_t* out, const Word* target,
                                    std::uint32_t elements) {
@@ -108,7 +109,7 @@ __device__ inline void write_dense(EncodeShared& shared, std::uint32_t* out, con
   __syncthreads();
 }
 
-// The mode that src/codec takes of these five, and its bytes.
+// The mode of these five that src/codec takes, and its bytes.
 template <class Word>
 __device__ inline BlockContent choose_mode(const EncodeShared& shared, std::uint32_t count,
                                            std::uint32_t elements) {
@@ -136,13 +137,13 @@ __device__ inline BlockContent choose_mode(const EncodeShared& shared, std::uint
   return best;
 }
 
-// Room for as many as a block has changes, each: EncodeWork has them.
+// Each has room for as many entries as a block has changes: EncodeWork owns them.
 struct PlanRoom {
   std::uint16_t *listed, *places, *longs;
 };
 
-// The content that a block's changes come to, without its place; their hashes, and what writing
-// them takes, are in `shared` then.
+// Plans the content of a block's changes, without its offset. Afterwards `shared` holds their
+// hashes and everything that writing needs.
 template <class Word>
 __device__ inline BlockContent plan_block(EncodeShared& shared, const BlockOfChanges<Word>& changes,
                                           std::uint32_t elements, const PlanRoom& room) {
@@ -164,7 +165,7 @@ __device__ inline BlockContent plan_block(EncodeShared& shared, const BlockOfCha
   return choose_mode<Word>(shared, changes.list.count, elements);
 }
 
-// What is coded in classes already (class_sink.cuh) is left as it is.
+// Leaves blocks that are already coded in classes (class_sink.cuh) unchanged.
 template <class Word>
 __device__ inline void encode_block(EncodeShared& shared, const EncodeWork& work) {
   const std::uint32_t number = take_tile(shared.scan, work.next_block);

@@ -1,5 +1,5 @@
 #pragma once
-// The launches on sparse entries, as launchers.hpp has the others.
+// The launches on sparse entries, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 
@@ -7,10 +7,10 @@
 
 namespace sparcl::kernels::cuda {
 
-// Splits and states need not be zeros. Of work.out.values nullptr, indices alone.
+// Splits and states need not be zeros. If work.out.values is nullptr, only indices are merged.
 cudaError_t launch_merge(const MergeWork& work, TopKType type, cudaStream_t stream);
 
-// The capacity is not 0. gather: the type is that of the array.
+// The capacity is not 0. gather: the type is the array's.
 cudaError_t launch_scatter_entries(const EntryWork& work, TopKType type, cudaStream_t stream);
 cudaError_t launch_gather_entries(const EntryWork& work, TopKType type, cudaStream_t stream);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Block routine of the state hash: a block of threads takes a block of the state. Each thread has
-// the same words of every stripe, so that their keys stay in its registers: an array is read once,
-// 16 bytes a load, and nothing else.
+// Block routine of the state hash: a block of threads handles a block of the state. Each thread has
+// the same words of every stripe, so its keys stay in registers. An array is read once, 16 bytes a
+// load, and nothing else is read.
 
 #include "kernels/cuda/change_list.cuh"
 #include "kernels/cuda/hash_work.hpp"
@@ -9,8 +9,8 @@
 
 namespace sparcl::kernels::cuda {
 
-constexpr unsigned kHashWords = 4;  // of a stripe that a thread has
-constexpr unsigned kHashLoads = 4;  // stripes whose loads are under way at once; heuristic
+constexpr unsigned kHashWords = 4;  // words of a stripe for each thread
+constexpr unsigned kHashLoads = 4;  // stripes whose loads are in flight at once; heuristic
 static_assert(sizeof(Vector16) == 4 * kHashWords && kStripeWords == kThreads * kHashWords);
 
 struct HashShared {
@@ -18,14 +18,14 @@ struct HashShared {
   BlockSumsShared sums;
 };
 
-// The array's elements in a block of the state, by their place in the block.
+// The array's elements in a block of the state, by their position in the block.
 template <class Word>
 struct HashedPart {
-  const Word* elements;  // that of place 0, whether it is the array's or not
+  const Word* elements;  // the element of position 0, even if the array does not contain it
   std::uint32_t begin, end;
   bool is_aligned;
 
-  // What is not the array's counts as zeros.
+  // Positions outside the array count as zeros.
   __device__ Vector16 vector(std::uint32_t number) const {
     constexpr std::uint32_t kElements = sizeof(Vector16) / sizeof(Word);
     const std::uint32_t first = number * kElements;

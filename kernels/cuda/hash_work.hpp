@@ -1,5 +1,5 @@
 #pragma once
-// What launches of the state hash are given.
+// Arguments of launches of the state hash.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/device_hash.hpp"

@@ -1,19 +1,19 @@
 #pragma once
-// Block routines for masks: a block of threads takes a part of the positions, or a tile of the
-// packed values where the mask is runs.
+// Block routines for masks: a block of threads takes a part of the positions, or, for a mask of
+// runs, a tile of the packed values.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/cuda/wide_loads.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// Units of a thread that are under way at once. Heuristic: where a mask has 1 % of a block, these
-// are all that a thread has.
+// Units of a thread that are in flight at once. Heuristic: if a mask has 1 % of a block, a thread
+// has no more units than these.
 constexpr unsigned kMaskItems = 4;
 
-// packed[i] = array[place_of(i)], or the other way round, for a thread's of the units [begin, end).
-// Nothing is stored before all is loaded: compilers cannot know that arrays do not overlap. Beyond
-// the end the first is loaded once more, so that no branch comes between.
+// For a thread's units of [begin, end): packed[i] = array[place_of(i)], or the inverse. All loads
+// come before the first store, because compilers cannot know that the arrays do not overlap. Beyond
+// the end the first unit is loaded again, which avoids a branch.
 template <bool kGathers, class Unit, class PlaceOf>
 __device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std::uint64_t end,
                                   PlaceOf place_of) {
@@ -35,7 +35,7 @@ __device__ inline void move_units(const MaskWork& work, std::uint64_t begin, std
   }
 }
 
-// Of part blockIdx.x of the positions.
+// Runs for part blockIdx.x of the positions.
 template <bool kGathers, class Word>
 __device__ inline void move_positions(const MaskWork& work) {
   const MaskPart part = work.places.parts[blockIdx.x];
@@ -46,8 +46,8 @@ __device__ inline void move_positions(const MaskWork& work) {
                              [=](std::uint64_t i) { return block + positions[i]; });
 }
 
-// `count` units of runs of `length` units, from packed unit `first` on; at most a tile. One long
-// division a thread: within a tile 32 bits are enough, as runs that are longer than that end at
+// Handles `count` units of runs of `length` units, from packed unit `first` on; at most a tile. One
+// long division for each thread: within a tile 32 bits are enough, because a longer run ends at
 // most once in it.
 template <bool kGathers, class Unit>
 __device__ inline void move_runs(const MaskWork& work, std::uint64_t first, std::uint32_t count,
@@ -65,8 +65,8 @@ __device__ inline void move_runs(const MaskWork& work, std::uint64_t first, std:
   });
 }
 
-// Tile blockIdx.x of runs: 16 bytes at a time where runs are a number of these, but for the last
-// run's end, if the array cuts it.
+// Handles tile blockIdx.x of runs. Uses 16 bytes at a time if all runs are multiples of 16 bytes,
+// except for the end of the last run if the array cuts it.
 template <bool kGathers, class Word>
 __device__ inline void move_tile(const MaskWork& work) {
   constexpr std::uint32_t kInVector = sizeof(Vector16) / sizeof(Word);

@@ -1,10 +1,10 @@
 #pragma once
-// Block routines that merge two ascending lists of entries. The merge path (Odeh, Green, Mwassi,
-// Shmueli & Birk, "Merge path - parallel merging made simple", IPDPSW 2012) is cut where kMergeTile
-// entries of both lists are behind, by a search in each; a block merges what lies between two cuts
-// in shared memory, each thread a stretch. An index that both lists have comes out once, so the
-// place of a tile's output comes from the tiles before it (ordered_compaction.cuh). Everything is
-// read once, but for the searches.
+// Block routines that merge two ascending lists of entries, by the merge path (Odeh, Green, Mwassi,
+// Shmueli & Birk, "Merge path - parallel merging made simple", IPDPSW 2012). A search in each list
+// cuts the path after every kMergeTile entries of both. A block merges the entries between two cuts
+// in shared memory, each thread a stretch. An index in both lists is written once, so the offset of
+// a tile's output comes from the tiles before it (ordered_compaction.cuh). Apart from the searches,
+// everything is read once.
 
 #include "kernels/cuda/accumulator.cuh"
 #include "kernels/cuda/entry_block.cuh"
@@ -12,17 +12,18 @@
 
 namespace sparcl::kernels::cuda {
 
-struct NoValue {};  // indices alone are merged
+struct NoValue {};  // only indices are merged
 
 template <class Value>
 struct MergeShared : ScanShared {
-  // Both lists' entries, a's first; then the tile's output. One more than a tile: the second of a
-  // pair (split_at()).
+  // Both lists' entries, a's first; then the tile's output. One entry more than a tile: the second
+  // of a pair (split_at()).
   std::uint64_t indices[kMergeTile + 1];
   Value values[std::is_same_v<Value, NoValue> ? 1 : kMergeTile + 1];
 };
 
-// How many of a's entries are among the first `behind` of both lists; of equals a's come first.
+// The number of a's entries among the first `behind` of both lists; on equal indices a's come
+// first.
 template <class Count>
 __device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std::uint64_t* b,
                                 Count count_b, Count behind) {
@@ -37,7 +38,7 @@ __device__ inline Count path_at(const std::uint64_t* a, Count count_a, const std
   return low;
 }
 
-// Where tile `tile` begins: no cut goes through a pair of equal indices.
+// The start of tile `tile`. No cut separates a pair of equal indices.
 __device__ inline MergeSplit split_at(const MergeWork& work, std::uint64_t tile) {
   const std::uint64_t count_a = count_of(work.a, work.capacity_a),
                       count_b = count_of(work.b, work.capacity_b);
@@ -50,7 +51,7 @@ __device__ inline MergeSplit split_at(const MergeWork& work, std::uint64_t tile)
   return split;
 }
 
-// All cuts, and a workspace that the merge begins with.
+// Makes all cuts, and initialises the workspace of the merge.
 __device__ inline void split_merge(const MergeWork& work) {
   const std::uint64_t tile = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::uint64_t tiles = merge_tiles(work.capacity_a + work.capacity_b);
@@ -60,14 +61,14 @@ __device__ inline void split_merge(const MergeWork& work) {
   if (tile == 0) *work.next_tile = 0;
 }
 
-// Both stretches of one array of the entries, on their way to shared memory.
+// Loads both stretches of one array of the entries and stores them in shared memory.
 template <class T>
 struct Stretches {
   const T* a;
   const T* b;
   unsigned count_a, count;  // of a, of both
   T loaded[kMergeItems];
-  T last;  // where there is one more than a tile
+  T last;  // if there is one more than a tile
 
   __device__ T at(unsigned place) const { return place < count_a ? a[place] : b[place - count_a]; }
   __device__ void load() {
@@ -86,7 +87,7 @@ struct Stretches {
   }
 };
 
-// All loads are under way before the first is stored.
+// All loads are issued before the first store.
 template <class Value>
 __device__ inline void load_lists(MergeShared<Value>& shared, const MergeWork& work,
                                   const MergeSplit& begin, unsigned count_a, unsigned count) {
@@ -104,7 +105,7 @@ __device__ inline void load_lists(MergeShared<Value>& shared, const MergeWork& w
   __syncthreads();
 }
 
-// What a thread makes of its stretch: bit n of `kept` says whether entry n is one of the output.
+// The output of a thread's stretch: bit n of `kept` says whether entry n is in the output.
 template <class Value>
 struct Merged {
   std::uint64_t indices[kMergeItems];
@@ -144,7 +145,7 @@ __device__ inline void merge_tile(MergeShared<Value>& shared, const MergeWork& w
   const std::uint32_t tile = take_tile(shared, work.next_tile);
   const MergeSplit begin = work.splits[tile], end = work.splits[tile + 1];
   const std::uint64_t all = count_of(work.a, work.capacity_a) + count_of(work.b, work.capacity_b);
-  if (tile >= merge_tiles(all)) return;  // the whole block does
+  if (tile >= merge_tiles(all)) return;  // for the whole block
   const auto count_a = static_cast<unsigned>(end.a - begin.a),
              count = count_a + static_cast<unsigned>(end.b - begin.b);
   load_lists(shared, work, begin, count_a, count);
@@ -153,7 +154,7 @@ __device__ inline void merge_tile(MergeShared<Value>& shared, const MergeWork& w
 
   std::uint32_t total = 0;
   std::uint32_t place = sum_before(shared, static_cast<std::uint32_t>(__popc(merged.kept)),
-                                   &total);  // all have read the lists
+                                   &total);  // all threads have read the lists
   for (unsigned n = 0; n < kMergeItems; ++n) {
     if ((merged.kept >> n & 1) == 0) continue;
     shared.indices[place] = merged.indices[n];

@@ -1,8 +1,8 @@
 #pragma once
-// Ordered stream compaction in one pass over memory: what a tile takes is marked bit by bit in
-// shared memory, and its place in the output comes from the tiles before it by decoupled look-back
-// (Merrill & Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA 2016).
-// Block routines: device code that uses the language alone, so that tests run it on the host as
+// Ordered stream compaction in one pass over memory. The elements that a tile takes are marked bit
+// by bit in shared memory. Their offset in the output comes from the tiles before by decoupled
+// look-back (Merrill & Garland, "Single-pass parallel prefix scan with decoupled look-back", NVIDIA
+// 2016). These block routines use only the device language, so that tests run them on the host as
 // well (tests/emulated/emulated_cuda.hpp).
 
 #include "kernels/cuda/thread_sums.cuh"
@@ -23,7 +23,7 @@ enum TileFlag : std::uint64_t {
   kNothing = 0,
   kOwnSum = 1,
   kSumSoFar = 2
-};  // of the tile alone, or of all up to it
+};  // the sum covers only the tile, or all tiles up to it
 __device__ inline TileState tile_state(std::uint64_t sum, TileFlag flag) { return sum << 2 | flag; }
 
 struct ScanShared {
@@ -36,16 +36,16 @@ struct CompactionShared : ScanShared {
   std::uint32_t marks[kMarkWords];
 };
 
-// Tiles are numbered as their blocks begin, not by blockIdx: every tile that one looks back at has
-// begun, so that waiting ends.
+// Tiles are numbered in the order in which their blocks begin, not by blockIdx. Every earlier tile
+// has therefore begun, so that the wait ends.
 __device__ inline std::uint32_t take_tile(ScanShared& shared, std::uint32_t* next_tile) {
   if (threadIdx.x == 0) shared.tile = atomicAdd(next_tile, 1U);
   __syncthreads();
   return shared.tile;
 }
 
-// The sum over all threads before this one; total: over all. Holds barriers. shared.warp_sums: a
-// Sum a warp.
+// The sum over all threads before this one; total: over all threads. Contains barriers.
+// shared.warp_sums: one Sum for each warp.
 template <class Shared, class Sum>
 __device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -54,7 +54,7 @@ __device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
     const Sum other = __shfl_up_sync(kAllLanes, sum, step);
     if (lane >= step) sum += other;
   }
-  __syncthreads();  // warp_sums of the call before have been read
+  __syncthreads();  // warp_sums of the previous call have been read
   if (lane == kWarp - 1) shared.warp_sums[warp] = sum;
   __syncthreads();
   Sum before = 0, all = 0;
@@ -66,13 +66,13 @@ __device__ inline Sum sum_before(Shared& shared, Sum own, Sum* total) {
   return before + sum - own;
 }
 
-// The sum of all tiles before this one. states: a word a tile, zeros before the launch. All threads
-// call it, and get it.
+// The sum of all tiles before this one. states: a word for each tile, zeros before the launch. All
+// threads call it and get the result.
 __device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileState* states,
                                                     std::uint32_t tile, std::uint32_t own) {
   if (threadIdx.x < kWarp) {
     const unsigned lane = threadIdx.x;
-    volatile TileState* const seen = states;  // others write while this one waits
+    volatile TileState* const seen = states;  // other blocks write while this block waits
     if (lane == 0 && tile != 0) seen[tile] = tile_state(own, kOwnSum);
     std::uint64_t before = 0;
     for (std::uint32_t end = tile; end > 0;) {  // 32 tiles at a time, the nearest first
@@ -100,8 +100,8 @@ __device__ inline std::uint64_t sum_of_tiles_before(ScanShared& shared, TileStat
   return shared.before;
 }
 
-// The marks that a thread owns, as places in the tile, ascending: emit(number, element), where
-// number counts on from `number`.
+// Calls emit(number, element) for the marks that a thread owns, ascending; element is the index in
+// the tile, and numbers continue from `number`.
 template <class Emit>
 __device__ inline void for_each_mark(const CompactionShared& shared, std::uint64_t number,
                                      Emit emit) {
@@ -116,7 +116,7 @@ __device__ inline std::uint32_t own_marks(const CompactionShared& shared) {
                                     __popc(shared.marks[2 * threadIdx.x + 1]));
 }
 
-// Sets the marks of a tile element by element: is_taken(element) for those below `count`. Every
+// Sets the marks of a tile element by element: is_taken(element) for elements below `count`. Every
 // lane of a warp takes part.
 template <class IsTaken>
 __device__ inline void mark_each(CompactionShared& shared, std::uint32_t count, IsTaken is_taken) {
@@ -128,8 +128,8 @@ __device__ inline void mark_each(CompactionShared& shared, std::uint32_t count, 
   }
 }
 
-// Sets the marks of `kBits` neighbouring elements that a thread has looked at together; neighbours
-// are lanes side by side.
+// Sets the marks of `kBits` neighbouring elements that a thread has examined together; neighbouring
+// lanes have neighbouring elements.
 template <unsigned kBits>
 __device__ inline void set_marks(CompactionShared& shared, unsigned group, std::uint32_t bits) {
   if constexpr (kBits == 16) {

@@ -1,5 +1,5 @@
 #pragma once
-// Lists of positions as a block of threads writes them: planes of remainders, trits, a unary part
+// Lists of positions that a block of threads writes: planes of remainders, trits, a unary part
 // (docs/reference/wire-format.md).
 
 #include "kernels/bit_list.hpp"
@@ -31,8 +31,8 @@ struct ListSize {
   __device__ std::uint32_t bits() const { return plane_bits + unary_bits; }
 };
 
-// What one entry of a list adds to a sum from which its size follows: its quotient, and kOneTrit
-// where its trit is not 0. Up to 65,536 of each, and of what comes from kAboveLists on.
+// The addend of one entry of a list, for a sum that gives the list's size: its quotient, and
+// kOneTrit if its trit is not 0. Up to 65,536 of each, and of the values from kAboveLists on.
 constexpr std::uint64_t kOneTrit = std::uint64_t{1} << 20, kAboveLists = kOneTrit * kOneTrit;
 __device__ inline std::uint64_t size_of_entry(const RiceGaps::Parts& parts) {
   return parts.quotient + (parts.trit != 0 ? kOneTrit : 0);

@@ -1,5 +1,5 @@
 #pragma once
-// What launches on scaled values are given.
+// Arguments of launches on scaled values.
 
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/device_scaled.hpp"
@@ -11,10 +11,10 @@ struct ScaledWork {
   const std::uint64_t* count;
   std::uint64_t capacity;  // of values
   const float* values;     // encode
-  float* rounded;          // what receivers see; of encode it may be nullptr
+  float* rounded;          // the values that receivers see; may be nullptr when encoding
 };
 
-// A warp takes a group.
+// A warp handles a group.
 constexpr std::uint64_t scaled_blocks(std::uint64_t values) {
   return (scaled_groups(values) + kThreads / 32 - 1) / (kThreads / 32);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What coding a block's changes takes, before a bit of it is written: one look at all of them, then
+// Plans the coding of a block's changes before a bit is written: one pass over all changes, then
 // the form of their steps' sizes as src/codec chooses it.
 
 #include "kernels/cuda/change_list.cuh"
@@ -59,14 +59,14 @@ struct ExponentChoice {
   std::uint64_t bits = 0;
 };
 
-// The exponent of sizes that have these widths: every thread works out one, and all come to the
-// same.
+// The exponent for sizes with these widths. Every thread evaluates one exponent, and all get the
+// same result.
 __device__ inline ExponentChoice choose_exponent(EncodeShared& shared,
                                                  const std::uint32_t* widths) {
   unsigned top = 0;
   for (unsigned b = 0; b < 64; ++b) top = widths[b] > 0 ? b : top;
   const unsigned most = top + 1 < kMaxGammaExponent ? top + 1 : kMaxGammaExponent;
-  __syncthreads();  // the estimates of the call before have been read
+  __syncthreads();  // the estimates of the previous call have been read
   if (threadIdx.x <= most)
     shared.estimates[threadIdx.x] = about_gamma_bits(widths, top, threadIdx.x);
   __syncthreads();
@@ -76,8 +76,8 @@ __device__ inline ExponentChoice choose_exponent(EncodeShared& shared,
   return best;
 }
 
-// One look at all changes: the size of their list, the hashes of their values, which of them are
-// exceptions (marks in the window, which is not in use yet), and these ones' widths.
+// One pass over all changes: the size of their list, the hashes of their values, the exceptions and
+// the exceptions' widths. The exceptions are marks in the window, which is not in use yet.
 template <class Word>
 __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChanges<Word>& changes) {
   std::uint64_t own = 0;
@@ -113,7 +113,7 @@ __device__ inline void look_at_changes(EncodeShared& shared, const BlockOfChange
   __syncthreads();
 }
 
-// The marked ones of so many to `listed`, ascending.
+// Writes the marked of `count` numbers to `listed`, ascending.
 __device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* marks,
                                    std::uint32_t count, std::uint16_t* listed) {
   const std::uint32_t words = (count + 31) / 32, each = (words + kThreads - 1) / kThreads;
@@ -129,7 +129,7 @@ __device__ inline void list_marked(CompactionShared& scan, const std::uint32_t* 
   __syncthreads();
 }
 
-// As src/codec chooses: lists the exceptions or codes all, whichever is estimated smaller.
+// As src/codec chooses: lists the exceptions or codes all changes, whichever estimate is smaller.
 template <class Word>
 __device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChanges<Word>& changes,
                                        std::uint16_t* listed) {
@@ -143,7 +143,7 @@ __device__ inline StepForm choose_form(EncodeShared& shared, const BlockOfChange
   const ExponentChoice of_listed = choose_exponent(shared, shared.widths[0]);
   form.exponent = of_listed.exponent;
   const std::uint32_t list_bits = form.list.plane_bits + form.list.unary_bits;
-  if (list_bits > others) {  // else each of the others would cost a bit at least
+  if (list_bits > others) {  // otherwise each of the others would cost at least a bit
     if (threadIdx.x == 0) shared.widths[1][0] += others;
     __syncthreads();
     const ExponentChoice of_all = choose_exponent(shared, shared.widths[1]);

@@ -7,7 +7,7 @@
 
 namespace sparcl::kernels::cuda {
 
-// visit(i) for those of tile blockIdx.x that are below count.
+// Calls visit(i) for the elements of tile blockIdx.x below count.
 template <class Visit>
 __device__ inline void for_each_in_tile(std::uint64_t count, Visit visit) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kEntryTile + threadIdx.x;
@@ -16,8 +16,8 @@ __device__ inline void for_each_in_tile(std::uint64_t count, Visit visit) {
   }
 }
 
-// A tile of one list. Whoever sees its count after another has cleared it has nothing to look at
-// any more.
+// Checks a tile of one list. If another block has cleared the count already, there is nothing left
+// to check.
 __device__ inline void check_lists(const CheckWork& work) {
   const std::uint64_t list = blockIdx.x / work.list_tiles, tile = blockIdx.x % work.list_tiles;
   auto* const words = reinterpret_cast<std::uint64_t*>(static_cast<char*>(work.lists.bytes) +
@@ -34,7 +34,7 @@ __device__ inline void check_lists(const CheckWork& work) {
   if (!is_list) *count = 0;
 }
 
-// What receivers see of it.
+// The value that receivers see.
 template <TopKType kSent>
 __device__ inline typename Elements<kSent>::Accumulator seen_of(
     typename Elements<kSent>::Accumulator value) {
@@ -50,8 +50,8 @@ __device__ inline void round_values(const RoundWork& work) {
   for_each_in_tile(work.count, [=](std::uint64_t i) { rounded[i] = seen_of<kSent>(values[i]); });
 }
 
-// Level by level: T(a, b) is in row a once its two halves are in rows a and m. A thread has columns
-// of its own.
+// Sums level by level: T(a, b) is in row a when its two halves are in rows a and m. Each thread has
+// its own columns.
 template <class Value>
 __device__ inline void sum_rows(const RowsWork& work) {
   auto* const rows = static_cast<Value*>(work.rows);
@@ -93,7 +93,7 @@ __device__ inline void leave_rest(const RestWork& work) {
   });
 }
 
-// Of float types.
+// For float types.
 template <TopKType kType>
 __device__ inline void leave_mean(const MeanWork& work) {
   using E = Elements<kType>;

@@ -1,5 +1,5 @@
 #pragma once
-// What launches on sums over ranks are given.
+// Arguments of launches on sums over ranks.
 
 #include "kernels/cuda/entry_work.hpp"
 #include "kernels/device_sums.hpp"
@@ -9,7 +9,7 @@ namespace sparcl::kernels::cuda {
 struct CheckWork {
   DeviceLists lists;
   std::uint64_t elements;
-  std::uint64_t list_tiles;  // of each list, one at least
+  std::uint64_t list_tiles;  // of each list, at least one
 };
 
 struct RoundWork {
@@ -27,8 +27,8 @@ struct RowsWork {
 struct RestWork {
   DeviceEntries entries;
   std::uint64_t capacity;
-  const void* seen;    // what receivers see of each value
-  DeviceEntries kept;  // indices nullptr: all are
+  const void* seen;    // the values that receivers see
+  DeviceEntries kept;  // indices nullptr: all are kept
   std::uint64_t kept_capacity;
   void* residual;
 };
@@ -36,17 +36,17 @@ struct RestWork {
 struct MeanWork {
   DeviceEntries entries;
   std::uint64_t capacity;
-  std::uint32_t divisor;  // of the result's elements
-  std::uint32_t ranks;    // what these are divided by, 1: they are means
+  std::uint32_t divisor;  // divisor of the result's elements
+  std::uint32_t ranks;    // divisor of the quotients; 1: the elements are means
   void* residual;
 };
 
-// Keys of a list's entries, for top-k; and the entries that it has found. A key of 0 is no entry's.
+// Keys of a list's entries, for top-k, and the entries that top-k has found. No entry has key 0.
 struct KeepWork {
   DeviceEntries list;
   std::uint64_t capacity;
   std::uint64_t* keys;  // of the capacity
-  DeviceEntries kept;   // indices: on entry, places in the list
+  DeviceEntries kept;   // indices: on entry, indices in the list
   std::uint64_t k;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What launches are given that take what is large enough.
+// Arguments of launches that take large elements.
 
 #include "kernels/cuda/device_work.hpp"
 #include "src/base/data_type.hpp"
@@ -10,12 +10,12 @@ struct LargeWork {
   const void* values;
   void* residual;  // accumulators; nullptr: no error feedback
   std::uint64_t count;
-  std::uint64_t least;     // key, 1 or more
-  bool clear_sent;         // residual[i] = 0 for those taken
-  std::uint64_t capacity;  // of what is taken
+  std::uint64_t least;     // key, at least 1
+  bool clear_sent;         // residual[i] = 0 for taken elements
+  std::uint64_t capacity;  // room for taken elements
   std::uint64_t* indices;
-  void* taken;           // accumulators; nullptr: none wanted
-  std::uint64_t* found;  // also where there is room for fewer
+  void* taken;           // accumulators; nullptr: not wanted
+  std::uint64_t* found;  // even if there is room for fewer
   // The workspace: zeros.
   TileState* states;
   std::uint32_t* next_tile;

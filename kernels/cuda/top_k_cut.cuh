@@ -1,28 +1,28 @@
 #pragma once
-// The last step of top-k: of what is looked at, those above the k-th key, and the first of those
-// like it, in order.
+// The last step of top-k: from the examined elements, takes all above the k-th key and the first
+// elements equal to it, in order.
 
 #include "kernels/cuda/top_k_steps.cuh"
 
 namespace sparcl::kernels::cuda {
 
 struct CutShared : ScanShared {
-  // Of each 32 keys how many are above, and 2^16 times how many are like it; then of all of the
-  // tile before them.
+  // For each 32 keys: the number above the k-th key, plus 2^16 times the number equal to it.
+  // Afterwards: the sums over the earlier groups of the tile.
   std::uint32_t words[kCutTile / kWarp];
 };
 __device__ inline std::uint32_t& word_of(CutShared& shared, unsigned item) {
   return shared.words[item * (kThreads / kWarp) + threadIdx.x / kWarp];
 }
 
-// Of a thread's items, and its neighbours' in the warp: bit l of item n is key n * kThreads of lane
-// l.
+// Marks of a thread's items, and of its neighbours' in the warp: bit l of item n is key n *
+// kThreads of lane l.
 struct CutMarks {
   std::uint32_t above[kCutItems], like[kCutItems];
 };
 
-// first: this thread's first key. All are loaded before one is compared; beyond the end it is the
-// last one again.
+// first: this thread's first key. All keys are loaded before one is compared; beyond the end the
+// last key is loaded again.
 template <TopKType kType>
 __device__ inline CutMarks mark_keys(CutShared& shared, const Looked<kType>& looked,
                                      std::uint64_t first, std::uint64_t least) {
@@ -50,7 +50,8 @@ __device__ inline CutMarks mark_keys(CutShared& shared, const Looked<kType>& loo
   return marks;
 }
 
-// The number of the first of a tile that is taken, and how many of those like the least one may be.
+// The number of the first element taken in a tile, and how many equal to the smallest key may be
+// taken.
 struct CutPlace {
   std::uint64_t number;
   std::uint32_t rest;
@@ -58,7 +59,7 @@ struct CutPlace {
 
 __device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, std::uint32_t tile,
                                       bool is_last) {
-  __syncthreads();  // all words are there
+  __syncthreads();  // all words are written
   std::uint32_t total = 0;
   std::uint32_t* const word = threadIdx.x < kCutTile / kWarp ? shared.words + threadIdx.x : nullptr;
   const std::uint32_t before = sum_before(shared, word != nullptr ? *word : 0, &total);
@@ -66,7 +67,7 @@ __device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, s
   TileState* const above_states = work.states + tile_count(work.count);
   const std::uint32_t above_here = total & 0xffff, like_here = total >> 16;
   const std::uint64_t above = sum_of_tiles_before(shared, above_states, tile, above_here);
-  __syncthreads();  // all have it
+  __syncthreads();  // all threads have read it
   const std::uint64_t like =
       sum_of_tiles_before(shared, above_states + cut_tiles(work.count), tile, like_here);
   const std::uint64_t all = work.state->rest, rest = like < all ? all - like : 0;
@@ -76,7 +77,7 @@ __device__ inline CutPlace place_tile(CutShared& shared, const TopKWork& work, s
   return {number, rest_here};
 }
 
-// Writes what is taken of kItems of a thread's, from item `begin` on.
+// Writes the taken elements of kItems of a thread's, from item `begin` on.
 template <unsigned kItems, TopKType kType>
 __device__ inline void write_taken(CutShared& shared, const TopKWork& work,
                                    const Looked<kType>& looked, std::uint64_t first, unsigned begin,
@@ -124,7 +125,7 @@ __device__ inline void cut(CutShared& shared, const TopKWork& work) {
   for (;;) {
     const std::uint32_t tile = take_tile(shared, &work.state->next_tile[1]);
     const std::uint64_t begin = std::uint64_t{tile} * kCutTile, first = begin + threadIdx.x;
-    if (begin >= looked.count) return;  // the whole block does
+    if (begin >= looked.count) return;  // for the whole block
     const CutMarks marks = mark_keys(shared, looked, first, least);
     const CutPlace place = place_tile(shared, work, tile, looked.count - begin <= kCutTile);
     constexpr unsigned kTogether = kCutItems / 2;

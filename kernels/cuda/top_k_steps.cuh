@@ -1,9 +1,9 @@
 #pragma once
-// Block routines of exact top-k with error feedback, in the order of their launches: a threshold is
-// guessed from a sample; one pass adds, writes the residual and keeps what reaches the guess; the
-// k-th largest key is found digit by digit among those (radix select), and they are cut there
-// (top_k_cut.cuh). Where the guess was wrong, all elements take the candidates' place: the host
-// need not know.
+// Block routines of exact top-k with error feedback, in the order of their launches. A threshold is
+// guessed from a sample. One pass adds, writes the residual and keeps elements that reach the
+// guess. Among those, the k-th largest key is found digit by digit (radix select), and the
+// candidates are cut there (top_k_cut.cuh). If the guess was wrong, all elements replace the
+// candidates; the host does not need to know.
 
 #include "kernels/cuda/accumulate_tile.cuh"
 
@@ -14,9 +14,9 @@ struct DigitShared {
 };
 static_assert(kThreads == 256, "a thread a digit");
 
-// `own` of some keys have digit 255 - threadIdx.x: whether the rest-th largest is among them. Where
-// there are fewer in all, it is the lowest that there is. True for one thread at most. above: how
-// many have larger digits.
+// `own` keys have digit 255 - threadIdx.x. Returns whether the rest-th largest key is among them;
+// if there are fewer keys in all, it is the lowest key. True for at most one thread. above: the
+// number of keys with larger digits.
 template <class Shared, class Count>
 __device__ inline bool has_chosen_digit(Shared& shared, Count own, Count rest, Count* above) {
   Count total = 0;
@@ -51,8 +51,8 @@ struct GuessShared : DigitShared {
   std::uint32_t digit, rest;
 };
 
-// The key that `wanted` of the samples have or more, one block. Samples stay in registers: they are
-// looked at once a digit.
+// The key that `wanted` of the samples reach; one block. Samples stay in registers, because each
+// digit needs a pass over them.
 template <TopKType kType>
 __device__ inline std::uint64_t guessed_key(GuessShared& shared, const TopKWork& work,
                                             std::uint32_t wanted) {
@@ -98,7 +98,7 @@ __device__ inline void guess_threshold(GuessShared& shared, const TopKWork& work
   if (threadIdx.x == 0) work.state->least = key == 0 ? 1 : key;
 }
 
-// One tile: residual = acc, and its candidates. The last tile says how many there are.
+// One tile: residual = acc, and its candidates. The last tile stores their number.
 template <TopKType kType>
 __device__ inline void take_candidates(CompactionShared& shared, const TopKWork& work) {
   using E = Elements<kType>;
@@ -119,7 +119,7 @@ __device__ inline void take_candidates(CompactionShared& shared, const TopKWork&
   });
 }
 
-// One block: whether the candidates do, and a fresh count of digits.
+// One block: checks whether the candidates suffice, and clears the counts of digits.
 __device__ inline void begin_select(const TopKWork& work) {
   TopKState& state = *work.state;
   state.digits[threadIdx.x] = 0;
@@ -130,7 +130,7 @@ __device__ inline void begin_select(const TopKWork& work) {
   state.rest = work.k;
 }
 
-// Where the selection looks: at candidates, or at all elements.
+// The input of the selection: candidates, or all elements.
 template <TopKType kType>
 struct Looked {
   const TopKWork& work;
@@ -152,8 +152,8 @@ struct Looked {
   }
 };
 
-// Counts the digit at `shift` of the keys that have the digits so far. Zeros are never taken, nor
-// counted.
+// Counts the digit at `shift` of the keys that have the digits found before. Zeros are never taken
+// or counted.
 template <TopKType kType>
 __device__ inline void count_digits(DigitShared& shared, const TopKWork& work, int shift) {
   constexpr int kKeyBits = 8 * sizeof(typename Elements<kType>::Accumulator);
@@ -168,7 +168,7 @@ __device__ inline void count_digits(DigitShared& shared, const TopKWork& work, i
         shift + 8 >= kKeyBits || key >> (shift + 8) == digits_so_far >> (shift + 8);
     if (key != 0 && has_them)
       atomicAdd(&shared.counts[key >> shift & 255],
-                1U);  // fewer than 2^32: a block has a part of the array
+                1U);  // fewer than 2^32: a block has only a part of the array
   }
   __syncthreads();
   if (shared.counts[threadIdx.x] != 0) {
@@ -181,8 +181,8 @@ struct ChooseShared {
   std::uint64_t warp_sums[kThreads / kWarp];
 };
 
-// One block: the digit of the least one taken; where there are fewer than k in all, the lowest that
-// there is.
+// One block: the digit of the smallest key taken. If there are fewer than k elements in all, the
+// lowest digit present.
 __device__ inline void choose_digit(ChooseShared& shared, const TopKWork& work, int shift) {
   TopKState& state = *work.state;
   const unsigned digit = 255 - threadIdx.x;

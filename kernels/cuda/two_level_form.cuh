@@ -1,7 +1,7 @@
 #pragma once
-// Positions on two levels as a block of threads lists and writes them
-// (docs/reference/wire-format.md), where that is likely to take fewer bits: decided as src/codec
-// decides (two_level_list.cpp), from a sample of the gaps first.
+// A block of threads lists and writes positions on two levels (docs/reference/wire-format.md) if
+// they are likely to take fewer bits. The decision is that of src/codec (two_level_list.cpp): first
+// from a sample of the gaps.
 
 #include "kernels/cuda/rice_list.cuh"
 #include "kernels/list_estimate.hpp"
@@ -10,7 +10,7 @@ namespace sparcl::kernels::cuda {
 
 // One block's changes on two levels.
 struct TwoLevelForm {
-  RiceGaps places;  // of the changes behind long gaps, among all changes
+  RiceGaps places;  // the changes after long gaps, by their number among all changes
   RiceGaps longs;
   RiceGaps shorts;
   unsigned long_shift;  // a gap of 2^long_shift elements is long
@@ -18,10 +18,10 @@ struct TwoLevelForm {
 };
 
 constexpr unsigned kGapWidths =
-    17;  // of gaps in a block: those of 0, which have none, are not counted
+    17;  // of gaps in a block; gaps of 0 have no width and are not counted
 
 struct TwoLevelShared {
-  // Gaps that have been looked at, by how many bits they have: how many there are, and their sum.
+  // Examined gaps by their number of bits: how many there are, and their sum.
   std::uint32_t counts[kGapWidths], sums[kGapWidths];
   bool is_there;  // it is likely to pay: all threads agree
   TwoLevelForm form;
@@ -39,11 +39,11 @@ struct TwoLevelShared {
 };
 
 struct LongShift {
-  std::uint64_t bits;  // about
+  std::uint64_t bits;  // estimated
   unsigned shift;
 };
-// By all lanes of a warp, each of which works out one size from which gaps may be long: the one
-// with the fewest bits, of equals the smallest.
+// By all lanes of a warp. Each lane evaluates one size from which gaps may be long. Returns the
+// size with the fewest bits, on a tie the smallest.
 __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, const GapsSeen& seen) {
   const unsigned lane = threadIdx.x % kWarp, shift = lane < kMaxLongShift ? lane : kMaxLongShift;
   std::uint32_t longs_seen = 0, short_sum = 0;
@@ -56,8 +56,9 @@ __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, cons
   const std::uint64_t longs = seen.longs(longs_seen),
                       longs_before = __shfl_up_sync(kAllLanes, longs, 1);
   const std::uint64_t bits = seen.bits(shift, longs, short_sum);
-  const bool is_one = lane == 0 || (lane <= kMaxLongShift &&
-                                    longs_before != 0);  // none are long: nor are any from more on
+  const bool is_one =
+      lane == 0 || (lane <= kMaxLongShift &&
+                    longs_before != 0);  // if none are long, none are for larger shifts either
   std::uint64_t best =
       is_one && bits != ~std::uint64_t{0} ? bits * kWarp + lane : ~std::uint64_t{0};
   for (unsigned step = kWarp / 2; step > 0; step /= 2) {
@@ -68,7 +69,7 @@ __device__ inline LongShift choose_long_shift(const TwoLevelShared& shared, cons
   return {best / kWarp, static_cast<unsigned>(best % kWarp)};
 }
 
-// A few gaps, to shared.counts, which are clear. Holds no barrier.
+// Adds a few gaps to shared.counts, which are clear before. Contains no barrier.
 __device__ inline void sample_gaps(TwoLevelShared& shared, const RiceGaps& list) {
   const GapSample sample = gap_sample(list.count);
   const auto taken = static_cast<std::uint32_t>(sample.taken()),
@@ -77,8 +78,8 @@ __device__ inline void sample_gaps(TwoLevelShared& shared, const RiceGaps& list)
     shared.add(list.gap(static_cast<std::uint32_t>(sample.first(i / each)) + i % each + 1));
 }
 
-// One warp's, a barrier after all have sampled: sets shared.is_there if the changes look as if they
-// came in clusters. flat_bits: of the list on one level.
+// By one warp, a barrier after all threads have sampled. Sets shared.is_there if the changes seem
+// to come in clusters. flat_bits: of the list on one level.
 __device__ inline void judge_sample(TwoLevelShared& shared, const RiceGaps& list,
                                     std::uint32_t elements, std::uint32_t flat_bits) {
   const auto taken = static_cast<std::uint32_t>(gap_sample(list.count).taken());
@@ -90,14 +91,14 @@ __device__ inline void judge_sample(TwoLevelShared& shared, const RiceGaps& list
   if (threadIdx.x % kWarp == 0) shared.is_there = is_likely;
 }
 
-// Sets the lists of shared.form, for its long_shift. places: room for all changes, and so longs.
+// Sets the lists of shared.form, for its long_shift. places and longs: room for all changes.
 __device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
                                  const RiceGaps& list, std::uint32_t elements,
                                  std::uint16_t* places, std::uint16_t* longs) {
   const unsigned shift = shared.form.long_shift, lane = threadIdx.x % kWarp;
   const WarpShare share = share_of_warp(list.count);
-  // Of a long gap: its length, above a count of 1. Gaps have a sum below 65,536, and at most 32,768
-  // of them are not 0.
+  // The addend of a long gap: its length, above a count of 1. Gaps have a sum below 65,536, and at
+  // most 32,768 of them are not 0.
   constexpr unsigned kCountBits = 16;
   constexpr std::uint32_t kCountMask = (1U << kCountBits) - 1;
   const auto of_long = [&](std::uint32_t gap) {
@@ -114,7 +115,7 @@ __device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
     std::uint32_t of_group = 0;
     const std::uint32_t so_far = before + sum_of_lanes_before(mine, &of_group);
     const std::uint32_t m = so_far & kCountMask,
-                        sum = so_far >> kCountBits;  // of the long gaps before this one
+                        sum = so_far >> kCountBits;  // sum of the long gaps before this one
     if (mine != 0) {
       places[m] = static_cast<std::uint16_t>(i);
       longs[m] = static_cast<std::uint16_t>(sum + gap + m - ((m + 1) << shift));
@@ -136,8 +137,8 @@ __device__ inline void list_gaps(TwoLevelShared& shared, CompactionShared& scan,
   __syncthreads();
 }
 
-// Where the sample promises enough, all gaps are looked at: shared.is_there then, if they do, too,
-// with the form.
+// If the sample promises enough, examines all gaps. Sets shared.is_there and the form if all gaps
+// promise enough, too.
 __device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShared& scan,
                                           BlockSumsShared& sums, const RiceGaps& list,
                                           std::uint32_t elements, std::uint32_t flat_bits,
@@ -167,7 +168,7 @@ __device__ inline void prepare_two_levels(TwoLevelShared& shared, CompactionShar
   __syncthreads();
 }
 
-// What comes before the list of short gaps.
+// Appends the part before the list of short gaps.
 __device__ inline void append_long_gaps(CompactionShared& scan, BitSink& sink,
                                         const TwoLevelForm& form) {
   append_planes(scan, sink, form.places);

@@ -1,22 +1,22 @@
 #pragma once
-// Positions on two levels as a block of threads reads them from an untrusted sender
-// (docs/reference/wire-format.md). It refuses what src/codec refuses (two_level_list.cpp).
+// A block of threads reads positions on two levels from an untrusted sender
+// (docs/reference/wire-format.md). It refuses the same contents as src/codec (two_level_list.cpp).
 
 #include "kernels/cuda/bit_source.cuh"
 #include "kernels/cuda/block_head.cuh"
 
 namespace sparcl::kernels::cuda {
 
-// The positions of a block's changes, on one level or on two: first open(), then read(), with
-// whatever lies between.
+// The positions of a block's changes, on one level or on two: first open(), then read(). Other
+// reads may come between the two.
 struct PositionSource {
   std::uint32_t elements, count;
   LevelHead levels;
-  RiceSource list;  // on two levels: of the short gaps
-  // Room for a number a change each.
+  RiceSource list;  // on two levels: the list of the short gaps
+  // Each has room for one number a change.
   std::uint32_t* marks;
-  std::uint16_t* positions;  // until they are read: 1 where the gap before a change is long
-  std::uint16_t* gaps;       // the lists of the short gaps, and behind it that of the long ones
+  std::uint16_t* positions;  // before they are read: 1 if the gap before a change is long
+  std::uint16_t* gaps;       // the list of the short gaps, followed by that of the long ones
 
   __device__ PositionSource(std::uint32_t block_elements, const BlockHead& head,
                             std::uint32_t* mark_room, std::uint16_t* position_room,
@@ -35,7 +35,7 @@ struct PositionSource {
 
   __device__ std::uint32_t short_count() const { return count - levels.long_count; }
 
-  // Moves behind the planes of the list, and on two levels behind the lists before it.
+  // Moves past the planes of the list, and on two levels past the lists before it.
   __device__ BlockError open(CompactionShared& scan, BlockSumsShared& sums, BitSource& bits) {
     if (levels.are_two) {
       const BlockError wrong = read_long_gaps(scan, sums, bits);
@@ -44,7 +44,7 @@ struct PositionSource {
     return list.open(sums, bits) ? BlockError::kNone : BlockError::kLength;
   }
 
-  // emit(i, position) for each change, if all are inside the block; else false.
+  // Calls emit(i, position) for each change if all are inside the block; otherwise returns false.
   template <class Emit>
   __device__ bool read(CompactionShared& scan, BitSource& bits, Emit emit) {
     if (!levels.are_two) return read_positions(scan, list, bits, marks, emit);
@@ -60,12 +60,13 @@ struct PositionSource {
   }
 
  private:
-  // In the list of short gaps; if long ones begin at 1 element there is none, for all are 0.
+  // Gap i of the list of short gaps. If long gaps begin at 1 element there is no list, because all
+  // short gaps are 0.
   __device__ std::uint32_t short_at(std::uint32_t i) const {
     return levels.long_shift == 0 ? i : gaps[i];
   }
-  // What the first m long gaps, and the changes behind them, add to a position: at most 2^17, for
-  // the head has been checked.
+  // The sum that the first m long gaps, and the changes after them, add to a position. At most
+  // 2^17, because the head has been checked.
   __device__ std::uint32_t long_at(std::uint32_t m) const {
     return m == 0 ? 0 : gaps[short_count() + m - 1] + 1U + (m << levels.long_shift);
   }
@@ -92,8 +93,8 @@ struct PositionSource {
                                                               : BlockError::kPosition;
   }
 
-  // A change has the sum of both kinds of gaps before it. They ascend, and the last is inside, so
-  // all are.
+  // The position of a change is the sum of both kinds of gaps before it. Positions ascend and the
+  // last is inside, so all are.
   template <class Emit>
   __device__ void join(CompactionShared& scan, Emit emit) const {
     const unsigned lane = threadIdx.x % kWarp;
@@ -107,8 +108,8 @@ struct PositionSource {
       const std::uint32_t of_group = __ballot_sync(kAllLanes, is_long);
       const std::uint32_t m =
           longs +
-          static_cast<std::uint32_t>(__popc(of_group & lanes_below(lane)));  // long ones before it
-      const std::uint32_t n = i - m;                                         // short ones
+          static_cast<std::uint32_t>(__popc(of_group & lanes_below(lane)));  // long gaps before it
+      const std::uint32_t n = i - m;                                         // short gaps
       if (is_long) {
         const std::uint32_t after_shorts = n == 0 ? 0 : short_at(n - 1) + 1;
         emit(i, after_shorts + long_at(m + 1) - 1);

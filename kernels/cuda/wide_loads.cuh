@@ -1,22 +1,22 @@
 #pragma once
-// What keeps many loads under way at once: what is loaded stays in registers, and its first use
-// comes after the last load. ptxas keeps to that order only where it may take the registers:
-// kernels that read whole arrays say kResident in their launch bounds, and
-// tests/emulated/loads_check.py looks at what came of it.
+// Keeps many loads in flight at once: loaded values stay in registers, and their first use comes
+// after the last load. ptxas keeps that order only if it may use enough registers. Kernels that
+// read whole arrays therefore name kResident in their launch bounds, and
+// tests/emulated/loads_check.py checks the result.
 
 #include <cstdint>
 
 namespace sparcl::kernels::cuda {
 
-// For loops over arrays that must stay in registers, where nvcc might find them too long.
+// For loops over arrays that must stay in registers, in case nvcc finds them too long to unroll.
 #ifdef __CUDACC__
 #define SPARCL_UNROLL _Pragma("unroll")
 #else
 #define SPARCL_UNROLL
 #endif
 
-// Blocks that a multiprocessor has at least: 64 registers a thread. With none said, or more of
-// them, there are fewer registers: loads wait for each other, or values are spilt.
+// The least number of blocks of a multiprocessor: 64 registers a thread. Without it, or with more
+// blocks, there are fewer registers: loads wait for each other, or values are spilt.
 constexpr unsigned kResident = 4;
 
 struct alignas(16) Vector16 {

@@ -1,4 +1,4 @@
-// Scalar bodies, written to be read: they define what every other body must give, bit for bit.
+// Scalar bodies, written for readability. They define the results of all other bodies, bit for bit.
 
 #include <algorithm>
 #include <type_traits>
@@ -132,8 +132,8 @@ void unit_steps(const std::byte* bits, std::uint64_t bit, std::size_t count, std
 template <class Position>
 std::size_t split_gaps(const Position* positions, std::size_t count, GapDivisor divisor,
                        std::uint16_t* remainders, std::uint16_t* marks) {
-  std::uint32_t next = 0;       // the least position that the next entry can have
-  std::uint32_t quotients = 0;  // the sum of all so far
+  std::uint32_t next = 0;       // the smallest position that the next entry can have
+  std::uint32_t quotients = 0;  // the sum of the quotients read
   std::size_t trits = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = positions[i] - next;
@@ -188,7 +188,7 @@ std::uint64_t unpack_trits(const std::byte* bits, std::uint64_t bit, std::uint64
   std::uint64_t used = count;
   for (std::size_t i = 0; i < count; ++i) used += bit_at(bits, bit + i);
   if (limit < used) return kNoTrits;
-  std::uint64_t next = bit + count;  // where the next trit that is not 0 has its second bit
+  std::uint64_t next = bit + count;  // the second bit of the next trit that is not 0
   for (std::size_t i = 0; i < count; ++i) {
     if (bit_at(bits, bit + i))
       values[i] =
@@ -320,7 +320,7 @@ Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
   return sum;
 }
 
-// One element, where it lies in its word or words.
+// One element, in the one or two words that contain it.
 template <class T>
 void add_element(Hash128& sum, std::size_t position, T value) {
   const std::size_t at = position * sizeof(T);

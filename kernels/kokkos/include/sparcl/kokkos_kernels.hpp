@@ -1,13 +1,13 @@
 #pragma once
-// Kernels of sparse collectives on Kokkos views, written once for every execution space: what has
-// changed, what is large, gather, scatter, error feedback. All work is enqueued on the execution
-// space's instance, and nothing waits for it: counts stay in its memory. Nothing is allocated but
-// by TopK's constructor. Views have one dimension and no strides. Results are those of sparcl's
-// other kernels bit for bit, in every execution space: no sum of floats depends on an order.
+// Kernels of sparse collectives on Kokkos views, written once for every execution space: changed
+// elements, large elements, gather, scatter, error feedback. All work is enqueued on the execution
+// space's instance, and nothing waits for it: counts stay in its memory. Only TopK's constructor
+// allocates memory. Views have one dimension and no strides. Results are bit-identical to those of
+// sparcl's other kernels, in every execution space: no sum of floats depends on an order.
 //
 // Floats of 16 bits: sparcl::float16 and sparcl::bfloat16 of sparcl.hpp, and Kokkos' half_t and
-// bhalf_t where they have 16 bits (on hosts they are float). They are computed in float, and
-// rounded to nearest, ties to even.
+// bhalf_t if they have 16 bits (on hosts they are float). They are computed in float, and rounded
+// to nearest, ties to even.
 
 #include <Kokkos_Core.hpp>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include <type_traits>
 
 namespace sparcl {
-struct float16;  // of sparcl.hpp, which these kernels do without
+struct float16;  // of sparcl.hpp, which these kernels do not include
 struct bfloat16;
 }  // namespace sparcl
 
@@ -46,7 +46,7 @@ KOKKOS_INLINE_FUNCTION T value_of(Bits bits) {
   return value;
 }
 
-// Which float of 16 bits a type is.
+// The format of a type that is a float of 16 bits.
 enum class Half { kNone, kFloat16, kBfloat16 };
 template <class T>
 inline constexpr Half half_of = Half::kNone;
@@ -63,7 +63,7 @@ template <>
 inline constexpr Half half_of<Kokkos::Experimental::bhalf_t> = Half::kBfloat16;
 #endif
 
-// Constants, as device code calls no constexpr function of the host's.
+// Constants, because device code calls no constexpr functions of the host.
 template <class T>
 inline constexpr bool is_float =
     std::is_same_v<T, float> || std::is_same_v<T, double> || half_of<T> != Half::kNone;
@@ -84,7 +84,7 @@ inline constexpr UnsignedOf<sizeof(T)> infinity =
                                        : half_of<T> == Half::kFloat16 ? 0x7c00
                                                                       : 0x7f80);
 
-// A float of 16 bits as float.
+// Converts a float of 16 bits to float.
 template <class T>
 KOKKOS_INLINE_FUNCTION float widened(const T& value) {
   const std::uint32_t bits = bits_of(value);
@@ -100,7 +100,8 @@ KOKKOS_INLINE_FUNCTION float widened(const T& value) {
   }
 }
 
-// And back: to nearest, ties to even; what is too large is infinite, NaN the quiet one.
+// The inverse: rounds to nearest, ties to even. Values that are too large become infinite, NaN the
+// quiet NaN.
 template <class T>
 KOKKOS_INLINE_FUNCTION T rounded(float value) {
   const std::uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000,
@@ -111,10 +112,10 @@ KOKKOS_INLINE_FUNCTION T rounded(float value) {
     result = is_nan ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   } else if (is_nan) {
     result = 0x7e00;
-  } else if (magnitude >= 0x477ff000) {  // 65520: halfway to the number that there is not any more
+  } else if (magnitude >= 0x477ff000) {  // 65520: halfway to the next number, which does not exist
     result = sign | 0x7c00;
-  } else if (magnitude <
-             0x38800000) {  // 2^-14: below it are multiples of 2^-24, as are floats from 0.5 on
+  } else if (magnitude < 0x38800000) {  // 2^-14: floats below it are multiples of 2^-24, as are
+                                        // floats from 0.5 on
     result = sign | (bits_of(value_of<float>(magnitude) + 0.5F) - bits_of(0.5F));
   } else {
     result = sign | (magnitude - ((127 - 15) << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
@@ -122,7 +123,7 @@ KOKKOS_INLINE_FUNCTION T rounded(float value) {
   return value_of<T>(static_cast<std::uint16_t>(result));
 }
 
-// Grows with |x|: 0 only for zeros, and NaN > infinity > finite; all NaN are alike.
+// Grows with |x|: 0 only for zeros, and NaN > infinity > finite; all NaNs are equal.
 template <class T>
 KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> magnitude_key(const T& value) {
   using Bits = UnsignedOf<sizeof(T)>;
@@ -137,7 +138,7 @@ KOKKOS_INLINE_FUNCTION UnsignedOf<sizeof(T)> magnitude_key(const T& value) {
   }
 }
 
-// As T, one pattern of bits a number: never -0, and each NaN is the quiet one.
+// The value as T, with one bit pattern a number: never -0, and each NaN is the quiet NaN.
 template <class T, class Value>
 KOKKOS_INLINE_FUNCTION T sum_of(const T& a, const Value& b) {
   if constexpr (half_of<T> != Half::kNone) {
@@ -169,7 +170,7 @@ constexpr bool is_plain() {
                              std::is_same_v<Layout, Kokkos::LayoutRight>);
 }
 
-// The elements that a predicate takes, in order.
+// The elements that a predicate accepts, in order.
 template <class Predicate, class Indices, class Count>
 struct Compact {
   Predicate takes;
@@ -259,9 +260,9 @@ namespace top_k {
 constexpr std::size_t kDigits = 256;
 
 struct State {
-  std::uint64_t key = 0;       // the digits found until now of the least that is taken
-  std::uint64_t rest = 0;      // elements that are to be found among those with these digits
-  std::uint64_t last_tie = 0;  // index of the last that is taken of those with this key
+  std::uint64_t key = 0;       // the digits found of the smallest key taken
+  std::uint64_t rest = 0;      // the number of elements to take among those with these digits
+  std::uint64_t last_tie = 0;  // index of the last element taken of those with this key
 };
 template <class Space>
 using StateView = Kokkos::View<State, typename Space::memory_space>;
@@ -289,7 +290,8 @@ struct CountDigits {
   }
 };
 
-// The digit of the least that is taken. Where all are fewer than k it is the lowest that there is.
+// The digit of the smallest key taken. If there are fewer than k elements, it is the lowest digit
+// present.
 template <class Space>
 struct ChooseDigit {
   Digits<Space> digits;
@@ -319,7 +321,7 @@ struct IsTie {
   }
 };
 
-// Where the indices of ties would go: only the last one that is taken is kept.
+// An output for the indices of ties that keeps only the last index taken.
 template <class Space>
 struct LastTie {
   StateView<Space> state;
@@ -349,11 +351,11 @@ struct IsTaken {
 
 }  // namespace detail
 
-// How many of the places behind it are filled: in the execution space's memory.
+// The number of valid entries of an output, in the execution space's memory.
 template <class Space>
 using Count = Kokkos::View<std::uint64_t, typename Space::memory_space>;
 
-// Waits for what was enqueued, and says how many.
+// Waits for the enqueued work and returns the number.
 template <class Space>
 std::uint64_t wait_for(const Space& space, const Count<Space>& count) {
   std::uint64_t value = 0;
@@ -362,9 +364,9 @@ std::uint64_t wait_for(const Space& space, const Count<Space>& count) {
   return value;
 }
 
-// The elements that differ, bit for bit (-0 differs from +0, a NaN equals itself): their indices,
-// ascending. base, target: as many elements, of 1, 2, 4 or 8 bytes. indices: room for as many as
-// may differ; what has no room is counted, and left out.
+// The indices of the elements that differ, bit for bit (-0 differs from +0, a NaN equals itself),
+// ascending. base, target: equally many elements, of 1, 2, 4 or 8 bytes. indices: room for all that
+// may differ; elements beyond the room are counted, but not written.
 template <class Space, class Base, class Target, class Indices>
 void find_changed(const Space& space, const Base& base, const Target& target,
                   const Indices& indices, const Count<Space>& count) {
@@ -374,8 +376,8 @@ void find_changed(const Space& space, const Base& base, const Target& target,
                   count);
 }
 
-// Those of |x| >= |least|, NaN among them; least: not 0. Types: float, double, floats of 16 bits,
-// and integers.
+// The elements with |x| >= |least|, NaN included; least: not 0. Types: float, double, floats of 16
+// bits, and integers.
 template <class Space, class Array, class Indices>
 void find_at_least(const Space& space, const Array& array,
                    const typename Array::non_const_value_type& least, const Indices& indices,
@@ -398,8 +400,7 @@ void gather(const Space& space, const Array& array, const Indices& indices,
       detail::Gather<Array, Indices, Count<Space>, Values>{array, indices, count, values});
 }
 
-// array(indices(i)) = values(i), i < count: an update is applied so. Indices differ from each
-// other.
+// array(indices(i)) = values(i), i < count; applies an update. Indices differ from each other.
 template <class Space, class Values, class Indices, class Array>
 void scatter(const Space& space, const Values& values, const Indices& indices,
              const Count<Space>& count, const Array& array) {
@@ -410,19 +411,18 @@ void scatter(const Space& space, const Values& values, const Indices& indices,
 
 // Error feedback: residual += values. Both are of one type: float, double, floats of 16 bits (each
 // sum is rounded), or integers, which wrap around. Or values have 16 bits and the residual is
-// float, which keeps what a residual of 16 bits would round off.
+// float, which keeps the bits that a residual of 16 bits would round off.
 template <class Space, class Values, class Residual>
 void accumulate(const Space& space, const Values& values, const Residual& residual) {
   static_assert(
       detail::can_accumulate<typename Residual::value_type, typename Values::non_const_value_type>,
-      "accumulate takes values and a residual of float, double, floats of 16 bits (of sparcl or "
-      "Kokkos), or integers, of "
-      "one type; or values of 16 bits and a residual of float");
+      "accumulate takes values and a residual of one type (float, double, floats of 16 bits, "
+      "integers), or values of 16 bits and a residual of float");
   Kokkos::parallel_for("sparcl::accumulate", detail::range(space, values.extent(0)),
                        detail::Accumulate<Values, Residual>{values, residual});
 }
 
-// And what was sent leaves it: residual(indices(i)) = 0, i < count.
+// Error feedback: residual(indices(i)) = 0, i < count, for the elements that were sent.
 template <class Space, class Indices, class Residual>
 void clear_sent(const Space& space, const Indices& indices, const Count<Space>& count,
                 const Residual& residual) {
@@ -431,7 +431,7 @@ void clear_sent(const Space& space, const Indices& indices, const Count<Space>& 
 }
 
 // The exact k largest elements by magnitude: those that are not 0, NaN > infinity > finite, ties to
-// the lower index. By counting the keys' digits from the highest on (radix select): a pass over the
+// the lower index. Counts the keys' digits from the highest on (radix select): a pass over the
 // array for each byte of an element, and two more. Elements: float, double, floats of 16 bits, and
 // integers.
 template <class Space>
@@ -463,7 +463,7 @@ class TopK {
       Kokkos::parallel_for("sparcl::choose_digit", detail::range(space_, 1),
                            ChooseDigit<Space>{digits_, state_, shift});
     }
-    // Of those like the least one so many are taken: up to which index?
+    // Finds the index up to which elements equal to the smallest key are taken.
     detail::compact(space_, elements, IsTie<Space, Array>{array, state_}, LastTie<Space>{state_},
                     taken_);
     detail::compact(space_, elements, IsTaken<Space, Array>{array, state_}, indices, count);
