@@ -1,5 +1,5 @@
 #pragma once
-// Where an encoder reads the elements of its arrays.
+// The sources from which an encoder reads the elements of its arrays.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace sparcl::codec {
 
-// Elements that do not lie in memory as they are coded: a cast of wider ones, the state of an
-// earlier version, a GPU's memory.
+// Elements that are not in memory as they are coded: a cast of wider ones, the state of an earlier
+// version, a GPU's memory.
 class ArraySource {
  public:
   virtual ~ArraySource() = default;
-  // Writes elements [first, first + count) of an array, in the map's type. By several threads at
-  // once.
+  // Writes elements [first, first + count) of an array, in the map's type. Several threads may call
+  // it at once.
   virtual void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
                     std::byte* out) const = 0;
-  // Whether there is such an array.
+  // Whether the source has this array.
   virtual bool has(std::uint32_t) const { return true; }
-  // What was read is good. Else it is rubbish, and whoever made something of it asks this before
-  // anybody sees it.
+  // Whether all reads succeeded. After an error the elements are undefined. Callers check this
+  // before they use results made from them.
   virtual Status status() const { return {}; }
 };
 
-// Each array from a source of its own. All outlive it.
+// Reads each array from a source of its own. All sources outlive it.
 class RoutedSource final : public ArraySource {
  public:
-  // sources: one an array; nullptr where none is asked for.
+  // sources: one for each array; nullptr for arrays that are not read.
   explicit RoutedSource(std::vector<const ArraySource*> sources) : sources_(std::move(sources)) {}
   void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
             std::byte* out) const override {
@@ -42,7 +42,7 @@ class RoutedSource final : public ArraySource {
   std::vector<const ArraySource*> sources_;
 };
 
-// Arrays in memory; those that are nullptr come from the source, if there is one.
+// Arrays in memory; arrays that are nullptr come from the source, if there is one.
 struct ArrayInput {
   std::vector<const std::byte*> arrays;
   const ArraySource* source = nullptr;
@@ -50,16 +50,16 @@ struct ArrayInput {
   bool has(std::uint32_t array) const {
     return arrays[array] != nullptr || (source != nullptr && source->has(array));
   }
-  // Elements that has(), where they lie, or made into `scratch`.
+  // Elements of an array that has() accepts: in place, or written into `scratch`.
   const std::byte* read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
                         std::size_t width, std::vector<std::byte>& scratch) const;
 };
 
-// One block of such arrays.
+// Reads one block of such arrays.
 class BlockInput {
  public:
-  // Where it lies, or made here. Valid until the next read(); input and pieces outlive it. Every
-  // piece has() its array.
+  // The block in place, or assembled here. Valid until the next read(); input and pieces outlive
+  // it. has() accepts the array of every piece.
   BlockView read(const ArrayInput& input, BlockShape shape, std::span<const Piece> pieces);
 
  private:
@@ -68,7 +68,7 @@ class BlockInput {
   Piece piece_{};
 };
 
-// Of a view that may be made: the elements of a piece of the map's.
+// The elements of a piece of the map's, from a view that may be assembled.
 inline const std::byte* data_of(const BlockView& view, std::span<const Piece> pieces,
                                 const Piece& piece) {
   if (view.pieces.data() == pieces.data()) return view.data(piece);

@@ -1,6 +1,6 @@
 #pragma once
-// Is what the receiver holds the base of the update, or its target already? Asked block by block
-// while the update arrives.
+// Decides, block by block while the update arrives, whether the receiver holds the base of the
+// update, or already its target.
 
 #include <cstdint>
 #include <optional>
@@ -16,9 +16,9 @@ struct ChunkDigests {
   std::uint64_t new_values = 0;
 };
 
-struct StateHashes {  // as the update's end has them
+struct StateHashes {  // from the update's end
   std::optional<Hash128> base;
-  std::optional<Hash128> target;  // always there where a full check is allowed
+  std::optional<Hash128> target;  // always present if a full check is allowed
 };
 
 class BaseCheck {
@@ -28,22 +28,21 @@ class BaseCheck {
   // See UpdateDecoder::track.
   void track(const Hash128& held_hash) { tracked_ = held_hash; }
 
-  // Of blocks of the update, and with Verify::kFull of those in between too.
+  // Adds blocks of the update; with Verify::kFull also the unchanged blocks between them.
   void add(const BlockSums& sums);
 
-  // The update was composed by someone who had no base (kFlagNoDigests): state hashes alone are
-  // checked.
+  // The update was composed without the base (kFlagNoDigests): only state hashes are checked.
   void expect_no_digests() { has_digests_ = false; }
 
-  // A chunk with classes came whose digests did not tell: finish() needs the hash of all that is
-  // held to tell the target from a wrong base.
+  // True if the digests of a chunk with classes were not conclusive. finish() then needs the hash
+  // of the whole held state to tell the target from a wrong base.
   bool needs_held_hash() const { return is_undecided_; }
   void set_held_hash(const Hash128& hash) { held_hash_ = hash; }
 
-  // After the blocks of each chunk, with what the chunk says. The error's text leaves it to the
-  // caller to say where.
+  // Called after the blocks of each chunk, with the chunk's digests. The caller adds the position
+  // to the error's text.
   Status end_chunk(const ChunkDigests& said);
-  // After all chunks.
+  // Called after all chunks.
   Status finish(const StateHashes& said);
 
   bool already_applied() const { return already_applied_; }
@@ -59,13 +58,13 @@ class BaseCheck {
   BlockSums chunk_;
 
   bool is_undecided_ = false;
-  bool all_old_ = true;  // of all chunks so far
+  bool all_old_ = true;  // of all chunks added
   bool all_new_ = true;
   bool already_applied_ = false;
 
   std::optional<Hash128> tracked_;
-  Hash128 held_hash_;    // kFull: of the state held, over the blocks so far
-  Hash128 change_hash_;  // what the update adds to it
+  Hash128 held_hash_;    // kFull: of the held state, over the blocks added
+  Hash128 change_hash_;  // the update's addition to it
 };
 
 }  // namespace sparcl::codec

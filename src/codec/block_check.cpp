@@ -34,7 +34,7 @@ BlockCheck::Compared BlockCheck::add_changed(std::uint64_t index, const BlockVie
   return compared;
 }
 
-// What is held of a block that comes whole is not looked at here.
+// Does not check the held values of a block that is sent whole.
 BlockCheck::Compared BlockCheck::read(const BlockView& held, const DecodedBlock& block,
                                       const kernels::Upcoming& next) {
   const std::size_t bytes = block.count * held.shape.element_bytes();

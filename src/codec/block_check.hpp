@@ -1,6 +1,6 @@
 #pragma once
-// What a receiver holds of the blocks of an update, and what they make of it, as hashes: their sums
-// say whether it is the base (base_check.hpp).
+// Hashes of the values that a receiver holds for the blocks of an update, and of the values that
+// the update makes of them. Their sums decide whether the held state is the base (base_check.hpp).
 
 #include <cstdint>
 #include <span>
@@ -14,15 +14,16 @@ namespace sparcl::codec {
 
 // Sums over blocks, in any order.
 struct BlockSums {
-  // But for fresh blocks, whose old values nobody knows.
+  // Without fresh blocks, because their old values are unknown.
   Hash128 held_values;
-  Hash128 new_values;  // of what the update makes of the held values
-  Hash128 change;      // what the update adds to the state's hash
-  Hash128 held;        // kFull: of all that is held
-  // Of classes, whose changes are found by what is held: with another base they are elsewhere, and
-  // then the digests of their chunk say no more than that.
+  Hash128 new_values;  // of the values that the update makes
+  Hash128 change;      // the update's addition to the state's hash
+  Hash128 held;        // kFull: of the whole held state
+  // Some blocks are coded in classes: their changes are found from the held values. With another
+  // base they are found at other elements, and then the digests of their chunk say only that the
+  // base is wrong.
   bool has_classes = false;
-  bool fits = true;  // each of their changes was found
+  bool fits = true;  // every change of these blocks was found
 
   void add(const BlockSums& other);
 };
@@ -32,24 +33,25 @@ class BlockCheck {
   BlockCheck(Verify verify, const kernels::KernelSet& kernels)
       : verify_(verify), kernels_(kernels) {}
 
-  // A block of the update against what is held. The values stay valid until the next call.
+  // Compares a block of the update with the held values. The values stay valid until the next call.
   struct Compared {
-    Hash128 held_hash;  // of the held values, at the block's place; not with Verify::kOff
+    Hash128 held_hash;  // of the held values, with the block's key; not with Verify::kOff
     std::span<const std::byte> held_values;  // at the changed elements
-    std::span<const std::byte> new_values;   // what the update makes of them
+    std::span<const std::byte> new_values;   // the values that the update makes of them
   };
   Compared add_changed(std::uint64_t index, const BlockView& held, const DecodedBlock& block,
                        const kernels::Upcoming& next);
-  // kTouched: what fresh blocks replace counts, too, as the update names its base by a hash.
+  // kTouched: the old values of fresh blocks count, too, because the update names its base by a
+  // hash.
   void hash_fresh() { hashes_fresh_ = true; }
-  // kFull: one that the update leaves alone.
+  // kFull: adds a block that the update does not change.
   void add_unchanged(std::uint64_t index, const BlockView& held);
   void add_classes(bool fits) {
     sums_.has_classes = true;
     sums_.fits = sums_.fits && fits;
   }
 
-  // Since the last call.
+  // The sums since the last call.
   BlockSums take_sums() { return std::exchange(sums_, {}); }
 
  private:

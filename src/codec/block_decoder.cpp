@@ -64,7 +64,7 @@ BlockFindings BlockDecoder::take_findings() {
   return std::exchange(findings_, {});
 }
 
-// kFull: blocks that the update leaves alone.
+// kFull: adds blocks that the update does not change.
 void BlockDecoder::add_unchanged(std::uint64_t first, std::uint64_t last) {
   for (; input_.verify == Verify::kFull && first < last; ++first) {
     const DataType datatype = input_.map.block(first, unchanged_pieces_);
@@ -85,7 +85,7 @@ Status BlockDecoder::read_group(const Staging& staging, const BlockEntry& entry)
   return {};
 }
 
-// The next block of the group that changes.
+// Loads the next changed block of the group.
 void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   const std::uint32_t in_group = group_.next_block();
   slot.index = entry.index + in_group;
@@ -100,7 +100,7 @@ void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   slot.is_last = !group_.has_more();
 }
 
-// What of a block of classes does not depend on what is held.
+// Reads the part of a block of classes that does not depend on the held values.
 Status BlockDecoder::read_classes(const Staging& staging, const BlockEntry& entry) {
   const std::span<const std::byte> bytes =
       part_payload_.load(staging, entry.first, entry.bytes, false);
@@ -173,8 +173,8 @@ void BlockDecoder::check_pending(const Slot* next) {
         early_.write(slot.index, view(slot), slot.block.changed(), compared.held_values,
                      compared.new_values);
       } else {
-        early_.stop();  // what is held is the target already, or a wrong base: the chunk's digests
-                        // tell which
+        early_.stop();  // the held state is the target already, or a wrong base: the chunk's
+                        // digests decide
       }
     }
   } else if (input_.verify == Verify::kFull) {
@@ -185,7 +185,7 @@ void BlockDecoder::check_pending(const Slot* next) {
 
 void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) try {
   const bool is_known = input_.verify == Verify::kFull ||
-                        !slot.block.fresh;  // else nobody has looked at what it replaces
+                        !slot.block.fresh;  // otherwise the old values were not checked
   if (!is_known) changes_budget_->spend_all();
   if (changes_budget_->is_spent()) return void(changes_ = {});
   const std::size_t before = changes_.bytes();
@@ -194,13 +194,13 @@ void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) 
       is_whole ? first_positions(slot.shape.elements) : slot.block.changed();
   changes_.add(slot.index, slot.shape.element_bytes(), positions, compared.new_values);
   changes_budget_->spend(changes_.bytes() - before);
-} catch (const std::bad_alloc&) {  // they can be decoded anew
+} catch (const std::bad_alloc&) {  // the changes can be decoded again
   changes_budget_->spend_all();
   changes_ = {};
 }
 
-// Of classes and of a group only all blocks together have a check: the last one tells, and what was
-// written of the others is taken back if it fails.
+// Blocks of classes and of a group share one check, which the last block completes. If it fails,
+// the writes of the earlier blocks are undone.
 bool BlockDecoder::holds_base(const Slot& slot, const BlockCheck::Compared& compared) const {
   return input_.verify == Verify::kOff || slot.is_part ||
          old_check_of(compared.held_hash) == slot.old_check;
@@ -215,9 +215,8 @@ void BlockDecoder::end_parts(const Slot& slot) {
   part_hash_ = {};
 }
 
-// Each block is decoded before the one before it is written, so that the next lines are on their
-// way while these are at work: the time is that of the lines touched, not the sum of their
-// latencies.
+// Each block is decoded before the previous one is written, so that its lines are prefetched
+// meanwhile. The time is then that of the lines touched, not the sum of their latencies.
 Status BlockDecoder::apply(const Staging& staging, const BlockEntry& entry) {
   if (is_group(entry.mode)) return apply_group(staging, entry);
   if (entry.mode == kClassesMode.id) return apply_classes(staging, entry);
@@ -228,12 +227,12 @@ Status BlockDecoder::apply(const Staging& staging, const BlockEntry& entry) {
   return {};
 }
 
-// Rows are sorted as they come: no list of changes to look ahead with.
+// Blocks of classes are sorted as they come: there is no list of changes to look ahead with.
 Status BlockDecoder::apply_classes(const Staging& staging, const BlockEntry& entry) {
   write_pending(nullptr);
   SPARCL_RETURN_IF_ERROR(read_classes(staging, entry));
   for (std::uint64_t index = entry.index; index < entry.last; ++index) {
-    Slot& slot = slots_[(entry.slot + (index - entry.index)) % 2];  // that has room for its pieces
+    Slot& slot = slots_[(entry.slot + (index - entry.index)) % 2];  // with room for its pieces
     const DataType datatype = input_.map.block(index, slot.pieces);
     slot.shape = shape_of(datatype, slot.pieces);
     classes_.apply_block(view(slot));
@@ -267,7 +266,7 @@ void BlockDecoder::write_pending(const Slot* next) {
       add_steps_at(input_.kernels, view(*pending_), block.changed(), block.values.data(),
                    accesses_of(next));
       break;
-    case DecodedKind::kMixed:  // files only: speed is no concern
+    case DecodedKind::kMixed:  // files only: speed does not matter
       add_steps_at(input_.kernels, view(*pending_), block.changed(), block.values.data(), {});
       scatter(input_.kernels, view(*pending_), block.replaced_positions(),
               block.replaced_values.data(), {});
@@ -283,7 +282,7 @@ void BlockDecoder::write_pending(const Slot* next) {
   pending_ = nullptr;
 }
 
-// Writes the block before `slot`'s, and leaves that one to the next call.
+// Writes the block before `slot`'s, and leaves `slot`'s block to the next call.
 void BlockDecoder::write_behind(Slot& slot) {
   write_pending(&slot);
   pending_ = &slot;

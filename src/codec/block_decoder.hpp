@@ -1,6 +1,6 @@
 #pragma once
-// One worker of an UpdateDecoder: decodes blocks, holds them against what is held, and writes them.
-// Blocks are independent of each other, so that several workers can be at it.
+// One worker of an UpdateDecoder: decodes blocks, compares them with the held values, and writes
+// them. Blocks are independent of each other, so that several workers can run in parallel.
 
 #include <array>
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace sparcl::codec {
 
-// What all workers see.
+// The input that all workers share.
 struct DecodeInput {
   const BlockMap& map;
   std::vector<std::byte*> held;
@@ -34,7 +34,7 @@ struct DecodeInput {
   ArrayName array_name;
 };
 
-// For what all workers keep of the changes that they have checked.
+// The memory budget for the changes that workers keep after checking them.
 struct ChangesBudget {
   std::uint64_t max_bytes = 0;  // 0: nothing is kept
   std::atomic<std::uint64_t> used_bytes = 0;
@@ -53,8 +53,8 @@ class BlockDecoder {
         early_(input.map, input.held, input.kernels,
                writing == Writing::kEarly && input.verify != Verify::kFull) {}
 
-  // Decodes the blocks of an entry and holds them against what is held: all but the last one, whose
-  // lines are on their way from memory until the next call, or flush().
+  // Decodes the blocks of an entry and compares them with the held values, except for the last
+  // block. Its lines are prefetched, and the next call or flush() checks it.
   Status check(const Staging& staging, BlockEntry& entry);
   void flush() { check_pending(nullptr); }
 
@@ -62,8 +62,8 @@ class BlockDecoder {
 
   BlockFindings take_findings();
 
-  // Writes the entries that it has checked, but for the last one's last block: flush_writes()
-  // writes that.
+  // Writes the checked entries, except for the last block of the last one: flush_writes() writes
+  // that block.
   Status apply(const Staging& staging, const BlockEntry& entry);
   void begin_writes(kernels::Output whole_blocks) {
     pending_ = nullptr;
@@ -73,22 +73,22 @@ class BlockDecoder {
 
   EarlyWriter& early() { return early_; }
 
-  // The changes that check() sees, while the budget and memory last. It outlives the decoder.
+  // Keeps the changes that check() sees, as long as budget and memory suffice. The budget outlives
+  // the decoder.
   void keep_changes(ChangesBudget& budget) { changes_budget_ = &budget; }
   ChangeLog take_changes() { return std::exchange(changes_, {}); }
 
  private:
-  // A block that has been decoded and whose lines are on their way from memory; used one block
-  // later.
+  // A decoded block whose lines are being prefetched; used one block later.
   struct Slot {
     std::uint64_t index = 0;
-    BlockRange checked;  // the blocks whose old check it shares
+    BlockRange checked;  // the blocks that share its old check
     std::uint16_t old_check = 0;
-    bool of_classes = false;  // its changes are found by what is held: one of the blocks of a
+    bool of_classes = false;  // its changes are found from the held values: one of the blocks of a
                               // superblock, or in mode coded
     bool is_part = false;     // one of several blocks that share an old check
-    bool is_last = false;     // and the last of them
-    bool fits = true;         // the last: all changes of the superblock were found
+    bool is_last = false;     // the last of them
+    bool fits = true;         // the last of them: all changes of the superblock were found
     std::vector<Piece> pieces;
     BlockShape shape;
     DecodedBlock block;
@@ -121,18 +121,18 @@ class BlockDecoder {
   GroupDecoder group_;
   EarlyWriter early_;
   kernels::Output whole_blocks_ =
-      kernels::Output::kCached;  // how those that come whole are written
+      kernels::Output::kCached;  // how blocks that are sent whole are written
   ChangesBudget* changes_budget_ = nullptr;
   ChangeLog changes_;
   BlockFindings findings_;
 
-  Hash128 part_hash_;  // of the held values of the parts so far
+  Hash128 part_hash_;  // of the held values of the parts read
   Payload part_payload_;
   std::vector<std::byte> held_block_;    // in one piece
-  std::vector<std::byte> added_values_;  // room for those of a block in mode added
+  std::vector<std::byte> added_values_;  // room for the values of a block in mode added
   std::vector<Piece> unchanged_pieces_;
   std::array<Slot, 2> slots_;
-  Slot* pending_ = nullptr;  // decoded, and not checked (or written) yet
+  Slot* pending_ = nullptr;  // decoded, but not checked (or written) yet
 };
 
 }  // namespace sparcl::codec

@@ -12,21 +12,22 @@
 namespace sparcl::codec {
 namespace {
 
-// As it stands in the stream, but for a gap.
+// The size in the stream, without a gap.
 std::size_t section_bytes(std::size_t content_bytes) {
   std::byte varint[kMaxVarintBytes];
   return 1 + store_varint(varint, content_bytes) + content_bytes;
 }
 
-// With a rule: from this part of a block on, the target is made anew (see select()), and the block
-// can travel whole.
+// Limit for a rule: if it keeps at least this part of a block, the target is rebuilt (see
+// select()), and the block can be sent whole.
 constexpr std::size_t kRuledPart = 8;
-// Below it the target may hold what the rule left out, so mode packed must not be asked: it is not,
-// as mode verbatim then takes no more than 13 bits for each of one byte in eight, 0.2 of the block.
+// Below this part the target may contain changes that the rule left out, so mode packed must not be
+// used. It is not: mode verbatim takes at most 13 bits for each of one byte in eight, 0.2 of the
+// block.
 static_assert(13 * kMinPackedPart <= 8 * kRuledPart);
 
-// Is what a block costs by itself worth sharing? Not where many elements change, unless they stand
-// so close that they take few bits.
+// Is the overhead of a block worth sharing? Not if many elements change, unless they are so close
+// together that they take few bits.
 bool is_sparse(const BlockChanges& changes) {
   const std::uint16_t* positions = changes.positions.data();
   const std::size_t spread = positions[changes.count - 1] - positions[0] + std::size_t{1};
@@ -93,8 +94,8 @@ void BlockEncoder::set_views(Part& part, std::uint64_t index) {
   part.changes.fresh = !input_.has_whole_base && lacks_base(part);
   if (!part.changes.fresh) part.base = part.base_input.read(input_.base, shape, part.pieces);
   part.changes.count = 0;
-  // Only where the receiver can tell a wrong base from its own target, and where all of the block's
-  // old values are known.
+  // Only if the receiver can tell a wrong base from its own target, and if all old values of the
+  // block are known.
   part.changes.may_need_base =
       input_.options.with_state_hash && input_.has_whole_base && !part.changes.fresh;
   if (part.changes.may_need_base) part.changes.base = part.base;
@@ -123,11 +124,11 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   return {};
 }
 
-// Keeps what the rule leaves, with the values that lossy coding gives it. Where that is so much
-// that a mode may want the whole block, the target is made anew: the base with what is sent, which
-// is what the receivers will hold.
+// Keeps the changes that the rule selects, with the values that lossy coding gives them. If they
+// are so many that a mode may need the whole block, the target is rebuilt: the base with the sent
+// changes, as the receivers will hold it.
 std::size_t BlockEncoder::select(Part& part, std::size_t found) {
-  const FloatEnvironment exact;  // rules compare numbers: alike in every thread
+  const FloatEnvironment exact;  // rules compare numbers: the same result in every thread
   BlockChanges& changes = part.changes;
   const BlockShape shape = changes.shape();
   FoundChanges left{part.index,
@@ -183,8 +184,8 @@ void BlockEncoder::encode_superblock(const CodingUnit& unit) {
   }
 }
 
-// Also chooses the modes of the blocks by themselves, unless classes are asked for, or so good that
-// there is no need.
+// Also chooses the modes of the single blocks, unless classes are requested, or so good that the
+// comparison is unnecessary.
 bool BlockEncoder::classes_are_best(std::size_t class_bytes, std::size_t part_count,
                                     const RegionTable& table) {
   if (input_.options.mode == &kClassesMode) return true;
@@ -222,7 +223,7 @@ void BlockEncoder::add_classes(const CodingUnit& unit, std::size_t bytes) {
   for (std::uint64_t i = 0; i < unit.last - unit.first; ++i) bring_forward(parts_[i]);
 }
 
-// Of the state: changes are added where they are coded.
+// Adds to the state's sums; changes are added where they are coded.
 void BlockEncoder::add_to_whole(const Part& part) {
   if (!input_.options.with_state_hash || input_.is_of_some_blocks()) return;
   if (!input_.has_whole_base) {
@@ -232,7 +233,7 @@ void BlockEncoder::add_to_whole(const Part& part) {
   }
 }
 
-// The mode of a block that has changes.
+// The mode of a changed block.
 void BlockEncoder::choose(Part& part) {
   BlockChanges& changes = part.changes;
   if (changes.fresh) part.choice = choose_mode(changes);
@@ -247,7 +248,7 @@ void BlockEncoder::choose(Part& part) {
   if (part.choice.bytes == kCannot) part.choice = choose_mode(changes);
 }
 
-// To be through sooner: known before any list is made.
+// For speed: decided before any list is made.
 bool BlockEncoder::travels_whole(const BlockChanges& changes) const {
   const LinkTime& link = input_.options.link;
   if (link.ps_per_byte == 0 || input_.options.mode != nullptr) return false;
@@ -256,7 +257,7 @@ bool BlockEncoder::travels_whole(const BlockChanges& changes) const {
   return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], link);
 }
 
-// In the mode that was chosen.
+// Adds the block in the chosen mode.
 void BlockEncoder::add_block(Part& part) {
   const BlockChanges& changes = part.changes;
   if (!changes.fresh && changes.count == 0) return;
@@ -276,8 +277,8 @@ void BlockEncoder::add_block(Part& part) {
   if (!changes.fresh) bring_forward(part);
 }
 
-// Blocks of which few elements change wait for their neighbours. Others, which it would not make
-// smaller, end the group before them.
+// Blocks with few changes wait for their neighbours. Other blocks would not become smaller in a
+// group, and end the group before them.
 bool BlockEncoder::add_to_group(const Part& part) {
   const BlockChanges& changes = part.changes;
   const BlockMode* asked = input_.options.mode;
@@ -341,7 +342,7 @@ void BlockEncoder::write_group(std::size_t bytes) {
   }
 }
 
-// A block that is to be coded by itself after all: its changes to grouped_part_.
+// Restores a block that is coded alone after all: copies its changes to grouped_part_.
 void BlockEncoder::restore(const GroupEncoder::Part& grouped) {
   set_views(grouped_part_, grouped.index);
   BlockChanges& changes = grouped_part_.changes;
@@ -352,7 +353,7 @@ void BlockEncoder::restore(const GroupEncoder::Part& grouped) {
   std::ranges::copy(group_.new_values(grouped), changes.new_values.data());
 }
 
-// Room for its payload, behind the others.
+// Room for its payload, after the other payloads.
 std::byte* BlockEncoder::add_payload(const CodedBlock& block) {
   coded_.blocks.push_back(block);
   if (block.is_target) return nullptr;
@@ -361,7 +362,7 @@ std::byte* BlockEncoder::add_payload(const CodedBlock& block) {
   return coded_.payloads.data() + at;
 }
 
-// Of what the receiver will see of them: the changed elements, or all of the block.
+// Hashes the values that the receiver will see: the changed elements, or the whole block.
 kernels::ChangeHashes BlockEncoder::hash_changes(const Part& part) {
   if (!part.choice.mode->whole) return hash_listed(part);
   return {hash_block(part.base, part.index), hash_block(part.changes.target, part.index)};

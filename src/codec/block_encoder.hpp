@@ -1,7 +1,7 @@
 #pragma once
-// One worker of an UpdateEncoder: finds the changes of blocks and codes them. Writes no stream:
-// blocks are independent of each other, so that several workers can be at it, and what they have
-// coded is put in order by the encoder.
+// One worker of an UpdateEncoder: finds the changes of blocks and codes them. Blocks are
+// independent of each other, so that several workers can run in parallel. Workers write no stream:
+// the encoder puts their results in order.
 
 #include <array>
 #include <optional>
@@ -21,7 +21,7 @@
 
 namespace sparcl::codec {
 
-// What all workers see.
+// The input that all workers share.
 struct EncoderInput {
   const BlockMap& map;
   ArrayInput base;
@@ -35,17 +35,17 @@ struct EncoderInput {
   bool leaves_out(std::uint64_t block) const {
     return is_of_some_blocks() && (options.only_blocks[block / 64] >> (block % 64) & 1) == 0;
   }
-  // Does the update name the state that it is from?
+  // Does the update name its base state?
   bool says_base() const {
     return options.with_state_hash && (has_whole_base || is_of_some_blocks());
   }
-  // Is what is sent of a block not all that differs? Hints may leave changes unnamed.
+  // May the encoder send only some of the differences of a block? Hints may leave changes unnamed.
   bool selects() const {
     return !hints.empty() ||
            ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base);
   }
-  // Only where the receiver can tell a wrong base from its own target: it cannot by the changes
-  // alone, which it needs its base to find.
+  // Only if the receiver can tell a wrong base from its own target. The changes alone do not tell,
+  // because the receiver needs its base to find them.
   bool allows_classes() const {
     const bool wanted =
         options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
@@ -53,7 +53,7 @@ struct EncoderInput {
   }
 };
 
-// What is coded at once: a superblock, if it has a table; else one block.
+// The unit of coding: a superblock, if it has a table; otherwise one block.
 struct CodingUnit {
   std::uint64_t first = 0;
   std::uint64_t last = 0;  // the block after it
@@ -61,7 +61,7 @@ struct CodingUnit {
   bool ends_region = false;  // blocks after it do not share a section with those before
 };
 
-// A block section to be, but for its place among others.
+// A block section before it has its position in the stream.
 struct CodedBlock {
   std::uint64_t index = 0;
   std::uint64_t last = 0;  // the block after it: some cover several
@@ -70,7 +70,7 @@ struct CodedBlock {
   std::size_t bytes = 0;               // of the payload with its check
   bool is_target =
       false;  // the payload is the target's block as it is, and not in CodedBlocks::payloads
-  std::uint64_t elements = 0;  // that it holds
+  std::uint64_t elements = 0;  // elements in the section
   std::uint64_t changed = 0;
   kernels::ChangeHashes hashes;
 };
@@ -78,9 +78,9 @@ struct CodedBlock {
 struct CodedBlocks {
   std::vector<CodedBlock> blocks;
   std::vector<std::byte> payloads;  // one after the other
-  std::uint64_t elements = 0;       // that were looked at
-  Hash128 whole_sum;  // of all of them in the base, or in the target where the base is not whole;
-                      // if it is asked for
+  std::uint64_t elements = 0;       // elements examined
+  Hash128 whole_sum;  // of all of them in the base, or in the target if the base is not whole;
+                      // if requested
   LossyError lossy;
   LeftOut left_out;
 
@@ -91,21 +91,21 @@ class BlockEncoder {
  public:
   explicit BlockEncoder(const EncoderInput& input);
 
-  // Units ascend from call to call. Adds to coded(), some of it later: blocks that wait for their
-  // neighbours.
+  // Units ascend from call to call. Adds to coded(). Some blocks are added by a later call, because
+  // they wait for their neighbours.
   Status encode(const CodingUnit& unit);
   CodedBlocks& coded() { return coded_; }
   Status check_hints() const { return scan_.check(); }
-  // What has written to options.bring_forward.
+  // The writer that has written to options.bring_forward.
   EarlyWriter& forward() { return forward_; }
 
  private:
-  struct Part {  // a block at work
+  struct Part {  // a block being coded
     std::uint64_t index = 0;
     std::vector<Piece> pieces;
-    BlockView base;  // unless it is fresh
+    BlockView base;  // unless the block is fresh
     BlockView target;
-    BlockInput base_input;  // what these are views of
+    BlockInput base_input;  // memory of these views
     BlockInput target_input;
     BlockChanges changes;
     ModeChoice choice{nullptr, kCannot};

@@ -1,6 +1,6 @@
 #pragma once
-// The blocks of an update as a decoder hands them to those who check and write them, and what they
-// say of them.
+// The blocks of an update that a decoder passes to the objects that check and write them, and the
+// results of the check.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct BlockRange {
   std::uint64_t last = 0;
 };
 
-struct BlockEntry {  // where a block lies in the stream
+struct BlockEntry {  // a block's location in the stream
   std::uint64_t index;
   std::uint64_t last;  // the block after it: some cover several
   std::uint64_t first;
@@ -33,39 +33,40 @@ struct BlockEntry {  // where a block lies in the stream
   std::uint32_t table;   // of a block of classes: the place of its table
 };
 
-// Of a block whose content cannot be read; wrong: "has ...".
+// The error for a block whose content cannot be read; wrong: "has ...".
 Status unreadable(const BlockMap& map, const BlockEntry& entry, const ArrayName& name,
                   std::string_view wrong);
 
 struct BlockFindings {
   BlockSums sums;
-  std::uint64_t elements = 0;            // that the entries hold
-  std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as
-                                         // their short check tells
+  std::uint64_t elements = 0;            // in the entries
+  std::optional<BlockRange> odd_blocks;  // the first with old values that differ from the base's,
+                                         // as far as their short check tells
 };
 
-// Checks and writes an update's blocks where the host does not reach what is held. What it holds
-// stays as it is until apply().
+// Checks and writes an update's blocks if the host cannot access the held arrays. They do not
+// change before apply().
 class BlocksElsewhere {
  public:
   virtual ~BlocksElsewhere() = default;
-  // Of blocks of classes that come after it: their entries name it by its number.
+  // A table for blocks of classes that come after it: their entries name the table by its number.
   virtual void add_table(const ClassTable& table) = 0;
-  // What fresh blocks replace counts in the findings, too.
+  // The old values of fresh blocks count in the findings, too.
   virtual void hash_fresh() = 0;
-  // Entries ascend, and are as hostile as what they say lies in the stream. Says whether it was
-  // taken: if not, it is to be given again, before anything else. Some may be left to flush(),
-  // which says whether all are checked; the same holds for it.
+  // Entries ascend. They and their bytes in the stream are untrusted. Returns whether the entry was
+  // taken. If not, the caller passes it again before anything else. Some work may be left to
+  // flush(), which returns whether all is checked and follows the same rule.
   virtual Result<bool> check(const Staging& staging, const BlockEntry& entry) = 0;
   virtual Result<bool> flush(const Staging& staging) = 0;
-  // What was found since the last call, once all is checked. With Verify::kFull also what all that
-  // is held adds to the state's hash, once.
+  // The findings since the last call, after everything is checked. With Verify::kFull they also
+  // contain, once, the contribution of the whole held state to the state's hash.
   virtual BlockFindings take_findings() = 0;
-  // Digests do not tell whether the base is held or the target, as blocks of classes have found no
-  // elements: that needs the hash of all that is held. What the decoder ends with.
+  // The digests do not tell whether the base or the target is held, because blocks of classes have
+  // found no elements. The hash of the whole held state decides. Returns the decoder's final
+  // status.
   virtual Status leave_to_host() = 0;
-  // Writes all entries that it has checked, these; or, where the target is held already, of these
-  // the fresh ones alone. May leave some of it to the next call, with the same: its owner knows.
+  // Writes all these entries, which it has checked. If the target is held already, it writes only
+  // the fresh ones. May leave some work to the next call with the same entries: its owner knows.
   virtual Status apply(const Staging& staging, std::span<const BlockEntry> entries,
                        bool only_fresh) = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// The ways to code a block. A mode is one file and one row of the table.
+// The modes of coding a block. A mode is one file and one row of the table.
 
 #include <cstdint>
 #include <limits>
@@ -20,49 +20,50 @@
 
 namespace sparcl::codec {
 
-// One block's changes, as the sender sees them, and room to work in (kept from block to block).
+// One block's changes on the sender's side, and work memory that is kept from block to block.
 class BlockChanges {
  public:
   const kernels::KernelSet* kernels = nullptr;
   BlockView target;
-  BlockView base;         // only where may_need_base
-  bool fresh = false;     // no whole base: only modes for fresh blocks will do
+  BlockView base;         // only if may_need_base
+  bool fresh = false;     // no whole base: only modes for fresh blocks are possible
   std::size_t count = 0;  // changed elements, at least 1 unless fresh
   Scratch<std::uint16_t> positions;
   Scratch<std::byte> old_values;  // not in a sparse vector
   Scratch<std::byte> new_values;
   bool has_steps = false;      // old_values is filled
-  bool may_need_base = false;  // modes may be used that cannot be read without the base
-  bool for_devices = false;    // modes may be used that are on_device, and no others
+  bool may_need_base = false;  // modes are allowed that cannot be read without the base
+  bool for_devices = false;    // only modes that are on_device are allowed
   bool thorough = false;       // bytes matter more than time
-  bool forced =
-      false;  // a mode is asked because the user names it: it gives its cost though it will not pay
+  bool forced = false;  // a mode is asked because the user names it: it gives its cost even if it
+                        // does not pay
 
   BlockShape shape() const { return target.shape; }
-  // For the changes of any block of this shape.
+  // Makes room for the changes of any block of this shape.
   void make_room();
-  // The arrays hold so many changes of another block now.
+  // The arrays now hold `changed` changes of another block.
   void set_changes(std::size_t changed);
 
-  // Is there a value for each element? A sparse vector has none for the places that it leaves out.
+  // Is there a value for each element? A sparse vector has no values for the indices that it leaves
+  // out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
-  // At most the bytes of the cheapest mode that choose_mode() would find, known after a look at a
-  // few changes; 0 if nothing is known.
+  // Upper bound of the bytes of the cheapest mode that choose_mode() would find, from a few
+  // changes; 0 if nothing is known.
   std::size_t min_bytes();
   std::size_t bytes_to_beat =
-      0;  // set by choose_mode: a mode that will surely take as many need not work out its cost
+      0;  // set by choose_mode: a mode that surely needs as many does not compute its cost
 
-  LossyChanges lossy;  // codes of the changes, where new_values are what these lead to
+  LossyChanges lossy;  // codes of the changes, if new_values are their results
   StepList codes;      // of mode added
   std::vector<std::byte> zeros;
   CodedSteps coded;              // of mode coded
   BytePlanes planes;             // of mode packed
-  std::vector<std::byte> whole;  // the block as one piece, where it is several
+  std::vector<std::byte> whole;  // the block in one piece, if it lies in several
 
-  // What several modes need, worked out when the first of them asks.
+  // Data that several modes need, made when the first of them asks.
   const RiceList& list();
   const StepList& steps();
-  const TwoLevelList* two_level();        // nullptr where it would not pay, unless forced
+  const TwoLevelList* two_level();        // nullptr if it would not pay, unless forced
   const BlockSparseList* block_sparse();  // the same
 
  private:
@@ -77,7 +78,7 @@ class BlockChanges {
   BlockSparseList block_sparse_;
 };
 
-// A list of positions that has a head of its own, and the steps of the changes: what follows their
+// A list of positions with a head of its own, and the steps of the changes: the data after their
 // count.
 template <class List>
 void write_stepped(BlockChanges& changes, const List& list, std::byte* out) {
@@ -98,10 +99,10 @@ struct DecodedBlock {
   DecodedKind kind = DecodedKind::kWhole;
   bool fresh = false;
   std::size_t count = 0;
-  const std::byte* whole = nullptr;  // kWhole: all of the block, in the payload or in `values`
+  const std::byte* whole = nullptr;  // kWhole: the whole block, in the payload or in `values`
   Scratch<std::uint16_t> positions;
-  Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 where a value
-                              // replaces; kAdded: codes of one byte
+  Scratch<std::byte> values;  // kValues: new values; kSteps: steps; kMixed: steps, 0 if a value
+                              // replaces the element; kAdded: codes of one byte
   RiceListReader list;
   TwoLevelReader two_level;
   StepListReader steps;
@@ -127,34 +128,34 @@ constexpr std::size_t kCannot = std::numeric_limits<std::size_t>::max();
 struct BlockMode {
   std::uint8_t id;
   const char* name;
-  bool in_sparse;  // a sparse vector may hold it
+  bool in_sparse;  // allowed in sparse vectors
   bool whole;      // it holds all elements of the block, and no positions
   // Exact bytes of the payload, or kCannot.
   std::size_t (*cost)(BlockChanges& changes);
-  // Writes exactly that many; called after cost() for the same block.
+  // Writes exactly that many bytes; called after cost() for the same block.
   void (*encode)(BlockChanges& changes, std::byte* out);
-  // The payload is hostile; kBitSlackBytes zero bytes follow it unless `in_place`. nullptr, or what
-  // is wrong with it.
+  // The payload is untrusted; kBitSlackBytes zero bytes follow it unless `in_place`. Returns
+  // nullptr, or a description of the error.
   const char* (*decode)(BlockShape shape, std::span<const std::byte> payload,
                         const kernels::KernelSet& kernels, DecodedBlock& block);
-  bool in_place = false;  // the payload is the block itself: it is used where it lies, never copied
-  bool fresh = false;     // of a block of which the sender has no base
-  // Where the changes can be found only given the block that is held (all of it, in one piece):
-  // called after decode(). False if they do not fit it: then it is not the base, and the block is
-  // rubbish.
+  bool in_place = false;  // the payload is the block itself: it is used in place, never copied
+  bool fresh = false;     // of a block without a base on the sender
+  // For modes whose changes can be found only with the held block (all of it, in one piece). Called
+  // after decode(). False if they do not fit it: the held block is not the base, and the result is
+  // undefined.
   bool (*resolve)(BlockShape shape, const std::byte* held, const kernels::KernelSet& kernels,
                   DecodedBlock& block) = nullptr;
   bool on_device = false;  // kernels on device memory read it, too (kernels/device_blocks.hpp)
 };
 
-// Below this part of the block the other modes are out of reach of mode packed.
+// Mode packed can win only if the other modes take at least 1 / kMinPackedPart of the block.
 constexpr std::size_t kMinPackedPart = 4;
 
 extern const BlockMode kDenseMode;
 extern const BlockMode kFreshMode;
 extern const BlockMode kVerbatimMode;
 extern const BlockMode kFlatMode;
-extern const BlockMode kClassesMode;  // of superblocks (class_encoder.hpp)
+extern const BlockMode kClassesMode;  // for superblocks (class_encoder.hpp)
 extern const BlockMode kMixedMode;
 extern const BlockMode kTwoLevelMode;
 extern const BlockMode kTwoLevelVerbatimMode;
@@ -162,15 +163,15 @@ extern const BlockMode kPackedMode;
 extern const BlockMode kPackedFreshMode;
 extern const BlockMode kCodedMode;
 extern const BlockMode kAddedMode;
-extern const BlockMode kFlatGroupMode;  // of groups of blocks (group_encoder.hpp)
+extern const BlockMode kFlatGroupMode;  // for groups of blocks (group_encoder.hpp)
 extern const BlockMode kTwoLevelGroupMode;
-extern const BlockMode kBlockSparseMode;  // of groups, too, or of a block by itself
+extern const BlockMode kBlockSparseMode;  // for groups, or for a single block
 constexpr std::uint8_t kFlatGroupId = 12;
 constexpr std::uint8_t kTwoLevelGroupId = 13;
 constexpr std::uint8_t kBlockSparseId = 14;
 constexpr std::uint64_t kMaxGroupBlocks = 256;
-// So that marks are below 65,536, whatever the positions. Mode block_sparse of one block has no
-// limit of its own.
+// Keeps marks below 65,536 for all positions. Mode block_sparse of one block has no limit of its
+// own.
 constexpr std::size_t kMaxGroupChanges = 16384;
 
 constexpr std::uint64_t max_group_changes(unsigned mode, std::uint64_t blocks) {
@@ -187,19 +188,20 @@ struct ModeChoice {
   const BlockMode* mode;
   std::size_t bytes;
 };
-// The cheapest in bytes, with what follows its payload in an update; of equals the first.
+// The cheapest in bytes, including the bytes after its payload in an update; on a tie the first.
 ModeChoice choose_mode(BlockChanges& changes);
 
-// Of mode coded, without working out its tables; kCannot where it is not asked.
+// The bytes of mode coded, estimated without its tables; kCannot if the mode is not considered.
 std::size_t min_coded_bytes(BlockChanges& changes);
 
-// k, at the front of a payload: 1 <= k <= the block's elements. False if it is not there.
+// Reads k at the front of a payload: 1 <= k <= the block's elements. False if it is missing or
+// invalid.
 bool read_change_count(std::span<const std::byte>& payload, BlockShape shape, std::size_t& count);
 
-// What every mode with positions needs: sets block.count and makes room.
+// For every mode with positions: sets block.count and makes room.
 void make_room(DecodedBlock& block, BlockShape shape, std::size_t count);
 
-// kMixed: puts the values that replace to their places among the new values of all changes.
+// kMixed: writes the replacing values to their positions among the new values of all changes.
 void replace_values(const DecodedBlock& block, BlockShape shape, std::byte* new_values);
 
 }  // namespace sparcl::codec

@@ -1,7 +1,7 @@
 #pragma once
-// Positions as sub-blocks of 2^c elements (docs/reference/wire-format.md), for block masks: which
-// sub-blocks have changes, and where the changes are in these, put end to end. Where whole
-// sub-blocks change there is no second list: a sub-block costs what one change would.
+// Positions as sub-blocks of 2^c elements (docs/reference/wire-format.md), for block masks. One
+// list has the changed sub-blocks, a second one the changes in these, put end to end. If whole
+// sub-blocks change there is no second list: a sub-block costs as much as one change.
 
 #include <cstdint>
 #include <span>
@@ -14,25 +14,25 @@ namespace sparcl::codec {
 
 constexpr unsigned kMaxSubShift = 15;  // sub-blocks have 2^1 to 2^15 elements
 
-// The c of the largest sub-blocks of which all that change do so as a whole; 0: there are none.
-// Most lists are refused by their first positions. A last sub-block may be short.
+// The c of the largest sub-blocks that change only as a whole; 0: there are none. Most lists fail
+// at their first positions. A last sub-block may be short.
 template <class Position>
 unsigned whole_sub_shift(std::span<const Position> positions, std::uint32_t elements);
 
-// How many sub-blocks there are.
+// The number of sub-blocks.
 constexpr std::uint32_t subs_of(std::uint32_t elements, unsigned shift) {
   return (elements >> shift) + ((elements & ((1u << shift) - 1)) != 0 ? 1 : 0);
 }
 
-// Ready to be written. Position: of 16 or of 32 bits; of the latter at most 16,384.
+// A list that is ready to be written. Position: 16 or 32 bits; of 32 bits at most 16,384.
 class BlockSparseList {
  public:
-  // What is to be looked for. Sub-blocks that change in part are not found without a look at all
-  // positions; unless thorough, only where these take many bits otherwise.
+  // The extent of the search. Sub-blocks that change in part are found only by a pass over all
+  // positions. Unless thorough, that pass runs only if the positions take many bits otherwise.
   enum class Look : std::uint8_t { kWhole, kAlsoPartly, kThorough };
 
-  // Positions below `elements`. False if they are not likely to take fewer than `enough_bits`, its
-  // own head included: then the list cannot be used.
+  // Positions below `elements`. False if they are unlikely to take fewer than `enough_bits`,
+  // including the list's own head: then the list cannot be used.
   template <class Position>
   bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
                std::uint32_t elements, std::uint64_t enough_bits, Look look);
@@ -54,13 +54,13 @@ class BlockSparseList {
 
   unsigned shift_ = 1;
   RiceList subs_;
-  RiceList inner_;  // of the changes; where most change, of what does not
+  RiceList inner_;  // of the changes; if most elements change, of the unchanged ones
   Scratch<std::uint32_t> sub_ids_;
   Scratch<std::uint32_t> inner_positions_;
   Scratch<std::uint32_t> unchanged_;
 };
 
-// Reads hostile bytes, in the order in which they are written.
+// Reads untrusted bytes, in the order in which they are written.
 class BlockSparseReader {
  public:
   // False if the head is invalid.
@@ -77,11 +77,12 @@ class BlockSparseReader {
   std::size_t count_ = 0;
   unsigned shift_ = 1;
   std::size_t sub_count_ = 0;
-  std::uint32_t span_ = 0;  // elements of the sub-blocks that are listed
+  std::uint32_t span_ = 0;  // elements of the listed sub-blocks
   bool inverted_ = false;
   RiceListReader subs_;
   RiceListReader inner_;
-  Scratch<std::uint32_t> moves_;  // of each listed sub-block, from its place among these to its own
+  Scratch<std::uint32_t> moves_;  // for each listed sub-block, the distance from its index in the
+                                  // list to its own index
   Scratch<std::uint32_t> unchanged_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// Elements as planes of their bytes, each raw or through the entropy coder
-// (docs/reference/wire-format.md): the exponents of floats and the high bytes of small integers
-// take a few bits, the low ones are noise.
+// Elements as planes of their bytes, each raw or entropy-coded (docs/reference/wire-format.md). The
+// exponents of floats and the high bytes of small integers take a few bits; the low bytes are
+// noise.
 
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace sparcl::codec {
 
-// Ready to be written.
+// Planes that are ready to be written.
 class BytePlanes {
  public:
   void prepare(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* elements);
@@ -26,7 +26,7 @@ class BytePlanes {
 
   std::size_t count_ = 0;
   std::size_t planes_count_ = 0;
-  unsigned coded_ = 0;  // bit j: plane j is
+  unsigned coded_ = 0;  // bit j: plane j is entropy-coded
   Scratch<std::uint8_t> planes_;
   std::array<Frequencies, 8> tables_;
   std::array<RansStream, 8> streams_;
@@ -34,7 +34,8 @@ class BytePlanes {
 
 class BytePlanesReader {
  public:
-  // Hostile bytes, kBitSlackBytes readable after them. nullptr, or what is wrong with them.
+  // Untrusted bytes, kBitSlackBytes readable after them. Returns nullptr, or a description of the
+  // error.
   const char* read(const kernels::KernelSet& kernels, BlockShape shape,
                    std::span<const std::byte> payload, std::byte* elements);
 

@@ -1,5 +1,6 @@
 #pragma once
-// Where to cut the changes so that the k largest are sent, or what fits a number of bytes.
+// Finds the cut between changes so that the k largest are sent, or those that fit a number of
+// bytes.
 
 #include <cstdint>
 #include <span>
@@ -11,11 +12,11 @@
 
 namespace sparcl::codec {
 
-// What an encoder would be given, with the sources of its options. options.rule: what it leaves out
-// is left out here, too.
+// The arguments of an encoder, with the sources of its options. Changes that options.rule leaves
+// out are left out here, too.
 struct EncodeInput {
   const BlockMap& map;
-  std::span<const std::byte* const> base;  // whole: every array has one
+  std::span<const std::byte* const> base;  // whole: every array has a base
   std::span<const std::byte* const> target;
   const EncodeOptions& options;
   const kernels::KernelSet& kernels;
@@ -25,10 +26,10 @@ struct EncodeInput {
 // memory.
 Result<ChangeCut> cut_to_count(const EncodeInput& input, std::uint64_t k);
 
-// The largest changes, as many as an update of at most `bytes` holds (all its headers included):
-// the order is by size in steps of 1/16 octave, inside a step by element. Tries encodings until one
-// uses 98 % of the bytes, at most ten; the cost is that of one diff and of these. InvalidArgument
-// names the least that is possible if even an update without changes is larger.
+// The largest changes, as many as an update of at most `bytes` holds (all its headers included).
+// They are ordered by size in steps of 1/16 octave, inside a step by element. Encodes at most ten
+// times until an update uses 98 % of the bytes; the cost is one diff and these encodings. If even
+// an update without changes is larger, InvalidArgument names the least possible size.
 Result<ChangeCut> cut_to_bytes(const EncodeInput& input, std::uint64_t bytes);
 
 }  // namespace sparcl::codec

@@ -1,7 +1,7 @@
 #pragma once
-// The values of elements that an update changes. Once it is applied, the old ones: the way back.
-// Before that, where an update is kept as its blocks are checked, the new ones: one exchange with
-// what is held applies it, and leaves the way back.
+// The values of elements that an update changes. Before the update is applied, they are the new
+// ones, if changes are kept while blocks are checked: one exchange with the held values then
+// applies the update. Afterwards they are the old values: the way back.
 
 #include <array>
 #include <cstdint>
@@ -23,17 +23,16 @@ class ChangeLog {
     const std::byte* values;
   };
 
-  // Room for so much more; add() then allocates nothing.
+  // Reserves room; add() then allocates nothing.
   void reserve(std::size_t blocks, std::size_t bytes);
   static std::size_t bytes_of(std::size_t changes, std::size_t width) {
     return padded(changes * width) + changes * sizeof(std::uint16_t);
   }
   void add(std::uint64_t index, std::size_t width, Positions positions,
            std::span<const std::byte> values);
-  // Of other blocks.
+  // Appends the log of other blocks.
   void append(ChangeLog&& others);
-  // After the last one: brings the blocks into their order, and gives room back that was not
-  // needed.
+  // Called after the last add(): sorts the blocks, and frees unused room.
   void finish();
 
   struct Room {
@@ -42,25 +41,24 @@ class ChangeLog {
   };
   void make_room(const BlockMap& map, Room& room) const;
 
-  // After make_room(), without allocations: the values here and those held change places. A second
-  // exchange takes the first one back.
+  // After make_room(), without allocations: swaps the values here with the held ones. A second
+  // exchange undoes the first.
   void exchange(const BlockMap& map, std::span<std::byte* const> held,
                 const kernels::KernelSet& kernels, Room& room) {
     exchange(0, size(), map, held, kernels, room);
   }
-  // The same of blocks [first, last) of the list.
+  // The same for blocks [first, last) of the list.
   void exchange(std::size_t first, std::size_t last, const BlockMap& map,
                 std::span<std::byte* const> held, const kernels::KernelSet& kernels, Room& room);
-  // The same, and what it adds to the state's hash.
+  // The same, and returns the change of the state's hash.
   Hash128 exchange_and_hash(const BlockMap& map, std::span<std::byte* const> held,
                             const kernels::KernelSet& kernels, Room& room);
 
-  // After an exchange: what the changes of block i have added to the state's hash.
+  // After an exchange: the contribution of block i's changes to the state's hash.
   Hash128 added(std::size_t i, const BlockMap& map, std::span<std::byte* const> held,
                 const kernels::KernelSet& kernels, Room& room) const;
 
-  // After make_room(): the elements that were replaced, as `from` has them, go to where they lie in
-  // `to`.
+  // After make_room(): copies the replaced elements from `from` to their positions in `to`.
   void copy(const BlockMap& map, std::span<std::byte* const> from, std::span<std::byte* const> to,
             const kernels::KernelSet& kernels, Room& room) const;
 
@@ -68,7 +66,7 @@ class ChangeLog {
   std::uint64_t changes() const { return changes_; }
   std::size_t size() const { return entries_.size(); }
   Block operator[](std::size_t i) const;
-  // Block `index`, if anything of it was replaced. After finish().
+  // Block `index`, if the log has elements of it. After finish().
   bool find(std::uint64_t index, Block& block) const;
 
  private:
@@ -84,7 +82,7 @@ class ChangeLog {
   Block block_of(const Entry& entry) const;
 
   std::vector<Entry> entries_;
-  std::vector<std::byte> bytes_;  // of each block the values, and behind them their positions
+  std::vector<std::byte> bytes_;  // for each block the values, followed by their positions
   std::uint64_t changes_ = 0;
 };
 

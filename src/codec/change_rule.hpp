@@ -1,8 +1,8 @@
 #pragma once
-// Which of the changes between base and target are sent. What a rule leaves out stays as the
-// receivers hold it, and is a change again in the next update: nothing is lost, it comes later.
-// Sizes of changes are |new - old| as doubles; a change that involves a NaN is larger than all
-// others, one between +0 and -0 has size 0.
+// Decides which changes between base and target are sent. The receivers keep the old value of a
+// change that a rule leaves out, and the next update includes the difference again: the change
+// comes later, it is not lost. The size of a change is |new - old| as doubles. A change that
+// involves a NaN is larger than all others; a change between +0 and -0 has size 0.
 
 #include <cstdint>
 #include <span>
@@ -28,11 +28,11 @@ struct FoundChanges {
 class ChangeRule {
  public:
   virtual ~ChangeRule() = default;
-  // Moves the changes to send to the front, in their order; returns how many.
+  // Moves the changes to send to the front, in their order; returns their number.
   virtual std::size_t keep(const FoundChanges& changes) const = 0;
 };
 
-// Larger than a threshold >= 0.
+// Keeps changes larger than a threshold >= 0.
 class ThresholdRule : public ChangeRule {
  public:
   explicit ThresholdRule(double threshold) : threshold_(threshold) {}
@@ -42,20 +42,20 @@ class ThresholdRule : public ChangeRule {
   double threshold_;
 };
 
-// Of some arrays only: the trainable ones.
+// Keeps the changes of some arrays: the trainable ones.
 class SubsetRule : public ChangeRule {
  public:
   explicit SubsetRule(std::vector<bool> arrays)
-      : arrays_(std::move(arrays)) {}  // one entry an array of the map
+      : arrays_(std::move(arrays)) {}  // one entry for each array of the map
   std::size_t keep(const FoundChanges& changes) const override;
 
  private:
   std::vector<bool> arrays_;
 };
 
-// Those that show on a coarser grid: old and new value round to different values of the type
-// `grid`, or, if grid is an integer type, to different multiples of the array's step. The values
-// that are sent are the new ones, not rounded.
+// Keeps changes that are visible on a coarser grid. The old and the new value round to different
+// values of the type `grid`, or, if grid is an integer type, to different multiples of the array's
+// step. The sent values are the new ones, not rounded.
 class GridRule : public ChangeRule {
  public:
   explicit GridRule(DataType grid, std::vector<double> steps = {})
@@ -64,7 +64,7 @@ class GridRule : public ChangeRule {
 
  private:
   DataType grid_;
-  std::vector<double> steps_;  // one an array, for integer grids
+  std::vector<double> steps_;  // one for each array, for integer grids
 };
 
 // The steps of an integer grid: the largest finite |x| of each array, over the grid's largest
@@ -78,8 +78,8 @@ inline std::vector<double> grid_steps(const BlockMap& map, std::span<const std::
 // The size of a change as an integer that grows with it; at least 1.
 std::uint64_t change_key(DataType type, const std::byte* old_value, const std::byte* new_value);
 
-// Those whose key is above a limit, and of those with the limit's own key the ones before an
-// element (counted block by block of kBlockElements): what top-k and a byte budget come down to.
+// Keeps changes whose key is above a limit. It also keeps changes with the limit's own key that lie
+// before an element (counted block by block of kBlockElements). Top-k and a byte budget use it.
 // Keys are compared without their `ignored_bits` lowest bits.
 struct ChangeCut {
   std::uint64_t key = 0;  // 0: all are kept
@@ -96,7 +96,7 @@ class CutRule : public ChangeRule {
   ChangeCut cut_;
 };
 
-// All of several rules, one after the other.
+// Applies several rules, one after the other.
 class EveryRule : public ChangeRule {
  public:
   explicit EveryRule(std::vector<const ChangeRule*> rules) : rules_(std::move(rules)) {}

@@ -17,7 +17,7 @@ constexpr std::uint64_t kTableBitsOfAClass = 8 * 5;
 constexpr std::uint64_t kFinestShare =
     64;  // keys with less than 1 / 64 of elements and changes are joined with the next
 
-// What an interval of keys holds, so that intervals are differences.
+// Sums over the lower keys, so that an interval of keys is a difference.
 struct Totals {
   std::uint64_t elements = 0;
   std::uint64_t changes = 0;
@@ -29,7 +29,7 @@ struct Totals {
   Totals operator-(const Totals& other) const;
 };
 
-// About the bits of sizes with exponent e: exact but for those next to a power of two (see
+// Estimated bits of sizes with exponent e, exact except for sizes next to a power of two (see
 // mode_flat.cpp).
 std::uint64_t size_bits(const std::array<std::uint32_t, ClassSample::kWidths>& widths, unsigned e) {
   std::uint64_t bits = 0;
@@ -63,9 +63,9 @@ Totals Totals::operator-(const Totals& other) const {
   return result;
 }
 
-// Of `count` positions strewn over `span`: the remainders; a 1 each; and the zeros, which are the
-// quotients' sum. A remainder of a geometric distribution has a mean a little below the middle: by
-// count 2^shift / span twelfths of 2^shift.
+// The bits of `count` positions spread over `span`: the remainders, a 1 for each, and the zeros,
+// which are the sum of the quotients. A remainder of a geometric distribution has a mean a little
+// below the middle: lower by count 2^shift / span twelfths of 2^shift.
 std::uint64_t list_bits(std::uint64_t span, std::uint64_t count) {
   if (count == 0) return 0;
   const unsigned shift = rank_shift(span, count);
@@ -97,11 +97,11 @@ std::uint64_t class_bits(const Totals& totals, const Sizes& sizes) {
   return list_bits(totals.elements, totals.changes) + totals.changes + sizes.bits;
 }
 
-// Keys from the top down, joined until each group is worth a boundary: the search is quadratic in
-// them.
+// Keys from the top down, joined until each group is worth a boundary: the search time is quadratic
+// in the number of groups.
 struct Groups {
-  std::vector<std::uint8_t> lowest;  // key of each
-  std::vector<Totals> before;        // of all groups before each, and of all
+  std::vector<std::uint8_t> lowest;  // lowest key of each group
+  std::vector<Totals> before;        // of all groups before each, and of all groups
 
   explicit Groups(const ClassSample& sample) : before(1) {
     Totals sum;
@@ -199,8 +199,8 @@ std::uint64_t overhead_bits(unsigned classes, const ClassSample& sample,
 ClassChoice choose_classes(const ClassSample& sample, std::uint64_t region_elements) {
   const Groups groups(sample);
   const std::size_t count = groups.lowest.size();
-  // fewest[n][j]: bits of the first j groups in n + 1 classes; from[n][j]: where the last of these
-  // begins.
+  // fewest[n][j]: bits of the first j groups in n + 1 classes; from[n][j]: the start of the last of
+  // these classes.
   std::array<std::vector<std::uint64_t>, kMaxChosen> fewest;
   std::array<std::vector<std::size_t>, kMaxChosen> from;
   for (unsigned n = 0; n < kMaxChosen; ++n) {

@@ -1,6 +1,6 @@
 #pragma once
-// Mode classes, the receiver's side. The content is read at once; then the blocks that it covers
-// are found one by one, each from what is held of it.
+// Mode classes, the receiver's side. The content is read at once. Then the changes of each block
+// that it covers are found one block after another, from the held values.
 
 #include <array>
 #include <cstdint>
@@ -17,20 +17,21 @@ class ClassDecoder {
  public:
   explicit ClassDecoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
 
-  // A class block's content, hostile, kBitSlackBytes zero bytes after it; `elements` of its
-  // superblock. nullptr, or what is wrong with it whatever is held. The table outlives the last
-  // call for it.
+  // Reads the content of a class block: untrusted, kBitSlackBytes zero bytes after it. `elements`:
+  // of its superblock. Returns nullptr, or an error that does not depend on the held values. The
+  // table outlives the last call for it.
   const char* read(const ClassTable& table, std::uint32_t elements,
                    std::span<const std::byte> content);
   std::uint32_t changes() const { return changes_; }
 
-  // The next block of the superblock, as steps against what is held. If that is not the base, they
-  // are wrong, but inside the block.
+  // The next block of the superblock, as steps against the held values. If these are not the base,
+  // the steps are wrong, but inside the block.
   void next_block(const BlockView& held, DecodedBlock& block);
-  // In its place: adds the steps to what is held, which is the base. Sooner done than to find them
-  // first where a good part of the lines has some.
+  // Alternative: adds the steps to the held values, which are the base. If a good part of the cache
+  // lines has steps, this is faster than finding them first.
   void apply_block(const WritableBlockView& held);
-  // After the last: has each change found its element? If not, what is held is not the base.
+  // After the last block: has each change found its element? If not, the held state is not the
+  // base.
   bool fits() const { return found_ == changes_; }
 
  private:
@@ -51,21 +52,22 @@ class ClassDecoder {
   std::uint32_t found_ = 0;
 
   Scratch<std::int8_t>
-      class_steps_;  // kernels::kClassStepBytes, zero but for the steps of this superblock
+      class_steps_;  // kernels::kClassStepBytes; zero except for the steps of this superblock
   kernels::ClassRanks next_ranks_{};
   bool is_spread_ = false;
 
-  // Of all changes, class by class.
+  // For all changes, class by class.
   Scratch<std::uint16_t> remainders_;
   Scratch<std::uint32_t> marks_;
   Scratch<std::uint32_t> ranks_;
   Scratch<std::int8_t> steps_;
-  std::array<std::uint32_t, kernels::kMaxClasses> spread_changes_{};  // by class, to clear them
+  std::array<std::uint32_t, kernels::kMaxClasses>
+      spread_changes_{};  // by class, needed to clear them
 
-  Scratch<std::uint32_t> places_;  // of the changes whose sizes are listed, in their class
+  Scratch<std::uint32_t> places_;  // indices in their class of the changes with listed sizes
   Scratch<std::uint32_t> sizes_;   // m
   std::array<std::vector<std::uint16_t>, kernels::kMaxClasses>
-      far_steps_;  // d that do not fit a byte, by rank
+      far_steps_;  // d that do not fit into a byte, by rank
   std::array<std::size_t, kernels::kMaxClasses> far_read_{};
   bool has_far_steps_ = false;
   Scratch<std::int8_t> found_steps_;

@@ -1,8 +1,8 @@
 #pragma once
 // Mode classes, the sender's side: a superblock's changes, sorted by the class of their old
 // exponent and coded by their ranks in it. A small weight changes more often than a large one,
-// because an update of one size is more of its units in the last place; so the receiver, who holds
-// the old values, needs to be told less (docs/reference/wire-format.md).
+// because an update of the same size is more of its units in the last place. The receiver holds the
+// old values and therefore needs fewer bits (docs/reference/wire-format.md).
 
 #include <array>
 #include <cstdint>
@@ -20,13 +20,13 @@ class ClassEncoder {
  public:
   explicit ClassEncoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
 
-  // A superblock of so many elements. The table outlives the last call for it.
+  // Starts a superblock of this many elements. The table outlives the last call for it.
   void begin(const ClassTable& table, std::uint32_t elements);
-  // Its blocks, in order: writes the changes of one as ChangeScan does; they stay valid until
-  // write(). Returns how many.
+  // Scans its blocks, in order, and writes the changes of one as ChangeScan does. They stay valid
+  // until write(). Returns their number.
   std::size_t scan(const BlockView& base, const BlockView& target, std::span<const Piece> pieces,
                    const ChangeOutput& out);
-  // Exact bytes of the content, at least one change given; 0 without. Then no more scan().
+  // Exact bytes of the content; 0 without a change. scan() may not be called afterwards.
   std::size_t plan();
   void write(std::byte* out);
   std::uint32_t changes() const { return changes_; }
@@ -51,12 +51,12 @@ class ClassEncoder {
   std::size_t scanned_count_ = 0;
 
   Scratch<std::int8_t>
-      class_steps_;  // kernels::kClassStepBytes, zero but while a superblock is scanned
+      class_steps_;  // kernels::kClassStepBytes; zero except while a superblock is scanned
   kernels::ClassRanks class_elements_{};
   SuperCounts counts_{};
   std::uint32_t changes_ = 0;
 
-  // Of all changes, class by class.
+  // For all changes, class by class.
   Scratch<std::uint32_t> ranks_;
   Scratch<std::int8_t> steps_;
   Scratch<std::int8_t> beyond_;  // |d| - 1
@@ -64,7 +64,7 @@ class ClassEncoder {
   Scratch<std::uint16_t> remainders_;
   Scratch<std::uint32_t> marks_;
 
-  // Of those that are listed by their size, class by class.
+  // For changes with listed sizes, class by class.
   Scratch<std::uint32_t> places_;
   Scratch<std::int8_t> listed_;
   Scratch<std::uint16_t> place_remainders_;
@@ -74,7 +74,7 @@ class ClassEncoder {
   std::size_t size_count_ = 0;
   Scratch<std::uint8_t> lengths_;  // of their suffixes
 
-  // |d| of the steps that do not fit a byte, in the order of their class's ranks.
+  // d| of the steps that do not fit into a byte, in the order of their ranks in the class.
   std::array<std::vector<std::uint16_t>, kernels::kMaxClasses> far_steps_;
   std::array<std::size_t, kernels::kMaxClasses> far_read_{};
   Scratch<std::byte> magnitudes_;

@@ -12,7 +12,7 @@
 
 namespace sparcl::codec {
 
-// Of a 16-bit float: the top eight bits of its magnitude.
+// The key of a 16-bit float: the top eight bits of its magnitude.
 constexpr std::uint8_t class_key(std::uint16_t value) {
   return static_cast<std::uint8_t>(static_cast<std::uint16_t>(value + value) >> 8);
 }
@@ -32,14 +32,14 @@ using kernels::SuperCounts;
 constexpr std::size_t kMaxTableBytes = 1 + 5 * kernels::kMaxClasses;
 
 void store(const ClassTable& table, std::byte* out);
-// nullptr, or what is wrong with it.
+// Returns nullptr, or a description of the error.
 const char* parse(std::span<const std::byte> content, ClassTable& table);
 
-// The counts behind the change count, as bits.
+// The bits of the counts after the change count.
 std::uint64_t head_bits(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts);
 void write_head(const ClassTable& table, std::uint32_t elements, const SuperCounts& counts,
                 kernels::BitWriter& out);
-// `changes`: of all classes together, 1 to `elements`. False if the bits hold no such counts.
+// `changes`: the total of all classes, 1 to `elements`. False if the bits hold no such counts.
 bool read_head(const ClassTable& table, std::uint32_t elements, std::uint32_t changes,
                BitCursor& bits, SuperCounts& counts);
 

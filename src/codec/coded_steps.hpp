@@ -1,8 +1,8 @@
 #pragma once
-// The steps of a block where many elements change (docs/reference/wire-format.md): a token for each
-// element, unchanged ones among them, through the entropy coder given how large its old value is.
-// An update of one size is more units in the last place of a small value than of a large one, so
-// that tells a part of the size of the step.
+// The steps of a block with many changes (docs/reference/wire-format.md): a token for each element,
+// including unchanged ones, entropy-coded given the size of its old value. An update of the same
+// size is more units in the last place for a small value than for a large one. The old value
+// therefore predicts a part of the step's size.
 
 #include <cstdint>
 #include <span>
@@ -22,11 +22,12 @@ struct ChangeList {
   std::size_t count;
 };
 
-// Ready to be written.
+// Steps that are ready to be written.
 class CodedSteps {
  public:
-  // `base`: the block before its changes. About the bytes, rather too few: tables and rounding come
-  // on top. Takes a look at the changes and at some of the elements; 0 where that would not pay.
+  // `base`: the block before its changes. An estimate of the bytes, rather too low: tables and
+  // rounding are not included. Examines the changes and some of the elements; 0 if the mode would
+  // not pay.
   std::size_t min_bytes(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* base,
                         const ChangeList& changes);
   // False if it would not take fewer bytes than `enough`, or hardly fewer.
@@ -62,11 +63,11 @@ class CodedSteps {
 
 class CodedStepsReader {
  public:
-  // What does not depend on what is held. Hostile bytes; they outlive find(). nullptr, or what is
-  // wrong.
+  // Reads the part that does not depend on the held values. Untrusted bytes; they outlive find().
+  // Returns nullptr, or a description of the error.
   const char* read(BlockShape shape, std::span<const std::byte> payload, std::size_t count);
-  // The positions and steps of all changes against the block that is held (room for `count` of
-  // read()). False if none fit: what is held is not the base.
+  // Finds the positions and steps of all changes in the held block (room for `count` of read()).
+  // False if they do not fit: the held block is not the base.
   bool find(const kernels::KernelSet& kernels, BlockShape shape, const std::byte* held,
             std::uint16_t* positions, std::byte* steps);
 

@@ -18,8 +18,8 @@ Status check_alone(const UpdateReader& update, const std::string& name) {
     return Status(
         Code::kUnsupported,
         fmt::format(
-            "{}: it has no hash of its whole base or of its target (its list of tensors changes, "
-            "or it is no file of sparcl diff): it can be composed with the base only",
+            "{}: no hash of its whole base or of its target (its list of tensors changes, or "
+            "sparcl diff did not write it): compose it with the base",
             name));
   }
   if (!update.map()) {
@@ -69,7 +69,7 @@ class Composer {
 
   Result<ComposeStats> run(std::span<const std::byte> attachment) {
     write_head(attachment);
-    std::uint64_t next = 0;  // the least index that a block can have
+    std::uint64_t next = 0;  // the smallest index that a block can have
     for (std::uint64_t index = 0; find_next(index);) {
       SPARCL_RETURN_IF_ERROR(compose_block(index));
       if (block_.coded_elements() == 0) continue;
@@ -102,7 +102,7 @@ class Composer {
     frame_.write_section(kTagRuns, serialise_runs(map()), sink_);
   }
 
-  // The lowest block that any update has not been asked for yet.
+  // The lowest block that has not been read from any update yet.
   bool find_next(std::uint64_t& index) const {
     bool found = false;
     for (std::size_t i = 0; i < updates_.size(); ++i) {
@@ -135,7 +135,7 @@ class Composer {
   ComposeStats write_end() {
     frame_.end_chunk(sink_);
     end_.blocks = frame_.blocks();
-    end_.changed = end_.coded_elements;  // as far as one can know without the base
+    end_.changed = end_.coded_elements;  // the base is needed to know more
     end_.base_hash = updates_.front().end().base_hash;
     end_.target_hash = updates_.back().end().target_hash;
     frame_.write_checked_section(kTagEnd, serialise(end_, kNeededFlags), sink_);
@@ -148,7 +148,7 @@ class Composer {
   ByteSink& sink_;
   FrameWriter frame_;
   ComposedBlock block_;
-  std::vector<Place> at_;  // of each update, what comes next
+  std::vector<Place> at_;  // for each update, the next block
   UpdateEnd end_;
   std::vector<Piece> pieces_;
   DecodedBlock decoded_;

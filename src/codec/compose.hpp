@@ -1,6 +1,6 @@
 #pragma once
-// Several updates that follow each other as one, block by block: the states between, and the state
-// before, are never there.
+// Composes several consecutive updates into one, block by block. The states between them, and the
+// base, are never in memory.
 
 #include <cstdint>
 #include <span>
@@ -16,14 +16,14 @@ struct ComposeStats {
   std::uint64_t encoded_bytes = 0;
 };
 
-// Can they be composed without a base? Each update's base is the target of the one before it:
-// WrongBase, with the names of the two, if their hashes say otherwise. Unsupported where a base is
-// needed: an update without state hashes or runs of arrays, of another list of tensors, or with a
-// block that can only be read with its old values (compose_updates() finds that).
+// Checks whether updates can be composed without a base. Each update's base must be the target of
+// the update before it. WrongBase, with the names of the two, if their hashes differ. Unsupported
+// if a base is needed: an update without state hashes or runs of arrays, or of another list of
+// tensors. compose_updates() finds blocks that can only be read with their old values.
 Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names);
 
-// Errors as above. The result carries state hashes and no digests of values
-// (docs/reference/wire-format.md); attachment: what travels with it. Memory: one block.
+// Errors as above. The result has state hashes and no digests of values
+// (docs/reference/wire-format.md). attachment: sent with the update. Memory: one block.
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
                                      std::span<const std::string> names,
                                      std::span<const std::byte> attachment,

@@ -99,7 +99,7 @@ void ComposedBlock::push(std::uint16_t position, bool is_value, const std::byte*
   merged_.bytes.insert(merged_.bytes.end(), bytes, bytes + shape_.element_bytes());
 }
 
-// The change `before` of what is held, and another of the same element after it.
+// Combines the change `before` with a later change of the same element.
 void ComposedBlock::combine(std::size_t before, const std::byte* bytes, bool is_value) {
   const std::size_t width = shape_.element_bytes();
   const std::uint16_t position = held_.positions[before];
@@ -135,8 +135,8 @@ ComposedBlock::Part ComposedBlock::code(bool values, std::span<const BlockMode* 
     ++count;
   }
   if (!values) {
-    // Any old value will do, as only the step counts: zero, from which any step leads to some
-    // value.
+    // The old value does not matter, because only the step counts. Zero works: any step leads from
+    // it to some value.
     std::memset(changes_.old_values.data(), 0, count * width);
     kernels_.order_of(shape_.datatype)
         .add_steps(changes_.old_values.data(), changes_.new_values.data(), count,
@@ -158,7 +158,7 @@ void ComposedBlock::write_payload(unsigned mode, std::span<const std::byte> payl
                                   ByteSink& sink) const {
   std::byte* out = frame.begin_block(mode, gap, payload.size(), sink, trailer_bytes);
   std::copy(payload.begin(), payload.end(), out);
-  std::memset(out + payload.size(), 0, trailer_bytes);  // the old check: nobody knows it
+  std::memset(out + payload.size(), 0, trailer_bytes);  // the old check, which is unknown here
   frame.end_block({}, {}, sink);
 }
 
@@ -172,8 +172,9 @@ void ComposedBlock::write(std::uint64_t gap, FrameWriter& frame, ByteSink& sink)
     const Part part = has_values ? code(true, kValueModes) : code(false, kStepModes);
     return write_payload(part.mode->id, part.bytes, kOldCheckBytes, gap, frame, sink);
   }
-  const Part values =
-      code(true, std::span(kValueModes).first(1));  // what the format has in a mixed block
+  const Part values = code(
+      true,
+      std::span(kValueModes).first(1));  // the format's only mode for the values of a mixed block
   const Part steps = code(false, std::span(kStepModes).first(1));
   ByteWriter payload;
   payload.write_varint(held_.positions.size());

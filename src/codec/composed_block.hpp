@@ -1,5 +1,5 @@
 #pragma once
-// One block as several updates in a row leave it, without the values that it begins with.
+// The combined effect of several consecutive updates on one block, without its initial values.
 
 #include <cstdint>
 #include <vector>
@@ -17,14 +17,14 @@ class ComposedBlock {
 
   void begin(BlockShape shape);
 
-  // What the next update does to the block. A step onto a step is their sum (none, where that is
-  // 0); a step onto a known value gives a value; a value replaces whatever was before.
+  // Adds the next update's changes of the block. Two steps become their sum (no change if it is 0).
+  // A step onto a known value gives a value. A value replaces all earlier changes.
   void add(const DecodedBlock& next);
 
-  // Elements that the composed block lists, or all if it is dense. 0: nothing is left of it.
+  // The elements that the composed block lists, or all if it is dense. 0: no change remains.
   std::size_t coded_elements() const;
 
-  // Writes the block, `gap` blocks after the last one; the mode follows from what is known.
+  // Writes the block, `gap` blocks after the last one. The mode follows from the known values.
   void write(std::uint64_t gap, FrameWriter& frame, ByteSink& sink);
 
  private:

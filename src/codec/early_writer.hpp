@@ -1,6 +1,6 @@
 #pragma once
-// Writes changes before the update is committed, with a log of the values that they replace: until
-// keep(), all of it is taken back at the end.
+// Writes changes before the update is committed, and logs the values that they replace. Unless
+// keep() is called, the destructor restores them.
 
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@ namespace sparcl::codec {
 
 class EarlyWriter {
  public:
-  // `held` outlives the writer. Not enabled: nothing is ever written.
+  // `held` outlives the writer. If not enabled, it never writes.
   EarlyWriter(const BlockMap& map, std::span<std::byte* const> held,
               const kernels::KernelSet& kernels, bool enabled)
       : map_(map), held_(held), kernels_(kernels), active_(enabled) {}
@@ -23,27 +23,27 @@ class EarlyWriter {
   EarlyWriter(const EarlyWriter&) = delete;
   EarlyWriter& operator=(const EarlyWriter&) = delete;
 
-  // Every block that was given to write() is written.
+  // True while every block that was passed to write() is written.
   bool active() const { return active_; }
 
-  // old_values: what the block holds at `positions`, just read.
+  // old_values: the values of the block at `positions`, just read.
   void write(std::uint64_t index, const WritableBlockView& view, Positions positions,
              std::span<const std::byte> old_values, std::span<const std::byte> new_values);
 
-  // Takes all back, and writes no more.
+  // Restores all old values, and disables the writer.
   void stop() {
     take_back();
     active_ = false;
   }
 
-  // What was replaced so far.
+  // Adds the values replaced to a log.
   void add_to(ChangeLog& log) const;
 
-  // The update is approved: what is written stays.
+  // The update is approved: the written values stay.
   void keep() { log_.clear(); }
 
  private:
-  struct Replaced {  // the old values of one block, and behind them their positions
+  struct Replaced {  // the old values of one block, followed by their positions
     std::uint64_t index;
     std::size_t count;
     std::byte* values;
@@ -59,9 +59,9 @@ class EarlyWriter {
   const kernels::KernelSet& kernels_;
   bool active_;
   std::vector<Replaced> log_;
-  std::vector<Piece> pieces_;     // room for those of any block in the log
+  std::vector<Piece> pieces_;     // room for the pieces of any block in the log
   std::vector<Buffer> segments_;  // never moved, so that a growing log is not copied
-  std::size_t used_ = 0;          // of the last one
+  std::size_t used_ = 0;          // bytes of the last one
 };
 
 }  // namespace sparcl::codec

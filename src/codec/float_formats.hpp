@@ -1,6 +1,6 @@
 #pragma once
-// Floats as doubles and back, inline and without branches: base/number.hpp has the readable forms,
-// for few elements. Under a FloatEnvironment only.
+// Converts floats to doubles and back, inline and without branches. base/number.hpp has the
+// readable forms, for few elements. Only under a FloatEnvironment.
 
 #include <algorithm>
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace sparcl::codec {
 
-// Float16 and bfloat16. Their bits, moved to a double's, are a number that is too small by a power
-// of two; that holds for denormals, too, which are then a double's denormals.
+// Float16 and bfloat16. Their bits, shifted to a double's position, are a number that is too small
+// by a power of two. That holds for denormals, too, which become a double's denormals.
 template <unsigned kExponentBits, unsigned kMantissaBits>
 struct SmallFloat {
   using Bits = std::uint16_t;
@@ -33,11 +33,11 @@ struct SmallFloat {
     return (bits & kSign) != 0 ? -size : size;
   }
 
-  // Of a finite number: the nearest, ties to even; infinity where that is too large.
+  // For a finite number: the nearest, ties to even; infinity if it is too large.
   static Bits store(double value) {
     const double size = std::min(std::fabs(value), power_of_two(1023 + kBias + 1));
-    // In a sum with this number the last bit is the type's last bit, and the sum is rounded as we
-    // want it.
+    // In a sum with this number the last bit is the type's last bit, so the addition rounds
+    // correctly.
     const std::uint64_t exponent =
         std::max<std::uint64_t>(std::bit_cast<std::uint64_t>(size) >> 52, 1023 - kBias + 1);
     const double round = power_of_two(static_cast<unsigned>(exponent) + kShift);
@@ -55,7 +55,8 @@ struct NativeFloat {
   static Bits store(double value) { return std::bit_cast<Bits>(static_cast<T>(value)); }
 };
 
-// Calls visit with the format of a type; false for one that is not a float of 16 bits or more.
+// Calls visit with the format of a type; returns false if the type is not a float of at least 16
+// bits.
 template <class Visit>
 bool with_float_format(DataType type, Visit visit) {
   switch (type) {

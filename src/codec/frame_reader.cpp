@@ -22,7 +22,7 @@ bool ends_in_crc(std::uint8_t tag) {
          tag == kTagEnd;
 }
 
-// Of sections that have one; the end has three lengths, which its reader checks.
+// The length of sections that have a fixed one. The end has three lengths, which its reader checks.
 std::uint64_t fixed_bytes(std::uint8_t tag) {
   switch (tag) {
     case kTagUpdateHeader:
@@ -136,7 +136,7 @@ Status FrameReader::check_bytes(const Staging& staging, const Section& section) 
         fmt::format("a checksum (CRC32C) differs, at the latest by byte {}: damaged on the way",
                     end));
   }
-  // The field itself stays out: a CRC of bytes followed by their own CRC is the same for all bytes.
+  // The CRC field itself is excluded: a CRC of bytes followed by their own CRC is always the same.
   crc_at_ = end;
   checked_ = end;
   if (section.tag == kTagChunkEnd) chunk_first_ = end;

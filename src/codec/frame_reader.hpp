@@ -1,6 +1,6 @@
 #pragma once
-// Finds the sections of an untrusted stream as it arrives: their order, lengths and CRCs. What they
-// hold is the caller's.
+// Finds the sections of an untrusted stream as it arrives, and checks their order, lengths and
+// CRCs. The caller checks their contents.
 
 #include <cstdint>
 #include <string_view>
@@ -18,21 +18,21 @@ struct Section {
   std::uint64_t bytes = 0;
 };
 
-// What is wrong with a stream, and where.
+// The error of a stream, with its position.
 Status corrupt_at(std::uint64_t at, std::string_view what);
 
 class FrameReader {
  public:
-  // wanted: of the sections that may be skipped, the one that next() reports; 0: none.
+  // wanted: the skippable section that next() reports; 0: none.
   explicit FrameReader(StreamKind kind, std::uint8_t wanted = 0) : kind_(kind), wanted_(wanted) {}
 
-  // The next section of which all bytes are among the first `available` of the stream; `found`
-  // false if there is none yet. Header, chunk end and end have been checked against their CRC, the
-  // bytes of other sections only by the chunk end that follows. A section of unknown content that
-  // may be skipped is not reported.
+  // The next section whose bytes are all among the first `available` of the stream; `found` is
+  // false if there is none yet. The CRCs of header, chunk end and end have been checked. The bytes
+  // of other sections are checked by the chunk end that follows. Unknown sections that may be
+  // skipped are not reported.
   Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
 
-  // An error unless the stream of stream_bytes is whole.
+  // An error unless the stream of stream_bytes is complete.
   Status finish(std::uint64_t stream_bytes) const;
 
  private:
@@ -46,7 +46,7 @@ class FrameReader {
   StreamKind kind_;
   std::uint8_t wanted_;
   std::uint64_t at_ = 0;       // everything before it has been reported or skipped
-  std::uint64_t crc_at_ = 0;   // everything before it is in crc_, but CRC fields
+  std::uint64_t crc_at_ = 0;   // everything before it is in crc_, except CRC fields
   std::uint64_t checked_ = 0;  // everything before it has passed a CRC
   std::uint32_t crc_ = 0;
   std::uint64_t chunk_first_ = 0;

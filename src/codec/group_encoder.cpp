@@ -9,12 +9,12 @@ namespace sparcl::codec {
 namespace {
 
 constexpr std::uint64_t kAloneBits =
-    8 * 8;  // what a block has besides its positions and steps: tag, length, k, parameters, check
+    8 * 8;  // bytes of a block besides its positions and steps: tag, length, k, parameters, check
 constexpr std::size_t kSomeChanges = 64;
 
-// About what positions take in the block by itself. Clusters are not looked for: a group gains by
-// them as its blocks do. But a group of blocks with masks of different sizes would have the
-// smallest, so these may be better off alone.
+// Estimated bits of the positions if the block is coded alone. Clusters are not examined: a group
+// gains by them as its blocks do. A group of blocks with masks of different sizes is different. It
+// has the smallest size, so these blocks may be better alone.
 std::uint64_t bits_alone(const BlockChanges& changes) {
   const std::uint32_t elements = changes.shape().elements;
   const unsigned shift = whole_sub_shift(
@@ -57,7 +57,7 @@ void GroupEncoder::add(std::uint64_t index, const BlockChanges& changes) {
   bits_alone_ += kAloneBits + bits_alone(changes);
 }
 
-// Sets mode_ and makes its list ready.
+// Sets mode_ and prepares its list.
 void GroupEncoder::choose_list(std::span<const std::uint32_t> positions, std::uint32_t elements,
                                const BlockMode* only, bool thorough) {
   using Look = BlockSparseList::Look;
@@ -65,8 +65,8 @@ void GroupEncoder::choose_list(std::span<const std::uint32_t> positions, std::ui
   const bool is_asked = only != nullptr;
   const auto most = [&] { return is_asked ? TwoLevelList::kAnySize : list_bits(); };
   const bool may_be_sparse = !is_asked || only == &kBlockSparseMode;
-  // Whole sub-blocks take fewer bits than their elements would, but for a few: then there is no
-  // need of that list.
+  // Whole sub-blocks take fewer bits than all but a few of their elements: then the other list is
+  // not needed.
   const bool is_whole =
       may_be_sparse && !thorough && count_ >= kSomeChanges &&
       block_sparse_.prepare(lists, positions, elements, TwoLevelList::kAnySize, Look::kWhole);
@@ -100,7 +100,7 @@ std::size_t GroupEncoder::plan(std::uint32_t elements, const BlockMode* only, bo
   std::byte varint[kMaxVarintBytes];
   const std::size_t head_bytes =
       1 + store_varint(varint, count_) + list_head_bytes() + steps_.head_bytes();
-  // Like with like: the exact bits only where there is no estimate.
+  // Compares estimates with estimates: the exact bits only if there is no estimate.
   const std::uint64_t about =
       mode_ == &kFlatGroupMode ? about_list_bits(elements, count_) : list_bits();
   const bool is_smaller =
@@ -127,7 +127,7 @@ void GroupEncoder::write(std::byte* out) const {
   }
 }
 
-// What follows the head of a list of two parts.
+// Writes the data after the head of a list of two parts.
 template <class List>
 void GroupEncoder::write_lists(const List& list, std::byte* out) const {
   kernels::BitWriter bits{steps_.write_head(out)};

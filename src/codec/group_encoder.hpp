@@ -1,7 +1,7 @@
 #pragma once
-// Modes flat_group, two_level_group and block_sparse, the sender's side: neighbouring blocks of
-// which few elements change share one section, one list of positions and one of steps. What a
-// section costs is then shared by thousands of changes, where a block may have ten.
+// Modes flat_group, two_level_group and block_sparse, the sender's side. Neighbouring blocks with
+// few changes share one section, one list of positions and one of steps. Thousands of changes then
+// share the overhead of a section, where a single block may have ten.
 
 #include <cstdint>
 #include <span>
@@ -12,18 +12,17 @@
 
 namespace sparcl::codec {
 
-// When a group is full: what it costs is then shared well enough (0.1 to 0.5 % of it), and its
-// arrays are still in the cache (with 16,384 changes 1 % of bf16 are encoded and applied 5 % more
-// slowly).
+// The changes of a full group. Its overhead is then 0.1 to 0.5 % of the bytes, and its arrays are
+// still in the cache. With 16,384 changes, 1 % of bf16 are encoded and applied 5 % more slowly.
 constexpr std::size_t kFullGroup = 8192;
 
 class GroupEncoder {
  public:
   explicit GroupEncoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
 
-  struct Part {  // a block of it
+  struct Part {  // a block of the group
     std::uint64_t index;
-    std::size_t first;  // of its changes among all
+    std::size_t first;  // index of its first change in the group
     std::size_t count;
   };
 
@@ -32,8 +31,8 @@ class GroupEncoder {
   std::uint64_t first_block() const { return parts_.front().index; }
   std::uint64_t last_block() const { return parts_.back().index; }
 
-  // May a block of the same run with so many changes be added? Any one with up to kMaxGroupChanges
-  // may be the first.
+  // May a block of the same run with this many changes be added? The first block may have up to
+  // kMaxGroupChanges.
   bool has_room(std::uint64_t index, std::size_t count) const {
     return empty() || (index - first_block() < kMaxGroupBlocks && count_ + count <= kFullGroup);
   }
@@ -41,12 +40,12 @@ class GroupEncoder {
   void add(std::uint64_t index, const BlockChanges& changes);
   void clear();
 
-  // Chooses between flat, two levels and sub-blocks (`only`: the one that is asked for) and returns
-  // the bytes of the payload; kCannot where the blocks by themselves are likely to be smaller.
-  // `elements` of the blocks from the first to the last.
+  // Chooses between flat, two levels and sub-blocks (`only`: the requested mode). Returns the bytes
+  // of the payload, or kCannot if the single blocks are likely to be smaller. `elements`: of the
+  // blocks from the first to the last.
   std::size_t plan(std::uint32_t elements, const BlockMode* only, bool thorough);
   const BlockMode& mode() const { return *mode_; }
-  // What plan() said that it takes.
+  // Writes the bytes that plan() announced.
   void write(std::byte* out) const;
 
   std::size_t count() const { return count_; }
@@ -77,9 +76,9 @@ class GroupEncoder {
   DataType datatype_ = DataType::kUint8;
   std::size_t width_ = 0;
   std::size_t count_ = 0;
-  std::uint64_t bits_alone_ = 0;  // about what the positions would take in blocks by themselves
+  std::uint64_t bits_alone_ = 0;          // estimated bits of the positions in blocks coded alone
   std::vector<std::uint16_t> positions_;  // in their blocks
-  std::vector<std::uint32_t> in_group_;   // the same from the first block on
+  std::vector<std::uint32_t> in_group_;   // the same, counted from the first block
   std::vector<std::byte> old_values_;
   std::vector<std::byte> new_values_;
 

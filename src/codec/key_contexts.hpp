@@ -10,20 +10,20 @@
 
 namespace sparcl::codec {
 
-// contexts[i] = how many of the bounds are at most keys[i]. Bounds ascend. contexts may be keys.
+// contexts[i] = the number of bounds that are at most keys[i]. Bounds ascend. contexts may be keys.
 void find_contexts(std::span<const std::uint8_t> bounds, const std::uint8_t* keys,
                    std::size_t count, std::uint8_t* contexts);
 
-// Which tables pay for themselves.
+// Chooses the tables that pay for themselves.
 class ContextChoice {
  public:
-  // Elements by key and symbol; symbols are below 128. Joins neighbouring keys until no more is
-  // gained and there are at most kRansContexts of them.
+  // Elements by key and symbol; symbols are below 128. Joins neighbouring keys until joining gains
+  // nothing and there are at most kRansContexts of them.
   void choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count);
 
-  // Before choose(), of what little tells: the symbols of some elements (given, with their keys,
-  // and not 0), and the keys of some of all `count` elements; the others have symbol 0. At most
-  // cost(), but for chance in the sample of keys: tables come on top.
+  // A partial input before choose(): some symbols that are not 0, with their keys, and the keys of
+  // some of all `count` elements. The other elements have symbol 0. The result is at most cost(),
+  // except for chance in the sample of keys; tables are not included.
   struct Some {
     const std::uint8_t* keys;
     const std::uint8_t* symbols;
@@ -31,7 +31,7 @@ class ContextChoice {
   };
   std::uint64_t min_cost(const Some& others, const Some& key_sample, std::size_t count);
 
-  std::uint64_t cost() const;                // about the bits, tables included, times 2^8
+  std::uint64_t cost() const;                // estimated bits, tables included, times 2^8
   std::vector<std::uint8_t> bounds() const;  // the first key of each context but the first
   std::vector<Frequencies> tables() const;
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a selection has left out of an update (LeftOut): as it is measured, and as it stands in a
-// stream.
+// The changes that a selection has left out of an update (LeftOut): their measurement, and their
+// section in a stream.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace sparcl::codec {
 
-// The section of a stream (docs/reference/wire-format.md). Nothing: its bytes are no such section.
+// The section of a stream (docs/reference/wire-format.md). nullopt: the bytes are no such section.
 std::vector<std::byte> serialise(const LeftOut& left_out);
 std::optional<LeftOut> parse_left_out(std::span<const std::byte> bytes);
 

@@ -25,7 +25,7 @@ std::uint64_t scramble(std::uint64_t z) {
 // Below 1, in steps of 2^-32.
 double fraction(std::uint64_t random) { return static_cast<double>(random >> 32) * 0x1p-32; }
 
-// The kind's numbers around `size` (in units) are multiples of 2^this.
+// The kind's numbers around `size` (in units) are multiples of 2^result.
 unsigned spacing_at(CodeKind kind, double size) {
   if (kind == CodeKind::kInt8) return 0;
   const auto biased = static_cast<unsigned>(std::bit_cast<std::uint64_t>(size) >> 52);
@@ -42,7 +42,7 @@ double inverse_power(unsigned exponent) {
   return std::bit_cast<double>(std::uint64_t{1023 - exponent} << 52);
 }
 
-// The size of the code that stands for `units`, one of the kind's numbers.
+// The size of the code for `units`, one of the kind's numbers.
 unsigned code_of(CodeKind kind, std::uint32_t units) {
   if (kind == CodeKind::kInt8 || units == 0) return units;
   if (units < 16) return 127 - units;
@@ -82,15 +82,14 @@ std::size_t LossyChanges::choose(const ValueCoding& coding, std::uint64_t versio
   return kept;
 }
 
-// Sets deltas_ and the scale of the largest. Rounded up, so that no change is larger than the
-// largest code.
+// Sets deltas_ and the scale of the largest. Rounds up, so that no change exceeds the largest code.
 template <class Format>
 bool LossyChanges::find_scale(const FoundChanges& changes) {
   using Bits = typename Format::Bits;
   double* deltas = deltas_.need(changes.count);
   double largest = 0;
   Bits largest_bits =
-      0;  // of any value, without its sign: as large as infinity if one is not finite
+      0;  // the largest magnitude bits; at least infinity's if a value is not finite
   for (std::size_t i = 0; i < changes.count; ++i) {
     const Bits old_bits = load<Bits>(changes.old_values, i);
     const Bits new_bits = load<Bits>(changes.new_values, i);
@@ -135,7 +134,7 @@ std::size_t LossyChanges::choose_as(const ValueCoding& coding, std::uint64_t key
   return keep<Format>(changes);
 }
 
-// Of the changes those that receivers see, with what these will have as their new values.
+// Keeps the changes that receivers see, and sets the new values that receivers will have.
 template <class Format>
 std::size_t LossyChanges::keep(const FoundChanges& changes) {
   using Bits = typename Format::Bits;

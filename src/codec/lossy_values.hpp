@@ -1,7 +1,7 @@
 #pragma once
 // A sender's choice of codes (scaled_codes.hpp) for the changes of a block. It replaces their new
-// values by those that receivers will have: what encodes, hashes and brings forward after it sees
-// these, and knows nothing of the target.
+// values by the values that receivers will have. Later stages encode, hash and bring forward these
+// values, and do not use the target.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,20 +15,21 @@
 
 namespace sparcl::codec {
 
-// InvalidArgument if the coding would have nothing to do: none of the arrays takes codes.
+// InvalidArgument if the coding would have no effect: none of the arrays takes codes.
 Status check_values(const ValueCoding& coding, const BlockMap& map);
 
 class LossyChanges {
  public:
-  // Moves the changes that are sent to the front and sets their new values, as a ChangeRule does;
-  // returns how many. Left out are those that receivers would not see: of no units, or lost in the
-  // rounding. Of types without codes, and of blocks with changes that codes cannot hold (from or to
-  // a number that is not finite, sizes at the ends of doubles) all are kept as they are.
+  // Moves the sent changes to the front and sets their new values, as a ChangeRule does; returns
+  // their number. Leaves out changes that receivers would not see: those of no units, or lost in
+  // the rounding. Keeps all changes unmodified for types without codes, and for blocks with changes
+  // that codes cannot express. These are changes from or to a number that is not finite, and sizes
+  // at the limits of doubles.
   std::size_t choose(const ValueCoding& coding, std::uint64_t version, const FoundChanges& changes);
   // The block's values are those of the target.
   void clear();
 
-  // Of the last block: there are codes for its changes.
+  // True if there are codes for the last block's changes.
   bool active() const { return active_; }
   CodeKind kind() const { return kind_; }
   Scale scale() const { return scale_; }

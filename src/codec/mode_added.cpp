@@ -1,6 +1,6 @@
-// Mode added: positions, and codes of 8 bits that are added to what the receiver holds
-// (scaled_codes.hpp). The codes travel as the steps of mode flat do, which are small where most
-// codes are: near zero, or (kFloat8) near the largest number.
+// Mode added: positions, and codes of 8 bits that are added to the held values (scaled_codes.hpp).
+// The codes are sent like the steps of mode flat. Most steps are small: codes are mostly near zero,
+// or (kFloat8) near the largest number.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace sparcl::codec {
 namespace {
 
-constexpr std::uint8_t kTwoLevelFlag = 2;  // of the form; the lowest bit is the CodeKind
+constexpr std::uint8_t kTwoLevelFlag = 2;  // flag of the form; the lowest bit is the CodeKind
 constexpr DataType kCodeType = DataType::kInt8;
 
 // nullptr: one level.
@@ -24,7 +24,7 @@ std::size_t cost(BlockChanges& changes) {
   if (!changes.lossy.active() || changes.fresh || !changes.has_steps) return kCannot;
   const TwoLevelList* levels = levels_of(changes);
   StepList& codes = changes.codes;
-  changes.zeros.resize(kBlockElements);  // codes are steps from these
+  changes.zeros.resize(kBlockElements);  // codes are steps from zero
   codes.prepare(*changes.kernels, kCodeType, changes.zeros.data(), changes.lossy.codes(),
                 changes.count);
   const std::uint64_t bits =
@@ -52,7 +52,7 @@ void encode(BlockChanges& changes, std::byte* out) {
   bits.finish();
 }
 
-// Of what steps of 8 bits may be, a code may be less.
+// Are all steps of 8 bits valid codes? A code may have a smaller range.
 bool are_codes(CodeKind kind, const std::byte* steps, std::size_t count) {
   const int top = top_code(kind);
   return std::all_of(steps, steps + count, [top](std::byte step) {

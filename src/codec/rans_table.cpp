@@ -10,11 +10,11 @@ using kernels::kRansBits;
 using kernels::kRansSlots;
 using kernels::kRansSymbols;
 
-// log2 of value > 0 in units of 2^-8, at most 2^-8 too small: bit by bit by squaring.
+// log2 of value > 0 in units of 2^-8, at most 2^-8 too small: bit by bit, by squaring.
 constexpr std::uint32_t log2_of(std::uint32_t value) {
   const auto whole = static_cast<std::uint32_t>(std::bit_width(value) - 1);
   std::uint64_t fraction =
-      (std::uint64_t{value} << 31) >> whole;  // in [1, 2), 31 bits behind the point
+      (std::uint64_t{value} << 31) >> whole;  // in [1, 2), 31 bits after the point
   std::uint32_t log = whole;
   for (int bit = 0; bit < 8; ++bit) {
     fraction = (fraction * fraction) >> 31;
@@ -25,7 +25,7 @@ constexpr std::uint32_t log2_of(std::uint32_t value) {
   return log;
 }
 
-// So that estimates cost no squaring: log2 of the first 12 bits.
+// Estimates use a table, because squaring is slow: log2 of the first 12 bits.
 constexpr unsigned kLogBits = 12;
 const std::array<std::uint16_t, std::size_t{1} << kLogBits>& logs() {
   static const auto table = [] {
@@ -73,8 +73,8 @@ Frequencies normalise(std::span<const std::uint32_t> counts) {
     frequencies[symbol] = static_cast<std::uint16_t>(std::max<std::uint64_t>(1, rounded));
     sum += frequencies[symbol];
   }
-  // What rounding left over or took too much goes to the symbol that feels it least. There are 8
-  // slots a symbol, so it can give.
+  // The rounding error of the sum goes to the symbol that it costs least. There are 8 slots for
+  // each symbol, so the symbol can give some.
   while (sum != kRansSlots) {
     const auto most = std::max_element(frequencies.begin(), frequencies.end());
     if (sum < kRansSlots) {

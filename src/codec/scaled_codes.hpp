@@ -1,7 +1,7 @@
 #pragma once
-// Changes as codes of 8 bits with one scale a block (docs/reference/wire-format.md, mode added): a
-// receiver's new value is its old one plus scale * units(code), rounded to the type. What follows
-// is all of that definition; how a sender picks codes is lossy_values.hpp.
+// Changes as codes of 8 bits with one scale a block (docs/reference/wire-format.md, mode added). A
+// receiver's new value is its old one plus scale * units(code), rounded to the type. This header
+// contains the whole definition; lossy_values.hpp is a sender's choice of codes.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace sparcl::codec {
 
-// A code is a signed byte other than 0. kInt8: so many units. kFloat8: its size is what a number of
-// the format E4M3 lacks to the code 127, so that the largest numbers have the smallest sizes; a
-// unit is the least number of the format.
+// A code is a signed byte other than 0. kInt8: its value in units. kFloat8: its size is 127 minus
+// the number's code in the format E4M3, so that the largest numbers have the smallest sizes. A unit
+// is the smallest number of the format.
 enum class CodeKind : std::uint8_t { kInt8 = 0, kFloat8 = 1 };
 
 constexpr int top_code(CodeKind kind) {
   return kind == CodeKind::kInt8 ? 127 : 126;
-}  // the largest size of one
+}  // the largest size of a code
 
-// The size of a code, 0 (an unused one) to top_code(), in units.
+// The value of a code of this size, 0 (unused) to top_code(), in units.
 constexpr std::uint32_t units_of(CodeKind kind, unsigned size) {
   if (kind == CodeKind::kInt8 || size == 0) return size;
   const unsigned e4m3 = 127 - size;
@@ -42,15 +42,15 @@ struct Scale {
 };
 static_assert(kTopFloat8Units < std::uint32_t{1} << 18);
 
-// Codes exist for floats of 16 bits and more. Smaller elements cost no more as they are, and
+// Codes exist for floats of at least 16 bits. Smaller elements take no more bytes exactly, and
 // integers are not approximated.
 constexpr bool takes_codes(DataType type) {
   return type == DataType::kFloat16 || type == DataType::kBfloat16 || type == DataType::kFloat32 ||
          type == DataType::kFloat64;
 }
 
-// new_values (may be old_values) = what the codes make of the old values. An old value that is no
-// finite number stays as it is.
+// new_values (may be old_values) = the old values plus their codes. An old value that is not finite
+// stays unchanged.
 void add_codes(DataType type, CodeKind kind, Scale scale, const std::byte* old_values,
                const std::byte* codes, std::size_t count, std::byte* new_values);
 

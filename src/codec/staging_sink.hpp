@@ -1,6 +1,6 @@
 #pragma once
-// Encoded bytes in a Staging, at their final place where they fit in one piece, else by way of a
-// scratch.
+// Writes encoded bytes to a Staging, directly if they fit in one piece, otherwise through a scratch
+// buffer.
 
 #include <cstdint>
 #include <span>

@@ -26,14 +26,14 @@ ExponentChoice choose_exponent(const Widths& widths) {
   ExponentChoice best{0, kernels::about_gamma_bits(widths.data(), top, 0)};
   for (unsigned e = 1; e <= std::min(top + 1, kernels::kMaxGammaExponent); ++e) {
     const std::uint64_t bits = kernels::about_gamma_bits(widths.data(), top, e);
-    if (bits >= best.bits) break;  // the sum is convex in e, but for its rounding
+    if (bits >= best.bits) break;  // the sum is convex in e, except for its rounding
     best = {e, bits};
   }
   return best;
 }
 
-// Multiplies the steps (+1 or -1 so far) at `changes` (nullptr: all) by m + least. False if one
-// leaves its type.
+// Multiplies the steps (+1 or -1 before) at `changes` (nullptr: all) by m + least. False if a
+// result overflows its type.
 template <class T>
 bool scale_steps(std::span<const std::uint64_t> coded, const std::uint16_t* changes, unsigned least,
                  std::byte* steps) {
@@ -70,8 +70,7 @@ void StepList::prepare(const kernels::KernelSet& kernels, DataType datatype,
 }
 
 // Sets coded_ to |d| - less of the first `count` exceptions, or of all changes. Below 2^63 by
-// definition; the mask keeps a caller that writes to its arrays meanwhile from leading us out of
-// bounds.
+// definition. The mask keeps accesses in bounds if a caller writes to its arrays meanwhile.
 void StepList::collect(const std::uint16_t* which, std::size_t count, unsigned less) {
   std::uint64_t* coded = coded_.need(count);
   coded_count_ = count;
@@ -85,7 +84,7 @@ void StepList::collect(const std::uint16_t* which, std::size_t count, unsigned l
   });
 }
 
-// Lists the exceptions or codes all, whichever is estimated smaller; sets coded_.
+// Lists the exceptions or codes all changes, whichever is estimated smaller; sets coded_.
 void StepList::choose_form() {
   const kernels::GammaKernels& gammas = kernels_->gammas;
   const std::size_t exceptions = exception_list_.count;
@@ -97,7 +96,7 @@ void StepList::choose_form() {
   exponent_ = of_listed.exponent;
   const std::size_t others = count_ - exceptions;
   const std::uint64_t list_bits = exception_list_.plane_bits() + exception_list_.unary_bits();
-  if (list_bits <= others) return;  // each of these would cost a bit at least
+  if (list_bits <= others) return;  // each of the others would cost at least a bit
   gammas.widths(coded_.data(), exceptions, 1, widths.data());
   widths[0] += static_cast<std::uint32_t>(others);
   const ExponentChoice of_all = choose_exponent(widths);

@@ -1,7 +1,7 @@
 #pragma once
 // The steps of a list of changes (docs/reference/wire-format.md). Most are +1 or -1 in units of the
-// last place: those cost their sign; the others are listed with their size, or, where most are
-// larger, all sizes are coded. Modes differ in how they say which elements the steps belong to.
+// last place, and cost only their sign. The other steps are listed with their size; if most are
+// larger, all sizes are coded. Modes differ in how they code the elements that the steps belong to.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace sparcl::codec {
 
-// Ready to be written: its size is known before the first bit is.
+// A list that is ready to be written: its size is known before the first bit is written.
 class StepList {
  public:
   // Old and new values of `count` changes.
@@ -24,7 +24,7 @@ class StepList {
   std::uint64_t bits() const;
 
   std::byte* write_head(std::byte* out) const;
-  // The bits before those that mark places, and those from there on.
+  // The bits before the marks, and the bits from the marks on.
   void write_planes(kernels::BitWriter& bits) const;
   void write_unary(kernels::BitWriter& bits) const;
 
@@ -47,8 +47,8 @@ class StepList {
   bool all_ = false;
 };
 
-// Reads hostile bytes, in the order in which they are written. Each call returns nullptr, or what
-// is wrong.
+// Reads untrusted bytes, in the order in which they are written. Each call returns nullptr, or a
+// description of the error.
 class StepListReader {
  public:
   const char* read_head(std::span<const std::byte>& payload, std::size_t count);
@@ -60,7 +60,7 @@ class StepListReader {
 
  private:
   std::size_t count_ = 0;
-  std::size_t sizes_ = 0;  // m's
+  std::size_t sizes_ = 0;  // number of m's
   unsigned exponent_ = 0;
   bool all_ = false;
   RiceListReader exception_list_;

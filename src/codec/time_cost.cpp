@@ -5,12 +5,12 @@
 namespace sparcl::codec {
 namespace {
 
-// On one machine: both ends' work together, by bench_broadcast with 2 and 4 ranks on two cores in
-// shared memory, where lists and whole blocks break even at 15 to 20 % of bf16 changed. Else the
-// slower end's (bench_codec): the ends work at the same time.
+// On one machine, the work of both ends together, by bench_broadcast with 2 and 4 ranks on two
+// cores in shared memory. There lists and whole blocks break even at 15 to 20 % of bf16 changed.
+// Otherwise the slower end (bench_codec), because both ends work at the same time.
 struct Work {
-  std::uint64_t listed_ps;  // a change: coded; decoded, checked, logged and written
-  std::uint64_t whole_ps;   // a byte: copied, and hashed as it was and as it will be
+  std::uint64_t listed_ps;  // for each change: coded; decoded, checked, logged and written
+  std::uint64_t whole_ps;   // for each byte: copied, and hashed before and after the change
 };
 constexpr Work kOneMachine{4000, 200};
 constexpr Work kTwoMachines{1700, 100};

@@ -1,7 +1,7 @@
 #pragma once
-// What a block costs in time from one end of a link to the other, as far as the number of its
-// changes tells: so that a block of which much changed is not listed element by element where it is
-// through sooner as it is. Integers only.
+// Estimates the time of a block from one end of a link to the other, from the number of its
+// changes. If much of a block changed, sending it whole can be faster than listing its changes.
+// Integers only.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace sparcl::codec {
 
-// Does the block as it is take less time than its `count` changes, the last of which is at `last`?
+// Does the whole block take less time than its `count` changes, the last of which is at `last`?
 bool whole_is_faster(BlockShape shape, std::size_t count, std::uint16_t last, const LinkTime& link);
 
 }  // namespace sparcl::codec

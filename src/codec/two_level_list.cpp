@@ -12,21 +12,21 @@ namespace {
 constexpr unsigned kShiftMask = 0x0f;
 constexpr unsigned kShortShiftAt = 4;
 
-// Gaps sorted by their bits, so that one look at them serves all sizes from which gaps may be long.
+// Gaps sorted by their bits: one pass over them serves all candidate sizes of long gaps.
 class GapSizes {
  public:
-  // `place`: ascending, so that adding to one table does not wait for the gap before.
+  // `place`: ascending, so that an increment of a table does not wait for the one before.
   void add(std::uint32_t gap, std::size_t place) {
-    // 0 is no case of its own: a guess whether a gap is would be wrong too often.
+    // 0 is not a special case: a branch on it would often be mispredicted.
     const auto width = static_cast<unsigned>(std::bit_width(2 * std::uint64_t{gap} + 1) - 1);
     tables_[place % kTables][width] += (std::uint64_t{gap} << kCountBits) + 1;
   }
 
   struct Choice {
-    std::uint64_t bits;  // about
+    std::uint64_t bits;  // estimated
     unsigned long_shift;
   };
-  // Of the list that these are of.
+  // The best choice for the list of these gaps.
   Choice best(const kernels::GapsSeen& seen) const {
     Choice choice{~std::uint64_t{0}, 0};
     const Table sizes = sum();
@@ -39,13 +39,13 @@ class GapSizes {
       const std::uint64_t longs = seen.longs(left);
       const std::uint64_t bits = seen.bits(shift, longs, short_sum);
       if (bits < choice.bits) choice = {bits, shift};
-      if (longs == 0) break;  // nor are there any from a larger size on
+      if (longs == 0) break;  // none are long for larger sizes either
     }
     return choice;
   }
 
  private:
-  // How many gaps there are of so many bits, and above that their sum: both at most 2^24.
+  // The number of gaps of this width, and above it their sum: both at most 2^24.
   static constexpr unsigned kCountBits = 32;
   static constexpr std::uint64_t kCountMask = (std::uint64_t{1} << kCountBits) - 1;
   static constexpr std::size_t kTables = 4;
@@ -110,15 +110,14 @@ void BasicTwoLevelList<Position>::list_gaps(const kernels::ListKernels& kernels,
   Position* longs = long_positions_.need(count + kernels::kPositionSlack);
   Position* shorts = short_positions_.need(count + kernels::kPositionSlack);
   std::size_t long_count = 0;
-  std::uint32_t next = 0;  // the least position that a change can have
-  std::uint32_t long_next =
-      0;  // the same in the list of long gaps, from each of which 2^long_shift_ is taken
-  std::uint32_t short_next = 0;  // and of short ones
+  std::uint32_t next = 0;        // the smallest position that a change can have
+  std::uint32_t long_next = 0;   // the same in the list of long gaps, each reduced by 2^long_shift_
+  std::uint32_t short_next = 0;  // and in the list of short gaps
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = positions[i] - next;
     const bool is_long = gap >> long_shift_ != 0;
     const std::uint32_t long_at = long_next + gap - (1u << long_shift_);
-    // Both are written and one is kept: which of them is hard to predict.
+    // Both are written and one is kept, because a branch on which one would be mispredicted.
     places[long_count] = static_cast<std::uint16_t>(i);
     longs[long_count] = static_cast<Position>(long_at);
     shorts[i - long_count] = static_cast<Position>(short_next + gap);
@@ -199,8 +198,8 @@ bool BasicTwoLevelReader<Position>::read_planes(const kernels::ListKernels& kern
                                     GapDivisor{short_shift_});
 }
 
-// The least position after the last change, without a modulus: both lists have been found to lie
-// below elements_.
+// The smallest position after the last change, without a modulus: both lists have been checked to
+// lie below elements_.
 template <class Position>
 std::uint64_t BasicTwoLevelReader<Position>::end_of(const Position* short_positions) const {
   const std::uint64_t short_end =
@@ -222,8 +221,8 @@ bool BasicTwoLevelReader<Position>::read_unary(const kernels::ListKernels& kerne
   if (end_of(shorts) > elements_) return false;
   const std::uint16_t* places = place_positions_.data();
   const Position* longs = long_positions_.data();
-  std::uint32_t before =
-      0;  // what the long gaps so far add to the position of a change among those behind short ones
+  std::uint32_t before = 0;  // sum that the long gaps read add to the position of a change among
+                             // those after short gaps
   std::size_t i = 0;
   for (std::size_t m = 0; m <= long_count_; ++m) {
     const std::size_t end = m < long_count_ ? places[m] : count_;

@@ -1,9 +1,9 @@
 #pragma once
-// Positions on two levels (docs/reference/wire-format.md), for changes that come in clusters: the
-// long gaps, which lead from one cluster to the next, apart from the short ones inside clusters.
-// Given a change the gap after it does not depend on those before, so this costs little more than
-// the clusters themselves tell, whatever their places and lengths. Elements that change in one
-// piece cost next to nothing: where every gap that is one is long, short ones take no bits.
+// Positions on two levels (docs/reference/wire-format.md), for changes that come in clusters. The
+// long gaps between clusters are listed apart from the short gaps inside clusters. Given a change,
+// the gap after it does not depend on the gaps before it. The list therefore costs little more than
+// the entropy of the clusters, for all positions and lengths. Elements that change in one piece
+// cost next to nothing: if every nonzero gap is long, short gaps take no bits.
 
 #include <array>
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace sparcl::codec {
 
-// Ready to be written. Position: 16 bits for those of a block, 32 for those of a group of blocks.
+// A list that is ready to be written. Position: 16 bits for a block, 32 for a group of blocks.
 template <class Position>
 class BasicTwoLevelList {
  public:
-  // Positions below `elements`, which cost flat_bits as one list. False if two are not likely to be
-  // smaller: then the list cannot be used. Unless thorough, that is so too where a sample of the
-  // positions does not promise a sixteenth.
+  // Positions below `elements`, which cost flat_bits as one list. False if two lists are unlikely
+  // to be smaller: then the list cannot be used. Unless thorough, also false if a sample of the
+  // positions does not promise a gain of a sixteenth.
   static constexpr std::uint64_t kAnySize = std::uint64_t{1} << 40;
   bool prepare(const kernels::ListKernels& kernels, std::span<const Position> positions,
                std::uint32_t elements, std::uint64_t flat_bits, bool thorough);
-  // What prepare() asks first unless thorough.
+  // The test that prepare() makes first unless thorough.
   static bool is_likely_smaller(std::span<const Position> positions, std::uint32_t elements);
 
   std::size_t head_bytes() const;
@@ -40,7 +40,7 @@ class BasicTwoLevelList {
                  std::uint32_t elements);
 
   unsigned long_shift_ = 0;  // a gap of 2^long_shift_ elements is long
-  RiceList places_;          // of the changes behind long gaps, among all changes
+  RiceList places_;          // the changes after long gaps, by their number among all changes
   RiceList long_;
   RiceList short_;
   Scratch<std::uint16_t> place_positions_;
@@ -50,7 +50,7 @@ class BasicTwoLevelList {
 
 using TwoLevelList = BasicTwoLevelList<std::uint16_t>;
 
-// Reads hostile bytes, in the order in which they are written.
+// Reads untrusted bytes, in the order in which they are written.
 template <class Position>
 class BasicTwoLevelReader {
  public:

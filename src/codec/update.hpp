@@ -1,6 +1,6 @@
 #pragma once
-// An update as a stream of bytes (docs/reference/wire-format.md): written block by block by the
-// sender, checked as it arrives and applied in place by the receiver. The codec never sends and
+// An update as a stream of bytes (docs/reference/wire-format.md). The sender writes it block by
+// block; the receiver checks it as it arrives and applies it in place. The codec never sends and
 // never knows a rank.
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class ChangeRule;
 
 constexpr std::size_t kMaxAttachmentBytes = std::size_t{8} << 20;
 
-// Where encoded bytes go. reserve() gives at least `bytes` writable bytes in one piece, valid until
-// commit(), which keeps the first `used`.
+// The destination of encoded bytes. reserve() returns at least `bytes` writable bytes in one piece,
+// valid until commit(), which keeps the first `used`.
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
@@ -39,13 +39,14 @@ class ByteSink {
   virtual void commit(std::size_t used) = 0;
 };
 
-// What a receiver checks of its base before it writes: all of it, or with Writing::kEarly block by
-// block (docs/explanation/guarantees.md, SPARCL_VERIFY).
+// The check of the base that a receiver makes before it writes anything, or with Writing::kEarly
+// before it writes each block (docs/explanation/guarantees.md, SPARCL_VERIFY).
 enum class Verify : std::uint8_t { kOff, kTouched, kFull };
 
-// What changed, where the caller knows: the encoder then reads nothing else. One entry an array,
-// nullptr: unknown, all of it is compared. indices ascend strictly; or blocks is a bitmap (bit i of
-// word i/64, low bit first) over pieces of block_elements elements.
+// The changed elements, if the caller knows them: the encoder then reads nothing else. One entry
+// for each array, nullptr: unknown, the whole array is compared. indices ascend strictly.
+// Alternatively blocks is a bitmap (bit i of word i/64, low bit first) over pieces of
+// block_elements elements.
 struct ChangedHint {
   std::span<const std::uint64_t> indices;
   std::span<const std::uint64_t> blocks;
@@ -53,7 +54,7 @@ struct ChangedHint {
 
   bool names_changes() const {
     return block_elements > 0 || !indices.empty();
-  }  // else nothing has changed
+  }  // true: nothing has changed
 };
 inline bool name_changes(std::span<const ChangedHint* const> hints) {
   for (const ChangedHint* hint : hints) {
@@ -62,23 +63,24 @@ inline bool name_changes(std::span<const ChangedHint* const> hints) {
   return false;
 }
 
-// How the new values of floats of 16 bits and more travel: exactly, or (lossy) as old value + code
-// * scale, with a code of 8 bits and one scale a block (docs/reference/wire-format.md, mode added).
-// What a code cannot say is a change again in the next update, as what a rule leaves out. Elements
-// of other types, and blocks that become or were NaN or infinite somewhere, travel exactly.
+// How the new values of floats of at least 16 bits are sent: exactly, or (lossy) as old value +
+// code * scale. A code has 8 bits, a block one scale (docs/reference/wire-format.md, mode
+// added). The difference that a code cannot express is a change again in the next update, like a
+// change that a rule leaves out. Elements of other types are sent exactly, as are blocks with NaN
+// or infinity before or after.
 enum class Values : std::uint8_t { kExact, kInt8, kFloat8 };
 enum class Rounding : std::uint8_t { kNearest, kStochastic };
 struct ValueCoding {
   Values values = Values::kExact;
   Rounding rounding = Rounding::kNearest;
-  std::uint64_t seed = 0;  // of kStochastic: with it, the target's version and the element's place
-                           // a function of nothing else
+  std::uint64_t seed = 0;  // kStochastic depends only on it, the target's version and the element's
+                           // position
 
   bool is_lossy() const { return values != Values::kExact; }
 };
 
-// Between the target and what receivers will hold, over the changes that a lossy coding was asked
-// for.
+// The difference between the target and the values that receivers will hold, over the changes with
+// lossy coding.
 struct LossyError {
   double largest = 0;
   double squares = 0;         // their sum
@@ -97,7 +99,7 @@ struct LossyError {
 };
 
 // Changes that a rule has left out of an update, so that receivers will not hold the target. Sizes
-// are |new - old|; one that is no number counts as infinite.
+// are |new - old|; a size that is no number counts as infinite.
 struct LeftOut {
   std::uint64_t count = 0;
   double squares = 0;  // their sum
@@ -112,57 +114,55 @@ struct LeftOut {
   }
 };
 
-// Of the link that an update is for (time_cost.hpp).
+// The link that an update is for (time_cost.hpp).
 struct LinkTime {
-  std::uint32_t ps_per_byte = 0;  // 0: no link; bytes alone decide
+  std::uint32_t ps_per_byte = 0;  // 0: no link; only bytes decide
   bool one_machine = false;       // both ends work on the same cores
 };
 
 struct EncodeOptions {
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
-  Hash128 schema_hash;           // of names, types and shapes: the model layer's
-  bool with_state_hash = false;  // of base and target, in the update's end
-  std::optional<Hash128>
-      base_hash;  // with_state_hash: where the caller knows it, no more is read than without a
-                  // hash; else all of the base is hashed on the way
-  // Of some blocks (bit i of word i/64, low bit first), for one who holds these arrays but there:
-  // they travel whole, the others are not read, and are said to stay. No array has a base then, and
-  // base_hash, of what that one holds, and target_hash are the caller's word. Empty: of all.
+  Hash128 schema_hash;               // of names, types and shapes: the model layer's
+  bool with_state_hash = false;      // of base and target, in the update's end
+  std::optional<Hash128> base_hash;  // with_state_hash: if the caller does not know it, the encoder
+                                     // hashes all of the base
+
+  // Sends only these blocks (bit i of word i/64, low bit first), to a receiver that holds the other
+  // blocks already. They are sent whole. The other blocks are not read, and are marked unchanged.
+  // No array has a base then. The caller gives base_hash, the hash of the receiver's state, and
+  // target_hash. Empty: all blocks.
   std::span<const std::uint64_t> only_blocks;
   std::optional<Hash128> target_hash;
-  std::span<const ChangedHint* const> hints;  // empty, or one an array
+  std::span<const ChangedHint* const> hints;  // empty, or one for each array
   std::span<const std::byte>
-      attachment;  // opaque bytes that travel with the update (the model layer's: a changed schema,
-                   // metadata); at most kMaxAttachmentBytes
+      attachment;  // opaque bytes that are sent with the update (the model layer's: a changed
+                   // schema, metadata); at most kMaxAttachmentBytes
   std::span<std::byte* const>
-      bring_forward;  // empty, or the base itself, writable: brought to the target on the way,
-                      // while its lines are in the cache. Taken back unless keep_forward() follows
-  bool with_runs = false;  // for files: the update can be composed with others by those who know no
-                           // schema (compose.hpp)
+      bring_forward;  // empty, or the base itself, writable: the encoder writes the target to it
+                      // while its lines are in the cache. Undone unless keep_forward() follows
+  bool with_runs = false;  // for files: the update can be composed with others without a schema
+                           // (compose.hpp)
   const ChangeRule* rule =
-      nullptr;  // which changes are sent (change_rule.hpp); nullptr, or without a whole base: all
+      nullptr;  // selects the sent changes (change_rule.hpp); nullptr, or without a whole base: all
   bool measure_left_out =
-      false;           // for files: what the rule leaves out is counted, and said in the stream
+      false;           // for files: changes that the rule leaves out are counted in the stream
   ValueCoding values;  // of these changes; without a whole base: exact
   // Blocks of bf16 and fp16 may be coded given the old values' exponents: a third fewer bits for
-  // real changes, at half the speed. With a state hash only, and not with hints.
+  // real changes, at half the speed. Only with a state hash, and not with hints.
   bool allow_classes = false;
-  bool for_devices = false;  // only modes that kernels on device memory read (block_mode.hpp); not
-                             // with values that are lossy
-  bool fewest_bytes =
-      false;      // for files: asks modes that cost time as well, which go through an entropy coder
-  LinkTime link;  // a block of which so much changed that its changes would take longer than all of
-                  // it travels whole
-  // Threads that share the work; nullptr: the caller's alone. The bytes are the same. Not with
+  bool for_devices = false;   // only modes that kernels on device memory read (block_mode.hpp); not
+                              // with lossy values
+  bool fewest_bytes = false;  // for files: also tries the slow modes, which use an entropy coder
+  LinkTime link;  // a block is sent whole if its changes would take longer than the whole block
+  // Threads that share the work; nullptr: only the caller's. The bytes are the same. Not with
   // hints.
   WorkerPool* workers = nullptr;
-  // Of the arrays that are nullptr in `base` or `target`, which are then there, too. They outlive
-  // the encoder.
+  // Sources of the arrays that are nullptr in `base` or `target`. They outlive the encoder.
   const ArraySource* base_source = nullptr;
   const ArraySource* target_source = nullptr;
-  const BlockMode* mode = nullptr;  // see block_mode.hpp: every block that can be in this mode is;
-                                    // nullptr: the cheapest each
+  const BlockMode* mode = nullptr;  // used for every block that allows it (block_mode.hpp);
+                                    // nullptr: the cheapest for each block
 };
 
 struct EncodeStats {
@@ -175,9 +175,9 @@ struct EncodeStats {
   Hash128 target_hash;
 };
 
-// Writes one update. base[i] is nullptr where array i has no base (and options no source of it): it
-// is then sent whole. All arrays must stay as they are until finished(); map, kernels and what the
-// options point to outlive the encoder.
+// Writes one update. base[i] is nullptr if array i has no base (and options no source of it): it is
+// then sent whole. All arrays must stay unchanged until finished(). map, kernels and the objects
+// that options point to outlive the encoder.
 class UpdateEncoder {
  public:
   UpdateEncoder(const BlockMap& map, std::span<const std::byte* const> base,
@@ -189,9 +189,9 @@ class UpdateEncoder {
   // `sink`. The last step ends the stream.
   Status step(std::uint64_t budget_elements, ByteSink& sink);
   bool finished() const;
-  // What it has replaced in options.bring_forward.
+  // The values replaced in options.bring_forward.
   ChangeLog replaced() const;
-  // The update was accepted: what options.bring_forward has brought to the target stays there.
+  // The update was accepted: the target's values stay in options.bring_forward.
   void keep_forward();
   const EncodeStats& stats() const;
 
@@ -200,71 +200,71 @@ class UpdateEncoder {
   std::unique_ptr<Impl> impl_;
 };
 
-// When a receiver writes. Staged: not before apply(). Early: a block's changes as soon as the old
-// values of that block are checked, while its lines are in the cache, with a log of what they
-// replace; all of it is taken back unless apply() follows. Full checks and blocks that come whole
-// are staged always. Early saves a second pass over the changed lines; meanwhile the arrays are
-// neither old nor new.
+// When a receiver writes. Staged: not before apply(). Early: writes a block's changes as soon as
+// the old values of the block are checked, while its lines are in the cache. It logs the values
+// that they replace, and restores them unless apply() follows. Full checks and whole blocks are
+// always staged. Early saves a second pass over the changed lines. Meanwhile the arrays are neither
+// old nor new.
 enum class Writing : std::uint8_t { kStaged, kEarly };
 
-// Checks one update while it arrives, and applies it once it is whole and approved. Input is
-// hostile: every byte is checked before use.
+// Checks one update while it arrives, and applies it when it is complete and approved. Input is
+// untrusted: every byte is checked before use.
 class UpdateDecoder {
  public:
-  // held[i]: what the receiver holds of array i. expected_schema: refused if the stream's differs.
+  // held[i]: the receiver's array i. expected_schema: a stream with another schema is refused.
   UpdateDecoder(const BlockMap& map, std::span<std::byte* const> held, Verify verify,
                 const Hash128& expected_schema, const kernels::KernelSet& kernels,
                 Writing writing = Writing::kStaged);
-  // For the texts of errors, which else know arrays by their blocks only. Before the first
+  // Array names for the texts of errors, which otherwise name only blocks. Before the first
   // advance().
   void set_array_name(ArrayName name);
   // Threads that share the work. Before the first advance(), whose budgets are then larger.
   void set_workers(WorkerPool& pool);
-  // Before the first advance(), of a decoder without workers that keeps nothing: blocks are checked
-  // and written by this one, which outlives the decoder, and no held array is looked at here
-  // (block_entry.hpp).
+  // Checks and writes blocks through `elsewhere`, and does not access the held arrays here
+  // (block_entry.hpp). Before the first advance(), of a decoder without workers that keeps no
+  // changes. `elsewhere` outlives the decoder.
   void set_elsewhere(BlocksElsewhere& elsewhere);
-  // Without an apply() that succeeded, the held arrays are as they were at the beginning.
+  // Without an apply() that succeeded, the held arrays are restored to their initial values.
   ~UpdateDecoder();
 
-  // Before the first advance(): the state hash of what is held, as far as the caller knows from the
-  // updates before. Where the update is from there, Verify::kTouched then checks the hash of its
-  // target, too. A hash of another state is no error: it is left out.
+  // Before the first advance(): the state hash of the held state, if the caller knows it from
+  // earlier updates. If the update's base has this hash, Verify::kTouched then checks the hash of
+  // its target, too. The hash of another state is no error: it is ignored.
   void track(const Hash128& held_hash);
 
-  // Before the first advance(), staged, not with Verify::kOff: changes are kept decoded as they are
-  // checked, up to so many bytes. apply() then has only to exchange values, and take_replaced()
-  // gives what it has replaced, once: nothing where it were more, or nothing was written.
+  // Before the first advance(), staged, not with Verify::kOff: keeps decoded changes as they are
+  // checked, up to max_bytes. apply() then only exchanges values, and take_replaced() returns the
+  // replaced values once. It returns nothing if there were more bytes, or nothing was written.
   void keep_changes(std::uint64_t max_bytes);
   std::optional<ChangeLog> take_replaced();
 
-  // The stream's first `available` bytes lie in `staging`. Checks up to `budget_blocks` more
+  // The stream's first `available` bytes are in `staging`. Checks up to `budget_blocks` more
   // complete blocks: CRC32C of the chunks, structure, and by `verify` the base. Sets `more` if
   // complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema) are sticky.
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
                  bool& more);
 
-  // After the last byte: an error unless the update is whole (nothing missing, nothing after its
+  // After the last byte: an error unless the update is complete (nothing missing, nothing after its
   // end) and every check passed.
   Status finish(std::uint64_t stream_bytes);
 
-  // After finish(): what is held is the target already (the call is being repeated): apply() will
-  // then write nothing.
+  // After finish(): the held state is the target already, because the call is repeated. apply()
+  // will write nothing.
   bool already_applied() const;
   std::uint64_t base_version() const;
   std::uint64_t target_version() const;
   std::uint64_t changed() const;
-  bool writes_all() const;  // after finish(): each element, whatever was held
+  bool writes_all() const;  // after finish(): the update writes each element
   std::span<const std::byte> attachment() const;
-  // After finish(): the state hash of the target, where the update names it.
+  // After finish(): the state hash of the target, if the update names it.
   std::optional<Hash128> target_hash() const;
 
-  // Before apply(): it writes into these arrays instead, which hold the same.
+  // Before apply(): it writes into these arrays instead, which have the same values.
   void write_to(std::span<std::byte* const> arrays);
 
-  // After finish(): writes the update into the held arrays. Cannot fail for a checked update but by
-  // a bug or damaged memory (InternalError). With set_elsewhere() again and again, as long as that
-  // one says.
+  // After finish(): writes the update into the held arrays. For a checked update it fails only by a
+  // bug or damaged memory (InternalError). With set_elsewhere() the caller repeats it while
+  // `elsewhere` says so.
   Status apply(const Staging& staging);
 
  private:

@@ -21,16 +21,16 @@
 namespace sparcl::codec {
 namespace {
 
-// Blocks for each of several workers: enough to make the handing out cheap. Heuristic.
+// Blocks for each of several workers: enough to make the distribution cheap. Heuristic.
 constexpr std::uint64_t kMinShare = 64;
 
-// Of blocks that come whole, more than this are written past the caches, which would not keep them.
-// Heuristic: 64 MB in each of eight processes on two cores take 25 ms instead of 39.
+// If more bytes than this are sent whole, they are written past the caches, which would not keep
+// them. Heuristic: 64 MB in each of eight processes on two cores take 25 ms instead of 39.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{32} << 20;
 
 }  // namespace
 
-// Memory that runs out is an error as others: what was half done must not be gone on with.
+// Running out of memory is a normal error: a half-finished step must not be continued.
 void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t available,
                                           std::uint64_t budget_blocks, bool& more) try {
   error = advance(staging, available, budget_blocks, more);
@@ -38,8 +38,8 @@ void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t 
   error = no_memory();
 }
 
-// Blocks are handled one by one by one worker, and together by several: all that are there up to
-// the next section of another kind.
+// One worker handles blocks one by one. Several workers handle together all blocks that are
+// available before the next section of another kind.
 Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t available,
                                     std::uint64_t budget_blocks, bool& more) {
   more = false;
@@ -48,7 +48,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
        ;) {
     if (elsewhere != nullptr) {
       SPARCL_ASSIGN_OR_RETURN(const bool is_taken, hand_over(staging));
-      more = !is_taken;  // meanwhile messages move
+      more = !is_taken;  // messages are sent meanwhile
       if (more) return {};
     }
     if (!section) {
@@ -90,7 +90,7 @@ std::uint64_t UpdateDecoder::Impl::hashes_before(const Section& found) const {
   return found.tag == kTagEnd ? input.map.block_count() : 0;
 }
 
-// The blocks below `end` that the update leaves alone, as far as the budget goes.
+// Hashes the blocks below `end` that the update does not change, within the budget.
 void UpdateDecoder::Impl::hash_unchanged(std::uint64_t end, std::uint64_t& budget) {
   if (hashed_block >= end || budget == 0) return;
   BlockCheck unchanged(input.verify, input.kernels);
@@ -123,7 +123,7 @@ Status UpdateDecoder::Impl::handle(const Staging& staging, const Section& found)
   }
 }
 
-// To those who check them elsewhere. False: not all were taken.
+// Passes entries to `elsewhere`. False: not all were taken.
 Result<bool> UpdateDecoder::Impl::hand_over(const Staging& staging) {
   for (; batch_begin < batch_end; ++batch_begin) {
     const Result<bool> is_taken = elsewhere->check(staging, entries[batch_begin]);
@@ -132,7 +132,7 @@ Result<bool> UpdateDecoder::Impl::hand_over(const Staging& staging) {
   return true;
 }
 
-// Neighbouring entries to each worker, of about as many blocks.
+// Neighbouring entries to each worker, with about as many blocks each.
 Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
   if (batch_begin == batch_end || elsewhere != nullptr) return {};
   if (workers.size() == 1) {
@@ -154,7 +154,7 @@ Status UpdateDecoder::Impl::check_batch(const Staging& staging) {
   return {};
 }
 
-// Sets the statuses.
+// Runs the workers and sets their statuses.
 template <class Work>
 void UpdateDecoder::Impl::run(const Work& work) {
   if (workers.size() == 1) {
@@ -164,7 +164,7 @@ void UpdateDecoder::Impl::run(const Work& work) {
   pool->run(static_cast<unsigned>(workers.size()), [&](unsigned i) {
     try {
       statuses[i] = work(i);
-    } catch (const std::bad_alloc&) {  // not out of a thread
+    } catch (const std::bad_alloc&) {  // must not leave the thread
       statuses[i] = no_memory();
     }
   });
@@ -201,7 +201,7 @@ void UpdateDecoder::Impl::stop_early() {
   for (const auto& worker : workers) worker->early().stop();
 }
 
-// So that apply() and take_replaced() allocate nothing.
+// Prepares apply() and take_replaced(), so that they allocate nothing.
 void UpdateDecoder::Impl::join_changes() try {
   if (!keeps_changes()) return;
   for (const auto& worker : workers) changes.append(worker->take_changes());
@@ -237,8 +237,8 @@ Status UpdateDecoder::Impl::apply_share(const Staging& staging, unsigned worker)
   own.begin_writes(whole_blocks);
   for (const BlockEntry& entry : entries) {
     if (entry.worker != worker) continue;
-    // Fresh blocks are written even where the rest is in place already: what they replace was never
-    // looked at.
+    // Fresh blocks are written even if the target is held already: their old values were not
+    // checked.
     if (check.already_applied() && !find_block_mode(entry.mode)->fresh) continue;
     if (own.early().active() && !find_block_mode(entry.mode)->whole) continue;
     if (const Status status = own.apply(staging, entry); !status.ok()) {
@@ -265,7 +265,7 @@ Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available,
   more = false;
   if (impl_->error.ok()) impl_->advance_or_fail(staging, available, budget_blocks, more);
   if (!impl_->error.ok())
-    impl_->stop_early();  // at once: the caller may look at its arrays while it holds on to the
+    impl_->stop_early();  // at once: the caller may read its arrays while it keeps the
                           // decoder
   return impl_->error;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What an UpdateDecoder is made of: the state of one stream (update_decoder.cpp), and how its
-// sections are read (update_sections.cpp).
+// The implementation of an UpdateDecoder: the state of one stream (update_decoder.cpp), and the
+// readers of its sections (update_sections.cpp).
 
 #include <cstdint>
 #include <memory>
@@ -73,33 +73,33 @@ struct UpdateDecoder::Impl {
   FrameReader frame;
   BaseCheck check;
   WorkerPool* pool = nullptr;
-  BlocksElsewhere* elsewhere = nullptr;  // in place of the workers
+  BlocksElsewhere* elsewhere = nullptr;  // replaces the workers
   ChangesBudget changes_budget;          // outlives the workers
   kernels::Output whole_blocks = kernels::Output::kCached;
-  ChangeLog changes;                   // that all workers have kept, once all are checked
-  std::vector<ChangeLog::Room> rooms;  // of each worker, to write them with
+  ChangeLog changes;                   // kept by all workers, after all are checked
+  std::vector<ChangeLog::Room> rooms;  // of each worker, needed to write them
   std::vector<std::unique_ptr<BlockDecoder>> workers;
   std::vector<Status> statuses;  // of each
 
-  Status error;  // the first one
+  Status error;  // the first error
   UpdateVersions header;
   std::vector<std::byte> attachment;
   std::vector<BlockEntry> entries;
   std::size_t batch_begin = 0;  // entries [batch_begin, batch_end) wait for the workers
   std::size_t batch_end = 0;
   bool table_is_used = true;             // the last one
-  bool fits_held = true;                 // Verify::kOff: all blocks of classes
-  std::uint64_t next_block = 0;          // the least index that the next block can have
+  bool fits_held = true;                 // Verify::kOff: of all blocks of classes
+  std::uint64_t next_block = 0;          // the smallest index that the next block can have
   std::uint64_t hashed_block = 0;        // kFull: all below are in the hashes
-  std::size_t chunk_entries = 0;         // those of the chunk begin here
-  std::optional<BlockRange> odd_blocks;  // the first whose old values are not the base's, as far as
-                                         // their short check tells
+  std::size_t chunk_entries = 0;         // the entries of the chunk begin here
+  std::optional<BlockRange> odd_blocks;  // the first with old values that differ from the base's,
+                                         // as far as their short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
   std::optional<Hash128> target_hash;
   bool ended = false;
   bool finished = false;
-  std::optional<Section> section;  // found, and not handled yet
+  std::optional<Section> section;  // found, but not handled yet
   std::vector<std::byte> scratch;
 };
 

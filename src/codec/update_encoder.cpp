@@ -16,8 +16,8 @@
 namespace sparcl::codec {
 namespace {
 
-// What a worker takes at once where there are several. Blocks share sections inside a region of a
-// run only, so that the bytes do not depend on who codes them.
+// The share of one of several workers. Blocks share sections only inside a region of a run, so that
+// the bytes do not depend on the number of workers.
 constexpr std::uint64_t kRegionBlocks = ClassRegions::kRegionBlocks;
 
 EncoderInput input_of(const BlockMap& map, std::span<const std::byte* const> base,
@@ -45,7 +45,7 @@ struct UpdateEncoder::Impl {
        const kernels::KernelSet& kernels)
       : input(input_of(map, base, target, options, kernels)),
         regions(map, sample_on_host(map, input.base, input.target), options.mode == &kClassesMode) {
-    // Lists of indices are walked through in one go.
+    // Lists of indices are read in one sequential pass.
     const bool alone = options.workers == nullptr || !options.hints.empty();
     for (unsigned i = 0; i < (alone ? 1 : options.workers->size()); ++i)
       workers.push_back(std::make_unique<BlockEncoder>(input));
@@ -75,16 +75,16 @@ struct UpdateEncoder::Impl {
 
   EncodeStats stats;
   FrameWriter frame;
-  Status error;  // the first one: blocks are missing after it
+  Status error;  // the first error: blocks after it are missing
   bool started = false;
   bool finished = false;
-  std::uint64_t next_block = 0;     // to be handed out
-  std::uint64_t written_block = 0;  // the one after the last that was written
+  std::uint64_t next_block = 0;     // the next to hand out
+  std::uint64_t written_block = 0;  // the block after the last that was written
   std::uint64_t written_table = 0;  // the number of the last one; 0: none
   std::uint64_t done_elements = 0;
   std::uint64_t coded_elements = 0;
   Hash128 whole_sum;
-  Hash128 change_sum;  // what the changes add to the base's
+  Hash128 change_sum;  // the changes' addition to the base's
   std::vector<Piece> pieces;
 };
 
@@ -152,7 +152,7 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
   return {};
 }
 
-// The next superblock, if classes are worth while there, or else the next block.
+// The next superblock, if classes gain there; otherwise the next block.
 CodingUnit UpdateEncoder::Impl::take_unit() {
   CodingUnit unit{next_block, next_block + 1, nullptr, false};
   const std::uint64_t end = region_end();
@@ -166,8 +166,8 @@ CodingUnit UpdateEncoder::Impl::take_unit() {
   return unit;
 }
 
-// A unit, where one worker is at it; else a region or more for each worker. What they code goes
-// into the stream in order.
+// Encodes a unit with one worker; otherwise at least a region for each worker. The results are
+// written to the stream in order.
 Status UpdateEncoder::Impl::encode_some(ByteSink& sink) {
   std::size_t count = 0;
   for (; count < workers.size() && next_block < input.map.block_count(); ++count) {
@@ -183,7 +183,7 @@ Status UpdateEncoder::Impl::encode_some(ByteSink& sink) {
   return {};
 }
 
-// The first block after that of next_block's.
+// The first block after the region of next_block.
 std::uint64_t UpdateEncoder::Impl::region_end() const {
   const BlockMap::BlockRun run = input.map.run_of(next_block);
   return std::min(run.end(),
@@ -197,7 +197,7 @@ Status UpdateEncoder::Impl::encode_shares(std::size_t count) {
     input.options.workers->run(static_cast<unsigned>(count), [this](unsigned i) {
       try {
         encode_share(i);
-      } catch (const std::bad_alloc&) {  // not out of a thread
+      } catch (const std::bad_alloc&) {  // must not leave the thread
         statuses[i] = no_memory();
       }
     });

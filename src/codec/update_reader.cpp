@@ -12,7 +12,7 @@
 namespace sparcl::codec {
 namespace {
 
-// Of the modes that a block can be read in by those who do not hold its old values.
+// Modes of blocks that can be read without their old values.
 bool needs_no_base(std::uint8_t mode) {
   return mode == kDenseMode.id || mode == kFreshMode.id || mode == kVerbatimMode.id ||
          mode == kFlatMode.id || mode == kMixedMode.id || mode == kTwoLevelMode.id ||
@@ -30,7 +30,7 @@ Result<UpdateReader> UpdateReader::open(const Staging& staging, std::uint64_t by
 
 Status UpdateReader::read(std::uint64_t bytes) {
   FrameReader frame(StreamKind::kUpdate, kTagRuns);
-  Status unchecked;  // of bytes whose checksum is still to come: damage is best named by that
+  Status unchecked;  // of bytes whose checksum follows: the checksum reports damage best
   for (bool found = true; found;) {
     Section section;
     SPARCL_RETURN_IF_ERROR(frame.next(*staging_, bytes, section, found));
@@ -129,7 +129,7 @@ Status UpdateReader::check() const {
 
 Status UpdateReader::decode(const Block& at, std::uint64_t index, BlockShape shape,
                             const kernels::KernelSet& kernels, DecodedBlock& block) {
-  const BlockMode& mode = *find_block_mode(at.mode);  // the frame reader lets no other pass
+  const BlockMode& mode = *find_block_mode(at.mode);  // the frame reader accepts only known modes
   if (!needs_no_base(at.mode)) {
     return Status(
         Code::kUnsupported,
@@ -146,7 +146,7 @@ Status UpdateReader::decode(const Block& at, std::uint64_t index, BlockShape sha
                                             mode.name, at.bytes, at.first, wrong));
 }
 
-// Blocks are asked for in order, so a group is read for its first and kept for the others.
+// Blocks are requested in order, so a group is read for its first block and kept for the others.
 const char* UpdateReader::decode_grouped(const Block& at, std::uint64_t index, BlockShape shape,
                                          const kernels::KernelSet& kernels, DecodedBlock& block) {
   if (index == at.index) {

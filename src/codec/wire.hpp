@@ -33,15 +33,15 @@ constexpr unsigned mode_of(std::uint8_t tag) { return tag & 0x0f; }
 constexpr std::size_t kUpdateHeaderBytes = 60;
 constexpr std::size_t kSparseHeaderBytes = 8;
 constexpr std::size_t kChunkEndBytes = 20;
-constexpr std::size_t kEndBytes = 28;  // and 16 for each state hash
-constexpr std::size_t kCrcBytes = 4;   // the last of these four
+constexpr std::size_t kEndBytes = 28;  // plus 16 for each state hash
+constexpr std::size_t kCrcBytes = 4;   // the last bytes of these four sections
 constexpr std::size_t kOldCheckBytes =
-    2;  // behind the payload of an update's block that lists positions
+    2;  // after the payload of an update's block that lists positions
 
 constexpr std::uint32_t kFlagBaseHash = 1;
 constexpr std::uint32_t kFlagTargetHash = 2;
 constexpr std::uint32_t kFlagNoDigests =
-    4;  // nobody has seen the base's values: chunks and blocks say nothing of them
+    4;  // the base's values are unknown: chunks and blocks have no checks of them
 constexpr std::uint32_t kFlags = kFlagBaseHash | kFlagTargetHash | kFlagNoDigests;
 
 constexpr std::uint64_t kMaxSectionBytes = std::uint64_t{8} << 20;
