@@ -1,5 +1,6 @@
 #pragma once
-// What travels with an update of files besides the tensors' bytes (docs/reference/delta-file.md).
+// The attachment of a file's update: the data that is sent besides the tensors' bytes
+// (docs/reference/delta-file.md).
 
 #include <cstddef>
 #include <optional>
@@ -13,20 +14,21 @@
 namespace sparcl::model {
 
 struct Attachment {
-  std::optional<LayoutChange> layout;  // where the target's headers or index are not the base's
+  std::optional<LayoutChange> layout;  // if the target's headers or index differ from the base's
   std::vector<PackedFile> side_files;  // by name
 
   bool empty() const { return !layout && side_files.empty(); }
 };
 
-// No bytes for an empty one.
+// Returns no bytes for an empty one.
 std::vector<std::byte> serialise(const Attachment& attachment);
 
-// For hostile bytes. max_entries: of the layout's change (parse_layout_change()).
+// For untrusted bytes. max_entries: of the layout's change (parse_layout_change()).
 Result<Attachment> parse_attachment(std::span<const std::byte> bytes,
                                     std::uint64_t max_entries = UINT64_MAX);
 
-// Those of updates in a row as one, without their bases; errors as of compose_layout_changes().
+// Composes the attachments of consecutive updates, without their bases; errors as of
+// compose_layout_changes().
 Result<Attachment> compose_attachments(Attachment first, Attachment second);
 
 }  // namespace sparcl::model

@@ -10,9 +10,9 @@
 namespace sparcl::model {
 namespace {
 
-// A question: version, schema hash, number of blocks, number of ranges, and of each range its first
-// block, its count and the sums of its children, up to 64 that begin before the last block. An
-// answer: 64 bits a range, bit i: child i differs.
+// A question: version, schema hash, number of blocks, number of ranges. For each range it has the
+// first block, the count and the sums of up to 64 children that begin before the last block. An
+// answer: 64 bits for each range; bit i: child i differs.
 constexpr std::uint8_t kMessageVersion = 0;
 constexpr std::uint64_t kFanOut = 64;
 constexpr std::uint64_t kMaxCount = std::uint64_t{1}

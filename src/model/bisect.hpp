@@ -1,8 +1,8 @@
 #pragma once
-// Which blocks differ between two states on two ends? A search down a tree of 64-way sums over the
-// blocks' hashes (a Merkle tree, whose inner nodes are sums, as the hash is linear): O(log64
-// blocks) exchanges of a question and an answer, about a kilobyte a level for each place where they
-// differ. Pure functions on messages: whoever sends them is not here. Messages are hostile.
+// Finds the blocks that differ between two states on two ends, by a search down a tree of 64-way
+// sums over the blocks' hashes. (It is a Merkle tree whose inner nodes are sums, as the hash is
+// linear.) It takes O(log64 blocks) exchanges of a question and an answer, about a kilobyte a level
+// for each difference. Pure functions on messages: the caller sends them. Messages are untrusted.
 //
 //   asker:    Suspects suspects = all_blocks(own);
 //   asker:    while (!settled(suspects)) { send(bisect_question(own, suspects));
@@ -19,8 +19,8 @@
 
 namespace sparcl::model {
 
-// Blocks [first, first + count) of which some differ. count is a power of 64, and past the last
-// block there is none; 1: this one.
+// Blocks [first, first + count), some of which differ. count is a power of 64; blocks past the last
+// one do not exist. With count 1 the block differs.
 struct SuspectRange {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
@@ -29,22 +29,21 @@ struct SuspectRange {
 using Suspects = std::vector<SuspectRange>;  // ascending
 
 constexpr std::size_t kBisectRanges =
-    1024;  // at most so many are asked about at once: a question has at most 1 MiB
+    1024;  // the most ranges in one question: a question has at most 1 MiB
 
 Suspects all_blocks(const BlockSums& own);
 
-// No range is left that could be narrowed: the blocks that differ are known. So are those of equal
-// states: none.
+// No range is left to narrow: the blocks that differ are known. For equal states there are none.
 bool settled(const Suspects& suspects);
 
-// Of the first kBisectRanges ranges that can be narrowed. `own` is finished.
+// A question about the first kBisectRanges ranges that can be narrowed. `own` is finished.
 std::vector<std::byte> bisect_question(const BlockSums& own, const Suspects& suspects);
 
-// Corrupt: no question. Mismatch: of a state with other tensors.
+// Corrupt: not a question. Mismatch: a question about a state with other tensors.
 Result<std::vector<std::byte>> bisect_answer(const BlockSums& own,
                                              std::span<const std::byte> question);
 
-// The answer to the question that was asked of these suspects.
+// Narrows the suspects by the answer to the question about them.
 Status bisect_narrow(Suspects& suspects, std::uint64_t block_count,
                      std::span<const std::byte> answer);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The state hashes of all blocks of a state, made step by step: as a sweep beside other work (is
-// what is held still what the last update led to?), and as the leaves of a search for the blocks in
+// The state hashes of all blocks of a state, made step by step. Uses: a sweep beside other work
+// that checks the held state against the last update, and the leaves of a search for the blocks in
 // which two states differ (bisect.hpp).
 
 #include <cstdint>
@@ -19,17 +19,17 @@ class BlockSums {
   BlockSums(const codec::BlockMap& map, std::span<const std::byte* const> arrays,
             const Hash128& schema_hash, const kernels::KernelSet& kernels = kernels::cpu_kernels());
 
-  // Hashes up to `blocks` more. True when all are in. What is written to the arrays between two
-  // steps counts where it lies ahead.
+  // Hashes up to `blocks` more blocks. True when all are hashed. Writes to the arrays between two
+  // steps count only in blocks that are not hashed yet.
   bool step(std::uint64_t blocks);
   bool finished() const { return next_block() == block_count(); }
-  // Forgets all: the arrays have changed.
+  // Starts again: the arrays have changed.
   void restart();
 
   std::uint64_t block_count() const { return map_.block_count(); }
   std::uint64_t next_block() const { return sums_.size() - 1; }
 
-  // Of blocks [first, first + count), all of them hashed already.
+  // The sum of blocks [first, first + count), all of them hashed already.
   Hash128 of(std::uint64_t first, std::uint64_t count) const {
     return sums_[first + count] - sums_[first];
   }
@@ -43,7 +43,7 @@ class BlockSums {
   Hash128 schema_hash_;
   const kernels::KernelSet& kernels_;
   std::vector<Hash128>
-      sums_;  // over the blocks before each; so that those of any range are a difference
+      sums_;  // over the blocks before each, so that the sum of a range is a difference
   std::vector<codec::Piece> pieces_;
   std::vector<std::byte> scratch_;
 };

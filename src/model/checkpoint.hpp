@@ -20,30 +20,30 @@ namespace sparcl::model {
 class Checkpoint {
  public:
   // PATH is a .safetensors file or a folder. A folder's shards are those that its
-  // *.safetensors.index.json names (all of whose tensors must be where it says), else all
-  // *.safetensors in it, in the order of their names. Files are hostile: a shard whose name leads
-  // out of the folder is refused before it is opened; a symbolic link is its owner's wish, and
-  // followed. All tensors are read into private memory. No file is ever mapped: one that another
-  // program cuts would end this process.
+  // *.safetensors.index.json names; all of its tensors must be in the named shards. Without an
+  // index they are all *.safetensors files, sorted by name. Files are untrusted: a shard whose name
+  // leads out of the folder is refused before it is opened. A symbolic link is its owner's choice,
+  // and is followed. All tensors are read into private memory. No file is mapped: if another
+  // program truncated a mapped file, this process would crash.
   static Result<Checkpoint> open(const std::string& path, const FileWatch& watch = {});
-  // The same without the tensors' bytes: they are had by read() and by CheckpointSource.
+  // The same without the tensors' bytes: read() and CheckpointSource read them later.
   static Result<Checkpoint> open_unread(const std::string& path);
 
   const std::string& path() const { return path_; }
   const Layout& layout() const { return layout_; }
   const Schema& schema() const { return schema_; }  // file by file, each in the order of its data
 
-  // From the file: bytes of the tensor from byte `at` on, or all of them. Corrupt, SystemError:
-  // they cannot be had (FileReader).
+  // Reads bytes of the tensor from the file, from byte `at` on. Corrupt, SystemError: they cannot
+  // be read (FileReader).
   Status read(std::size_t tensor, std::uint64_t at, std::span<std::byte> into) const;
   Status read(std::size_t tensor, std::byte* into) const {
     return read(tensor, 0, {into, sizes_[tensor]});
   }
-  // Corrupt: another program has written to a file since it was opened, so that what was read may
-  // be of two versions.
+  // Corrupt: another program has written to a file since it was opened, so the bytes read may
+  // belong to two versions.
   Status check_unchanged() const;
 
-  // Of one whose tensors are in memory.
+  // Only if the tensors are in memory.
   std::span<const std::byte> bytes(std::size_t tensor) const {
     return {pointers_[tensor], sizes_[tensor]};
   }
@@ -58,8 +58,8 @@ class Checkpoint {
   const Metadata& metadata(std::size_t file) const { return metadata_[file]; }
   std::uint64_t byte_count() const;  // of all tensors
   std::uint64_t byte_count(std::size_t tensor) const { return sizes_[tensor]; }
-  // Files of the folder that are named like shards, and that its index does not name: they are no
-  // part of it. Sorted.
+  // Files of the folder that are named like shards but that its index does not name. They do not
+  // belong to the checkpoint. Sorted.
   const std::vector<std::string>& stray_shards() const { return stray_shards_; }
   std::vector<std::string> stray_paths() const;  // the same, with the folder
 

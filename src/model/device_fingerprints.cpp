@@ -5,7 +5,7 @@
 namespace sparcl::model {
 namespace {
 
-// Of the arrays of one GPU.
+// Adds the arrays of one GPU.
 Status add_of_context(const codec::BlockMap& map, std::span<std::byte* const> arrays,
                       const DeviceTensorSource& source, const kernels::DeviceKernelSet& kernels,
                       void* context, void* stream, std::vector<Hash128>& hashes) {

@@ -1,6 +1,6 @@
 #pragma once
-// The snapshot of a state whose tensors are all in one GPU's memory: there, so that nothing but
-// what changed crosses.
+// The snapshot of a state whose tensors are all in one GPU's memory. The snapshot is in that
+// memory, too, so that only changes are transferred.
 
 #include <memory>
 #include <vector>
@@ -11,19 +11,19 @@
 
 namespace sparcl::model {
 
-// Shared with what a stream may still do with it.
+// Shared with work that a stream may still do with it.
 class DeviceSnapshot {
  public:
-  // Of all arrays, holding anything. OutOfMemory also where the program would be left with too
-  // little of the GPU's memory.
+  // Makes room for all arrays; the contents are undefined. OutOfMemory also if the program would be
+  // left with too little of the GPU's memory.
   static Result<std::shared_ptr<const DeviceSnapshot>> make(const codec::BlockMap& map,
                                                             void* context);
 
   void* context() const { return memory_.context(); }
-  // nullptr: it is empty.
+  // nullptr: an empty array.
   std::span<std::byte* const> arrays() const { return arrays_; }
 
-  // Both wait for the stream; map: as it was made of.
+  // Both wait for the stream. map: the one that it was made with.
   Status read(const codec::BlockMap& map, Snapshot& into, void* stream) const;
   Status write(const codec::BlockMap& map, const Snapshot& from, void* stream) const;
 

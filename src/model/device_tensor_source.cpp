@@ -21,7 +21,7 @@ Result<std::unique_ptr<DeviceTensorSource>> DeviceTensorSource::create(
   if (chunks == 0 || contexts.empty() || !gpu::can_stage()) return made;
   Result<gpu::PinnedBuffer> memory =
       gpu::PinnedBuffer::allocate(contexts.front(), chunks * room.chunk_bytes);
-  if (!memory.ok()) return made;  // there may be a limit to it: then pieces are copied without
+  if (!memory.ok()) return made;  // there may be a limit for it: then pieces are copied without
   made->memory_ = std::move(*memory);
   made->slots_.resize(chunks);
   return made;
@@ -50,11 +50,11 @@ std::vector<void*> DeviceTensorSource::contexts() const {
   return all;
 }
 
-// What is under way writes to the pinned memory, and reads arrays that may be freed.
+// Work in flight writes to the pinned memory, and reads arrays that may be freed.
 void DeviceTensorSource::settle() {
   if (!std::exchange(is_open_, false)) return;
   for (const Slot& slot : slots_) (void)slot.event.wait();
-  if (error_.ok()) return;  // else a copy may have no event
+  if (error_.ok()) return;  // otherwise a copy may have no event
   for (void* const context : contexts()) {
     const gpu::DeviceScope inside(context);
     if (inside.status().ok()) (void)gpu::wait_for(stream_);
@@ -116,7 +116,7 @@ Status DeviceTensorSource::read_part(std::uint64_t chunk, const Part& wanted,
   slot->used_at = ++clock_;
   ++slot->readers;
   Status status;
-  // Who reads one after the other wants the next ones, too.
+  // A reader that reads in order will want the next chunks, too.
   const bool is_in_order = chunk == 0 || find(chunk - 1) != nullptr;
   for (std::uint64_t next = chunk + 1;
        is_in_order && next <= chunk + kAhead && next < first_chunk_.back(); ++next) {
@@ -159,7 +159,7 @@ DeviceTensorSource::Slot* DeviceTensorSource::oldest_free() const {
 
 Status DeviceTensorSource::fetch(std::uint64_t chunk, Slot& slot) const {
   slot.chunk = kNone;
-  SPARCL_RETURN_IF_ERROR(slot.event.wait());  // of what was fetched, and nobody wanted
+  SPARCL_RETURN_IF_ERROR(slot.event.wait());  // a chunk that was prefetched but not read
   const Part part = part_of(chunk);
   const gpu::DeviceScope inside(contexts_[part.array]);
   SPARCL_RETURN_IF_ERROR(inside.status());

@@ -1,6 +1,6 @@
 #pragma once
-// Arrays in device memory, for those who code or copy a state: read in chunks through pinned
-// memory, of which the next ones are under way while one is at work.
+// Arrays in device memory, for code that encodes or copies a state. They are read in chunks through
+// pinned memory, and the next chunks are prefetched while one is used.
 
 #include <memory>
 #include <mutex>
@@ -14,15 +14,15 @@ namespace sparcl::model {
 
 class DeviceTensorSource final : public codec::ArraySource {
  public:
-  // Of pinned memory: heuristic, the link's speed, and some for each thread that reads. Less where
-  // the arrays are less.
+  // The pinned memory: heuristic, for the link's speed, and some for each thread that reads. Less
+  // if the arrays are smaller.
   struct Room {
     std::size_t chunk_bytes = std::size_t{2} << 20;
     std::size_t chunks = 8;
   };
 
-  // arrays: one an array of the map, of any GPUs; nullptr where it is not in device memory, and so
-  // not read here.
+  // arrays: one for each array of the map, of any GPUs; nullptr if it is not in device memory, and
+  // so is not read here.
   static Result<std::unique_ptr<DeviceTensorSource>> create(const codec::BlockMap& map,
                                                             std::vector<const std::byte*> arrays,
                                                             const Room& room);
@@ -32,15 +32,15 @@ class DeviceTensorSource final : public codec::ArraySource {
   }
   ~DeviceTensorSource() override;
 
-  // What is read from now on is what the arrays hold behind what the stream (nullptr: the default
-  // stream of each GPU) holds.
+  // Starts a pass. It reads the values that the arrays have after the work enqueued in the stream
+  // (nullptr: the default stream of each GPU).
   void begin(void* stream);
-  // Then they may change. Of all that was read: its first error.
+  // Ends the pass; the arrays may change afterwards. Returns the first error of its reads.
   Status end();
 
-  // The context that array `i` is in; nullptr: it is not in device memory.
+  // The context of array `i`; nullptr: it is not in device memory.
   void* context(std::size_t i) const { return contexts_[i]; }
-  // All of them.
+  // The contexts of all arrays.
   std::vector<void*> contexts() const;
 
   void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,
@@ -48,21 +48,21 @@ class DeviceTensorSource final : public codec::ArraySource {
   Status status() const override;
 
  private:
-  // Of the pinned memory: what it holds, or gets.
+  // A part of the pinned memory, for a chunk that it has or will have.
   struct Slot {
     std::uint64_t chunk = kNone;  // its number among those of all arrays
     gpu::DeviceEvent event;
     std::uint64_t used_at = 0;
     int readers = 0;
   };
-  struct Part {  // of an array, in one chunk
+  struct Part {  // a part of an array, in one chunk
     std::size_t array;
     std::size_t begin;
     std::size_t bytes;
   };
   static constexpr std::uint64_t kNone = UINT64_MAX;
   static constexpr int kAhead =
-      2;  // chunks under way beyond the one that is read: one being copied, one in line
+      2;  // chunks in flight beyond the one that is read: one being copied, one queued
 
   DeviceTensorSource(const codec::BlockMap& map, std::vector<const std::byte*> arrays,
                      const Room& room);
@@ -77,13 +77,13 @@ class DeviceTensorSource final : public codec::ArraySource {
   const codec::BlockMap& map_;
   std::vector<const std::byte*> arrays_;
   std::vector<void*> contexts_;
-  std::vector<std::uint64_t> first_chunk_;  // of each array, and of none after the last
+  std::vector<std::uint64_t> first_chunk_;  // of each array, and the end of the last
   Room room_;
   gpu::PinnedBuffer memory_;
 
   mutable std::mutex mutex_;  // guards all below
   void* stream_ = nullptr;
-  bool is_open_ = false;  // something may be under way
+  bool is_open_ = false;  // work may be in flight
   mutable Status error_;
   mutable std::vector<Slot> slots_;
   mutable std::uint64_t clock_ = 0;

@@ -13,7 +13,7 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::uint64_t kMaxNoted =
-    8;  // of the elements one: more are written with all others, which takes no more bytes and no
+    8;  // 1 / 8 of the elements: if more changed, all are written, which takes no more bytes and no
         // memory on the device. Heuristic
 constexpr std::size_t kKernelAlignment = 16;  // of what kernels read
 constexpr const char* kAsTheyWere =
@@ -101,7 +101,7 @@ Status DeviceTensors::read(void* stream) {
   return {};
 }
 
-// Those of the host's are copied in any case.
+// Tensors on the host are copied in any case.
 Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints,
                                    std::span<const Hash128> known) {
   const Places& places = sets_[0].places;
@@ -114,7 +114,7 @@ Status DeviceTensors::read_changed(std::span<const Hash128> fingerprints,
   return source_->status();
 }
 
-// Nothing where there are no kernels for it, or they fail: then all is read, and says why.
+// Returns nothing if there are no kernels, or they fail: then all is read and reports the error.
 std::vector<Hash128> DeviceTensors::look(void* stream) {
   if (!can_scatter()) return {};
   Result<std::vector<Hash128>> found =
@@ -149,7 +149,7 @@ void DeviceTensors::note_all() noexcept {
 
 Status DeviceTensors::note_differences(void* stream) {
   Set& set = sets_[0];
-  set.note_all();  // until all have been looked at
+  set.note_all();  // until all have been examined
   bool is_known = true;
   source_->begin(stream);
   const codec::ArrayInput tensors{{set.places.on_host.begin(), set.places.on_host.end()},
@@ -188,7 +188,7 @@ Status DeviceTensors::write(void* stream) {
   Status status = !set.is_known       ? write_all(set, stream)
                   : can_stage_changes ? write_changes(set, stream)
                                       : write_pieces(set, stream);
-  // A GPU that a model fills has no room for what changes: it is still to get there.
+  // A GPU that a model fills has no room for staged changes. They must still be written.
   if (status.code() == Code::kOutOfMemory && can_stage_changes && set.is_known)
     status = write_pieces(set, stream);
   if (!status.ok()) return status;
@@ -199,13 +199,13 @@ Status DeviceTensors::write(void* stream) {
   return {};
 }
 
-// Of two sets the one that is shown was not written to.
+// If there are two sets, the shown one was not written to.
 Status DeviceTensors::half_done(const Status& why) {
   is_torn_ = !has_two_sets();
   return why.with_prefix(is_torn_ ? kHalfDone : kAsTheyWere);
 }
 
-// Kernels are there, run on these GPUs, and take these addresses.
+// Kernels are present, run on these GPUs, and accept these addresses.
 bool DeviceTensors::can_scatter() {
   if (can_scatter_) return *can_scatter_;
   can_scatter_ = device_ != nullptr;
@@ -255,7 +255,7 @@ Status DeviceTensors::write_all(Set& set, void* stream) {
   return {};
 }
 
-// All that changed of tensors on the host.
+// All changes of tensors on the host.
 std::vector<NotedChanges::OfArray> DeviceTensors::changes_on_host(Set& set) const {
   std::vector<NotedChanges::OfArray> found;
   set.noted.for_each_array([&](const NotedChanges::OfArray& changes) {
@@ -277,7 +277,7 @@ void DeviceTensors::write_on_host(const Set& set,
   }
 }
 
-// Blocks of each tensor, those that follow one another at once.
+// Blocks of each tensor; consecutive blocks in one copy.
 Status DeviceTensors::write_pieces(Set& set, void* stream) {
   const std::vector<NotedChanges::OfArray> on_host = changes_on_host(set);
   set.is_known = false;

@@ -1,8 +1,8 @@
 #pragma once
-// A state of which tensors lie in device memory, and its mirror: a copy of all of its tensors in
-// the host's memory, which those work on who cannot reach the tensors. What differs afterwards is
-// brought to the tensors, all or nothing as far as can be; or to a second set of them, which is
-// then the one that is shown.
+// A state with tensors in device memory, and its mirror: a copy of all of its tensors in host
+// memory, for code that cannot access the tensors. Later differences are copied from the mirror to
+// the tensors, completely or not at all if possible. With a second set of tensors they are copied
+// to that set, which is then shown.
 
 #include <atomic>
 #include <memory>
@@ -22,53 +22,53 @@ namespace sparcl::model {
 class DeviceTensors {
  public:
   struct Places {
-    std::vector<std::byte*> on_host;    // one a tensor, nullptr where it is on the other side
+    std::vector<std::byte*> on_host;    // one for each tensor, nullptr if it is on the other side
     std::vector<std::byte*> on_device;  // of any GPUs
   };
-  // kernels: of the host. device: nullptr where there are none; then pieces are copied instead of
-  // what changed in them. All outlive it.
+  // kernels: of the host. device: nullptr if there are none; then whole pieces are copied instead
+  // of changed elements. All outlive it.
   static Result<std::unique_ptr<DeviceTensors>> create(const codec::BlockMap& map, Places places,
                                                        const kernels::KernelSet& kernels,
                                                        const kernels::DeviceKernelSet* device);
 
-  // Another set of the tensors, where each of them is. OutOfMemory says how much that takes.
+  // Allocates another set of the tensors, each in the same memory. OutOfMemory names the size.
   Status make_second_set();
-  // Where tensor i of the set that is shown lies. From any thread.
+  // The address of tensor i in the shown set. From any thread.
   std::byte* shown(std::size_t i) const { return sets_[shown_].place(i); }
 
   // After the first read().
   std::span<std::byte* const> mirror() const { return mirror_.arrays(); }
 
-  // The mirror becomes what the tensors that are shown hold behind what the stream holds. (Streams
-  // other than nullptr: of the one GPU that the tensors are on.) Tensors that hold what they held
-  // after the last read() or remember() are not copied again.
+  // Copies the shown tensors to the mirror, after the work enqueued in the stream. (Streams other
+  // than nullptr: of the one GPU that the tensors are on.) Does not copy tensors again that are
+  // unchanged since the last read() or remember().
   Status read(void* stream);
-  // The tensors hold what the mirror does: they are looked at, so that it is known when that is so
-  // again.
+  // The tensors and the mirror are equal. Takes fingerprints of the tensors, so that a later read()
+  // recognises unchanged ones.
   void remember(void* stream);
-  // Nobody knows what the mirror holds.
+  // The contents of the mirror are unknown.
   void forget() { remembered_.clear(); }
 
-  // The mirror differs where something has been replaced in it; anywhere, or nobody knows where.
+  // The mirror differs in the replaced elements, or anywhere in it if the differences are unknown.
   void note(const codec::ChangeLog& replaced) noexcept;
   void note_all() noexcept;
-  // Where it differs, found by reading the tensors again.
+  // Finds the differences by reading the tensors again.
   Status note_differences(void* stream);
 
-  // The tensors become what the mirror holds, where it was noted to differ, behind what the stream
-  // holds, and do when this returns. An error says whether they are as they were. If not, the next
-  // write() writes all of them. Of two sets the other one becomes it, and is shown.
+  // Copies the noted differences from the mirror to the tensors, after the work enqueued in the
+  // stream, and waits. An error says whether the tensors are unchanged. If not, the next write()
+  // writes all of them. If there are two sets, the other one is written, and is shown.
   Status write(void* stream);
-  // The last write() has failed halfway: what is shown is no version.
+  // The last write() has failed halfway: the shown tensors are not a version.
   bool is_torn() const { return is_torn_; }
-  // Something is noted that was not written to what is shown.
+  // Noted differences were not written to the shown set.
   bool is_behind() const { return sets_[shown_].is_behind(); }
 
  private:
   struct Set {
     Places places;
     NotedChanges noted;
-    bool is_known = false;  // where the tensors differ from the mirror: where it is noted
+    bool is_known = false;  // the differences between tensors and mirror are known and noted
 
     std::byte* place(std::size_t i) const {
       return places.on_device[i] != nullptr ? places.on_device[i] : places.on_host[i];
@@ -79,8 +79,7 @@ class DeviceTensors {
       noted.clear();
     }
   };
-  // What goes to one GPU: an image of memory there, and for each of its tensors where in it lies
-  // what.
+  // The data for one GPU: an image of memory there, and the location of each tensor's part in it.
   struct Staged {
     struct Scatter {
       std::size_t array;
@@ -124,7 +123,7 @@ class DeviceTensors {
   Snapshot mirror_;
   gpu::PinnedCopies copies_;
   std::vector<Hash128>
-      remembered_;         // what the tensors held that the mirror holds: one each, or none
+      remembered_;  // fingerprints of tensors that equal the mirror: one for each tensor, or none
   std::vector<Set> sets_;  // the caller's, and one of its own
   std::vector<gpu::DeviceBuffer> own_on_device_;
   std::vector<std::unique_ptr<std::byte[]>> own_on_host_;

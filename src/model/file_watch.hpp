@@ -1,5 +1,5 @@
 #pragma once
-// What the caller of a long operation on files is told while it runs.
+// Callbacks of a long operation on files.
 
 #include <cstdint>
 #include <functional>
@@ -11,16 +11,16 @@
 namespace sparcl::model {
 
 struct FileWatch {
-  // Bytes of the current phase that are done, and how many it has. An error ends the operation,
-  // and nothing is written.
+  // Bytes done in the current phase, and its total. An error ends the operation, and nothing is
+  // written.
   std::function<Status(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
-  // Files that are named like shards, lie in the checkpoint's folder, and are not in its index.
+  // Files in the checkpoint's folder that are named like shards but are not in its index.
   std::function<void(const std::vector<std::string>& paths)> on_stray_shards;
 
   Status progress(std::uint64_t done_bytes, std::uint64_t total_bytes) const {
     return on_progress ? on_progress(done_bytes, total_bytes) : Status();
   }
-  // The same of `total_bytes` in so many equal parts, which may not divide them.
+  // The same for `total_bytes` in this many equal parts, which may not divide them.
   Status part(std::uint64_t done, std::uint64_t parts, std::uint64_t total_bytes) const {
     return progress(done < parts ? total_bytes / parts * done : total_bytes, total_bytes);
   }

@@ -1,7 +1,7 @@
 #pragma once
-// Events of a JSON parser, turned into the entries of a safetensors header. Events, and not a tree:
-// a tree hides duplicate keys, and grows with whatever nonsense a hostile header holds. Any depth
-// but the format's is refused at the event that opens it.
+// Turns the events of a JSON parser into the entries of a safetensors header. It uses events, not a
+// tree: a tree hides duplicate keys, and grows with the size of a hostile header. Wrong nesting is
+// refused at the event that opens it.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 
 namespace sparcl::model {
 
-struct RawTensor {  // as read: its place is not checked yet
+struct RawTensor {  // as read: its offsets are not checked yet
   TensorSchema schema;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -21,7 +21,7 @@ struct RawTensor {  // as read: its place is not checked yet
 
 class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
  public:
-  bool null() override;  // metadata may be null: there are none
+  bool null() override;  // metadata may be null: then there is none
   bool boolean(bool) override { return wrong("a boolean"); }
   bool number_integer(number_integer_t value) override {
     return wrong(std::to_string(value) + " (negative)");
@@ -49,15 +49,15 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   enum Field : unsigned { kNone = 0, kDtype = 1, kShape = 2, kOffsets = 4 };
 
   bool refuse(Code code, std::string what);
-  bool wrong(std::string_view found);  // a value of another type than the place demands
+  bool wrong(std::string_view found);  // a value of the wrong type for its position
   std::string where() const;           // "tensor 'x'", "__metadata__" or "header"
   std::string demanded() const;        // "shape must hold non-negative integers"
   RawTensor& tensor() { return tensors_.back(); }
 
   Place place_ = Place::kOutside;
-  std::string key_;         // whose value comes next, at the root or in the metadata
+  std::string key_;         // key of the next value, at the root or in the metadata
   unsigned field_ = kNone;  // the same inside a tensor
-  unsigned seen_ = 0;       // fields of this tensor so far
+  unsigned seen_ = 0;       // fields of this tensor that have been read
   unsigned offset_count_ = 0;
   bool seen_metadata_ = false;
   std::vector<RawTensor> tensors_;

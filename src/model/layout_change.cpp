@@ -10,7 +10,7 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::size_t kMaxSpaces =
-    256;  // no writer pads by more, and hostile padding would cost memory
+    256;  // no writer pads more, and hostile padding would cost memory
 
 std::string_view without_padding(std::string_view text) {
   return text.substr(
@@ -50,7 +50,7 @@ std::string_view header_at(const Layout& layout, std::size_t file) {
                                     : std::string_view();
 }
 
-// Each text's hash, so that no bytes can move from one to the next.
+// A hash over each text's hash, so that no bytes can move from one text to the next.
 std::uint64_t layout_digest(const Layout& layout) {
   ByteWriter writer;
   const auto put = [&](std::string_view text) {
@@ -94,7 +94,7 @@ Metadata edit(const Metadata& base, const MetadataEdits& edits) {
   return out;
 }
 
-// Fills has_edits and each file's edits, where the schemas are equal and the edits few.
+// Fills has_edits and each file's edits if the schemas are equal and the edits few.
 Status compare_files(const Layout& base, const Layout& target, LayoutChange& change) {
   if (base.files.size() != target.files.size()) return {};
   change.has_edits = true;
@@ -111,7 +111,7 @@ Status compare_files(const Layout& base, const Layout& target, LayoutChange& cha
   return {};
 }
 
-// Whatever is wrong with the result, it is the change that brought it.
+// An invalid result is always the fault of the change.
 Status check_result(const Layout& layout) {
   const Status status = layout_schema(layout).status();
   return status.ok()
@@ -161,8 +161,8 @@ Result<ChangedLayout> apply_layout_change(const LayoutChange& change, const Layo
     if (change.has_edits && change.files.size() == base.files.size())
       return edit_base(change, base);
     return Status(Code::kWrongBase,
-                  "the delta rearranges the tensors, and was made of a base whose header is not "
-                  "this one's byte for byte: apply it to the very files that it was made of");
+                  "the delta rearranges the tensors, and its base has another header than this "
+                  "one: apply it to the files that it was made of");
   }
   const Status damaged(Code::kCorrupt,
                        "the attached change of the layout does not fit the base that it is for");

@@ -1,6 +1,6 @@
-// Changes of a layout in a row, as one. A patch refers to its base by "the first n bytes" and "the
-// last n", and a patch of a patch is one again where the second stays inside what the first wrote,
-// or reaches beyond it on one side into what the first kept there.
+// Composes consecutive changes of a layout. A patch refers to its base by "the first n bytes" and
+// "the last n". Two patches compose into one patch in two cases. The second stays inside the text
+// that the first wrote, or it reaches beyond that text on one side only.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,7 @@ std::optional<TextPatch> compose(const TextPatch& first, const TextPatch& second
   if (second.first > first.first + written || second.last > written + first.last)
     return std::nullopt;
   const std::uint64_t head =
-      second.first -
-      std::min(second.first, first.first);  // of what the first wrote, kept before ...
+      second.first - std::min(second.first, first.first);  // of the first's text, kept before ...
   const std::uint64_t tail =
       second.last - std::min(second.last, first.last);  // ... and after what the second writes
   if (head + tail > written) return std::nullopt;

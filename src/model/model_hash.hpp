@@ -1,5 +1,5 @@
 #pragma once
-// What the codec needs of a state.
+// The codec's view of a state: its blocks and its hash.
 
 #include <cstddef>
 #include <span>
@@ -13,27 +13,27 @@
 
 namespace sparcl::model {
 
-// Where the elements of a state lie in the codec's blocks. The schema must be valid.
+// The positions of a state's elements in the codec's blocks. The schema must be valid.
 codec::BlockMap make_block_map(const Schema& schema);
 
-// Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor
-// (InvalidArgument otherwise).
+// A hash of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one for each
+// tensor (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors);
-// Its files are read; so for the others.
+// Reads the checkpoint's files; the same holds for the functions below.
 Result<Hash128> state_hash(const Checkpoint& checkpoint, const FileWatch& watch = {});
-// Every array is there. The schema must be valid; a source's status() is the caller's to ask.
+// Every array is present. The schema must be valid. The caller checks the sources' status().
 Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors);
 
-// Of all bytes anew, by hashes that owe nothing to ours: to prove equality once, to compare with
-// other systems' manifests, and off the critical path.
+// Independent hashes of all bytes, for proofs of equality and for comparisons with other systems'
+// manifests. Not for the critical path.
 
 // XXH3-128, seed 0, of the schema's canonical bytes and then of every tensor's, in order.
 Result<Hash128> xxh3_hash(const Schema& schema, std::span<const std::byte* const> tensors);
 Result<Hash128> xxh3_hash(const Checkpoint& checkpoint, const FileWatch& watch = {});
 
-// GRAIL's weights_hash: SHA-256 over the tensors sorted by name, of each its name, its dtype as
-// PyTorch writes it
-// ("torch.bfloat16") and its bytes. Shapes are not in it. A name is written as UTF-8.
+// GRAIL's weights_hash: SHA-256 over the tensors sorted by name. For each tensor it covers the
+// name, the dtype as PyTorch writes it ("torch.bfloat16") and the bytes. Shapes are not included. A
+// name is written as UTF-8.
 Result<trust::Sha256::Digest> weights_hash(const Schema& schema,
                                            std::span<const std::byte* const> tensors);
 Result<trust::Sha256::Digest> weights_hash(const Checkpoint& checkpoint,

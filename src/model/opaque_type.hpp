@@ -1,6 +1,6 @@
 #pragma once
-// Data types of safetensors files whose elements are no numbers to sparcl: they are compared and
-// sent byte for byte.
+// Data types of safetensors files whose elements sparcl does not interpret as numbers. They are
+// compared and sent byte for byte.
 
 #include <cstdint>
 #include <string>
@@ -14,16 +14,16 @@ struct OpaqueTypeInfo {
   std::uint8_t bits;       // of an element
 };
 
-// Those that the format knows (safetensors 0.8). nullptr: another one, or one with a row in
+// The types that the format knows (safetensors 0.8). nullptr: another type, or one with a row in
 // src/base/data_type.cpp.
 const OpaqueTypeInfo* find_opaque_type(std::string_view name);
 
 constexpr std::size_t kMaxOpaqueName = 32;
-// What a later version of the format may call a type: up to so many letters, digits and
-// underscores, and no type that has numbers here.
+// True for a name that a later version of the format may give to a type. It has at most this many
+// letters, digits and underscores, and is not the name of a type with numbers here.
 bool may_be_opaque_type(std::string_view name);
 
-// Of a tensor: its elements are as many bytes as it has.
+// The opaque type of a tensor: its elements are its bytes.
 struct OpaqueType {
   std::string name;
   std::uint64_t bytes = 0;  // of the tensor

@@ -9,24 +9,24 @@
 
 namespace sparcl::model {
 
-// A folder of shards that appears whole or not at all: filled under another name beside its place,
-// then exchanged with what is there. A symbolic link at its place is replaced itself: the folder
-// behind it stays as it is, and nothing of it is kept.
+// A folder of shards that appears completely or not at all. It is filled under a temporary name
+// beside its path, then exchanged with the existing folder. A symbolic link at the path is itself
+// replaced: its target folder stays unchanged, and none of its files are kept.
 class OutputFolder {
  public:
-  // Refuses a `path` that is no folder, or one with shards that neither `written` nor `replaced`
-  // names: they would be lost.
+  // Refuses a `path` that is not a folder. Also refuses a folder with shards that neither `written`
+  // nor `replaced` names, because they would be lost.
   static Result<OutputFolder> create(const std::string& path, const Layout& written,
                                      const Layout* replaced);
 
   std::string inside(const std::string& name) const { return temporary_.path() + "/" + name; }
 
-  // A file beside the shards is about to be written: refused where the existing folder has a folder
-  // of that name.
+  // Call before a file is written beside the shards. Refused if the existing folder has a folder of
+  // that name.
   Status make_room_for(const std::string& name) const;
 
-  // Files of an existing folder that are no shards (configuration, tokenizer), and are not written
-  // anew, are kept: linked into the new one before the exchange; folders are moved after it.
+  // Keeps files of an existing folder that are not shards (configuration, tokenizer) and are not
+  // rewritten. They are linked into the new folder before the exchange; folders are moved after it.
   Status commit();
 
  private:
@@ -40,9 +40,9 @@ class OutputFolder {
   Status move_kept_folders() const;
 
   std::string path_;
-  TemporaryPath temporary_;  // after the exchange: what was there before
-  bool is_link_;             // that is at the place
-  bool is_folder_;           // the same
+  TemporaryPath temporary_;  // after the exchange: the previous folder
+  bool is_link_;             // the path is a link
+  bool is_folder_;           // the path is a folder
 };
 
 }  // namespace sparcl::model

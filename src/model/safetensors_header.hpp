@@ -1,6 +1,6 @@
 #pragma once
-// The JSON header of a safetensors file. A file is: its length (8 bytes, little endian), the
-// header, the tensors' bytes without a gap.
+// The JSON header of a safetensors file. A file has its header's length (8 bytes, little endian),
+// the header, and the tensors' bytes without a gap.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,21 +16,22 @@ namespace sparcl::model {
 
 constexpr std::size_t kHeaderLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes =
-    100'000'000;  // what the format's reference implementation accepts
+    100'000'000;  // the limit of the format's reference implementation
 
-// "__metadata__": strings by strings, in the file's order.
+// "__metadata__": pairs of strings, in the file's order.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 struct Header {
-  Schema tensors;  // in the order of their bytes, which may differ from that of the JSON text
+  Schema tensors;  // in the order of their bytes, which may differ from the order in the JSON text
   std::vector<std::uint64_t> offsets;  // of each tensor's first byte, from the end of the header
   std::uint64_t data_bytes = 0;        // of all tensors
   Metadata metadata;
 };
 
-// Checks hostile JSON: well-formed UTF-8 without duplicate keys, nothing but the format's fields,
-// each tensor's bytes equal to its shape's, and all of them side by side without overlap or gap.
-// Refusals name the tensor and what was wrong (Corrupt; Unsupported for a data type).
+// Checks untrusted JSON. It must be well-formed UTF-8 without duplicate keys and have only the
+// format's fields. Each tensor's bytes must match its shape, and the tensors must lie side by side
+// without overlap or gap. Refusals name the tensor and the error (Corrupt; Unsupported for a data
+// type).
 Result<Header> parse_header(std::string_view json);
 
 // The header of tensors laid out in schema order, in the reference implementation's compact style,

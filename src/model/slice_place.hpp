@@ -1,5 +1,5 @@
 #pragma once
-// Where a slice of a tensor lies in memory that holds the tensor, or a larger slice of it.
+// The location of a slice of a tensor in memory that has the tensor, or a larger slice of it.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace sparcl::model {
 
-// Runs of contiguous bytes, all of one length, in the order in which they lie in the slice.
+// Runs of contiguous bytes, all of one length, in the order of the slice's elements.
 class SlicePlace {
  public:
-  // All of what is held.
+  // The whole held tensor.
   static SlicePlace all(std::uint64_t bytes);
-  // Nothing where `part` is of another tensor, or not inside of what is held. Both are valid.
+  // nullopt if `part` is of another tensor, or not inside the held one. Both are valid.
   static std::optional<SlicePlace> find(const TensorSchema& part, const TensorSchema& held);
 
   std::uint64_t byte_count() const { return run_bytes_ * run_count_; }
-  // One run: where it begins.
+  // A single run, and its start.
   bool is_contiguous() const { return run_count_ <= 1; }
   std::uint64_t first_byte() const { return first_byte_; }
 
-  // Of bytes [first, first + count) of the slice, in their order: visit(byte of what is held, bytes
-  // from there on).
+  // For bytes [first, first + count) of the slice, in their order: visit(byte of the held tensor,
+  // number of bytes from there).
   template <class Visit>
   void for_each_run(std::uint64_t first, std::uint64_t count, Visit&& visit) const {
     for (std::uint64_t run = count > 0 ? first / run_bytes_ : 0, in_run = first - run * run_bytes_;
@@ -50,12 +50,12 @@ class SlicePlace {
 };
 
 struct PlacedSlice {
-  std::size_t tensor = 0;  // of those that are held
+  std::size_t tensor = 0;  // index in the held tensors
   SlicePlace place;
 };
 
-// Where each tensor or slice of `parts` lies in tensors of the schema `held`. Mismatch names the
-// first that does not.
+// Locates each tensor or slice of `parts` in the tensors of the schema `held`. Mismatch names the
+// first that is not there.
 Result<std::vector<PlacedSlice>> place_slices(const Schema& parts, const Schema& held);
 
 }  // namespace sparcl::model

@@ -1,6 +1,6 @@
 #pragma once
-// The layouts in which other programs exchange changes (docs/reference/exchange-formats.md): one
-// file, one row of the table each.
+// The layouts in which other programs exchange changes (docs/reference/exchange-formats.md). Each
+// is one file and one row of the table.
 
 #include <span>
 #include <string_view>
@@ -15,12 +15,12 @@ struct ExchangeFormat {
   const char* name;
   const char* summary;
   int zstd_level;  // of the whole file; 0: none
-  // Is this file of this layout? (Wrapped or not: readers do not care.)
+  // Has this file this layout? (Readers accept it wrapped or not.)
   bool (*is_it)(const TensorFile& file);
-  // Hostile input: refused with the reason. The files of a folder are read one after the other into
-  // one change.
+  // Untrusted input: refused with the reason. The files of a folder are read one after the other
+  // into one change.
   Status (*read)(const TensorFile& file, SparseChange& change);
-  // One file, or one a data type where the layout holds one only. Shapes are known.
+  // One file, or one for each data type if the layout allows only one. Shapes are known.
   Result<std::vector<TensorFile>> (*write)(const SparseChange& change);
 };
 
@@ -36,7 +36,7 @@ const ExchangeFormat* find_exchange_format(std::string_view name);
 // The format of a file, or nullptr.
 const ExchangeFormat* recognise(const TensorFile& file);
 
-// What the layouts have in common: metadata keys of ours that other programs pass over.
+// Common to all layouts: our own metadata keys, which other programs ignore.
 void write_own_metadata(const SparseChange& change, Metadata& metadata);
 Status read_own_metadata(const TensorFile& file, SparseChange& change);
 

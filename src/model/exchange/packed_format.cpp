@@ -1,6 +1,6 @@
-// Two tensors for all that changes: __positions__ (bytes) and __values__ (new values of one type),
-// and in the metadata a list of parameters that says which part of both is whose. As slime and vime
-// write it. Positions are int32 (encoding "indices"), or gaps between them, uint16 or uint32 a
+// Two tensors for all changes: __positions__ (bytes) and __values__ (new values of one type). A
+// list of parameters in the metadata assigns parts of both to tensors. slime and vime write this
+// format. Positions are int32 (encoding "indices"), or gaps between them, uint16 or uint32 for each
 // parameter ("deltas"; "deltas_zstd" is the same file wrapped in zstd).
 #include <fmt/format.h>
 
@@ -101,7 +101,7 @@ Result<Param> parse_param(const Json& json, std::size_t place, DataType values) 
 
 Status check_place(const Param& param, std::uint64_t pos_at, std::uint64_t val_at,
                    std::uint64_t pos_size, std::uint64_t val_size, bool is_gaps) {
-  // Side by side: slices that overlap would let a small file ask for much memory.
+  // Parts must be side by side: with overlapping parts a small file could ask for much memory.
   if (param.pos_start != pos_at || param.val_start != val_at || param.pos_end < param.pos_start ||
       param.val_end < param.val_start || param.pos_end > pos_size || param.val_end > val_size) {
     return corrupt(
@@ -125,7 +125,7 @@ std::uint64_t load_number(const std::byte* at, std::uint64_t width) {
 
 Status read_positions(const Param& param, std::span<const std::byte> bytes, bool is_gaps,
                       TensorChange& tensor) {
-  std::uint64_t next = 0;  // the least position that can come
+  std::uint64_t next = 0;  // the smallest position that can come
   tensor.indices.reserve(bytes.size() / param.pos_width);
   for (std::size_t at = 0; at < bytes.size(); at += param.pos_width) {
     const std::uint64_t number = load_number(bytes.data() + at, param.pos_width);
@@ -146,8 +146,8 @@ Status check_end(const TensorChange& tensor) {
                              in_quotes(tensor.name), tensor.indices.back(), *elements));
 }
 
-// The versions of other programs are any text ("default"): taken where they are numbers, and ours
-// where the file has them.
+// The versions of other programs are any text ("default"). They are used if they are numbers, and
+// ours if the file has them.
 void read_versions(const TensorFile& file, SparseChange& change) {
   const auto number = [&](std::string_view key, std::uint64_t& value) {
     const std::string* text = file.find_metadata(key);
@@ -184,7 +184,7 @@ Status read_values(const TensorFile& file, const Json& params, bool is_gaps, Spa
   std::uint64_t val_at = 0;
   std::set<std::string> names;
   for (const TensorChange& tensor : change.tensors)
-    names.insert(tensor.name);  // of the files before
+    names.insert(tensor.name);  // of the earlier files
   for (std::size_t i = 0; i < params.size(); ++i) {
     SPARCL_ASSIGN_OR_RETURN(const Param param, parse_param(params[i], i, value_schema.datatype));
     SPARCL_RETURN_IF_ERROR(
@@ -220,7 +220,7 @@ Status read(const TensorFile& file, SparseChange& change) {
   return read_values(file, params, encoding != "indices", change);
 }
 
-// Of one tensor, behind what is in `positions`; returns the width.
+// Appends the positions of one tensor to `positions`; returns the width.
 std::uint64_t write_positions(const TensorChange& tensor, bool is_gaps, ByteWriter& positions) {
   std::vector<std::uint64_t> numbers = tensor.indices;
   if (is_gaps) {

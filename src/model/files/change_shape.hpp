@@ -1,5 +1,5 @@
 #pragma once
-// What a change looks like: how dense, how clustered, how predictable.
+// Statistics of a change: density, clustering, predictability.
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@ struct ChangeShape {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
   std::uint64_t dense_bytes = 0;
-  // Of groups of 128 elements, how many hold a change where changes are strewn independently, over
-  // how many do: 1 not clustered.
+  // Groups of 128 elements with a change: the number expected of independent changes, divided by
+  // the actual number. 1: not clustered.
   double clustering = 1;
-  // Entropy of the positions in bits a change: blind, and given the top eight bits of the old
-  // magnitude, which the receiver knows.
+  // Entropy of the positions in bits for each change: without context, and given the top eight bits
+  // of the old magnitude, which the receiver knows.
   double position_bits = 0;
   double position_bits_given_old = 0;
   double unit_steps = 0;  // share of changes by one unit in the last place
@@ -26,8 +26,8 @@ struct ChangeShape {
   }
 };
 
-// One pass over two states of one schema; of very large ones over evenly spread pieces. The
-// sources' status() is the caller's to ask.
+// One pass over two states of one schema; samples evenly spread pieces of very large ones. The
+// caller checks the sources' status().
 ChangeShape measure_shape(const StateView& base, const StateView& target,
                           const kernels::KernelSet& kernels);
 

@@ -37,7 +37,7 @@ std::string known_formats() {
   return names;
 }
 
-// What one of our deltas does to the base.
+// Reads the change of one of our deltas.
 Result<ChangeInput> read_own(const ConvertOptions& options, const FileWatch& watch) {
   if (options.base.empty()) return own_needs_base();
   SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.input, watch));
@@ -69,7 +69,7 @@ Result<ChangeInput> read_own(const ConvertOptions& options, const FileWatch& wat
   return input;
 }
 
-// A file, or those of a folder that can hold tensors, by name.
+// A file, or the files of a folder that can hold tensors, sorted by name.
 Result<std::vector<std::string>> input_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
@@ -116,7 +116,7 @@ Result<ChangeInput> read_foreign(const ConvertOptions& options) {
   return input;
 }
 
-// A file that was made of one of our deltas says which states it is for; others do not.
+// A file that was made from one of our deltas names its states; other files do not.
 Status check_change_base(const ConvertOptions& options, const SparseChange& change,
                          const Hash128& hash) {
   if (!change.base_hash || *change.base_hash == hash) return {};
@@ -165,8 +165,8 @@ Status write_change_file(const std::string& path, const TensorFile& file, int zs
   return out.commit();
 }
 
-// A new folder, whole or not at all, with the marker by which those who poll it see that it is
-// settled.
+// Writes a new folder, completely or not at all. Its marker tells polling programs that it is
+// complete.
 Status write_change_folder(const std::string& path, std::span<const TensorFile> files,
                            int zstd_level, std::uint64_t& bytes) {
   std::error_code error;
@@ -201,7 +201,7 @@ Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertR
   if (!options.base.empty()) {
     SPARCL_ASSIGN_OR_RETURN(const Checkpoint base, Checkpoint::open_unread(options.base));
     if (input.format != kOwnFormat)
-      watch.stray_shards(base.stray_paths());  // reading our own has told of them
+      watch.stray_shards(base.stray_paths());  // reading our own delta has reported them
     SPARCL_RETURN_IF_ERROR(
         match_schema(base.schema(), input.change).with_prefix(options.input + ": "));
     if (input.change.base_hash &&

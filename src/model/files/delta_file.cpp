@@ -38,8 +38,8 @@ class DeltaScan {
   }
 
  private:
-  // Damage is best named by the checksum that finds it: what looks wrong before is kept until the
-  // chunk's CRC has been seen to be right.
+  // A checksum reports damage best: an earlier error is kept until the chunk's CRC has been
+  // verified.
   Status read(const codec::Section& section) {
     const bool checked = section.tag != codec::kTagAttachment &&
                          section.tag != codec::kTagLeftOut && !codec::is_block(section.tag);
@@ -107,7 +107,7 @@ class DeltaScan {
       return corrupt_byte(section.first, "a count of unchanged blocks is invalid");
     }
     const codec::BlockMode& mode = *codec::find_block_mode(
-        codec::mode_of(section.tag));  // the frame reader lets no other pass
+        codec::mode_of(section.tag));  // the frame reader accepts only known modes
     std::uint64_t changes = 0;
     std::uint64_t most = (&mode == &codec::kClassesMode ? codec::kSuperBlocks : 1) *
                          std::uint64_t{codec::kBlockElements};
@@ -159,12 +159,12 @@ class DeltaScan {
   DeltaSummary summary_;
   std::uint32_t flags_ = 0;
   std::uint64_t listed_changes_ = 0;
-  Status unchecked_;  // the first error in bytes whose CRC is still to come
+  Status unchecked_;  // the first error in bytes whose CRC follows
   std::vector<std::byte> scratch_;
 };
 
-// Whether the regular file has `value` there. An error: it cannot be read, so that nobody takes it
-// for another kind of file.
+// Whether the regular file starts with `value` there. An error if it cannot be read, so that it is
+// not taken for another kind of file.
 template <class T>
 Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
   std::error_code ignored;
@@ -199,7 +199,7 @@ Result<bool> is_checkpoint(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) return true;
   const Result<bool> begins_so = has_at(path, kHeaderLengthBytes, std::byte{'{'});
   if (!begins_so.ok() || *begins_so || !path.ends_with(".safetensors")) return begins_so;
-  const Result<bool> found = is_delta(path);  // else it is cut, or damaged
+  const Result<bool> found = is_delta(path);  // otherwise it is truncated or damaged
   return found.ok() ? Result<bool>(!*found) : found;
 }
 

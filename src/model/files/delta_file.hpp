@@ -28,20 +28,21 @@ struct Delta {
 
 Result<Delta> read_delta(const std::string& path, const FileWatch& watch = {});
 
-// A folder, or a file that looks like safetensors: '{' stands where its header begins, or its name
-// says so and it begins as no delta. All else is taken for a delta, damaged or not.
+// True for a folder, and for a file that looks like safetensors. Its header begins with '{', or its
+// name ends in .safetensors and it does not begin like a delta. Every other file counts as a delta,
+// damaged or not.
 Result<bool> is_checkpoint(const std::string& path);
 
-// A file that begins as a stream does, damaged or not.
+// True for a file that begins like a stream, damaged or not.
 Result<bool> is_delta(const std::string& path);
 
-// An error that names the mix-up where `path` is a delta.
+// An error that names the confusion if `path` is a delta.
 Status expect_checkpoint(const std::string& path);
 
 struct Tally {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;    // of the contents
-  std::uint64_t changes = 0;  // blocks of sparse modes only
+  std::uint64_t changes = 0;  // only blocks of sparse modes
 };
 
 struct DeltaSummary {
@@ -50,7 +51,7 @@ struct DeltaSummary {
   Hash128 schema_hash;
   std::uint64_t elements = 0;
   std::uint32_t arrays = 0;
-  std::optional<Hash128> base_hash;  // absent where tensors have no base
+  std::optional<Hash128> base_hash;  // absent if tensors have no base
   std::optional<Hash128> target_hash;
   Attachment attachment;
   std::uint64_t attachment_bytes = 0;
@@ -59,16 +60,17 @@ struct DeltaSummary {
   std::uint64_t chunk_count = 0;
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
-  std::optional<codec::LeftOut> left_out;  // by a selection of changes: what it leads to is not the
-                                           // checkpoint it was made for
+  std::optional<codec::LeftOut> left_out;  // by a selection of changes: the result is not the
+                                           // checkpoint that the delta was made for
 
-  // Of the whole base: the stream's, or where the list of tensors changes, the attachment's.
+  // The hash of the whole base: from the stream, or from the attachment if the list of tensors
+  // changes.
   const Hash128* whole_base_hash() const;
 };
 
-// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the
-// order and lengths of sections, totals, the attachment. (What blocks hold is checked when they
-// meet their base.)
+// Checks everything of a damaged or hostile delta that needs no base: every byte's CRC32C, the
+// order and lengths of sections, totals, the attachment. (The contents of blocks are checked when
+// they are applied to their base.)
 Result<DeltaSummary> scan_delta(const Delta& delta);
 
 // The kernels that SPARCL_KERNELS names.

@@ -16,13 +16,14 @@
 
 namespace sparcl::model {
 
-// Those that `mode` below may name: not those of tensors without a base, compositions and codes.
+// The modes that `mode` below may name: not those for tensors without a base, compositions or
+// codes.
 std::vector<const codec::BlockMode*> forceable_modes();
 
 struct DiffOptions {
   const codec::BlockMode* mode = nullptr;  // as in codec::EncodeOptions
   bool with_side_files = true;
-  unsigned threads = 0;  // that encode; 0: the setting
+  unsigned threads = 0;  // for encoding; 0: the setting
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
   ChangeSelection selection = {};
@@ -30,23 +31,23 @@ struct DiffOptions {
 
 struct DiffReport {
   std::uint64_t elements = 0;  // of the target
-  std::uint64_t changed = 0;   // elements of tensors without a base are all changed
+  std::uint64_t changed = 0;   // all elements of tensors without a base count as changed
   std::uint64_t bytes = 0;     // of the delta file
   std::uint64_t dense_bytes = 0;
   Hash128 base_hash;
   Hash128 target_hash;
   TensorChanges tensors;
-  std::vector<std::string> side_files;  // that travel
-  std::vector<std::string> skipped;     // side files that are too large to travel
+  std::vector<std::string> side_files;  // side files in the delta
+  std::vector<std::string> skipped;     // side files that are too large for the delta
   codec::LossyError lossy;              // of --values
   codec::LeftOut left_out;              // by the selection
   std::vector<std::string>
-      stray_shards;  // paths of files beside the shards that are no part of either checkpoint
+      stray_shards;  // paths of files beside the shards that belong to neither checkpoint
 
   bool is_partial() const { return left_out.count > 0; }
 };
 
-// A checkpoint as its files have it: tensors are read as they are needed.
+// A checkpoint in its files: tensors are read when they are needed.
 struct OpenCheckpoint {
   StateView view() const {
     return {checkpoint->layout(), checkpoint->schema(), tensors, side_files, source.get()};
@@ -60,12 +61,12 @@ struct OpenCheckpoint {
 Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_files = true,
                                        std::vector<std::string>* skipped = nullptr);
 
-// What turns `base` into `target`, to `sink`. bytes of the report: those of the stream.
+// Writes the update from `base` to `target` to `sink`. bytes of the report: those of the stream.
 Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
                                 const DiffOptions& options, DeltaSink& sink,
                                 const FileWatch& watch = {});
 
-// Writes what turns `base` into `target` to delta_path, whole or not at all.
+// Writes the delta from `base` to `target` to delta_path, completely or not at all.
 Result<DiffReport> write_delta(const StateView& base, const StateView& target,
                                const std::string& delta_path, const DiffOptions& options = {},
                                const FileWatch& watch = {});

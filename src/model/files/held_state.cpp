@@ -13,10 +13,10 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kApplyBlocks = 64;  // between two looks at the progress, heuristic
+constexpr std::uint64_t kApplyBlocks = 64;  // between two progress reports, heuristic
 
-// A block that comes whole takes at least 129 bytes (32 states of the entropy coder and a length)
-// for each byte of its 65,536 elements, docs/reference/wire-format.md: Packed.
+// A whole block takes at least 129 bytes (32 states of the entropy coder and a length) for each
+// byte of its 65,536 elements, docs/reference/wire-format.md: Packed.
 constexpr std::uint64_t kMaxExpansion = 65536 / 128;
 
 Result<ChangedLayout> target_layout(const Layout& base, const Attachment& attachment) {
@@ -86,8 +86,8 @@ Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) co
           path(), delta.path, hashes));
 }
 
-// Where the target's tensors lie: where the base's do that they are coded against, and in new
-// memory.
+// The addresses of the target's tensors: those of the base's tensors that they are coded against,
+// or new memory.
 Status HeldState::hold(const Schema& schema, const Delta& delta) {
   const std::vector<std::size_t> matches = match_tensors(schema_, schema);
   std::vector<std::uint64_t> offsets;
@@ -97,7 +97,7 @@ Status HeldState::hold(const Schema& schema, const Delta& delta) {
     if (matches[i] == kNoBase)
       fresh_bytes += *element_count(schema[i]) * element_bytes(schema[i].datatype);
   }
-  // So that no small delta can ask for much memory.
+  // Prevents that a small delta asks for much memory.
   if (fresh_bytes / kMaxExpansion > delta.bytes) {
     return Status(Code::kCorrupt,
                   fmt::format("{}: its new tensors have {} bytes, more than {} bytes can hold",
@@ -153,7 +153,7 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(decode_all(decoder, delta, map, watch).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
-  // Of what is about to be used, and not of what the decoder meant to write.
+  // Hashes the actual contents of memory, not the values that the decoder meant to write.
   SPARCL_RETURN_IF_ERROR(rehash());
   if (hash_ == *summary->target_hash) return {};
   return Status(

@@ -1,6 +1,6 @@
 #pragma once
-// A checkpoint in private memory that deltas are applied to: the files are read once, and never
-// touched.
+// A checkpoint in private memory that deltas are applied to. The files are read once, and not
+// changed.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace sparcl::model {
 
-// What a delta is made from and to. All that it points to outlives it.
+// One end of a delta: its base or its target. All pointers outlive the call.
 struct StateView {
   const Layout& layout;
   const Schema& schema;
@@ -30,13 +30,13 @@ class HeldState {
  public:
   static Result<HeldState> open(const std::string& path, const FileWatch& watch = {});
 
-  // Makes the state the delta's target, after every check has passed: CRCs and structure of the
-  // delta, the state hash of what is held before and of the result after. On an error (Corrupt,
-  // WrongBase) the state is to be thrown away.
+  // Turns the state into the delta's target, after every check has passed. The checks are CRCs and
+  // structure of the delta, and the state hashes of the held state before and of the result after.
+  // After an error (Corrupt, WrongBase) the state must be discarded.
   Status apply(const Delta& delta, const FileWatch& watch = {});
 
-  // The same for a change out of another program's file, which says nothing of its base: the base
-  // is believed to be right. Its tensors are matched with those held (Mismatch, Corrupt).
+  // The same for a change from another program's file, which does not name its base: the base is
+  // assumed to be right. Its tensors are matched with the held ones (Mismatch, Corrupt).
   Status apply(SparseChange& change);
 
   StateView view() const { return {layout_, schema_, read_, side_files_}; }
@@ -52,7 +52,7 @@ class HeldState {
   std::uint64_t unchanged() const {
     return unchanged_;
   }  // of another program's file: values that are the base's already
-  // False: the tensors are the target's, but another program wrote the base's header anew since the
+  // False: the tensors are the target's, but another program rewrote the base's header since the
   // diff.
   bool exact() const { return exact_; }
 
@@ -64,7 +64,7 @@ class HeldState {
   Status rehash();
 
   Checkpoint base_;
-  std::vector<ZeroMemory> fresh_;  // of tensors that deltas have brought
+  std::vector<ZeroMemory> fresh_;  // tensors that deltas have brought
   Layout layout_;
   Schema schema_;
   std::vector<std::byte*> pointers_;

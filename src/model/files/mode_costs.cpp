@@ -16,8 +16,8 @@ namespace sparcl::model {
 namespace {
 
 constexpr std::uint64_t kEncodeElements = std::uint64_t{4} << 20;
-constexpr std::uint64_t kTwiceBytes = std::uint64_t{256}
-                                      << 20;  // encoded twice: the first time warms up
+constexpr std::uint64_t kTwiceBytes =
+    std::uint64_t{256} << 20;  // smaller ones are encoded twice: the first run warms up
 
 struct StatePair {
   const StateView& base;
@@ -39,7 +39,8 @@ Result<std::uint64_t> encode_file(const StatePair& pair, const codec::BlockMode*
   return report.changed;
 }
 
-// As a broadcast's root does it, which knows the base's hash and spends no time on the last bytes.
+// As a broadcast's root encodes it, which knows the base's hash and does not optimise the last
+// bytes.
 Result<std::uint64_t> encode_broadcast(const StatePair& pair, const Hash128& base_hash,
                                        ModeCost& cost) {
   codec::EncodeOptions options;
@@ -58,7 +59,7 @@ Result<std::uint64_t> encode_broadcast(const StatePair& pair, const Hash128& bas
   return encoder.stats().changed;
 }
 
-// Of small ones the better of two runs: the first warms up.
+// For small ones the faster of two runs: the first warms up.
 template <class Encode>
 Result<std::uint64_t> best_of(const StatePair& pair, ModeCost& cost, const Encode& encode) {
   Result<std::uint64_t> changed = encode(cost);

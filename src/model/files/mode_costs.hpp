@@ -1,5 +1,5 @@
 #pragma once
-// What a change costs in each mode, measured by encoding it.
+// The cost of a change in each mode, measured by encoding it.
 
 #include <cstdint>
 #include <string>
@@ -14,18 +14,18 @@ namespace sparcl::model {
 struct ModeCost {
   std::string name;
   std::uint64_t bytes = 0;
-  double seconds = 0;  // of encoding, here and now, reading the files included
+  double seconds = 0;  // of encoding on this machine, including the time to read the files
 };
 
 struct ModeCosts {
   ChangeShape shape;
   std::vector<ModeCost> modes;  // of files, as sparcl diff --mode writes them; the first: auto, the
-                                // cheapest for each block
-  ModeCost broadcast;           // as a root sends it: sooner encoded, and sometimes larger
-  std::string best_mode;        // of those that are forced
+                                // cheapest mode for each block
+  ModeCost broadcast;           // as a root sends it: encoded faster, and sometimes larger
+  std::string best_mode;        // of the forced modes
 };
 
-// Mismatch where the checkpoints at the two paths have not the same tensors.
+// Mismatch if the checkpoints at the two paths have different tensors.
 Result<ModeCosts> measure_costs(const std::string& first, const std::string& second,
                                 const FileWatch& watch = {});
 
