@@ -1,6 +1,6 @@
 #pragma once
-// A mask's places in the memory of GPUs: brought there when a call first needs them, and held as
-// long as calls do.
+// A mask's positions in the memory of GPUs: copied there when a call first needs them, and kept
+// while calls use them.
 
 #include <memory>
 #include <mutex>
@@ -12,18 +12,18 @@
 
 namespace sparcl::sparse {
 
-// As the mask was when it was made; never changed.
+// The mask at the time when it was made; never changed.
 struct DeviceMask {
-  bool is_full = false;  // all elements: there are no places
+  bool is_full = false;  // all elements: there are no positions
   kernels::MaskPlaces places;
   gpu::DeviceBuffer memory;
 };
 
-// Of one mask. Threads that are ranks of several GPUs may share it.
+// The device copies of one mask. Threads that are ranks of several GPUs may share it.
 class DeviceMasks {
  public:
   Result<std::shared_ptr<const DeviceMask>> get(const Mask& mask, void* context);
-  void clear();  // the mask is another one from now on
+  void clear();  // the mask has changed
 
  private:
   struct Row {

@@ -2,12 +2,12 @@
 // A random choice of exactly k of n numbers, the same on every machine: a pure function of n, k,
 // seed and step.
 //
-// Numbers are chosen stratum by stratum (64 Ki of them): each has its share of k, rounded up or
-// down by one random offset for all (systematic sampling: Madow 1944), and inside a stratum the
-// choice is the image of [0, share) under a random permutation: an alternating Feistel network
-// (Luby, Rackoff 1988) with multiplications as rounds and keys by Philox. So every number is as
-// likely as any other, what is at work fits the nearest cache, and ranks that own slices of an
-// array own as much of the choice.
+// Numbers are chosen stratum by stratum (64 Ki of them). Each stratum has its share of k, rounded
+// up or down by one random offset for all (systematic sampling: Madow 1944). Inside a stratum the
+// choice is the image of [0, share) under a random permutation. The permutation is an alternating
+// Feistel network (Luby, Rackoff 1988) with multiplications as rounds and keys by Philox. So all
+// numbers are equally likely, the working set fits the L1 cache, and ranks with slices of equal
+// size have about equal parts of the choice.
 
 #include <array>
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace sparcl::sparse {
 
 constexpr std::uint64_t kStratum = std::uint64_t{1} << 16;
 
-// A random permutation of [0, size), size <= kStratum; what falls outside is sent round again
-// (Black, Rogaway 2002: cycle walking).
+// A random permutation of [0, size), size <= kStratum. Values outside are permuted again (Black,
+// Rogaway 2002: cycle walking).
 class StratumPermutation {
  public:
   StratumPermutation(std::uint32_t size, std::uint64_t seed, std::uint64_t step,
@@ -47,10 +47,10 @@ class RandomChoice {
   RandomChoice(std::uint64_t n, std::uint64_t k, std::uint64_t seed, std::uint64_t step);  // k <= n
 
   std::uint64_t strata() const { return (n_ + kStratum - 1) / kStratum; }
-  // How many are chosen below the first of a stratum; of strata(): k.
+  // The number of chosen numbers before a stratum; before strata(): k.
   std::uint64_t chosen_before(std::uint64_t stratum) const;
-  // Those of a stratum, ascending, counted from its first; room for kPositionSlack more than it
-  // has. Returns how many.
+  // The chosen numbers of a stratum, ascending, counted from its first; room for kPositionSlack
+  // more than it has. Returns their number.
   std::uint32_t take(std::uint64_t stratum, std::uint16_t* places);
 
  private:

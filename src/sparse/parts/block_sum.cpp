@@ -10,8 +10,8 @@ using kernels::EntryList;
 using kernels::kEntrySlack;
 using kernels::Window;
 
-// Merging costs by entries and lists, windows by elements: from so many merged entries a hundred
-// elements on windows are faster. bench_sparse_sum has the figures.
+// The cost of merging depends on entries and lists, that of windows on elements. From this many
+// merged entries in a hundred elements on, windows are faster (figures: bench_sparse_sum).
 constexpr std::size_t kMergedPerHundred = 4;
 
 constexpr std::size_t kMaxLevels = 66;
@@ -19,7 +19,7 @@ std::size_t tree_levels(std::size_t ranks) {
   return static_cast<std::size_t>(std::bit_width(ranks)) + 1;
 }
 
-// From so many of its entries on, which lie in so many elements.
+// The list after its first `entries` entries, which lie in its first `elements` elements.
 EntryList after(const EntryList& list, std::size_t entries, std::size_t elements,
                 std::size_t width) {
   const bool is_marked = list.marks != nullptr;
@@ -27,8 +27,8 @@ EntryList after(const EntryList& list, std::size_t entries, std::size_t elements
           list.count - entries, is_marked ? list.marks + elements / 8 : nullptr};
 }
 
-// Visits the tree over ranks from the left, as a binary counter: leaf(rank, level), then
-// fold(level, is_last) for what lies on `level` and what lies above it. What is left is on level 0.
+// Visits the tree over ranks from the left, as a binary counter. Calls leaf(rank, level), then
+// fold(level, is_last) for the sums on `level` and on the level above it. The result is on level 0.
 template <class Leaf, class Fold>
 void for_tree(std::size_t ranks, Leaf&& leaf, Fold&& fold) {
   std::array<std::size_t, kMaxLevels> ranks_of{};
@@ -75,12 +75,12 @@ BlockSum::Union BlockSum::sum(std::span<const EntryList> by_rank, const BlockRun
       is_marked};
 }
 
-// Along the tree: lists that lack nothing are merged as often as windows are folded.
+// Along the tree: complete lists are merged as often as windows are folded.
 std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_t* positions,
                                 std::byte* accumulators) {
   struct Merged {
     EntryList list;
-    Scratch* scratch = nullptr;  // where it lies; nullptr: with the caller
+    Scratch* scratch = nullptr;  // owns its memory; nullptr: the caller does
   };
   std::array<Merged, kMaxLevels> levels;
   std::vector<Scratch*> free;
@@ -117,7 +117,7 @@ std::size_t BlockSum::merge_all(std::span<const EntryList> by_rank, std::uint16_
       },
       fold);
   return size > 0 ? size
-                  : kernels_.merge(levels[0].list, {}, positions, accumulators);  // one list alone
+                  : kernels_.merge(levels[0].list, {}, positions, accumulators);  // a single list
 }
 
 std::size_t BlockSum::sum_windows(std::span<const EntryList> by_rank, std::uint32_t first,
@@ -142,7 +142,7 @@ void BlockSum::add_in_turn(std::uint32_t first, std::size_t elements) {
   for (std::size_t rank = 0; rank < rest_.size(); ++rank) add(rank, first, elements, windows_[0]);
 }
 
-// A pair of ranks shares a window: the order of two does not matter.
+// A pair of ranks shares a window: the order of two addends does not matter.
 void BlockSum::add_as_tree(std::uint32_t first, std::size_t elements) {
   std::array<std::size_t, kMaxLevels> added{};
   for_tree((rest_.size() + 1) / 2,

@@ -9,7 +9,7 @@ namespace sparcl::sparse {
 namespace {
 
 constexpr std::size_t kAlignment = 8;
-constexpr std::size_t kMaxGap = 32;  // of so many parts of a part one may be a gap
+constexpr std::size_t kMaxGap = 32;  // at most 1 / 32 of a part may be a gap
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -24,7 +24,7 @@ std::size_t place_bytes(const BlockRun& run, const BlockHead& head) {
 
 std::size_t heads_bytes(std::size_t blocks) { return blocks * sizeof(BlockHead); }
 
-// Everything but places and values, which lie there already. Returns what the part is.
+// Writes everything except positions and values, which are in place already. Returns the part.
 Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::size_t entries,
                   std::size_t values_at, std::size_t value_bytes) {
   const std::size_t values_end = values_at + entries * value_bytes;
@@ -38,7 +38,7 @@ Buffer close_part(const Buffer& part, std::span<const BlockHead> heads, std::siz
   return whole;
 }
 
-// Of a bitmap with so many bits. positions: room for them and kEntrySlack.
+// The positions of a bitmap's set bits. positions: room for them and kEntrySlack.
 void positions_of(const kernels::KernelSet& kernels, const std::byte* marks, const BlockRun& run,
                   std::uint64_t block, std::size_t entries, std::uint16_t* positions) {
   kernels.lists.find_marks(marks, 0, run.block_elements(), entries, positions);
@@ -104,7 +104,7 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
       to += place_bytes(run, heads[i++]);
       continue;
     }
-    std::size_t entries = 0;  // of blocks that follow each other
+    std::size_t entries = 0;  // of consecutive blocks
     for (; i < heads.size() && !heads[i].is_bitmap(); ++i) entries += heads[i].entries();
     kernels.entries.lower_indices(rest.data(), entries, reinterpret_cast<std::uint16_t*>(to));
     rest = rest.subspan(entries);
@@ -113,7 +113,8 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
   std::memset(to, 0, static_cast<std::size_t>(part.data() + values_at - to));
   const std::size_t values_bytes = indices.size() * value_bytes;
   if (values_bytes > 0)
-    std::memcpy(part.data() + values_at, values, values_bytes);  // of none, values may be nullptr
+    std::memcpy(part.data() + values_at, values,
+                values_bytes);  // without entries, values may be nullptr
   return close_part(part, heads, indices.size(), values_at, value_bytes);
 }
 
@@ -137,7 +138,7 @@ void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
     set_bits(reinterpret_cast<const std::uint16_t*>(list.data()), entries,
              run_.first_position(block), places(), place_bytes(run_, head));
   }
-  if (is_marked && !head.is_bitmap()) {  // many had the same entries
+  if (is_marked && !head.is_bitmap()) {  // many ranks had the same entries
     const std::size_t bytes = run_.block_elements() / 8;
     std::vector<std::byte> marks(bytes + kernels::kBitSlackBytes);
     std::memcpy(marks.data(), places(), bytes);
@@ -149,8 +150,8 @@ void PartWriter::end(std::uint64_t block, std::size_t entries, bool is_marked) {
   entries_ += entries;
 }
 
-// Values move up to their places only where many ranks had the same entries, and the gap is worth
-// it.
+// Moves values next to the positions only if many ranks had the same entries and the gap is large
+// enough.
 Buffer PartWriter::finish() {
   const std::size_t closest = aligned(places_end_);
   const std::size_t rest = places_end_ + entries_ * value_bytes_ + heads_bytes(heads_.size());
@@ -188,7 +189,7 @@ std::optional<PartView> PartView::read(const kernels::KernelSet& kernels,
         head.entries() > run.block_elements())
       return std::nullopt;
     if (head.is_bitmap() != is_better_as_bitmap(run, head.entries()))
-      return std::nullopt;  // sums take room by that
+      return std::nullopt;  // limits the memory that sums take
     next_block = head.block() + 1;
     entries += head.entries();
     const std::size_t own_bytes = place_bytes(run, head);
@@ -224,7 +225,7 @@ const std::uint16_t* PartView::positions(const kernels::KernelSet& kernels,
   const std::byte* const end = heads_ + heads_bytes(blocks_);
   const std::size_t bytes = place_bytes(run_, head);
   std::vector<std::byte>
-      copy;  // of one so near the end that a kernel's reach is behind the part: without values
+      copy;  // if there are no values, a kernel would read past the end of the part
   if (static_cast<std::size_t>(end - marks) < bytes + kernels::kBitSlackBytes) {
     copy.resize(bytes + kernels::kBitSlackBytes);
     std::memcpy(copy.data(), marks, bytes);

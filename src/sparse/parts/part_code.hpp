@@ -1,16 +1,16 @@
 #pragma once
-// Parts as they travel over links that take longer than coding does. Places: split-Rice lists of
-// gaps (src/codec/split_rice.hpp). Values: as they are, or, of float32 that were rounded to scaled
-// 8 bits (selection/scaled_values.hpp), as these. Nothing is lost: what comes out is a part of the
+// Compressed parts, for links that are slower than coding. Positions: split-Rice lists of gaps
+// (src/codec/split_rice.hpp). Values: unmodified; or, if they are float32 rounded to scaled 8 bits
+// (selection/scaled_values.hpp), in those 8 bits. The coding is lossless: the decoded part has the
 // same entries. All numbers are little endian.
 //
-//   head    u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the
-//           values (0: as they are, 1: scaled)
-//   lists   each: u64 first index (from the run's first), u32 last - first, u16 entries - 1; then
-//           planes and marks of the positions index - first - 1 of all but the first, and zeros up
-//           to a byte. Behind the last one 16 bytes of zeros
-//   values  as they are; or pieces, each: u16 values - 1, u16 exponent; of exponent 0 the values
-//           follow as they are, of others an i8 each: m of m * 2^(exponent - 150)
+// - head: u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the
+//   values (0: unmodified, 1: scaled)
+// - lists, each: u64 first index (from the run's first), u32 last - first, u16 entries - 1. Then
+//   planes and marks of the positions index - first - 1 of all but the first, and zeros up to a
+//   byte. After the last list 16 bytes of zeros
+// - values: unmodified; or pieces, each: u16 values - 1, u16 exponent. With exponent 0 the values
+//   follow unmodified, otherwise an i8 for each: m of m * 2^(exponent - 150)
 
 #include <cstdint>
 #include <optional>
@@ -22,11 +22,11 @@
 
 namespace sparcl::sparse {
 
-// What sender and receiver of a part know of it.
+// The properties of a part that sender and receiver know.
 struct PartShape {
   BlockRun run;
   std::size_t value_bytes = 0;
-  bool is_scaled = false;  // float32 that scaled 8 bits can hold
+  bool is_scaled = false;  // float32 that can be expressed as scaled 8 bits
 };
 
 constexpr std::uint64_t kCodedPart = std::uint64_t{1} << 63;
@@ -35,12 +35,12 @@ class PartCoder {
  public:
   explicit PartCoder(const kernels::KernelSet& kernels) : kernels_(kernels) {}
 
-  // The message of a part; nothing where it would not be shorter.
+  // The message of a part; nullopt if it would not be shorter.
   std::optional<Buffer> code(BufferSource& buffers, std::span<const std::byte> part,
                              const PartShape& shape);
 
-  // The inverse, of untrusted bytes: nothing where they are no coded part of the run, or one of
-  // more than max_bytes.
+  // The inverse, of untrusted bytes: nullopt if they are no coded part of the run, or one of more
+  // than max_bytes.
   std::optional<Buffer> expand(BufferSource& buffers, std::span<const std::byte> message,
                                const PartShape& shape, std::uint64_t max_bytes);
 

@@ -32,7 +32,7 @@ PartSum::PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const
       block_sum_(kernels, kind.datatype, kind.reduction.op, kind.determinism, lists),
       entries_(lists),
       accumulators_(lists) {
-  // Fresh from the system its pages would cost more than a small call.
+  // Fresh pages from the system would cost more than a small call.
   sums_ = buffers.take((kMaxBlockEntries + kernels::kEntrySlack) * reduce_.accumulator_bytes +
                        kernels::kAccumulatorAlignment);
   sums_begin_ = aligned(sums_.data());
@@ -63,7 +63,7 @@ bool PartSum::view(std::span<const std::span<const std::byte>> parts, const Bloc
   return true;
 }
 
-// Of what is left of the views up to the piece's end.
+// Sums the rest of the views up to the piece's end.
 Buffer PartSum::sum_piece(const BlockRun& run, const BlockRun& piece) {
   const FloatEnvironment ieee;
   const std::uint64_t begin = piece.first - run.first, end = begin + piece.blocks;

@@ -1,5 +1,5 @@
 #pragma once
-// Sums the parts that all ranks have of one run of blocks.
+// Sums the parts of all ranks for one run of blocks.
 
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace sparcl::sparse {
 
-// What a part's values are: the caller's elements, or what they are widened to, so that sums of
-// sums are rounded once.
+// The values of a part: the caller's elements, or their accumulators, so that sums of sums are
+// rounded once.
 enum class PartValues : std::uint8_t { kElements, kAccumulators };
 
 struct SumKind {
@@ -30,18 +30,18 @@ inline std::size_t part_value_bytes(const kernels::KernelSet& kernels, DataType 
 
 class PartSum {
  public:
-  // lists: parts that are summed at once. divisor: of a mean, for results that are elements; 1:
-  // none.
+  // lists: the number of parts summed at once. divisor: of a mean, for results that are elements;
+  // 1: none.
   PartSum(BufferSource& buffers, const kernels::KernelSet& kernels, const SumKind& kind,
           std::size_t lists, PartValues in, PartValues out, std::uint32_t divisor);
 
-  // parts: of one run, in the order of the ranks. Nothing where one is no part of the run.
+  // parts: of one run, in the order of the ranks. nullopt if one is no part of the run.
   std::optional<Buffer> sum(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
-  // The same in several parts: pieces follow each other and make up the run.
+  // The same as several parts: consecutive pieces that make up the run.
   std::optional<std::vector<Buffer>> sum_pieces(std::span<const std::span<const std::byte>> parts,
                                                 const BlockRun& run,
                                                 std::span<const BlockRun> pieces);
-  std::size_t refused() const { return views_.size(); }  // the number of that one
+  std::size_t refused() const { return views_.size(); }  // the index of the refused part
 
  private:
   bool view(std::span<const std::span<const std::byte>> parts, const BlockRun& run);
@@ -60,7 +60,7 @@ class PartSum {
   BlockSum block_sum_;
   std::vector<PartView> views_;
   std::vector<kernels::EntryList> entries_;           // by list, of the block
-  std::vector<std::vector<std::byte>> accumulators_;  // by list, where they are widened
+  std::vector<std::vector<std::byte>> accumulators_;  // by list, if they are widened
   Buffer sums_;                                       // of a block, aligned from sums_begin_ on
   std::byte* sums_begin_ = nullptr;
 };

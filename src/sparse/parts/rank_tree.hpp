@@ -1,7 +1,7 @@
 #pragma once
-// What all ranks hold of the same elements, combined in an order that depends on nothing but their
-// number: T(a, b) = T(a, m) op T(m, b) with m = a + the largest power of two below b - a. So sums
-// are the same for every algorithm, transport and order of arrival.
+// Combines the same elements of all ranks, in an order that depends only on the number of ranks.
+// T(a, b) = T(a, m) op T(m, b), where m - a is the largest power of two below b - a. The sums are
+// therefore the same for every algorithm, transport and order of arrival.
 
 #include <cstdint>
 #include <span>
@@ -20,8 +20,8 @@ class RankTree {
  public:
   RankTree(const kernels::ReduceKernels& kernels, Reduction reduction, int ranks);
 
-  // by_rank[r]: `count` values of rank r, all of the kernels' type. result: as many; it may be one
-  // of them.
+  // by_rank[r]: `count` values of rank r, all of the kernels' type. result: the same number of
+  // values; it may be one of the inputs.
   void reduce(std::span<const std::byte* const> by_rank, std::size_t value_bytes,
               std::uint64_t count, std::byte* result);
 

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's entries as the algorithms want them: indices ascend strictly. Those of a caller may come
-// in any order, and several times.
+// A rank's entries in the form that algorithms need: indices ascend strictly. The caller's entries
+// may come in any order, with duplicates.
 
 #include <cstdint>
 #include <span>
@@ -13,18 +13,18 @@ namespace sparcl::sparse {
 
 class SortedEntries {
  public:
-  // Entries that are sorted already are not copied: they must stay. InvalidArgument where an index
-  // is `count` or more.
+  // Entries that are sorted already are not copied: they must stay valid. InvalidArgument if an
+  // index is at least `count`.
   Status take(std::span<const std::uint64_t> indices, const std::byte* values, std::uint64_t count,
               const SumKind& kind, const kernels::KernelSet& kernels);
 
   std::span<const std::uint64_t> indices() const { return indices_; }
   const std::byte* values() const { return values_; }
 
-  // Entries with the same index were combined, in the order in which they came, to values that must
-  // not be rounded yet: of a type whose accumulators are wider, values() are accumulators then.
+  // Entries with the same index were combined, in the order of the input. The result must not be
+  // rounded yet: if the type's accumulators are wider, values() are accumulators.
   bool has_duplicates() const { return has_duplicates_; }
-  // Makes values() accumulators on this rank, as another one's are.
+  // Turns values() into accumulators on this rank, as on another rank.
   void widen(DataType datatype, const kernels::KernelSet& kernels);
 
  private:
@@ -39,8 +39,8 @@ class SortedEntries {
   std::vector<std::byte> own_values_;
 };
 
-// Whether combined duplicates may be what no element is: not rounded yet, or the -0 of a product,
-// which as an input would be +0.
+// Whether combined duplicates may differ from every element: not rounded yet, or the -0 of a
+// product, which as an input would be +0.
 bool makes_accumulators(const SumKind& kind, const kernels::KernelSet& kernels);
 
 }  // namespace sparcl::sparse

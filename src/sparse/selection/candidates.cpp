@@ -13,7 +13,7 @@ namespace {
 
 using kernels::Numbers;
 
-// Bits: of the accumulator.
+// Bits: the accumulator's bits.
 template <Numbers kNumbers, class Bits>
 Bits key_of(Bits bits) {
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
@@ -29,8 +29,8 @@ Bits key_of(const std::byte* accumulator) {
   return key_of<kNumbers>(bits);
 }
 
-// The k-th largest key, 0 < k <= count, and how many of those that equal it are among the k. By
-// counting keys in 4,096 ranges and going on in the one that holds it: 2 or 3 rounds for float32.
+// The k-th largest key, 0 < k <= count, and how many keys equal to it are among the k. Counts keys
+// in 4,096 ranges and continues in the range that contains it: 2 or 3 rounds for float32.
 template <class Bits, Numbers kNumbers>
 Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k,
              std::uint64_t& ties) {
@@ -51,8 +51,8 @@ Bits kth_key(const std::byte* accumulators, std::uint64_t count, std::uint64_t k
     Bits range = (high - low) >> shift;
     for (; counts[range] < k; --range) k -= counts[range];
     low += range << shift;
-    high = low + std::min<Bits>(high - low, (Bits{1} << shift) -
-                                                1);  // low + that could be more than Bits holds
+    high =
+        low + std::min<Bits>(high - low, (Bits{1} << shift) - 1);  // low + this could exceed Bits
   }
   ties = k;
   return low;
@@ -66,7 +66,7 @@ std::uint64_t cut_to(std::uint64_t* indices, std::byte* accumulators, std::uint6
   if (k >= count) return last;
   std::uint64_t kept = 0;
   for (std::uint64_t i = 0; i < count;
-       ++i) {  // without branches: most are kept, but nobody knows which
+       ++i) {  // without branches: most are kept, but which ones is not predictable
     Bits accumulator;
     std::memcpy(&accumulator, accumulators + i * sizeof(Bits), sizeof(Bits));
     const Bits key = key_of<kNumbers>(accumulator);
@@ -106,7 +106,7 @@ Candidates::Candidates(DataType accumulator)
 void Candidates::reserve(std::uint64_t capacity) {
   if (capacity <= capacity_) return;
   capacity_ = size_ = 0;
-  indices_.reset();  // before the new ones are taken
+  indices_.reset();  // frees the old ones before the new ones are allocated
   accumulators_.reset();
   indices_ = std::make_unique_for_overwrite<std::uint64_t[]>(capacity);
   accumulators_ = std::make_unique_for_overwrite<std::byte[]>(capacity * bytes_);

@@ -15,7 +15,7 @@ class Candidates {
  public:
   explicit Candidates(DataType accumulator);
 
-  // Room for `capacity` entries; what was there is gone where that needs new memory.
+  // Room for `capacity` entries. If that needs new memory, the old entries are lost.
   void reserve(std::uint64_t capacity);
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t room() const { return capacity_ - size_; }
@@ -25,12 +25,13 @@ class Candidates {
   std::span<const std::uint64_t> indices() const { return {indices_.get(), size_}; }
   const std::byte* accumulators() const { return accumulators_.get(); }
 
-  // Where the next accumulators go; then add() gives `count` of them their indices.
+  // The address for the next accumulators; then add() gives `count` of them their indices.
   std::byte* tail() { return accumulators_.get() + size_ * bytes_; }
   void add(std::uint64_t first, const std::uint16_t* positions, std::size_t count);
 
-  // Of the entries from `begin` on it keeps the k with the largest magnitude keys, of equals the
-  // first ones. Returns the least key that is left, 0 where none is. In place: O(size), no memory.
+  // Keeps, of the entries from `begin` on, the k with the largest magnitude keys, on a tie the
+  // first ones. Returns the smallest remaining key, 0 if none remains. In place: O(size), no
+  // memory.
   std::uint64_t cut(std::uint64_t begin, std::uint64_t k);
 
   // The magnitude key of an accumulator.

@@ -21,7 +21,7 @@ constexpr const char* kTypeKey = "datatype";
 constexpr const char* kMinKey = "threshold_key";
 constexpr const char* kHashKey = "xxh3";
 
-// Of all that is loaded.
+// The hash of all loaded data.
 std::string hash_of(DataType type, std::uint64_t least, std::span<const std::byte> residual) {
   const std::string facts =
       fmt::format("{} {} {} {};", kFormat, info(type).name, residual.size(), least);
@@ -110,7 +110,8 @@ Result<Feedback> load_feedback(const std::string& path) {
   if (schema.size() != 1 || schema[0].name != kTensor || schema[0].shape.size() != 1) {
     return corrupt(path, fmt::format("a feedback is one tensor, {}, of one dimension", kTensor));
   }
-  // The header's check has compared the shape with the file's size: no more is taken than there is.
+  // The header's check has compared the shape with the file's size: no more memory is taken than
+  // that.
   Result<Feedback> feedback = Feedback::create(schema[0].shape[0], facts.type);
   if (!feedback.ok()) return corrupt(path, feedback.status().message());
   if (schema[0].datatype != feedback->residual_type()) {

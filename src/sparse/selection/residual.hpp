@@ -1,5 +1,5 @@
 #pragma once
-// What a rank sends of its selected elements, and what stays behind.
+// The rounding of selected elements before they are sent, and the remainder in the residual.
 
 #include <cstdint>
 
@@ -8,13 +8,13 @@
 
 namespace sparcl::sparse {
 
-// What values are rounded to before they are sent; sums are of what was sent.
+// The type to which values are rounded before they are sent; sums are of the rounded values.
 enum class Wire : std::uint8_t { kSameType, kBfloat16, kScaled8 };
 
 // How a value is rounded before it is sent.
 struct WireType {
   DataType accumulator;    // of the call's elements
-  DataType sent;           // one whose sums have these accumulators
+  DataType sent;           // a type whose sums have these accumulators
   bool is_scaled = false;  // float32, rounded to 8 bits with scales (scaled_values.hpp)
 
   bool is_exact() const { return accumulator == sent && !is_scaled; }
@@ -27,24 +27,24 @@ WireType wire_type(DataType datatype, Wire wire);
 void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,
                    const std::byte* accumulators, std::size_t count, std::byte* sent);
 
-// What the receivers see of it, as accumulators.
+// The values that receivers see, as accumulators.
 void widen_from_wire(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
                      std::size_t count, std::byte* accumulators);
 
-// acc[i] -= what was sent of it, in place: +0 where that was all of it, infinities and NaN among
-// them.
+// acc[i] -= its sent value, in place. The rest is +0 if both are equal, also for infinities and
+// NaN.
 struct Rest {
-  double squares = 0;    // of what stays, where that is a number
-  double sent_mass = 0;  // the sum of |what was sent|
+  double squares = 0;    // of the remaining values that are numbers
+  double sent_mass = 0;  // the sum of |sent value|
 };
 Rest leave_rest(const kernels::KernelSet& kernels, const WireType& wire, const std::byte* sent,
                 std::size_t count, std::byte* acc);
 
-// acc[i] -= means[i], in place, of accumulators of a float type; +0 where that is no number.
-// Returns the sum of squares of what is left.
+// acc[i] -= means[i], in place, for accumulators of a float type; +0 if the result is not a number.
+// Returns the sum of squares of the remaining values.
 double leave_means(DataType accumulator, const std::byte* means, std::size_t count, std::byte* acc);
 
-// acc of the support's elements: of the residual, where there is one, else of the caller's
+// acc of the support's elements: from the residual, if there is one, otherwise from the caller's
 // elements.
 void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype,
                          const Support& support, const std::byte* values, const std::byte* residual,
@@ -53,7 +53,7 @@ void gather_accumulators(const kernels::KernelSet& kernels, DataType datatype,
 void divide_accumulators(const kernels::KernelSet& kernels, DataType datatype,
                          std::byte* accumulators, std::size_t count, std::uint32_t divisor);
 
-// The sum of |what was sent|.
+// The sum of |sent value|.
 double mass_of(DataType accumulator, const std::byte* accumulators, std::size_t count);
 
 }  // namespace sparcl::sparse

@@ -1,12 +1,13 @@
 #pragma once
-// What one rank gives to a top-k all-reduce: the min(k, non-zeros) elements of acc = values +
-// residual with the largest |acc|, NaN > infinity > finite, ties to the lower index. Exact, a pure
-// function of values, residual and k, whatever the instruction set.
+// One rank's input of a top-k all-reduce: the min(k, non-zeros) elements of acc = values + residual
+// with the largest |acc|. NaN > infinity > finite, ties to the lower index. Exact: a pure function
+// of values, residual and k, for every instruction set.
 //
-// Method: a guess of the k-th largest magnitude (from a sample of acc, or from the call before),
-// one pass that adds, writes the residual and takes what reaches the guess, and an exact cut among
-// what was taken. Where the guess was too high: one more pass, which only reads. Cost: with
-// feedback 3 n bytes an accumulator's byte (as `residual += values`), and O(k).
+// Method: guess the k-th largest magnitude (from a sample of acc, or from the call before). One
+// pass adds, writes the residual and takes the elements that reach the guess. Then cut exactly
+// among the taken elements. If the guess was too high, a second pass follows, which only reads.
+// Cost: with feedback 3 n bytes for each byte of an accumulator (as `residual += values`), and
+// O(k).
 
 #include <array>
 #include <cstddef>
@@ -20,19 +21,20 @@
 
 namespace sparcl::sparse {
 
-// Views into the Selection, good until its next call.
+// Views into the Selection, valid until its next call.
 struct Selected {
   std::span<const std::uint64_t> indices;  // ascending
   const std::byte* accumulators;  // acc of each, as accumulator_type() of the data type: float32
                                   // for small floats
-  std::uint64_t least = 0;  // the least magnitude key among them, 0 if none: the next call's hint
+  std::uint64_t least =
+      0;  // the smallest magnitude key among them, 0 if none: the next call's hint
   std::uint64_t taken = 0;  // elements that reached the guess in the last pass
-  int passes = 0;           // 1, or more where a guess was too high
+  int passes = 0;           // more than 1 if a guess was too high
 };
 
 class Selection {
  public:
-  // A piece of the array with a k of its own: a tensor, a block.
+  // A piece of the array with its own k: a tensor, a block.
   struct Part {
     std::uint64_t count;
     std::uint64_t k;
@@ -44,31 +46,30 @@ class Selection {
   }
   Selection(DataType type, const kernels::KernelSet& kernels);
 
-  // Takes the memory for such calls: about 1.5 k entries and 1 MB, never in proportion to count.
-  // Else the call takes it, before anything is written: std::bad_alloc leaves the residual as it
-  // was.
+  // Allocates the memory for such calls: about 1.5 k entries and 1 MB, independent of count.
+  // Otherwise the call allocates it, before it writes anything: std::bad_alloc leaves the residual
+  // unchanged.
   void reserve(std::uint64_t count, std::uint64_t k);
 
   // values: count elements, any alignment, only read. residual: count accumulators, on return acc,
-  // all of it; NULL: no feedback, nothing is written. hint: `least` of a call before, 0: none. It
-  // spares the sample, and pays only where thresholds are steady (threshold_drift()): where
-  // magnitudes fell by more than a 256th it costs a pass, where they rose by some percent (as while
-  // residuals fill up) a longer cut.
+  // all of it; NULL: no feedback, nothing is written. hint: `least` of an earlier call, 0: none.
+  // The hint saves the sample. It pays only if thresholds are steady (threshold_drift()). If
+  // magnitudes fell by more than a 256th, it costs a pass. If they rose by some percent (while
+  // residuals fill up), it costs a longer cut.
   Selected select(const std::byte* values, std::byte* residual, std::uint64_t count,
                   std::uint64_t k, std::uint64_t hint = 0);
 
-  // The k of each part, indices of the whole array. The parts follow each other and are all of it.
+  // The k of each part, with indices of the whole array. The parts are consecutive and cover it.
   Selected select_parts(const std::byte* values, std::byte* residual, std::span<const Part> parts);
 
  private:
   static constexpr std::size_t kBlock =
-      8192;  // heuristic: its accumulators and values fit the second cache
+      8192;  // heuristic: its accumulators and values fit the L2 cache
 
-  // Where elements are read: as values, or as the accumulators that a pass has left in the
-  // residual.
+  // The source of elements: the values, or the accumulators that a pass has left in the residual.
   struct Source {
     const std::byte* values;
-    std::byte* residual;  // NULL: values alone
+    std::byte* residual;  // NULL: only values
     DataType type;
     std::size_t value_bytes, accumulator_bytes;
     const kernels::AccumulateKernels* kernels;
@@ -93,11 +94,11 @@ class Selection {
   std::vector<std::uint64_t> sample_;
 };
 
-// What a magnitude key stands for, as a number.
+// The number that a magnitude key represents.
 double magnitude_of(DataType type, std::uint64_t key);
 
-// How far the k-th largest magnitude of a call is from that of the one before: 1.02 is 2 % more; 0
-// where one of them has none.
+// The ratio of a call's k-th largest magnitude to that of the call before: 1.02 is 2 % more; 0 if
+// one of them has none.
 double threshold_drift(DataType type, std::uint64_t before, std::uint64_t now);
 
 }  // namespace sparcl::sparse

@@ -1,7 +1,7 @@
 #pragma once
-// Values of an array in device memory at the elements of a support, to the host and back: in chunks
-// of bounded size, of which one is filled or emptied here while the other is under way. What
-// crosses is two bytes an element and its value.
+// Transfers the values of an array in device memory at the elements of a support, to the host and
+// back. It uses chunks of bounded size: the host fills or empties one while the other is in flight.
+// An element takes two bytes and its value.
 
 #include <array>
 
@@ -13,16 +13,16 @@ namespace sparcl::sparse {
 
 class SupportTransfer {
  public:
-  // What it takes of each kind of memory, for supports of at most `entries` elements.
+  // The size of each kind of memory, for supports of at most `entries` elements.
   static std::size_t memory_bytes(std::uint64_t entries);
 
   SupportTransfer(const kernels::DeviceKernelSet& kernels, void* context, void* stream,
                   std::uint64_t max_entries, std::byte* on_device, std::byte* pinned);
 
-  // All in the stream's order, and over when they return. values[i] = array[i-th element], of
+  // All are in the stream's order, and done when they return. values[i] = array[i-th element], of
   // `width` bytes.
   Status gather(const Support& support, const void* array, std::size_t width, std::byte* values);
-  // The same, and zeros stay behind.
+  // The same, and sets the elements to zero.
   Status take(const Support& support, void* array, std::size_t width, std::byte* values);
   // The inverse: array[i-th element] = values[i].
   Status put(const Support& support, const std::byte* values, std::size_t width, void* array);
@@ -30,12 +30,12 @@ class SupportTransfer {
  private:
   enum class Kind { kGather, kTake, kPut };
   struct Layout {
-    std::size_t positions, values, bytes;  // where they begin; parts come first
+    std::size_t positions, values, bytes;  // their offsets; parts come first
   };
   struct Half {
     std::byte* on_device;
     std::byte* pinned;
-    gpu::DeviceEvent event;  // of what is under way
+    gpu::DeviceEvent event;  // of the work in flight
     std::byte* values = nullptr;
     const std::byte* arrived = nullptr;
     std::size_t arriving_bytes = 0;  // 0: nothing for the host
