@@ -15,13 +15,13 @@ void find(void* library, const char* name, Function*& into) {
   into = reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// How many libraries the process has loaded so far.
+// The number of libraries that the process has loaded until now.
 std::uint64_t libraries_loaded() {
   std::uint64_t count = 0;
   (void)::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* into) {
         *static_cast<std::uint64_t*>(into) = info->dlpi_adds;
-        return 1;  // each has the same number
+        return 1;  // every object has the same number
       },
       &count);
   return count;
@@ -57,7 +57,7 @@ Functions functions_of(void* library) {
   find(library, "cuMemHostAlloc", found.allocate_pinned);
   find(library, "cuMemFreeHost", found.free_pinned);
   find(library, "cuMemGetInfo_v2", found.memory_left);
-  find(library, "cuDeviceGetUuid_v2", found.uuid);  // of a part of a GPU its own
+  find(library, "cuDeviceGetUuid_v2", found.uuid);  // a part of a GPU has its own
   if (found.uuid == nullptr) find(library, "cuDeviceGetUuid", found.uuid);
   return found;
 }

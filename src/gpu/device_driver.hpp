@@ -1,7 +1,7 @@
 #pragma once
-// The CUDA driver's functions, by its own names' meaning: of the driver that the process has
-// loaded, else of none. Numbers and signatures are those of the CUDA Driver API reference; nothing
-// of CUDA is needed to build this.
+// The CUDA driver's functions, named by meaning: those of the driver that the process has loaded,
+// if any. Numbers and signatures are those of the CUDA Driver API reference; the build needs no
+// CUDA.
 
 #include <cstddef>
 
@@ -29,7 +29,7 @@ struct Functions {
     return pointer_attribute && push_context && pop_context && copy && synchronize && error_string;
   }
 
-  // What stream-ordered calls take beyond that.
+  // Additional functions for stream-ordered calls.
   Result_t (*current_context)(void** context) = nullptr;
   Result_t (*current_device)(int* device) = nullptr;
   Result_t (*allocate)(DevicePointer* pointer, std::size_t bytes) = nullptr;
@@ -53,22 +53,22 @@ struct Functions {
            order_after_event && context_of_stream;
   }
 
-  // What calls that stage through pinned memory take beyond that.
+  // Additional functions for calls that stage through pinned memory.
   Result_t (*set_bytes)(DevicePointer to, unsigned char value, std::size_t bytes,
                         void* stream) = nullptr;
   Result_t (*allocate_pinned)(void** pointer, std::size_t bytes, unsigned flags) = nullptr;
   Result_t (*free_pinned)(void* pointer) = nullptr;
   bool can_stage() const { return has_streams() && set_bytes && allocate_pinned && free_pinned; }
 
-  // Asked where it is there.
+  // Optional; callers check for nullptr.
   Result_t (*memory_left)(std::size_t* free, std::size_t* total) = nullptr;
   Result_t (*uuid)(unsigned char (*id)[16], int device) = nullptr;
 };
 
-// nullptr: the process has loaded no driver, and so has no device memory. It is looked for again
-// where a library came.
+// nullptr: the process has loaded no driver, so it has no device memory. The search is repeated
+// after the process has loaded a library.
 const Functions* loaded();
-// The functions of a library that dlopen gave.
+// The functions of a library from dlopen.
 Functions functions_of(void* library);
 
 DevicePointer as_device(const void* pointer);

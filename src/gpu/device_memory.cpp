@@ -12,7 +12,7 @@ MemorySpace space_of(const void* pointer) {
   if (cuda == nullptr) return MemorySpace::kHost;
   unsigned type = 0;
   int is_managed = 0;
-  // Of memory that it does not know the driver says "invalid value".
+  // For memory that it does not know, the driver returns "invalid value".
   if (cuda->pointer_attribute(&type, driver::kMemoryTypeOfPointer, as_device(pointer)) != 0 ||
       type != driver::kTypeDevice)
     return MemorySpace::kHost;
@@ -28,7 +28,7 @@ Status copy_device_memory(void* to, const void* from, std::size_t bytes, void* s
     return Status(Code::kUnhandledCudaError, "CUDA: this process has loaded no driver");
   SPARCL_ASSIGN_OR_RETURN(void* const context,
                           context_for(space_of(to) == MemorySpace::kDevice ? to : from, stream));
-  // Any thread may call, also one that has no context of its own.
+  // Any thread may call, also one without a context.
   const DeviceScope inside(context);
   SPARCL_RETURN_IF_ERROR(inside.status());
   SPARCL_RETURN_IF_ERROR(driver::status_of(

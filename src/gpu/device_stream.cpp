@@ -8,7 +8,7 @@ namespace {
 using driver::as_device;
 using driver::status_of;
 
-// Of what has been made there is a driver.
+// An existing object proves that there is a driver.
 const driver::Functions& cuda() { return *driver::loaded(); }
 
 Status no_driver() {
@@ -217,7 +217,7 @@ bool can_stage() { return driver::loaded() != nullptr && driver::loaded()->can_s
 
 namespace {
 
-// enqueue(stream), on a stream of its own, and waits for it.
+// Runs enqueue(stream) on a stream of its own, and waits for it.
 template <class Enqueue>
 Status do_beside_streams(void* context, std::size_t bytes, const Enqueue& enqueue) {
   if (bytes == 0) return Status();

@@ -1,7 +1,7 @@
 #pragma once
-// What calls in a stream's order take of a GPU: its context, memory, events, and whether a stream
-// is being captured into a graph. By the driver that the process has loaded (device_memory.hpp);
-// where it has none, errors say so.
+// Resources of a GPU for calls in a stream's order: its context, memory, events, and whether a
+// stream is being captured into a graph. They use the driver that the process has loaded
+// (device_memory.hpp); without one they return errors.
 
 #include <array>
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace sparcl::gpu {
 
-// The context of device memory (of a pool's, which has none: the thread's); and that of this
-// thread's GPU.
+// The context of device memory (for a pool's memory, which has none, the thread's), and the context
+// of this thread's GPU.
 Result<void*> context_of(const void* pointer);
 Result<void*> current_context();
-// Where what a stream is to do with device memory is enqueued: in the context of the stream; of a
-// default stream in the memory's.
+// The context in which a stream's work on device memory is enqueued: the stream's; for a default
+// stream the memory's.
 Result<void*> context_for(const void* pointer, void* stream);
 // The number of the GPU.
 Result<int> device_of(const void* pointer);
 Result<int> current_device();
-// What this thread's GPU is called everywhere; zeros where the driver does not tell.
+// The system-wide identifier of this thread's GPU; zeros if the driver does not provide it.
 using DeviceUuid = std::array<unsigned char, 16>;
 DeviceUuid current_device_uuid();
 
-// Inside a context while it lives. What is done there may be done while some stream is being
+// Enters a context during its lifetime. Calls inside it are allowed while another stream is being
 // captured.
 class DeviceScope {
  public:
@@ -41,7 +41,7 @@ class DeviceScope {
   bool has_mode_ = false;
 };
 
-// Memory of a context. Not to go while something enqueued uses it.
+// Memory of a context. Must not be freed while enqueued work uses it.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
@@ -68,7 +68,7 @@ class DeviceBuffer {
   std::size_t bytes_ = 0;
 };
 
-// A stream of the library's own, which waits for no other, and which no other waits for.
+// A stream of the library that does not synchronise with other streams.
 class DeviceStream {
  public:
   DeviceStream() = default;
@@ -95,10 +95,10 @@ class DeviceStream {
 class DeviceEvent {
  public:
   DeviceEvent() = default;
-  // Behind what the stream holds now. Inside the stream's context.
+  // Marks the end of the stream's current work. Inside the stream's context.
   static Result<DeviceEvent> record(void* context, void* stream);
-  // The mark is behind what the stream holds now, and takes no memory for it. Of an error the mark
-  // is where it was.
+  // Moves the mark to the end of the stream's current work, without allocating memory. After an
+  // error the mark is unchanged.
   Status move_to_end(void* stream);
   DeviceEvent(DeviceEvent&& other) noexcept { swap(other); }
   DeviceEvent& operator=(DeviceEvent&& other) noexcept {
@@ -107,9 +107,9 @@ class DeviceEvent {
   }
   ~DeviceEvent();
 
-  bool is_over() const;  // also of none, and of one that cannot be asked any more
+  bool is_over() const;  // also for no mark, and for one that cannot be queried any more
   Status wait() const;
-  // What the stream gets from now on comes behind it.
+  // Work enqueued in the stream from now on waits for the mark.
   Status order(void* stream) const;
 
  private:
@@ -121,8 +121,8 @@ class DeviceEvent {
   void* event_ = nullptr;
 };
 
-// Memory of the host that streams copy to and from without a detour. Not to go while something
-// enqueued uses it.
+// Host memory that streams copy to and from directly. Must not be freed while enqueued work uses
+// it.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -148,23 +148,23 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
-// Of a context's GPU, of all programs; all of it, and what nobody has taken.
+// The memory of a context's GPU, over all programs: total and free.
 struct DeviceRoom {
   std::size_t total_bytes = 0;
   std::size_t free_bytes = 0;
 };
 Result<DeviceRoom> device_room(void* context);
 
-// Whether the process's driver has what copies through pinned memory take.
+// Whether the process's driver has the functions for copies through pinned memory.
 bool can_stage();
 
-// Copies to device memory and from it, and zeros there, at once, beside all streams.
+// Copies to and from device memory, and zeros it, immediately and independently of all streams.
 Status upload(void* context, void* to, const void* from, std::size_t bytes);
 Status download(void* context, void* to, const void* from, std::size_t bytes);
 Status clear_memory(void* context, void* to, std::size_t bytes);
 
-// All inside the stream's context. Copies are between device memory and either kind; waits are for
-// good.
+// All inside the stream's context. Copies are between device memory and either kind; waits have no
+// timeout.
 Status enqueue_copy(void* to, const void* from, std::size_t bytes, void* stream);
 Status enqueue_zeros(void* to, std::size_t bytes, void* stream);
 Status wait_for(void* stream);
