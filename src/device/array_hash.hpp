@@ -1,6 +1,6 @@
 #pragma once
-// What arrays in device memory contribute to the hash of their state: all of them, as the map has
-// them.
+// The contribution of arrays in device memory to the hash of their state, for all arrays of the
+// map.
 
 #include <span>
 
@@ -10,12 +10,13 @@
 
 namespace sparcl::device {
 
-// Enqueues it, with its copy; on_device and pinned: kArrayHashBytes each, aligned to 8 bytes.
+// Enqueues the hash and the copy of its result; on_device and pinned: kArrayHashBytes each, aligned
+// to 8 bytes.
 constexpr std::size_t kArrayHashBytes = sizeof(kernels::DeviceHash);
 Status enqueue_array_hash(const DeviceScratch& scratch, const codec::BlockMap& map,
                           std::span<const std::byte* const> arrays, std::byte* on_device,
                           std::byte* pinned, void* stream);
-// Once the copy has come.
+// Call after the copy is done.
 Hash128 array_hash_in(const std::byte* pinned);
 
 }  // namespace sparcl::device

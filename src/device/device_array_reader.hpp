@@ -1,6 +1,6 @@
 #pragma once
-// Arrays in device memory, piece by piece on the host: one piece is used here while the next is on
-// its way.
+// Reads arrays in device memory piece by piece on the host: one piece is used while the next is in
+// flight.
 
 #include <array>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace sparcl::device {
 
-// Elements of neighbouring blocks of one type, one behind the other; empty: it is not there yet.
+// Elements of neighbouring blocks of one type, one after the other; empty: not arrived yet.
 struct ArrayPiece {
   std::uint64_t first_block = 0, end_block = 0;
   std::span<const std::byte> bytes;
@@ -26,18 +26,19 @@ class DeviceArrayReader {
   DeviceArrayReader(const DeviceArrayReader&) = delete;
   DeviceArrayReader& operator=(const DeviceArrayReader&) = delete;
 
-  // The memory that it takes.
+  // Reserves its memory.
   Status reserve();
   // hashes: sum() is wanted.
   Status begin(bool hashes);
   bool has_more() const { return next_block_ < spans_.map().block_count(); }
-  // next() would find nothing to do.
+  // next() would have nothing to do.
   bool is_waiting() const { return !has_to_enqueue() && !arrived_[half_].is_over(); }
-  // The next piece, until the call after. Pieces are all blocks, in order.
+  // The next piece, valid until the following call. Pieces cover all blocks, in order.
   Result<ArrayPiece> next();
-  // What the arrays add to their state's hash: after the first piece.
+  // The arrays' contribution to their state's hash; available after the first piece.
   Hash128 sum() const;
-  // After the last piece: two pieces of pinned memory, of so many bytes each, that are nobody's.
+  // After the last piece: the pinned memory of two pieces, piece_bytes each, which is free for
+  // other use.
   std::byte* pieces() const { return pinned_ + kHashBytes; }
   std::size_t piece_bytes() const { return piece_bytes_; }
 
@@ -57,15 +58,16 @@ class DeviceArrayReader {
   std::size_t piece_bytes_;  // most
   std::byte* pinned_ = nullptr;
   std::byte* device_hash_ = nullptr;
-  std::uint64_t next_block_ = 0;      // of the piece that next() gives
-  unsigned half_ = 0;                 // where it comes
-  std::uint64_t enqueued_block_ = 0;  // the one after those that were asked for
+  std::uint64_t next_block_ = 0;      // of the piece that next() returns
+  unsigned half_ = 0;                 // the half for its data
+  std::uint64_t enqueued_block_ = 0;  // the block after the last enqueued one
   unsigned enqueued_half_ = 0;
   std::array<ArrayPiece, 2> halves_;
   std::array<gpu::DeviceEvent, 2> arrived_;
 };
 
-// The end of as many of a run's blocks from `first` on as take so many bytes: a block at least.
+// The end of the longest sequence of a run's blocks from `first` on that fits `bytes`: at least one
+// block.
 std::uint64_t piece_end(const codec::BlockMap& map, std::uint64_t first, std::size_t bytes);
 
 }  // namespace sparcl::device

@@ -88,7 +88,7 @@ Status DeviceBlockEncoder::begin(bool hashes_base) {
 
 Hash128 DeviceBlockEncoder::base_sum() const { return array_hash_in(pinned_ + pinned_hash_at_); }
 
-// One piece of memory, so that one copy brings it: the starts, the blocks, their hashes.
+// One piece of memory, so that one copy transfers it: the starts, the blocks, their hashes.
 DeviceBlockEncoder::Meta DeviceBlockEncoder::meta_of(std::uint64_t block_count) {
   const std::size_t blocks = (block_count + 1) * sizeof(std::uint64_t);
   const std::size_t hashes = blocks + (block_count + 1) * sizeof(kernels::BlockContent);
@@ -163,8 +163,8 @@ Result<std::optional<CodedSection>> DeviceBlockEncoder::next() {
   return std::exchange(coded_, std::nullopt);
 }
 
-// Those of the section that was coded; behind their copy the next section, which overwrites them on
-// the device.
+// Copies the contents of the coded section. The next section is enqueued after the copy, because it
+// overwrites them on the device.
 Status DeviceBlockEncoder::enqueue_contents() {
   const Section section = *coming_;
   const Meta meta = meta_of(section.span.block_count());
@@ -198,8 +198,9 @@ Status DeviceBlockEncoder::enqueue_contents() {
   return enqueue({span_from(next_block), 1 - section.half});
 }
 
-// Of the blocks that had room: those before the first superblock that had none, so that classes
-// find it whole the next time; all, where that is the first.
+// The number of blocks that had room and end before the first superblock without room, so that
+// classes find that superblock whole in the next section. If the first superblock had no room, all
+// blocks that had room.
 std::uint64_t DeviceBlockEncoder::whole_superblocks(const BlockSpan& span,
                                                     std::uint64_t coded) const {
   const std::uint64_t into =
@@ -208,8 +209,8 @@ std::uint64_t DeviceBlockEncoder::whole_superblocks(const BlockSpan& span,
   return into < coded ? coded - into : coded;
 }
 
-// What found no room was read for nothing: so many blocks as had room, until there is much of it
-// left.
+// Blocks without room were read for nothing. The next sections therefore have only as many blocks
+// as had room, until much room is left again.
 void DeviceBlockEncoder::plan_next(const Section& section, std::uint64_t coded) {
   if (coded < section.span.block_count()) {
     section_blocks_ = coded;

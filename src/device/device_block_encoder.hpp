@@ -1,7 +1,7 @@
 #pragma once
-// Codes what differs between arrays in device memory and their bases, section by section: what
-// crosses is what the blocks take in the stream. While the host writes one section into the stream
-// the device is at the next.
+// Codes the differences between arrays in device memory and their bases, section by section. Only
+// the coded blocks are transferred. The device codes the next section while the host writes one
+// into the stream.
 
 #include <array>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace sparcl::device {
 
-// Of a map that has elements; they outlive who codes them. The owner of bases that may go while a
+// The arrays of a map that has elements; they outlive the encoder. owner: keeps bases alive while a
 // stream reads them, or nullptr.
 struct DevicePair {
   const codec::BlockMap* map;
@@ -24,7 +24,7 @@ struct DevicePair {
   std::shared_ptr<const void> owner = nullptr;
 };
 
-// Neighbouring blocks; of each, numbered from the section's first, and one more:
+// Neighbouring blocks. For each block, numbered from the section's first, and for one more:
 struct CodedSection {
   std::uint64_t first_block;
   std::uint64_t block_count;
@@ -32,21 +32,21 @@ struct CodedSection {
   const kernels::BlockContent* blocks;  // offsets into contents
   const kernels::DeviceChangeHashes* hashes;
   const std::byte* contents;
-  const codec::RegionTable* table;  // of its blocks of classes; nullptr: there are none
+  const codec::RegionTable* table;  // for its blocks of classes; nullptr: there are none
 };
 
-// Of a section: enough blocks to fill a GPU, and of changes what takes 30 to 70 MiB of its memory;
-// those of a block at least. Heuristic.
+// Limits of a section: enough blocks to fill a GPU, and changes that take 30 to 70 MiB of its
+// memory; at least those of a block. Heuristic.
 struct SectionLimits {
   std::uint64_t blocks = 256;
   std::uint64_t changes = std::uint64_t{2} << 20;
 };
-// Superblocks are coded by one block of threads each: four times the blocks fill a GPU.
+// One block of threads codes a superblock: four times the blocks fill a GPU.
 constexpr SectionLimits kLimitsWithClasses{4 * SectionLimits().blocks, SectionLimits().changes};
 
 class DeviceBlockEncoder {
  public:
-  // with_classes: of 16-bit floats, where they gain.
+  // with_classes: codes 16-bit floats in classes if that is smaller.
   DeviceBlockEncoder(DeviceScratch& scratch, const DevicePair& arrays, void* stream,
                      bool with_classes = false)
       : DeviceBlockEncoder(scratch, arrays, stream, with_classes,
@@ -57,25 +57,25 @@ class DeviceBlockEncoder {
   DeviceBlockEncoder(const DeviceBlockEncoder&) = delete;
   DeviceBlockEncoder& operator=(const DeviceBlockEncoder&) = delete;
 
-  // The memory that it takes.
+  // Reserves its memory.
   Status reserve();
   // hashes_base: base_sum() is wanted.
   Status begin(bool hashes_base);
   bool has_more() const { return is_sampling_ || coming_.has_value() || coded_.has_value(); }
-  // next() would find nothing to do.
+  // next() would have nothing to do.
   bool is_waiting() const {
     return is_sampling_ ? !classes_->is_there() : !(coded_ ? have_come_ : is_coded_).is_over();
   }
-  // The next section, until the call after; nothing: it is not there yet. Sections are all blocks,
-  // in order.
+  // The next section, valid until the following call; nullopt: not arrived yet. Sections cover all
+  // blocks, in order.
   Result<std::optional<CodedSection>> next();
-  // What the bases add to their state's hash: after the first section.
+  // The bases' contribution to their state's hash; available after the first section.
   Hash128 base_sum() const;
 
  private:
   struct Section {
     BlockSpan span;
-    unsigned half = 0;  // of what the host gets of it
+    unsigned half = 0;  // of the pinned memory
     const codec::RegionTable* table = nullptr;
   };
   struct Meta {
@@ -83,7 +83,7 @@ class DeviceBlockEncoder {
   };
 
   static Meta meta_of(std::uint64_t block_count);
-  // Of a section: where its elements are, or are brought to, `at` in the device's memory.
+  // Returns the address of a section's elements, which may be copied to `at` in device memory.
   Result<const std::byte*> bring(const BlockSpan& span, std::span<const std::byte* const> arrays,
                                  std::size_t at);
   BlockSpan span_from(std::uint64_t block);
@@ -101,9 +101,9 @@ class DeviceBlockEncoder {
   bool is_sampling_ = false;
   std::uint64_t all_blocks_;
   std::uint64_t max_blocks_;   // of a section
-  std::uint64_t max_changes_;  // of a section: what has no room is coded with the next
+  std::uint64_t max_changes_;  // of a section: changes without room are coded with the next
   std::uint64_t section_blocks_;
-  // Places in the memory of the device, and in pinned memory.
+  // Offsets in device memory, and in pinned memory.
   std::size_t meta_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, contents_at_ = 0,
               hash_at_ = 0, workspace_at_ = 0, base_at_ = 0, target_at_ = 0, classes_end_at_ = 0,
               samples_at_ = 0, class_workspace_at_ = 0;
@@ -112,7 +112,7 @@ class DeviceBlockEncoder {
   std::size_t pinned_hash_at_ = 0, pinned_contents_at_ = 0, pinned_samples_at_ = 0,
               pinned_contents_end_ = 0, pinned_bytes_ = 0;
   std::byte *device_ = nullptr, *pinned_ = nullptr;
-  // A section is coded, then its contents come while the next is coded.
+  // A coded section, whose contents are copied while the next is coded.
   std::optional<Section> coming_;
   gpu::DeviceEvent is_coded_;
   std::optional<CodedSection> coded_;

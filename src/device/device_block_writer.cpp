@@ -49,7 +49,7 @@ std::size_t DeviceBlockWriter::batch_end(std::size_t batches) const {
   return batches > 0 ? blocks_.batch_ends[batches - 1] : 0;
 }
 
-// Of a batch the entries that list positions, as they were checked.
+// Decodes the entries of a batch that list positions, in the same way as they were checked.
 Status DeviceBlockWriter::start_batch(const Staging& staging) {
   const std::size_t begin = batch_end(next_batch_), end = batch_end(++next_batch_);
   batch_.clear();
@@ -68,7 +68,7 @@ bool DeviceBlockWriter::find_whole() {
   return next_entry_ < blocks_.entries.size();
 }
 
-// To be written as it came: it is so, and what is kept has it not.
+// True for blocks that are written as received, because the kept changes do not contain them.
 bool DeviceBlockWriter::is_whole(std::size_t entry) const {
   const std::uint8_t mode = blocks_.entries[entry].mode;
   if (lists_positions(mode)) return false;

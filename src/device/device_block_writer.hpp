@@ -1,7 +1,7 @@
 #pragma once
-// Writes the blocks of an update that was checked, a step at a time: what the device still has of
-// their changes, what has to be decoded again, and the other whole blocks as they came. What is
-// under way is never waited for.
+// Writes the blocks of a checked update, a step at a time. It writes the changes that the device
+// still has, then those that must be decoded again, and then the other whole blocks as received. It
+// never waits for work in flight.
 
 #include <array>
 #include <span>
@@ -14,7 +14,7 @@ namespace sparcl::device {
 struct CheckedBlocks {
   std::span<const codec::BlockEntry> entries;
   std::span<const std::size_t>
-      batch_ends;           // of each batch that was decoded: how many entries came before its end
+      batch_ends;           // for each decoded batch: the number of entries before its end
   bool has_fresh = false;   // batches hold fresh blocks, too
   bool only_fresh = false;  // are to be written
 };
@@ -24,9 +24,9 @@ class DeviceBlockWriter {
   DeviceBlockWriter(DeviceScratch& scratch, DeviceDecodeBatch& batch, void* stream,
                     const CheckedBlocks& blocks);
 
-  // Goes on. False: not all is written.
+  // Continues. False: not all is written.
   Result<bool> step(const Staging& staging);
-  // step() would find nothing to do.
+  // step() would have nothing to do.
   bool is_waiting() const { return !is_over_[turn_ % 2].is_over(); }
 
  private:
@@ -42,14 +42,14 @@ class DeviceBlockWriter {
   DeviceDecodeBatch& batch_;
   void* stream_;
   CheckedBlocks blocks_;
-  std::size_t kept_ = 0;  // batches that are to be written from what the device has: the last ones
-  std::size_t kept_entries_ = 0;  // begin here
-  std::size_t next_batch_ = 0;    // to be decoded again
-  std::size_t next_entry_ = 0;    // to be written as it came
-  unsigned turn_ = 0;             // whole blocks go through either half of the batch's memory
-  std::array<gpu::DeviceEvent, 2> is_over_;  // what was started in each
-  bool is_checked_ = true;                   // that nothing was refused
-  unsigned ended_turns_ = 0;                 // once all is started
+  std::size_t kept_ = 0;  // the last batches, which are written from the changes on the device
+  std::size_t kept_entries_ = 0;  // the first entry of these
+  std::size_t next_batch_ = 0;    // the next batch to decode again
+  std::size_t next_entry_ = 0;    // the next entry to write as received
+  unsigned turn_ = 0;             // whole blocks alternate between the halves of the batch's memory
+  std::array<gpu::DeviceEvent, 2> is_over_;  // for the work in each half
+  bool is_checked_ = true;                   // nothing was refused
+  unsigned ended_turns_ = 0;                 // counted after all work is enqueued
 };
 
 }  // namespace sparcl::device

@@ -11,9 +11,9 @@
 namespace sparcl::device {
 namespace {
 
-constexpr std::size_t kMaxRoundedBytes = 2;  // of an element that has a master
+constexpr std::size_t kMaxRoundedBytes = 2;  // for each element with a master
 constexpr std::uint64_t kMaxChanged =
-    8;  // of the elements one: where more have changed all are read. Heuristic
+    8;  // 1 / 8 of the elements: if more have changed, all are read. Heuristic
 
 }  // namespace
 
@@ -58,7 +58,7 @@ DeviceChangeFinder::DeviceChangeFinder(const kernels::DeviceKernelSet& kernels,
   pinned_bytes_ = pinned.size_bytes();
 }
 
-// What a stream that others use, too, may have held up is given back as soon as it is through.
+// Memory that a shared stream may still use is freed when the stream's work is done.
 Status DeviceChangeFinder::reserve() {
   SPARCL_RETURN_IF_ERROR(scratch_.enter(scratch_.context()));
   SPARCL_ASSIGN_OR_RETURN(const DeviceScratch::Memory memory,
@@ -117,7 +117,7 @@ Status DeviceChangeFinder::find_all(Hints hints, codec::ChangeLog& log) {
   return {};
 }
 
-// From this block on, without arrays that are not looked at; of none at the end.
+// The section from this block on, without arrays that are not examined; empty at the end.
 DeviceChangeFinder::Section DeviceChangeFinder::section_at(std::uint64_t block, Hints hints,
                                                            unsigned half) {
   while (block < map_.block_count()) {
@@ -135,7 +135,7 @@ Result<std::byte*> DeviceChangeFinder::bring_base(const BlockSpan& span) {
   return device_ + base_at_;
 }
 
-// Of arrays that are not looked at what was kept: nothing of them differs.
+// For arrays that are not examined returns the copy, so that nothing of them differs.
 Result<const std::byte*> DeviceChangeFinder::bring_target(const BlockSpan& span, Hints hints) {
   if (!span.is_gathered && arrays_.master_of(span.array) == nullptr)
     return DeviceSpans::elements_of<const std::byte>(span, arrays_.arrays);
@@ -151,7 +151,7 @@ Result<const std::byte*> DeviceChangeFinder::bring_target(const BlockSpan& span,
   return static_cast<const std::byte*>(to);
 }
 
-// Of an array's bytes as they travel.
+// Copies bytes of an array as they are sent.
 Status DeviceChangeFinder::copy_rounded(std::size_t array, std::uint64_t first_byte,
                                         std::size_t bytes, std::byte* out) const {
   const float* const master = arrays_.master_of(array);
@@ -183,15 +183,15 @@ const std::uint64_t* DeviceChangeFinder::starts_of(const Section& section) const
   return reinterpret_cast<const std::uint64_t*>(pinned_ + pinned_starts_at_[section.half]);
 }
 
-// The first block's have it always.
+// The first block always has room.
 std::uint64_t DeviceChangeFinder::blocks_with_room(const Section& section) const {
   const std::uint64_t* const ends = starts_of(section) + 1;
   return static_cast<std::uint64_t>(
       std::upper_bound(ends, ends + section.span.block_count(), max_changes_) - ends);
 }
 
-// Of the section's first blocks. Where they are gathered they still are: the copies come before the
-// next section's.
+// Handles the section's first blocks. Gathered elements are still in place: these copies come
+// before those of the next section.
 Status DeviceChangeFinder::fetch_and_apply(const Section& section, std::uint64_t blocks) {
   if (blocks == 0)
     return Status(Code::kInternalError,
@@ -238,18 +238,18 @@ void DeviceChangeFinder::keep(Hints hints, std::span<std::byte* const> sent) noe
     if (!std::exchange(has_told_, true))
       log_info("what changes in tensors in device memory is found by reading all of them: {}",
                status.message());
-  } catch (const std::exception&) {  // for want of memory
+  } catch (const std::exception&) {  // out of memory
   }
   forget();
 }
 
-// Its memory is given back once the stream does not use it any more.
+// Frees its memory when the stream does not use it any more.
 void DeviceChangeFinder::forget() noexcept {
   copy_ = Copy::kNone;
   kept_.reset();
   try {
     (void)scratch_.is_free();
-  } catch (const std::exception&) {  // for want of memory: it is asked again
+  } catch (const std::exception&) {  // out of memory: the next call tries again
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Finds what changes in arrays in a GPU's memory: they are compared there with a copy of what they
-// held, section by section, and positions and new values cross, and go into the copy. While the
-// host keeps those of one section the device is at the next.
+// Finds the changes of arrays in a GPU's memory. They are compared there with a copy of their
+// earlier values, section by section. Positions and new values are transferred, and are written to
+// the copy. The device handles the next section while the host stores the changes of one.
 
 #include <array>
 #include <memory>
@@ -14,15 +14,15 @@
 
 namespace sparcl::device {
 
-// Of a section, that kernels take at once: enough to fill a GPU, and room for changes of an eighth
-// of it. Heuristic.
+// The limits of a section that kernels handle at once: enough to fill a GPU, and room for changes
+// of 1 / 8 of it. Heuristic.
 struct FinderLimits {
   std::uint64_t blocks = 512;
   std::uint64_t changes = std::uint64_t{4} << 20;
 };
 
-// Of the map's arrays, those that have elements: where they lie; or nullptr, and the float32 that
-// they are rounded from. masters may be empty.
+// The map's arrays that have elements: their addresses; or nullptr, and the float32 master that the
+// array is rounded from. masters may be empty.
 struct FinderArrays {
   std::vector<const std::byte*> arrays;
   std::vector<const float*> masters;
@@ -34,9 +34,9 @@ struct FinderArrays {
 
 class DeviceChangeFinder final : public codec::ChangeFinder {
  public:
-  // arrays: of the map, which has elements, all in this context's memory and aligned to theirs;
-  // read behind what the GPU's default stream holds. map and kernels outlive it. An error: kernels
-  // do not run there.
+  // arrays: of the map, which has elements. All are in this context's memory and aligned to their
+  // elements. They are read after the work in the GPU's default stream. map and kernels outlive it.
+  // An error: kernels do not run there.
   static Result<std::unique_ptr<DeviceChangeFinder>> create(const kernels::DeviceKernelSet& kernels,
                                                             const codec::BlockMap& map,
                                                             FinderArrays arrays, void* context,
@@ -44,8 +44,7 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   ~DeviceChangeFinder() override { scratch_.end_use(); }
 
   Result<std::shared_ptr<const codec::ChangeLog>> find(Hints hints) override;
-  // Where the GPU has no room for a copy, or hints name changes, nothing is kept, and no memory
-  // taken.
+  // If the GPU has no room for a copy, or hints name changes, it keeps nothing and takes no memory.
   void keep(Hints hints, std::span<std::byte* const> sent) noexcept override;
 
  private:
@@ -53,7 +52,7 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
     BlockSpan span;
     unsigned half = 0;  // of the pinned memory for its starts
   };
-  // kAhead: the copy holds what was found, which is no version yet.
+  // kAhead: the copy has the found changes, which are not a version yet.
   enum class Copy : std::uint8_t { kNone, kVersion, kAhead };
 
   DeviceChangeFinder(const kernels::DeviceKernelSet& kernels, const codec::BlockMap& map,
@@ -82,10 +81,10 @@ class DeviceChangeFinder final : public codec::ChangeFinder {
   std::uint64_t max_blocks_;
   std::uint64_t max_changes_;
   std::shared_ptr<const model::DeviceSnapshot> kept_;
-  Copy copy_ = Copy::kNone;  // what is in it
-  bool has_told_ = false;    // that nothing can be kept
+  Copy copy_ = Copy::kNone;  // contents of the copy
+  bool has_told_ = false;    // it has reported that nothing can be kept
 
-  // Places in the memory of the device, and in pinned memory.
+  // Offsets in device memory, and in pinned memory.
   std::size_t starts_at_ = 0, positions_at_ = 0, old_at_ = 0, new_at_ = 0, refused_at_ = 0,
               workspace_at_ = 0, base_at_ = 0, target_at_ = 0;
   std::size_t workspace_bytes_ = 0, device_bytes_ = 0;

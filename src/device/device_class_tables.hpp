@@ -1,6 +1,6 @@
 #pragma once
-// The tables of classes of arrays in device memory: chosen on the host, from samples that are
-// counted on the device.
+// The tables of classes of arrays in device memory. The host chooses them from samples that the
+// device counts.
 
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace sparcl::device {
 
-// Of a span the superblocks that may be coded in classes.
+// The superblocks of a span that may be coded in classes.
 struct SpanClasses {
   const codec::RegionTable* table;
   kernels::DeviceClassSpan span;
@@ -22,24 +22,24 @@ struct SpanClasses {
 
 class DeviceClassTables {
  public:
-  // Arrays of other types have none. The map outlives it.
+  // Arrays of other types have no tables. The map outlives it.
   explicit DeviceClassTables(const codec::BlockMap& map);
 
-  // Of both of the device's memory and pinned memory, aligned to 16 bytes.
+  // The size in both device memory and pinned memory, aligned to 16 bytes.
   std::size_t bytes() const;
-  // Enqueues the samples, inside the device's context. Both memories are its own until choose().
+  // Enqueues the samples, inside the device's context. It uses both memories until choose().
   Status sample(DeviceScratch& scratch, std::span<const std::byte* const> base,
                 std::span<const std::byte* const> target, std::byte* device, std::byte* pinned,
                 void* stream);
   bool is_there() const { return is_sampled_.is_over(); }
   Status choose();
 
-  // Nothing: classes gain nothing there, or no superblock is whole.
+  // nullopt: classes gain nothing there, or no superblock is whole.
   std::optional<SpanClasses> of(const BlockSpan& span) const;
 
  private:
-  // Blocks of a run with one table at most: 1 Gi elements, as a choice takes the host as long as a
-  // GPU takes to read 1/10 of them.
+  // The most blocks of a run with one table: 1 Gi elements. The host needs as long for a choice as
+  // a GPU needs to read 1/10 of them.
   static constexpr std::uint64_t kRegionBlocks = 64 * codec::ClassRegions::kRegionBlocks;
 
   struct Region {

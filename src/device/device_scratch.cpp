@@ -15,7 +15,7 @@ constexpr std::size_t kMinBytes = 4096;
 template <class Memory>
 Status grow(Memory& memory, void* context, std::size_t bytes) {
   if (memory.size_bytes() >= std::max(bytes, kMinBytes)) return Status();
-  memory = Memory();  // before the new one is taken
+  memory = Memory();  // freed before the new one is allocated
   Result<Memory> made = Memory::allocate(context, std::max(bytes, kMinBytes));
   if (made.ok()) memory = std::move(*made);
   return made.status();
@@ -33,7 +33,7 @@ DeviceScratch::Place& DeviceScratch::place_of(void* context) {
   made->checked = inside.status();
   if (made->checked.ok()) made->checked = kernels_.check_device();
   if (!made->checked.ok())
-    log_warn("calls on a GPU's arrays go by way of the host: {}", made->checked.message());
+    log_warn("calls on a GPU's arrays are staged through host memory: {}", made->checked.message());
   return *places_.emplace_back(std::move(made));
 }
 
@@ -86,7 +86,7 @@ void DeviceScratch::has_been_waited_for() {
   here_->end.reset();
 }
 
-// Else the end of what is in the stream is marked. A stream that cannot be asked does nothing any
+// Otherwise marks the end of the stream's work. A stream that cannot be queried has no work any
 // more.
 bool DeviceScratch::is_idle_now() {
   const gpu::DeviceScope inside(here_->context);

@@ -1,7 +1,7 @@
 #pragma once
-// What blocking calls of a comm take of a GPU: memory there, pinned memory here, kept for the next
-// one on that GPU. A call that ends before its stream is through leaves it behind, and the next
-// takes other memory.
+// The device memory and pinned memory of a comm's blocking calls, kept for the next call on the
+// same GPU. A call that ends before its stream's work is done leaves the memory behind, and the
+// next call allocates new memory.
 
 #include <cstddef>
 #include <memory>
@@ -21,26 +21,27 @@ class DeviceScratch {
   const kernels::DeviceKernelSet& kernels() const { return kernels_; }
   void* context() const { return here_->context; }
 
-  // The next call is on the GPU of this context: before anything else. An error: kernels do not run
+  // Selects the GPU of this context for the next call. Call it first. An error: kernels do not run
   // there.
   Status enter(void* context);
-  // So much, aligned to 256 bytes; good until more is asked for.
+  // Memory of this size, aligned to 256 bytes; valid until more is requested.
   Result<std::byte*> on_device(std::size_t bytes);
   Result<std::byte*> pinned(std::size_t bytes);
-  // Both. what: it is for, as errors have it ("coding").
+  // Both kinds of memory. what: its purpose, for errors ("coding").
   struct Memory {
     std::byte* device;
     std::byte* pinned;
   };
   Result<Memory> both(std::size_t device_bytes, std::size_t pinned_bytes, const char* what);
 
-  // From now on the stream may use the memory, until it is through with what is in it at is_free(),
-  // which then is true. other: memory beside it that the stream uses, whose owner may go meanwhile.
+  // From now on the stream may use the memory. The use ends when the stream's work is done and
+  // is_free() returns true. other: additional memory that the stream uses and whose owner may
+  // release it meanwhile.
   void begin_use(void* stream, std::shared_ptr<const void> other = nullptr);
   bool is_free();
-  // The stream has been waited for since.
+  // The stream's work is done since the use began.
   void has_been_waited_for();
-  // The stream may be gone from now on.
+  // The stream may be destroyed from now on.
   void end_use();
 
  private:
@@ -59,7 +60,7 @@ class DeviceScratch {
   bool is_idle_now();
 
   const kernels::DeviceKernelSet& kernels_;
-  std::vector<std::unique_ptr<Place>> places_;  // that calls have been at
+  std::vector<std::unique_ptr<Place>> places_;  // one for each context that calls have used
   Place* here_ = nullptr;
 };
 

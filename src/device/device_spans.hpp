@@ -1,6 +1,6 @@
 #pragma once
-// The blocks of arrays that are in device memory, as kernels take them: elements that lie in one
-// piece. Blocks of several small arrays are brought to one place, and back.
+// Blocks of arrays in device memory in the form that kernels take: contiguous elements. Blocks of
+// several small arrays are gathered into one buffer, and scattered again.
 
 #include <algorithm>
 #include <span>
@@ -17,7 +17,7 @@ struct BlockSpan {
   std::uint64_t first_block = 0, end_block = 0;
   std::uint64_t elements = 0;
   DataType type = DataType::kUint8;
-  bool is_gathered = false;  // they are of several arrays; else all of this one:
+  bool is_gathered = false;  // they belong to several arrays; otherwise all to this one:
   std::uint32_t array = 0;
   std::uint64_t first_element = 0;
 
@@ -33,21 +33,21 @@ class DeviceSpans {
 
   const codec::BlockMap& map() const { return map_; }
   std::size_t max_width() const { return max_width_; }  // of an element
-  // Room for what gather() brings together.
+  // The size of the buffer for gather().
   std::size_t gathered_bytes() const { return gathered_bytes_; }
 
-  // The blocks from `block` on that kernels can take at once, max_blocks at most.
+  // The blocks from `block` on that kernels can handle at once, at most max_blocks.
   BlockSpan span_at(std::uint64_t block, std::uint64_t max_blocks);
-  // The same, and at least those below `last`, which are at most kGatheredBlocks: brought together
-  // where they have to be.
+  // The same, but at least the blocks below `last`, at most kGatheredBlocks; gathered if necessary.
   BlockSpan span_over(std::uint64_t block, std::uint64_t last, std::uint64_t max_blocks);
-  // The same, and superblocks (superblock.hpp) that `block` is not inside of are whole: at least
-  // one, brought together where it is of several arrays. max_blocks: a superblock's at least.
+  // The same, with whole superblocks (superblock.hpp), except for one that contains `block`. At
+  // least one superblock, gathered if it belongs to several arrays. max_blocks: at least a
+  // superblock's.
   BlockSpan span_of_superblocks(std::uint64_t block, std::uint64_t max_blocks);
-  // Of a span its first blocks.
+  // The first blocks of a span.
   BlockSpan cut(const BlockSpan& span, std::uint64_t end_block) const;
 
-  // Where a span's elements are that are not gathered.
+  // The address of the elements of a span that is not gathered.
   template <class Byte>
   static Byte* elements_of(const BlockSpan& span, std::span<Byte* const> arrays) {
     return arrays[span.array] + span.first_element * element_bytes(span.type);
@@ -58,8 +58,8 @@ class DeviceSpans {
   Status scatter(const BlockSpan& span, const std::byte* from, std::span<std::byte* const> arrays,
                  void* stream);
 
-  // visit(array, byte in it, bytes, byte in the blocks) for each piece of the blocks [first, end)
-  // of a run.
+  // Calls visit(array, byte in the array, bytes, byte in the blocks) for each piece of the blocks
+  // [first, end) of a run.
   template <class Visit>
   Status for_pieces(std::uint64_t first, std::uint64_t end, const Visit& visit);
 
@@ -73,7 +73,7 @@ class DeviceSpans {
 template <class Visit>
 Status DeviceSpans::for_pieces(std::uint64_t first, std::uint64_t end, const Visit& visit) {
   std::uint32_t array = 0;
-  std::uint64_t at = 0, bytes = 0, to = 0;  // of a piece that may go on in the next block
+  std::uint64_t at = 0, bytes = 0, to = 0;  // of a piece that may continue in the next block
   for (std::uint64_t block = first; block < end; ++block) {
     const std::size_t width = element_bytes(map_.block(block, pieces_));
     for (const codec::Piece& piece : pieces_) {

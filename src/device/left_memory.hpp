@@ -1,6 +1,6 @@
 #pragma once
-// Memory that a stream may still use when its call has ended, as the stream is stuck: a kernel
-// before the call's own does not end.
+// Memory that a stream may still use after its call has ended, because the stream is stuck in a
+// kernel enqueued before the call.
 
 #include <memory>
 #include <optional>
@@ -13,19 +13,19 @@ namespace sparcl::device {
 class LeftMemory {
  public:
   LeftMemory() = default;
-  // Waits some seconds at most. What is then still used stays for good.
+  // Waits at most some seconds. Memory that is still in use then is never freed.
   ~LeftMemory();
   LeftMemory(const LeftMemory&) = delete;
   LeftMemory& operator=(const LeftMemory&) = delete;
 
-  // So that the next add() allocates nothing.
+  // Makes the next add() free of allocations.
   void make_room();
-  // It is used until `end` is over; nothing: nobody knows until when. other: memory of others, or
-  // nullptr.
+  // The memory is in use until `end` is over; nullopt: until an unknown time. other: memory of
+  // other owners, or nullptr.
   void add(gpu::DeviceBuffer on_device, gpu::PinnedBuffer pinned, std::shared_ptr<const void> other,
            std::optional<gpu::DeviceEvent> end);
-  // Gives back what nobody uses any more. As freeing may wait for all of a GPU's streams: all or
-  // nothing. True: nothing is left.
+  // Frees unused memory. Freeing may wait for all of a GPU's streams, so it frees all or nothing.
+  // True: nothing is left.
   bool free_if_over();
 
  private:
