@@ -84,6 +84,9 @@ Status ReplicaMachine::check_order(const Commit& commit) const {
 // exists.
 Status ReplicaMachine::on_plan(UpstreamKind from, Offer offer, double now) {
   if (from != sender()) return out_of_place(MessageType::kOffer);
+  // A parent that replaces an offer before it was announced would never be found out.
+  if (std::holds_alternative<replica_phase::AwaitsAnnouncement>(transfer_) && parent() != nullptr)
+    return out_of_place(MessageType::kOffer);
   interrupt();
   const auto is_announced = [&] {
     return std::ranges::find(announced_, offer.commit) != announced_.end();

@@ -65,8 +65,9 @@ SessionMachine::SessionMachine(const Peer& peer, const SessionContext& context,
 // --- actions ---
 
 void SessionMachine::act(session_action::Any each) {
-  queued_ += action_bytes(each);
+  const std::uint64_t bytes = action_bytes(each);
   actions_.push_back(std::move(each));
+  queued_ += bytes;  // if there is no memory for it, the link never sends them
 }
 
 void SessionMachine::send(MessageType type, std::vector<std::byte> content) {
@@ -280,18 +281,21 @@ void SessionMachine::drop(Status why) {
   actions_.emplace_back(session_action::Close{});
   wants_turn_ = false;
   if (why.ok()) return;
-  if (was_replica) tell_of_loss(why);
-  if (was_unauthenticated) log_debug("replication: {}: {}", replica_, why.message());
+  try {
+    if (was_replica) tell_of_loss(why);
+    if (was_unauthenticated) log_debug("replication: {}: {}", replica_, why.message());
+  } catch (const std::bad_alloc&) {  // it ends all the same: its memory is needed
+  }
 }
 
 void SessionMachine::tell_of_loss(const Status& why) {
   const bool is_gone = why.code() == Code::kRemoteError;
+  const bool tells_publisher = fan_out() == nullptr && is_gone;  // which says so itself
+  if (!tells_publisher) ++context_.counts->lost;                 // also if the text finds no memory
   const std::string text =
       fmt::format("replica {} {}: {}", replica_,
                   is_gone ? "has gone without a goodbye" : "is given up", why.message());
-  if (fan_out() == nullptr && is_gone)
-    return log_info("replication: {}", text);  // its publisher says so
-  ++context_.counts->lost;
+  if (tells_publisher) return log_info("replication: {}", text);
   warn(text, is_gone ? "replicas have gone without a goodbye" : "replicas are given up");
 }
 

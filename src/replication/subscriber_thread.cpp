@@ -118,6 +118,7 @@ void Subscriber::recover(const std::exception& error) {
   const std::lock_guard lock(mutex_);
   const double now = clock_.look();
   (void)machine_.take_actions();  // they were for connections that end now
+  machine_.on_lost_actions();     // if memory runs out again below, the next turn begins anew
   came_.notify_all();
   machine_.on_failed_turn({});
   begin_anew(now);
@@ -168,14 +169,15 @@ void Subscriber::check_on(double now) {
 
 void Subscriber::sweep_on(double now) {
   if (!machine_.may_sweep() || now < sweep_.due()) return;
+  Status damage;
   try {
-    Status damage = sweep_.step(state_, machine_.held(), rollback_, now);
-    if (damage.ok()) return;
-    machine_.on_damage(std::move(damage), sweep_.found(), sweep_.wanted(), sweep_.block_hashes());
+    damage = sweep_.step(state_, machine_.held(), rollback_, now);
   } catch (const std::bad_alloc&) {
     return sweep_.rest(now + kLastRetry);
   }
-  rollback_.lose("what the tensors held was found damaged");
+  if (damage.ok()) return;
+  rollback_.lose("the sweep found the tensors damaged");
+  machine_.on_damage(std::move(damage), sweep_.found(), sweep_.wanted(), sweep_.block_hashes());
   carry_out(now);
 }
 

@@ -211,6 +211,15 @@ TEST(ReplicaMachine, AParentsOfferWaitsForItsAnnouncement) {
   EXPECT_EQ(replica.machine->newest(), 2U);
 }
 
+TEST(ReplicaMachine, AParentDoesNotReplaceAnOfferThatIsNotAnnounced) {
+  DrivenReplica replica;
+  replica.follow_a_parent();
+  ASSERT_TRUE(replica.offer(kParent, DrivenReplica::commit(1, 2)).ok());
+  const Commit real = DrivenReplica::commit(1, 3);
+  ASSERT_TRUE(replica.hear(kPublisher, MessageType::kAnnounce, Offer{real, {}}).ok());
+  EXPECT_EQ(replica.offer(kParent, real).code(), Code::kCorrupt);
+}
+
 TEST(ReplicaMachine, AnAnnouncedOfferIsRequestedAtOnce) {
   DrivenReplica replica;
   replica.follow_a_parent();
