@@ -1,6 +1,6 @@
 #pragma once
 // The words of the contracts VersionSource and VersionSink, by the names that the protocol's
-// messages have (docs/protocol.md).
+// messages have (docs/reference/protocol.md).
 
 #include "src/model/version_sink.hpp"
 #include "src/model/version_source.hpp"
