@@ -74,21 +74,21 @@ std::unique_ptr<Stream> open_stream(const CommContext& comm, std::uint32_t numbe
 
 // Errors in a stream or in a rank's base are found far below the call: adds the call's name, and
 // what to do.
-Status with_way_out(const Status& verdict, const CommContext& comm, std::uint32_t operation) {
-  const char* way_out = "";
+Status with_cure(const Status& verdict, const CommContext& comm, std::uint32_t operation) {
+  const char* cure = "";
   if (verdict.code() == Code::kWrongBase &&
       operation == static_cast<std::uint32_t>(CallKind::kBroadcastDelta))
-    way_out =
+    cure =
         "; ranks hold the same again after a call in which the root's base is NULL: it sends all";
   if (verdict.code() == Code::kWrongBase &&
       operation == static_cast<std::uint32_t>(CallKind::kBroadcastUpdate))
-    way_out =
+    cure =
         "; ranks hold the same again after an update that sends all: the first of another root or "
         "communicator";
   const CollectiveDescriptor* const collective =
       comm::find_collective(comm.engine->collectives(), operation);
   const std::string name(collective != nullptr ? collective->name : "a broadcast");
-  return Status(verdict.code(), name + ": " + verdict.message() + way_out, verdict.scope());
+  return Status(verdict.code(), name + ": " + verdict.message() + cure, verdict.scope());
 }
 
 class StreamedCall final : public CallBody {
@@ -141,7 +141,7 @@ class StreamedCall final : public CallBody {
     report_.seconds_exchange = engine_.transport().now() - begin;
     if (!verdict.ok()) {
       stream_->abandon();
-      co_return with_way_out(verdict, comm_, call_.fingerprint.operation);
+      co_return with_cure(verdict, comm_, call_.fingerprint.operation);
     }
     range.emplace("commit");
     Task committing = commit();

@@ -38,8 +38,8 @@ class OutputArrays final : public SparseResult {
         width_(element_bytes(call.kind.datatype)),
         surely_fits_(surely_fits) {
     if (is_rounded(call)) width_ = element_bytes(kernels::accumulator_type(call.kind.datatype));
-    const double written =
-        expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) * comm.crowding;
+    const double written = expected_entries * static_cast<double>(width_ + sizeof(std::uint64_t)) *
+                           comm.oversubscription;
     output_ = written > kCachedBytes ? kernels::Output::kStreamed : kernels::Output::kCached;
     call_.out_nnz = 0;
   }

@@ -11,7 +11,7 @@
 #include "src/api/call_checks.hpp"
 #include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
-#include "src/api/device_way.hpp"
+#include "src/api/device_path.hpp"
 #include "src/api/feedback_handle.hpp"
 #include "src/api/mask_handle.hpp"
 #include "src/base/settings.hpp"

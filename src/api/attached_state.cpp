@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "collectives/table/collective_table.hpp"
-#include "src/api/device_way.hpp"
+#include "src/api/device_path.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/base/settings.hpp"
 #include "src/model/text.hpp"

@@ -10,7 +10,7 @@
 #include "src/api/call_checks.hpp"
 #include "src/api/call_options.hpp"
 #include "src/api/device_arrays.hpp"
-#include "src/api/device_way.hpp"
+#include "src/api/device_path.hpp"
 #include "src/api/error.hpp"
 #include "src/model/schema.hpp"
 

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "src/api/comm.hpp"
-#include "src/api/device_way.hpp"
+#include "src/api/device_path.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/gpu/device_memory.hpp"
 

@@ -47,8 +47,8 @@ struct CommContext {
   std::shared_ptr<transport::NodeWindow>
       window;  // memory of this rank that ranks of this machine read; nullptr: none
   NodeMap node_map;
-  double crowding = 1;  // ranks of this machine for each of its cores, at least 1; this rank's
-                        // figure, not that of all ranks
+  double oversubscription = 1;  // ranks of this machine for each of its cores, at least 1; this
+                                // rank's figure, not that of all ranks
   const kernels::KernelSet* kernels = nullptr;
   codec::Verify verify = codec::Verify::kTouched;
   std::string broadcast_algorithm = "auto";

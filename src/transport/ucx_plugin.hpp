@@ -14,8 +14,8 @@ namespace sparcl::transport {
 
 struct UcxOptions {
   std::optional<net::HeartbeatOptions> heartbeat =
-      {};                 // without it a death on shared memory is not detected
-  double farewell_s = 1;  // at the end: for bytes that peers may still be about to read
+      {};                  // without it a death on shared memory is not detected
+  double departure_s = 1;  // at the end: for bytes that peers may still be about to read
 };
 
 // The functions of the plug-in.

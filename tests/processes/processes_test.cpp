@@ -55,7 +55,7 @@ constexpr std::array kPlaces{
     Place{"update.early_write", 10, "early"},
     Place{"update.staged_write", 10, "staged"},
     Place{"destroy.begin", 1, nullptr},
-    Place{"destroy.farewell", 1, nullptr},
+    Place{"destroy.departure", 1, nullptr},
 };
 
 TEST_P(Processes, KilledAtFailpoints) {

@@ -102,7 +102,7 @@ RawPeer connect_from_elsewhere(const std::string& address) {
   return RawPeer(std::move(socket));
 }
 
-TEST_F(Acknowledgements, ANameTakesNoFarewellAway) {
+TEST_F(Acknowledgements, ANameTakesNoDepartureAway) {
   SmallModel copy(7);
   {
     const auto replica = open_replica(copy, publisher_->address());

@@ -43,7 +43,7 @@ std::string run_checks(transport::UcxTransport& transport, int rank, int ranks) 
 
 std::string run_rank(int rank, int ranks, const transport::OutOfBandGather& gather) {
   Result<std::unique_ptr<transport::UcxTransport>> transport =
-      transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+      transport::UcxTransport::create(rank, ranks, gather, {.departure_s = 0.5});
   if (!transport.ok()) return "create: " + transport.status().message();
   const std::string trouble = run_checks(**transport, rank, ranks);
   if (!trouble.empty()) return trouble;
@@ -72,7 +72,7 @@ bool finish(transport::UcxTransport& its, transport::UcxTransport& other,
 std::string run_pair(int rank, int ranks, const transport::OutOfBandGather& gather) {
   constexpr transport::Channel kWord{999'000, 0}, kLate{999'001, 0};
   const auto make = [&] {
-    return transport::UcxTransport::create(rank, ranks, gather, {.farewell_s = 0.5});
+    return transport::UcxTransport::create(rank, ranks, gather, {.departure_s = 0.5});
   };
   auto first = make(), second = make();
   if (!first.ok() || !second.ok())
@@ -103,7 +103,7 @@ std::string run_pair(int rank, int ranks, const transport::OutOfBandGather& gath
 }
 
 std::string lose_peer(int rank, const transport::OutOfBandGather& gather) {
-  auto made = transport::UcxTransport::create(rank, 2, gather, {.farewell_s = 0.5});
+  auto made = transport::UcxTransport::create(rank, 2, gather, {.departure_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
   transport::UcxTransport& transport = **made;
   const auto before = transport::UcxWorker::of_process();  // rank 0 may see rank 1's death as soon
@@ -126,7 +126,7 @@ std::string lose_peer(int rank, const transport::OutOfBandGather& gather) {
 std::string fail_while_others_connect(int rank, const transport::OutOfBandGather& gather,
                                       std::atomic<bool>& has_failed, std::atomic<int>& over) {
   Result<std::unique_ptr<transport::UcxTransport>> made =
-      transport::UcxTransport::create(rank, 3, gather, {.farewell_s = 0.5});
+      transport::UcxTransport::create(rank, 3, gather, {.departure_s = 0.5});
   if (!made.ok()) return "create: " + made.status().message();
   transport::UcxTransport& transport = **made;
   std::vector<transport::OperationRef> completed;

@@ -11,12 +11,12 @@
 namespace sparcl::comm {
 namespace {
 
-constexpr int kFarewellTurns = 5000;  // of a millisecond
+constexpr int kDepartureTurns = 5000;  // of a millisecond
 
 }  // namespace
 
 DeviceCalls::~DeviceCalls() {
-  for (int turn = 0; turn < kFarewellTurns; ++turn) {
+  for (int turn = 0; turn < kDepartureTurns; ++turn) {
     forget_what_is_over();
     if (uses_.empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

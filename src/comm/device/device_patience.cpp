@@ -14,7 +14,7 @@ namespace {
 // cause. Heuristic.
 double own_share(double timeout_s) { return timeout_s - std::min(timeout_s / 4, 5.0); }
 
-constexpr double kFarewellSeconds =
+constexpr double kDepartureSeconds =
     0.2;  // far above the time of a call's own kernels and copies. Heuristic
 constexpr double kStreamIdleSeconds = 0.0001;  // between two looks at a stream
 
@@ -36,7 +36,7 @@ bool DevicePatience::goes_on() {
         transport.rank());
     until_ = now;
   }
-  if (!until_) until_ = now + kFarewellSeconds;
+  if (!until_) until_ = now + kDepartureSeconds;
   return now < *until_;
 }
 

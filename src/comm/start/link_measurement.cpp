@@ -183,7 +183,7 @@ Task measure(const CommContext& comm, transport::Channel channel, LinkCost& own)
   own.alpha_s = std::min((more - own.round_s) / (kMessages - 1), own.round_s / 4);
   own.beta_s_per_byte = (large - few) / (kMessages * kLargeBytes);
   // Messages were measured while all ranks worked, entries in a time too short to share a core.
-  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * comm.crowding;
+  own.entry_s = entry_seconds(comm.engine->transport(), *comm.kernels) * comm.oversubscription;
   co_return Status();
 }
 

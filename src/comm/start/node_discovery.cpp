@@ -31,7 +31,7 @@ NodeMap node_map(std::span<const Neighbours> by_rank) {
 
 namespace {
 
-double crowding_of(const CommContext& comm) {
+double oversubscription_of(const CommContext& comm) {
   const transport::Transport& transport = comm.engine->transport();
   int here = 1;
   for (int peer = 0; peer < transport.size(); ++peer) {
@@ -46,7 +46,7 @@ double crowding_of(const CommContext& comm) {
 
 Task find_nodes(CommContext& comm, transport::Channel channel) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
-  comm.crowding = crowding_of(comm);
+  comm.oversubscription = oversubscription_of(comm);
   Neighbours own{static_cast<std::uint32_t>(rank), 0};
   for (int peer = ranks; peer-- > 0;) {
     if (peer != rank && (comm.window == nullptr || !comm.window->is_shared_with(peer))) continue;

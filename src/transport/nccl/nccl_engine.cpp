@@ -10,7 +10,7 @@ namespace sparcl::transport {
 namespace {
 
 constexpr int kUint8 = 1;  // ncclUint8
-constexpr double kFarewellSeconds = 5;
+constexpr double kDepartureSeconds = 5;
 constexpr unsigned kConfigMagic = 0xcafebeef, kConfigVersion = 21400;
 
 double now() {
@@ -81,7 +81,8 @@ Result<std::unique_ptr<NcclEngine>> NcclEngine::wrap(const NcclLibrary& nccl,
 NcclEngine::~NcclEngine() {
   if (comm_ == nullptr || !is_own_) return;
   // Messages that NCCL's own threads still send for this rank leave first.
-  if (settled(nccl_.finalize(comm_), "ncclCommFinalize", std::min(timeout_s_, kFarewellSeconds), {})
+  if (settled(nccl_.finalize(comm_), "ncclCommFinalize", std::min(timeout_s_, kDepartureSeconds),
+              {})
           .ok())
     (void)nccl_.destroy(comm_);
   else

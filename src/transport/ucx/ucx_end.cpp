@@ -35,10 +35,10 @@ UcxTransport::~UcxTransport() {
     }
   }
   SPARCL_FAILPOINT("destroy.begin");
-  const double deadline = now() + options_.farewell_s;
+  const double deadline = now() + options_.departure_s;
   Lock held = worker().lock();
-  try_stage([&] { say_farewell(held, deadline); });
-  SPARCL_FAILPOINT("destroy.farewell");
+  try_stage([&] { say_departure(held, deadline); });
+  SPARCL_FAILPOINT("destroy.departure");
   try_stage([&] {
     if (heartbeat_ != nullptr && heartbeat_.use_count() > 1) heartbeat_->retire();
   });
@@ -55,7 +55,7 @@ UcxTransport::~UcxTransport() {
 
 // A socket that is closed with unread bytes discards the bytes that its peer has not read yet.
 // Peers that exchanged messages therefore wait for each other, for a while.
-void UcxTransport::say_farewell(Lock& held, double deadline) {
+void UcxTransport::say_departure(Lock& held, double deadline) {
   std::vector<bool> told(peers_.size());
   for (;;) {
     take_words();
@@ -65,11 +65,11 @@ void UcxTransport::say_farewell(Lock& held, double deadline) {
     for (Peer& peer : peers_) {
       if (peer.rank == rank_ || !peer.lost.ok()) continue;
       const auto index = static_cast<std::size_t>(peer.rank);
-      if (!told[index] && (peer.talked || peer.said_farewell)) {
-        send_word(peer, UcxWord::Kind::kFarewell);
+      if (!told[index] && (peer.talked || peer.has_departed)) {
+        send_word(peer, UcxWord::Kind::kDeparture);
         told[index] = true;
       }
-      waits = waits || (told[index] && !peer.said_farewell);
+      waits = waits || (told[index] && !peer.has_departed);
     }
     if (!waits || now() >= deadline) return;
     if (worker().progress() == 0) sleep(held, std::min(deadline - now(), 0.01));

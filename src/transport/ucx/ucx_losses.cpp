@@ -19,7 +19,7 @@ namespace sparcl::transport {
 // Its message takes a moment, and is waited for once.
 void UcxTransport::find_first_lost(const Peer& lost) {
   constexpr double kWordSeconds = 0.3;
-  if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.said_farewell) return;
+  if (heartbeat_ == nullptr || first_lost_ >= 0 || lost.has_departed) return;
   const double since =
       lost.endpoint != nullptr && lost.endpoint->trouble_at > 0 ? lost.endpoint->trouble_at : now();
   const double until = std::exchange(has_awaited_word_, true)
@@ -29,7 +29,7 @@ void UcxTransport::find_first_lost(const Peer& lost) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   for (net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     Peer& peer = peers_[static_cast<std::size_t>(each.rank)];
-    if (peer.said_farewell) continue;
+    if (peer.has_departed) continue;
     if (peer.lost.ok()) newly_lost_.push_back(peer.rank);
     peer.lost = std::move(each.status);
     first_lost_ = peer.rank;
@@ -61,8 +61,8 @@ void UcxTransport::take_losses() {
   if (std::exchange(losses_seen_, mailbox_->losses) == mailbox_->losses) return;
   for (Peer& peer : peers_) {
     if (!peer.lost.ok() || peer.endpoint == nullptr || peer.endpoint->lost == UCS_OK) continue;
-    const char* how = peer.said_farewell ? "has left the communicator"
-                                         : "was killed or ended, or its link is cut";
+    const char* how =
+        peer.has_departed ? "has left the communicator" : "was killed or ended, or its link is cut";
     peer.lost = Status(Code::kRemoteError,
                        fmt::format("rank {} ({}) {} (UCX: {})", peer.rank, describe(peer.card), how,
                                    ucs_status_string(peer.endpoint->lost)));
@@ -95,9 +95,9 @@ Status UcxTransport::why_lost(const Peer& peer) const {
 // Operations that wait for it end; UCX releases the buffers when it can.
 void UcxTransport::lose(Peer& peer) {
   log_debug("rank {}: {}", rank_, peer.lost.message());
-  if (first_lost_ < 0 && !peer.said_farewell) first_lost_ = peer.rank;
-  if (heartbeat_ != nullptr && !peer.said_farewell) heartbeat_->give_up(peer.rank);
-  if (!peer.said_farewell) worker().retire();
+  if (first_lost_ < 0 && !peer.has_departed) first_lost_ = peer.rank;
+  if (heartbeat_ != nullptr && !peer.has_departed) heartbeat_->give_up(peer.rank);
+  if (!peer.has_departed) worker().retire();
   if (peer.endpoint != nullptr) peer.endpoint->is_lost = true;
   std::vector<UcxOperationRef> its;
   std::copy_if(worker().open_operations().begin(), worker().open_operations().end(),
@@ -113,7 +113,7 @@ void UcxTransport::lose(Peer& peer) {
 
 void UcxTransport::go_on_without(int peer) {
   Peer& out = peers_[static_cast<std::size_t>(peer)];
-  if (peer == rank_ || out.said_farewell) return;
+  if (peer == rank_ || out.has_departed) return;
   out.is_left_out = true;
   if (heartbeat_ != nullptr) heartbeat_->go_on_without(peer);
   if (!out.lost.ok()) return;
@@ -126,7 +126,7 @@ void UcxTransport::go_on_without(int peer) {
 // A rank that says goodbye continues nowhere, or only with this rank: it says none to a rank that
 // it excludes.
 Transport::PeerEnd UcxTransport::end_of(int peer) {
-  if (peers_[static_cast<std::size_t>(peer)].said_farewell) return PeerEnd::kSure;
+  if (peers_[static_cast<std::size_t>(peer)].has_departed) return PeerEnd::kSure;
   if (heartbeat_ == nullptr) return PeerEnd::kMayGoOn;
   for (const net::Heartbeat::Obituary& each : heartbeat_->obituaries()) {
     if (each.rank == peer) return each.is_sure ? PeerEnd::kSure : PeerEnd::kMayGoOn;

@@ -53,7 +53,7 @@ struct UcxOperation final : Operation {
 
 // An active message of another rank.
 struct UcxWord {
-  enum class Kind : std::int32_t { kSignal = 0, kFarewell = 1, kHello = 2 };
+  enum class Kind : std::int32_t { kSignal = 0, kDeparture = 1, kHello = 2 };
   int from = -1;
   Kind kind = Kind::kSignal;
   Signal signal;

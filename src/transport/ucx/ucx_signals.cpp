@@ -40,8 +40,7 @@ void UcxTransport::pass_on(const Signal& signal) {
       signal.culprit == signal.from)
     return;
   Peer& culprit = peers_[static_cast<std::size_t>(signal.culprit)];
-  if (culprit.was_told || culprit.said_farewell || !culprit.lost.ok() ||
-      culprit.endpoint == nullptr)
+  if (culprit.was_told || culprit.has_departed || !culprit.lost.ok() || culprit.endpoint == nullptr)
     return;
   culprit.was_told = true;
   const Lock held = worker().lock();
@@ -63,8 +62,8 @@ void UcxTransport::take_words() {
     Peer& peer = peers_[static_cast<std::size_t>(word.from)];
     if (word.kind == UcxWord::Kind::kHello) {
       peer.said_hello = true;
-    } else if (word.kind == UcxWord::Kind::kFarewell) {
-      peer.said_farewell = true;
+    } else if (word.kind == UcxWord::Kind::kDeparture) {
+      peer.has_departed = true;
     } else if (signals_.size() < kMaxSignals) {
       word.signal.from = word.from;
       word.signal.text.back() = '\0';

@@ -30,7 +30,7 @@ class UcxTransport final : public Transport {
                                                       const OutOfBandGather& gather,
                                                       const UcxOptions& options = {});
 
-  // Waits for the peers, for at most options.farewell_s.
+  // Waits for the peers, for at most options.departure_s.
   ~UcxTransport() override;
   UcxTransport(const UcxTransport&) = delete;
   UcxTransport& operator=(const UcxTransport&) = delete;
@@ -68,7 +68,7 @@ class UcxTransport final : public Transport {
     UcxEndpoint* endpoint = nullptr;
     bool talked = false;  // an operation to or from it was posted
     bool said_hello = false;
-    bool said_farewell = false;
+    bool has_departed = false;
     bool was_told = false;     // that it was given up
     bool is_left_out = false;  // the other ranks continue without it
     Status lost;               // not ok: it is gone; the reason
@@ -112,7 +112,7 @@ class UcxTransport final : public Transport {
   void send_word(Peer& peer, UcxWord::Kind kind, const Signal* signal = nullptr);
   void pass_on(const Signal& signal);
   void drop_leftovers();
-  void say_farewell(Lock& held, double deadline);
+  void say_departure(Lock& held, double deadline);
   void let_sends_end(Lock& held, double deadline);
 
   std::unique_ptr<UcxMailbox> mailbox_;

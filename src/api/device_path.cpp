@@ -1,4 +1,4 @@
-#include "src/api/device_way.hpp"
+#include "src/api/device_path.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "src/api/mirror_way.hpp"
+#include "src/api/mirror_path.hpp"
 
 #include <new>
 
