@@ -57,7 +57,7 @@ class UpdateFlight final : public RandomFlight {
     std::string wrong = wrong_result(result, expected_, report);
     for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
       HeldArray& tensor = model_.tensors[i];
-      const bool keeps_own = is_root_ && options_.adopt == 0;
+      const bool keeps_own = is_root_ && options_.adopt != sparclOn;
       const ByteList& right = result != sparclSuccess ? before_[i]
                               : keeps_own             ? tensor.next
                                                       : sent_[i];
@@ -81,7 +81,7 @@ class UpdateFlight final : public RandomFlight {
     return fmt::format("BroadcastUpdate, {} tensors, version {}, root {}{}{}{}{}",
                        model_.tensors.size(), model_.version + 1, roles_.root,
                        has_base_ ? "" : ", whole", kChoices[static_cast<std::size_t>(choice_)],
-                       options_.adopt != 0 ? ", adopted" : "", name_of(roles_.slip)) +
+                       options_.adopt == sparclOn ? ", adopted" : "", name_of(roles_.slip)) +
            (roles_.slip != Slip::kNone ? fmt::format(" on rank {}", roles_.odd) : "");
   }
   sparclResult_t expected() const override { return expected_; }

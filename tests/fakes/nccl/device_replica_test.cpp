@@ -319,8 +319,8 @@ TEST_P(AnyTrouble, LeavesAVersionOrAnError) {
     if (fails) fail_copies_from(static_cast<int>(random() % 5));
     switch (random() % 8) {
       case 0:
-        if (!fails &&
-            options.double_buffer == 0) {  // else the state's own tensors may be the other set
+        if (!fails && options.double_buffer !=
+                          sparclOn) {  // else the state's own tensors may be the other set
           subscriber = nullptr;
           subscriber =
               std::make_unique<OwnSubscriber>(replica.state(), publisher.address(), &options);
