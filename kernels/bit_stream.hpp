@@ -7,7 +7,7 @@
 
 namespace sparcl::kernels {
 
-// Appends bits; stores eight bytes when it has them, so nothing is ever read back (no
+// Appends bits. It stores whole groups of eight bytes, so nothing is ever read back (no
 // store-forwarding stalls).
 struct BitWriter {
   std::byte* at;
@@ -36,8 +36,8 @@ struct BitWriter {
   }
 };
 
-// Bits that readers may touch (not use) after the last one that belongs to a string: its buffer
-// needs so many bytes more.
+// Bits that readers may load, but not use, after the last bit of a string: its buffer needs this
+// many bytes more.
 constexpr std::size_t kBitSlackBytes = 16;
 
 // The 64 bits from `bit` on; reads nine bytes.

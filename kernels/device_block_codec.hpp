@@ -24,18 +24,18 @@ using DiffDeviceArraysKernel = Status(const void* base, const void* target, std:
                                       std::size_t workspace_bytes, void* stream);
 using DiffDeviceWorkspaceBytes = std::size_t(std::uint64_t count);
 
-// Each block that changes in the one of modes dense, verbatim, flat, two_level and
-// two_level_verbatim that takes the fewest bytes, of equals in that with the lower number. Blocks
-// that had no room in `capacity` come out as kLostBlock, and are the last ones. hashes: of each
-// block; of a dense one, of all its elements.
+// Codes each changed block in one of the modes dense, verbatim, flat, two_level and
+// two_level_verbatim. It takes the mode with the fewest bytes, on a tie the lower number. Blocks
+// without room in `capacity` become kLostBlock, and are the last ones. hashes: of each block; for a
+// dense block, over all its elements.
 using EncodeDeviceBlocksKernel = Status(const DeviceChanges& changes, std::uint64_t capacity,
                                         const void* target, std::uint64_t count, DataType type,
                                         const DeviceContents& contents, DeviceChangeHashes* hashes,
                                         void* workspace, std::size_t workspace_bytes, void* stream);
 using CodedWorkspaceBytes = std::size_t(std::uint64_t count, std::uint64_t capacity);
 
-// contents.blocks: of each block, kNoBlock where nothing changes. Neither they nor contents are
-// trusted. Where *out.refused is not 0 the changes are rubbish.
+// contents.blocks: one for each block, kNoBlock if nothing changes. Neither they nor contents are
+// trusted. If *out.refused is not 0 the changes are undefined.
 using DecodeDeviceBlocksKernel = Status(const DeviceContents& contents,
                                         std::uint64_t contents_bytes, const void* array,
                                         std::uint64_t count, DataType type,

@@ -9,10 +9,10 @@
 
 namespace sparcl::kernels {
 
-// type: float16, bfloat16, float8e4m3 or float8e5m2. To nearest, ties to even; NaN becomes the
-// type's quiet NaN; what is too large is infinite, in float8e4m3, which has no infinity, the
-// largest number (codec::CastSource). values and out: aligned to their elements, and read and
-// written at full speed where both are aligned to 16 bytes.
+// type: float16, bfloat16, float8e4m3 or float8e5m2. Rounds to nearest, ties to even; NaN becomes
+// the type's quiet NaN. Values that are too large become infinite; in float8e4m3, which has no
+// infinity, the largest number (codec::CastSource). values and out are aligned to their elements.
+// Full speed needs both aligned to 16 bytes.
 using CastDeviceFloatsKernel = Status(const float* values, std::uint64_t count, DataType type,
                                       void* out, void* stream);
 

@@ -18,7 +18,7 @@ struct TopK {
       nullptr;  // accumulators (kernels/accumulate.hpp), on return acc; nullptr: no error feedback
   std::uint64_t count = 0;
   std::uint64_t k = 0;
-  bool clear_sent = false;  // what is taken leaves the residual
+  bool clear_sent = false;  // taken elements leave the residual
   std::uint64_t* indices;   // room for k, ascending
   void* taken = nullptr;    // their accumulators, room for k; nullptr: none wanted
   std::uint64_t* found;     // one number: min(k, elements that are not 0)

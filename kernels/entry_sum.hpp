@@ -50,8 +50,8 @@ struct EntryList {
 // Functions that write entries may overwrite this many entries after the last.
 constexpr std::size_t kEntrySlack = 64;
 
-// The union of two lists, a's accumulators first where both have one. Room for a.count + b.count +
-// kEntrySlack. Returns its size.
+// The union of two lists; if both have an entry, a's accumulator is the first operand. Room for
+// a.count + b.count + kEntrySlack. Returns its size.
 using MergeEntriesKernel = std::size_t(const EntryList& a, const EntryList& b,
                                        std::uint16_t* positions, std::byte* accumulators);
 

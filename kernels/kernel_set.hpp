@@ -23,7 +23,8 @@
 
 namespace sparcl::kernels {
 
-struct OrderKernels {  // those that see values as numbers: one set for integers, one for floats
+struct OrderKernels {  // kernels that interpret values as numbers: one set for integers, one for
+                       // floats
   SplitStepsKernel* split_steps;
   AddStepsKernel* add_steps;
   AddStepsAtKernel* add_steps_at;

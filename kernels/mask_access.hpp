@@ -32,7 +32,7 @@ struct MaskPlaces {
 // and do not overlap.
 using MaskGatherKernel = Status(const MaskPlaces& places, const void* array,
                                 std::size_t element_bytes, void* packed, void* stream);
-// array[the place of element i] = packed[i]; nothing else of the array is written.
+// array[index of element i] = packed[i]; no other element of the array is written.
 using MaskScatterKernel = Status(const MaskPlaces& places, const void* packed,
                                  std::size_t element_bytes, void* array, void* stream);
 

@@ -1,12 +1,12 @@
 #pragma once
-// Contracts of the kernels that combine the same elements of several ranks: values are widened to
-// accumulators, these are combined, in an order that is the caller's, and narrowed again. Floats of
-// 8 and 16 bits accumulate as float32 and are rounded once, to nearest, ties to even; the others
-// accumulate as they are, integers modulo their range. Memory space: host. Under a FloatEnvironment
+// Contracts of the kernels that combine the same elements of several ranks. Values are widened to
+// accumulators, combined in the caller's order, and narrowed again. Floats of 8 and 16 bits
+// accumulate as float32 and are rounded once, to nearest, ties to even. Other types accumulate as
+// they are, integers modulo their range. Memory space: host. Runs under a FloatEnvironment
 // (base/float_environment.hpp), so that all ranks round alike.
 //
-// One pattern of bits a number: -0 is widened to +0, and each NaN is narrowed to its type's quiet
-// NaN.
+// Each number has one bit pattern: -0 is widened to +0, and each NaN is narrowed to its type's
+// quiet NaN.
 
 #include <array>
 #include <cstddef>
@@ -44,7 +44,7 @@ struct ReduceKernels {  // for one data type
   std::array<CombineKernel*, kReduceOps> combine;  // by ReduceOp
 };
 
-// By the number of the data type; empty where none has it.
+// By the number of the data type; empty if not supported.
 using ReduceTable = std::array<ReduceKernels, static_cast<std::size_t>(DataType::kBool) + 1>;
 
 }  // namespace sparcl::kernels

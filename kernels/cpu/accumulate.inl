@@ -48,8 +48,8 @@ HWY_INLINE hn::VFromD<D> canonical(D d, hn::VFromD<D> acc) {
   }
 }
 
-// kChunk elements: acc (with the residual that `acc` holds, where there is feedback) goes to `acc`.
-// Returns which reach `least`.
+// kChunk elements: writes acc (plus the residual that `acc` holds, with feedback) to `acc`. Returns
+// the elements that reach `least`.
 template <class Values, Numbers kNumbers, bool kFeedback, class Bits>
 HWY_INLINE std::uint64_t accumulate_chunk(const std::byte* values, std::byte* acc, Bits least) {
   using T = typename Values::Accumulator;

@@ -28,8 +28,9 @@ inline constexpr std::array<std::uint32_t, 256> kSetLanes = [] {
 }();
 #endif
 
-// The lanes whose bits are set, in front; rubbish behind them. Lanes of 4 or 8 bytes; with VBMI2
-// those of 1 and 2, too. As hn::Compress, of which g++ 12 copies the tables to the stack each time.
+// Moves the lanes whose bits are set to the front; the lanes after them are undefined. Lanes of 4
+// or 8 bytes; with VBMI2 also of 1 and 2. As hn::Compress, whose tables g++ 12 copies to the stack
+// each time.
 template <class D>
 HWY_INLINE hn::Vec<D> compressed(D d, hn::Vec<D> lanes, std::uint64_t bits) {
   constexpr std::size_t kBytes = sizeof(hn::TFromD<D>);
@@ -85,8 +86,8 @@ HWY_INLINE std::uint64_t extract_bits(std::uint64_t bits, std::uint64_t mask) {
 }
 
 #if HWY_TARGET == HWY_AVX3_DL
-// Which bits are set, as bytes from the lowest on; zeros behind them. One compress of bytes in
-// place of two of words.
+// The indices of the set bits, as bytes from the lowest on, followed by zeros. One compress of
+// bytes replaces two of words.
 HWY_INLINE __m512i places_of(std::uint64_t bits) {
   alignas(64) static constexpr auto kPlaces = [] {
     std::array<std::uint8_t, 64> all{};
@@ -110,8 +111,8 @@ inline constexpr std::array<std::array<std::uint8_t, 8>, 256> kSetBits = [] {
 }();
 #endif
 
-// Writes first + i for each bit i that is set, and up to kPositionSlack entries of rubbish. Returns
-// how many bits are set.
+// Writes first + i for each set bit i, and up to kPositionSlack undefined entries. Returns the
+// number of set bits.
 HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first,
                                        std::uint16_t* positions) {
   const auto total = static_cast<std::size_t>(std::popcount(bits));
@@ -125,7 +126,7 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first,
         positions + 32,
         _mm512_add_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(places, 1)), begin));
 #else
-  constexpr std::size_t kFew = 6;  // heuristic: fewer are sooner found one by one
+  constexpr std::size_t kFew = 6;  // heuristic: fewer are found faster one by one
   if (total <= kFew) {
     for (; bits != 0; bits &= bits - 1)
       *positions++ =
@@ -144,9 +145,9 @@ HWY_INLINE std::size_t append_set_bits(std::uint64_t bits, std::uint32_t first,
   return total;
 }
 
-// Appends to what a BitWriter has without a branch on what fills a word, which is guessed wrong
-// often: stores eight bytes each time. So eight bytes more must be to come than what is put, but
-// for the last time.
+// Appends to a BitWriter without a branch on full words, which is often mispredicted: it stores
+// eight bytes each time. Each put except the last must therefore be followed by at least eight more
+// bytes.
 class SteadyBitWriter {
  public:
   static constexpr unsigned kMaxBits = 56;
@@ -175,8 +176,8 @@ class SteadyBitWriter {
   BitWriter out_;
 };
 
-// Sums of all lanes up to each, modulo 2^16 or 2^32. Inside blocks of 16 bytes by shifts; the sums
-// of the blocks before by permutes, of which there are none on targets with one block.
+// Inclusive sums of lanes, modulo 2^16 or 2^32. It shifts inside blocks of 16 bytes, and adds the
+// sums of the earlier blocks by permutes. Targets with one block need no permutes.
 template <class T>
 class PrefixSums {
  public:
@@ -208,7 +209,7 @@ class PrefixSums {
   static constexpr int kBlockLanes = 16 / sizeof(T);
   using D32 = hn::Repartition<std::uint32_t, D>;
 
-  // Block b becomes block b - back; zero where there is none.
+  // Block b of the result is block b - back, or zero if there is none.
   HWY_INLINE V move_blocks(V v, std::size_t back) const {
     const auto places = hn::Iota(d32_, 0);
     const auto blocks = hn::Set(d32_, static_cast<std::uint32_t>(4 * back));

@@ -1,7 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set but those with vectors of 512
 // bits (change_hash_avx512.inl).
 
-// Changed words on their way to be summed; a change of 8 bytes is two.
+// Changed words that wait to be summed; a change of 8 bytes is two words.
 constexpr std::size_t kGroupWords = 128;
 struct ChangedWords {
   // Four words are read at a time, though vectors take fewer: past the last group, too.
@@ -48,8 +48,8 @@ class ChangeSums {
         new_low_(old_low_),
         new_high_(old_low_) {}
 
-  // In steps of kKeyPairs words: those past the end are zeros, and add nothing whatever the
-  // positions behind them.
+  // Adds in steps of kKeyPairs words. Words past the end are zeros and add nothing, for any
+  // positions.
   HWY_INLINE void add(const std::uint16_t* positions, std::size_t word_count,
                       const ChangedWords& words) {
     for (std::size_t i = 0; i < word_count; i += kKeyPairs) {

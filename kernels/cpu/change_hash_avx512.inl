@@ -28,7 +28,7 @@ HWY_INLINE __m512i high_words(__m512i of_16_bits) {
   return _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(of_16_bits, 1));
 }
 
-// Values of 1 or 2 bytes, a row of which `count` are there, as the words that they are part of.
+// Values of 1 or 2 bytes, `count` of a row, as the words that contain them.
 template <class T>
 HWY_INLINE void store_words(const T* values, std::size_t count, __m512i positions,
                             std::uint32_t* words) {
@@ -45,8 +45,7 @@ HWY_INLINE void store_words(const T* values, std::size_t count, __m512i position
   _mm512_store_si512(words + 16, _mm512_sllv_epi32(high_words(loaded), high_words(bits)));
 }
 
-// The stripes that a row's first word and the next ones are of, as far as two vectors hold their
-// keys: where these begin.
+// The start of the keys that two vectors hold: the keys of the stripes of a row's first words.
 HWY_INLINE std::size_t near_begin(std::size_t first_stripe_key) {
   constexpr std::size_t kLast = (kMaxStripes - kNearStripes) * sizeof(KeyPair);
   return first_stripe_key < kLast ? first_stripe_key : kLast;
@@ -121,7 +120,8 @@ struct FarStripes {
   }
 };
 
-// The same where the stripes of a row are near to each other, as they mostly are: out of registers.
+// The same if the stripes of a row are near to each other, which is the usual case: keys come from
+// registers.
 struct NearStripes {
   __m512i low;
   __m512i high;

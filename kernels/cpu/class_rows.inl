@@ -37,7 +37,7 @@ class MaskCursors {
       std::memcpy(tail_, at, 2 * count);
       at = reinterpret_cast<const std::byte*>(tail_);
     }
-    // Whole vectors of keys: what is stored in parts is not forwarded to a load of more.
+    // Whole vectors of keys: partial stores are not forwarded to a wider load.
     const hn::ScalableTag<std::uint16_t> d16;
     const hn::ScalableTag<std::uint8_t> d8;
     const auto* values = reinterpret_cast<const std::uint16_t*>(at);

@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled for instruction sets with VBMI2: a row of 64 elements is sorted
-// into classes by compressing its steps' bytes, and expanding is the way back.
+// Part of cpu_kernels.cpp, compiled for instruction sets with VBMI2. Compressing the steps' bytes
+// sorts a row of 64 elements into classes; expanding is the inverse.
 
 // 64 elements' bytes out of their words: those at odd places, or all with saturation.
 HWY_INLINE __m512i odd_bytes(__m512i low, __m512i high) {
@@ -20,7 +20,7 @@ HWY_INLINE __m512i keys_of(__m512i low, __m512i high) {
   return odd_bytes(_mm512_add_epi16(low, low), _mm512_add_epi16(high, high));
 }
 
-// ord() but for its sign bit, which cancels out in a difference.
+// ord() without its sign bit, which cancels out in a difference.
 HWY_INLINE __m512i near_ord(__m512i values) {
   return _mm512_xor_si512(values, _mm512_srli_epi16(_mm512_srai_epi16(values, 15), 1));
 }
@@ -45,9 +45,9 @@ struct ClassCursors {
     if constexpr (kClass + 1 < kCount) store_ranks<kClass + 1>(steps, ranks);
   }
 
-  // `above`: those of the classes before. No class waits for the one before it: the compares are
-  // independent, and where the row is whole they are not masked, which would cost as much again.
-  // `valid`: the row's elements.
+  // `above`: elements of the earlier classes. `valid`: the row's elements. No class waits for the
+  // one before it, because the compares are independent. In a whole row they are not masked:
+  // masking would double their cost.
   template <bool kWhole, unsigned kClass = 0>
   HWY_INLINE void put(__m512i keys, __m512i steps, __mmask64 valid, __mmask64 above = 0) {
     const __mmask64 reached = reached_by<kClass>(keys);

@@ -1,7 +1,7 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Absent elements hold the
-// operation's identity, so that nothing asks whether an element is there: entries are added
-// blindly, windows are folded as arrays. A float's sum needs no bits of what is present either: its
-// identity, -0, is the sum of nothing else, as values of -0 are added as +0.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Absent elements contain the
+// operation's identity, so no code checks whether an element is present: entries are added
+// unconditionally, windows are folded as arrays. Sums of floats need no presence bits: their
+// identity is -0. A sum of present values is never -0, because values of -0 are added as +0.
 
 template <class T>
 constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double>;

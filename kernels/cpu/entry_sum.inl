@@ -50,8 +50,8 @@ std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
 
 constexpr std::size_t kLineBytes = 64;
 
-// How many elements of `bytes` each lie before the next line of memory begins; all, where none
-// begins at a line's start.
+// The number of elements of `bytes` each before the next cache line begins; all elements if no
+// element starts at the start of a line.
 HWY_INLINE std::size_t before_line(const void* at, std::size_t bytes, std::size_t count) {
   const std::size_t over = reinterpret_cast<std::uintptr_t>(at) % kLineBytes;
   const std::size_t left = over == 0 ? 0 : kLineBytes - over;
@@ -95,7 +95,7 @@ void copy_bytes(const std::byte* from, std::size_t bytes, Output output, std::by
   if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
-// Lanes of a window at once. Compilers' own vectors are shorter where AVX-512 is new to them.
+// Lanes of a window at once. Compilers' own vectors are shorter if they do not know AVX-512 well.
 template <class T, class Visit>
 HWY_INLINE void for_lanes(std::size_t elements, Visit visit) {
   const hn::ScalableTag<T> d;
@@ -142,7 +142,7 @@ HWY_INLINE void add_one(T& own, T value) {
   own = kKnowsByValue<T, kOp> ? own + (value + T{0}) : combined<T, kOp>(own, value);
 }
 
-// 64 elements, all of which are there.
+// 64 elements, all of them present.
 template <class T, ReduceOp kOp>
 HWY_INLINE void add_all(const T* from, T* own) {
   if constexpr (kOp == ReduceOp::kSum && sizeof(T) >= 4) {
@@ -160,7 +160,7 @@ HWY_INLINE void add_all(const T* from, T* own) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr bool kExpands = true;
 
-// The values from `from` on, in the lanes whose bits are set; nothing behind them is read.
+// Loads the values from `from` on into the lanes whose bits are set; reads nothing after them.
 template <class T>
 HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
   const hn::ScalableTag<T> d;
@@ -204,7 +204,7 @@ HWY_INLINE auto expanded(const std::byte* from, std::uint64_t lanes) {
 constexpr bool kExpands = false;
 #endif
 
-// Those of 64 elements whose bits are set.
+// Adds those of 64 elements whose bits are set.
 template <class T, ReduceOp kOp>
 HWY_INLINE void add_chosen(const std::byte* from, std::uint64_t bits, T* own) {
   if constexpr (kExpands && kOp == ReduceOp::kSum && sizeof(T) >= 4) {
@@ -291,8 +291,8 @@ HWY_INLINE std::uint64_t take_present(const T* from, std::uint64_t& present) {
   }
 }
 
-// Where they stand first, then their values: each by itself where they are few, by vectors where
-// they are many.
+// Finds the positions first, then the values: one by one if they are few, by vectors if they are
+// many.
 template <class T, ReduceOp kOp>
 std::size_t take_entries(Window& window, std::uint32_t first, std::size_t elements,
                          std::uint16_t* positions, std::byte* accumulators) {

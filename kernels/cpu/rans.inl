@@ -1,6 +1,6 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. AVX-512 has all that a row of
-// lanes needs: gathers, and words that go to or come from the lanes which need one. For the others,
-// a loop over the lanes: independent chains, so the core overlaps them.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. AVX-512 has everything that a
+// row of lanes needs: gathers, and moves of words to and from the lanes that need one. Other
+// instruction sets use a loop over the lanes, whose independent chains the core overlaps.
 
 HWY_INLINE std::uint32_t push_symbol(std::uint32_t state, const RansPush& symbol,
                                      std::uint16_t*& out) {

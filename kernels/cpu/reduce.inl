@@ -1,5 +1,5 @@
-// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers turn
-// into vectors, but for what they do not see: halves, and roundings.
+// Part of cpu_kernels.cpp, compiled once for each instruction set. Plain loops that compilers
+// vectorise, except for 16-bit floats and roundings.
 
 constexpr std::size_t kHalvesAtOnce = 8;
 
@@ -47,7 +47,8 @@ void narrow_bfloat16(const std::byte* accumulators, std::size_t count, std::byte
   }
 }
 
-// As above; below the least normal number by a sum in which the last bit is the type's last bit.
+// As above. Below the smallest normal number it adds a number that makes the last bit of the sum
+// the type's last bit.
 template <unsigned kExponentBits, unsigned kMantissaBits, bool kHasInfinity>
 void narrow_float8(const std::byte* accumulators, std::size_t count, std::byte* values) {
   constexpr unsigned kShift = 23 - kMantissaBits;

@@ -1,7 +1,7 @@
 // Part of cpu_kernels.cpp, compiled once for each instruction set.
 
-// The keys once more, as the pass over all words wants them: each half in an array of its own, in
-// the order of the words.
+// A second copy of the keys, for the pass over all words: each half in an array of its own, in the
+// order of the words.
 struct KeyHalves {
   std::uint32_t low[2][kStripeWords];
   std::uint32_t high[2][kStripeWords];
@@ -21,8 +21,8 @@ constexpr KeyHalves make_key_halves() {
 
 alignas(64) constexpr KeyHalves kKeyHalves = make_key_halves();
 
-// word * key = word * low + (word * high << 32), where the second needs no more than its low 32
-// bits. Even and odd words go by turns, as the product of 32 bits is as wide as two lanes.
+// word * key = word * low + (word * high << 32); the second product needs only its low 32 bits.
+// Even and odd words alternate, because a product of 32-bit numbers is two lanes wide.
 class WordSums {
  public:
   using D = hn::ScalableTag<std::uint32_t>;
@@ -75,8 +75,8 @@ HWY_INLINE void add_stripe(Hash128& sum, const WordSums& stripe, std::size_t ind
   sum.high += sums.high * kHashKeys.stripes[index][1];
 }
 
-// Two whole stripes at once, and the next two on their way: two streams from memory bring 30 GB/s
-// where one brings 22.
+// Two whole stripes at once, and prefetches of the next two: two streams from memory reach 30 GB/s,
+// one reaches 22.
 HWY_INLINE void add_stripe_pair(Hash128& sum, const std::byte* bytes, std::size_t index) {
   const WordSums::D d;
   const auto* words = reinterpret_cast<const std::uint32_t*>(bytes);

@@ -1,6 +1,6 @@
 #pragma once
-// The pass that top-k and thresholds have in common (kernels/accumulate.hpp): residual = acc, and
-// marks of what is large.
+// The pass that top-k and thresholds share (kernels/accumulate.hpp): residual = acc, and marks of
+// large elements.
 
 #include "kernels/cuda/accumulator.cuh"
 #include "kernels/cuda/ordered_compaction.cuh"
@@ -13,8 +13,8 @@ struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) Four {
   T x[4];
 };
 
-// Whole tiles of arrays that are aligned to their Fours. kHasResidual: else the residual is not
-// there.
+// Whole tiles of arrays that are aligned to their Fours. kHasResidual: false if there is no
+// residual.
 template <TopKType kType, bool kHasResidual>
 __device__ inline void accumulate_fours(CompactionShared& shared,
                                         const typename Elements<kType>::Stored* values,
@@ -23,7 +23,7 @@ __device__ inline void accumulate_fours(CompactionShared& shared,
   using E = Elements<kType>;
   using Accumulator = typename E::Accumulator;
   constexpr unsigned kLoads =
-      sizeof(Accumulator) == 8 ? 2 : 4;  // of each array, under way before the first is used
+      sizeof(Accumulator) == 8 ? 2 : 4;  // of each array, in flight before the first is used
   const auto* const added = reinterpret_cast<const Four<typename E::Stored>*>(values);
   auto* const sums = reinterpret_cast<Four<Accumulator>*>(residual);
   for (unsigned i = threadIdx.x; i < kTileElements / 4; i += kLoads * kThreads) {
@@ -49,7 +49,7 @@ __device__ inline void accumulate_fours(CompactionShared& shared,
   }
 }
 
-// Elements first to first + count, at most a tile: marked where their key is `least` or more.
+// Elements first to first + count, at most a tile. Marks those whose key is at least `least`.
 // residual nullptr: there is none.
 template <TopKType kType>
 __device__ inline void accumulate_tile(CompactionShared& shared, const void* values, void* residual,

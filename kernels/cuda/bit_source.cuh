@@ -1,7 +1,7 @@
 #pragma once
-// Bits from an untrusted sender, as a block of threads reads them. No place leads outside: what
-// lies behind the words of a content reads as zeros. Whether bits belong to it is for `at` and
-// `limit` to say.
+// Bits from an untrusted sender, read by a block of threads. No read is out of bounds: bits after
+// the words of a content read as zeros. The caller uses `at` and `limit` to check whether bits
+// belong to the content.
 
 #include "kernels/bit_list.hpp"
 #include "kernels/cuda/bit_window.cuh"
@@ -51,8 +51,8 @@ __device__ inline std::uint32_t count_ones(BlockSumsShared& shared, const BitSou
   return static_cast<std::uint32_t>(sum_of_block(shared, own));
 }
 
-// A unary part: marks[i] = the distance of the i-th 1 from bits.at, for `count` of them among the
-// next `limit` bits. Moves behind the last one. False if there are fewer.
+// Reads a unary part: marks[i] = the distance of the i-th 1 from bits.at, for `count` ones among
+// the next `limit` bits. Moves past the last one. False if there are fewer.
 __device__ inline bool find_marks(CompactionShared& shared, BitSource& bits, std::uint32_t limit,
                                   std::uint32_t count, std::uint32_t* marks) {
   std::uint32_t found = 0;
@@ -75,13 +75,13 @@ __device__ inline bool find_marks(CompactionShared& shared, BitSource& bits, std
   return true;
 }
 
-// A list of positions as it is read: where its parts are.
+// The locations of the parts of a list of positions that is being read.
 struct RiceSource {
   std::uint32_t span, count;
   GapDivisor by;
   std::uint32_t planes = 0, trits = 0, twos = 0;  // the first bit of each
 
-  // Moves behind the planes and trits. False if there are not as many bits.
+  // Moves past the planes and trits. False if there are too few bits.
   __device__ bool open(BlockSumsShared& shared, BitSource& bits) {
     planes = bits.at;
     if (!bits.take(by.shift * count)) return false;
@@ -122,8 +122,8 @@ __device__ inline void for_each_remainder(const RiceSource& list, const BitSourc
   }
 }
 
-// The unary part, and with it the positions: emit(i, position) for each, if all are below the span;
-// else false, and none. marks has room for `count`.
+// Reads the unary part, and calls emit(i, position) for each if all are below the span. Otherwise
+// returns false without a call. marks has room for `count`.
 template <class Emit>
 __device__ inline bool read_positions(CompactionShared& shared, const RiceSource& list,
                                       BitSource& bits, std::uint32_t* marks, Emit emit) {

@@ -24,8 +24,7 @@ struct Layout {
 }  // namespace
 
 std::uint64_t max_content_bytes(std::uint64_t count, std::size_t element_bytes) {
-  return aligned_content(count *
-                         element_bytes);  // all blocks but the last are aligned by themselves
+  return aligned_content(count * element_bytes);  // all blocks except the last are aligned already
 }
 
 std::size_t encode_workspace_bytes(std::uint64_t count, std::uint64_t capacity) {

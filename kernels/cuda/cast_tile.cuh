@@ -15,7 +15,7 @@ struct alignas(kCastItems * sizeof(Word)) Words8 {
   Word x[kCastItems];
 };
 
-// All loads are under way before the first store, which might alias them.
+// All loads are issued before the first store, which might alias them.
 template <class Small, class Word>
 __device__ inline void cast_whole_tile(const Floats4* values, Words8<Word>* out) {
   Floats4 loaded[kCastLoads][2];

@@ -21,8 +21,8 @@ static_assert(2 * kMaxStripes == kThreads);
 struct PlaceKey {
   std::uint64_t low, high;
 };
-// Half of it is made anew: a few multiplications cost less than reads of a table of 16 KiB, which
-// lies in no cache.
+// Half of the key is computed: a few multiplications cost less than reads of a table of 16 KiB,
+// which is in no cache.
 __device__ inline PlaceKey key_of(const StripeKeys& stripes, std::uint32_t place) {
   const std::uint64_t in_stripe = 1 + 2 * (place % kStripeWords);
   const std::uint64_t(&stripe)[2] = stripes.of[place / kStripeWords];
@@ -70,8 +70,8 @@ struct ApplyShared {
   BlockSumsShared sums;
 };
 
-// Changes of a thread whose loads are under way at once. Heuristic: where 1 % of a block changes,
-// these are all that a thread has.
+// Changes of a thread whose loads are in flight at once. Heuristic: if 1 % of a block changes, a
+// thread has no more changes than these.
 constexpr unsigned kChangeItems = 3;
 
 template <class Word>
@@ -92,8 +92,8 @@ struct ChangeBatch {
   }
 };
 
-// visit(position, old value, new value) for a thread's of the changes [first, end). nvcc leaves out
-// loads of what is not looked at.
+// Calls visit(position, old value, new value) for a thread's share of the changes [first, end).
+// nvcc removes loads of values that visit() does not use.
 template <class Word, class Visit>
 __device__ inline void for_each_change(const DeviceChanges& changes, std::uint64_t first,
                                        std::uint64_t end, Visit visit) {

@@ -1,5 +1,5 @@
 #pragma once
-// The launches for blocks of classes, as launchers.hpp has the others.
+// The launches for blocks of classes, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 

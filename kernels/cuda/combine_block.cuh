@@ -1,6 +1,6 @@
 #pragma once
-// Block routine that combines rows: a thread has columns of its own, and reads each row of them
-// once.
+// Block routine that combines rows: each thread has its own columns, and reads each of their
+// elements once.
 
 #include "kernels/cuda/combine_number.cuh"
 #include "kernels/cuda/combine_work.hpp"
@@ -31,7 +31,7 @@ struct Columns {
     return first + n * kThreads < work.rows.count ? first + n * kThreads : first;
   }
 
-  // T of kCombineRows rows, or as many as there are. All are loaded before the first is used.
+  // T of kCombineRows rows, or fewer at the end. All are loaded before the first is used.
   __device__ void combine_group(std::uint32_t row, Values& into) const {
     Stored loaded[kCombineRows][kItems] = {};
     SPARCL_UNROLL
@@ -59,9 +59,9 @@ struct Columns {
     }
   }
 
-  // Groups as a binary counter has them: level l holds T of 2^l groups where bit l of their number
-  // is set. The last one, which may be of fewer rows, meets what is there from the lowest level on:
-  // so T is that of single ranks.
+  // Groups in the order of a binary counter: level l holds T of 2^l groups if bit l of their number
+  // is set. The last group may have fewer rows. It is combined with the levels from the lowest on,
+  // so T is the same as over single ranks.
   __device__ void combine_all(Values& value) const {
     Values levels[kCombineLevels] = {};
     const std::uint32_t last = (work.rows.ranks - 1) / kCombineRows;

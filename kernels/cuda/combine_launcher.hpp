@@ -1,5 +1,5 @@
 #pragma once
-// The launch that combines rows, as launchers.hpp has the others.
+// The launch that combines rows, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 

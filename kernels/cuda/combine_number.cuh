@@ -23,7 +23,7 @@ __device__ inline T divided_by(T value, std::uint32_t divisor) {
     return static_cast<T>(static_cast<std::uint64_t>(value) / divisor);
 }
 
-// Integers of 8 and 16 bits are combined in 32, of which the lowest bits are theirs.
+// Integers of 8 and 16 bits are combined in 32 bits; the lowest bits are the result.
 template <class T>
 struct CombinedNative {
   using Stored = T;

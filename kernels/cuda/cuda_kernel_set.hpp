@@ -1,5 +1,5 @@
 #pragma once
-// The kernels on CUDA's devices, for those that name no header of CUDA's.
+// The kernels on CUDA devices, for code that includes no CUDA header.
 
 #include "kernels/device_kernel_set.hpp"
 

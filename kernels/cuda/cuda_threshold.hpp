@@ -17,8 +17,7 @@ struct TakeLarge {
   std::uint64_t capacity = 0;  // at most this many are taken, with the lowest indices
   std::uint64_t* indices;      // ascending
   void* taken = nullptr;       // their accumulators; nullptr: none wanted
-  std::uint64_t*
-      found;  // one number: how many are large enough, also where there is no room for them
+  std::uint64_t* found;        // one number: the large elements, even if there is no room for them
 };
 
 // The smallest magnitude key of an |acc| >= `threshold`, which is at least 0. If threshold is NaN,

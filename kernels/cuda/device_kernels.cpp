@@ -27,7 +27,8 @@ Status check_mask(const char* call, const MaskPlaces& places, std::size_t elemen
                             call, places.count));
 }
 
-// Twice what is expected to reach the guess: where more do, all elements are looked at.
+// Twice the expected number of elements that reach the guess. If more reach it, all elements are
+// examined.
 std::uint64_t candidate_capacity(std::uint64_t count, std::uint64_t k) {
   return std::min(count, 2 * std::min(k, count) + 4 * kTileElements);
 }

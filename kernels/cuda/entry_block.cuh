@@ -1,13 +1,13 @@
 #pragma once
-// Block routines that write entries into an array, and that read an array where entries are.
+// Block routines that write entries into an array, and that read an array at the entries' indices.
 
 #include "kernels/cuda/accumulator.cuh"
 #include "kernels/cuda/entry_work.hpp"
 
 namespace sparcl::kernels::cuda {
 
-// put(entry, its index, fetch(entry, its index)) for those of tile blockIdx.x, of which there are
-// `count`. Nothing is put before all is fetched: compilers cannot know that arrays do not overlap,
+// Calls put(entry, its index, fetch(entry, its index)) for the entries of tile blockIdx.x, `count`
+// in all. All fetches come before the first put: compilers cannot know that arrays do not overlap,
 // and would wait for each.
 template <class Fetch, class Put>
 __device__ inline void for_each_entry(const std::uint64_t* indices, std::uint64_t count,
@@ -26,7 +26,7 @@ __device__ inline void for_each_entry(const std::uint64_t* indices, std::uint64_
   }
 }
 
-// A list that says it has more than there is room for has no more.
+// Limits an invalid count of a list to its capacity.
 __device__ inline std::uint64_t count_of(const DeviceEntries& entries, std::uint64_t capacity) {
   const std::uint64_t count = *entries.count;
   return count < capacity ? count : capacity;

@@ -1,5 +1,5 @@
 #pragma once
-// The launch of the state hash, as launchers.hpp has the others.
+// The launch of the state hash, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 

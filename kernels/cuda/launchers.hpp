@@ -14,7 +14,7 @@ cudaError_t find_kernels();
 // element_bytes: 1, 2, 4, 8. The array is not empty.
 cudaError_t launch_diff(const DiffWork& work, std::size_t element_bytes, cudaStream_t stream);
 
-// *work.refused: how many changes have another old value than the array; added to what is there.
+// *work.refused: adds the number of changes whose old value differs from the array's.
 cudaError_t launch_check(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 cudaError_t launch_apply(const ApplyWork& work, std::size_t element_bytes, cudaStream_t stream);
 

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads) scatter_mask_kernel(MaskWork work) {
 cudaError_t find_kernels() {
   cudaFuncAttributes found{};
   const cudaError_t error = cudaFuncGetAttributes(&found, scatter_mask_kernel<std::uint64_t>);
-  if (error != cudaSuccess) (void)cudaGetLastError();  // else the next launch would be told of it
+  if (error != cudaSuccess) (void)cudaGetLastError();  // otherwise the next launch would report it
   return error;
 }
 

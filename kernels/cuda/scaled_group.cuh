@@ -23,17 +23,17 @@ __device__ inline double power_of_two(int exponent) {
   return bits_as<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-// The exponent with which `largest` > 0 rounds to 127 at most, or is cut to it where the next would
-// make it infinite.
+// The exponent with which `largest` > 0 rounds to at most 127. With the largest exponent, after
+// which the value would be infinite, the code is limited to 127.
 __device__ inline int scale_for(float largest) {
-  const auto size = static_cast<double>(largest);  // a normal number, also where it was none
+  const auto size = static_cast<double>(largest);  // a normal number, even if it was a denormal
   const int exponent = static_cast<int>(bits_as<std::uint64_t>(size) >> 52) - 1023 - 6;
   const int scale = exponent < kMinScale ? kMinScale : exponent;
   if (rint(size * power_of_two(-scale)) <= kMaxCode) return scale;
   return scale < kMaxScale ? scale + 1 : kMaxScale;
 }
 
-// The group that a warp takes, and where a lane's part of it is.
+// The group that a warp handles, and the location of a lane's part of it.
 struct ScaledPlace {
   std::uint64_t group, first;
   unsigned count;  // of the lane's values
@@ -76,7 +76,7 @@ __device__ inline std::uint32_t largest_of_warp(std::uint32_t own) {
   return __shfl_sync(kAllLanes, own, 0);
 }
 
-// A group with an infinity or NaN. False where it has no room.
+// Handles a group with an infinity or NaN. False if there is no slot for it.
 __device__ inline bool keep_exactly(const ScaledWork& work, const ScaledPlace& place,
                                     const Floats& values) {
   const unsigned lane = threadIdx.x % kWarp;

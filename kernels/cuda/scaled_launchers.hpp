@@ -1,5 +1,5 @@
 #pragma once
-// The launches on scaled values, as launchers.hpp has the others.
+// The launches on scaled values, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 

@@ -15,8 +15,8 @@ __device__ inline To bits_as(From from) {
   return to;
 }
 
-// kHasInfinity: else only the pattern of ones is a NaN (OCP 8-bit floating point specification,
-// E4M3).
+// kHasInfinity: if false, only the pattern of all ones is a NaN (OCP 8-bit floating point
+// specification, E4M3).
 template <unsigned kExponentBits, unsigned kMantissaBits, bool kHasInfinity>
 struct SmallFloat {
   static constexpr std::uint32_t kBias = (1U << (kExponentBits - 1)) - 1;
@@ -37,7 +37,7 @@ struct SmallFloat {
     if (kRebias == 0 || size >= 1U << kMantissaBits)
       return bits_as<float>(sign | ((size << kShift) + (kRebias << 23)));
     constexpr std::uint32_t kUnitBits = (kRebias + 1 - kMantissaBits)
-                                        << 23;  // the least number above 0
+                                        << 23;  // the smallest number above 0
     return bits_as<float>(sign | bits_as<std::uint32_t>(static_cast<float>(size) *
                                                         bits_as<float>(kUnitBits)));  // exact
   }
@@ -49,7 +49,7 @@ struct SmallFloat {
     if (kRebias == 0 || size >= (kRebias + 1) << 23) {
       rounded = ((size + (1U << (kShift - 1)) - 1 + (size >> kShift & 1)) >> kShift) -
                 (kRebias << kMantissaBits);
-    } else {  // less than the least normal number: an addition rounds to its unit
+    } else {  // below the smallest normal number: an addition rounds to its unit
       constexpr std::uint32_t kUnits = (kRebias + 24 - kMantissaBits) << 23;
       rounded = bits_as<std::uint32_t>(bits_as<float>(size) + bits_as<float>(kUnits)) - kUnits;
     }

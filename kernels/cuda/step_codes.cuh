@@ -33,10 +33,9 @@ __device__ inline Step step_between(Word old_value, Word new_value, bool is_floa
   return {is_negative ? static_cast<Word>(Word{0} - step) : step, is_negative};
 }
 
-// m, from |d|: `less` is 1 where all are coded, else 2.
+// m, from |d|: `less` is 1 if all sizes are coded, otherwise 2.
 __device__ inline std::uint64_t coded_size(std::uint64_t magnitude, unsigned less) {
-  return (magnitude - less) &
-         (~std::uint64_t{0} >> 1);  // below 2^63 by definition, whatever the values were
+  return (magnitude - less) & (~std::uint64_t{0} >> 1);  // below 2^63 by definition, for any values
 }
 
 }  // namespace sparcl::kernels::cuda

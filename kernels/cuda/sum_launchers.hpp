@@ -1,6 +1,6 @@
 #pragma once
-// The launches on sums over ranks, as launchers.hpp has the others. Counts and capacities are not
-// 0.
+// The launches on sums over ranks, like the other launches in launchers.hpp. Counts and capacities
+// are not 0.
 
 #include <cuda_runtime_api.h>
 

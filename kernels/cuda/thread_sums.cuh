@@ -26,7 +26,7 @@ template <unsigned kCount>
 __device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared,
                                               const std::uint64_t (&own)[kCount]) {
   static_assert(kCount <= kMaxSums);
-  __syncthreads();  // those of the call before have been read
+  __syncthreads();  // the sums of the previous call have been read
   SPARCL_UNROLL
   for (unsigned n = 0; n < kCount; ++n) {
     const std::uint64_t sum = sum_of_warp(own[n]);
@@ -43,7 +43,7 @@ __device__ inline std::uint64_t sums_of_block(BlockSumsShared& shared,
 // The sum over all threads, for all of them. Holds barriers.
 __device__ inline std::uint64_t sum_of_block(BlockSumsShared& shared, std::uint64_t own) {
   own = sum_of_warp(own);
-  __syncthreads();  // those of the call before have been read
+  __syncthreads();  // the sums of the previous call have been read
   if (threadIdx.x % kWarp == 0) shared.of_warps[threadIdx.x / kWarp][0] = own;
   __syncthreads();
   std::uint64_t sum = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The launches that take what is large enough, as launchers.hpp has the others.
+// The launches that take large elements, like the other launches in launchers.hpp.
 
 #include <cuda_runtime_api.h>
 

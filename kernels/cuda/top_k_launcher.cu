@@ -41,8 +41,7 @@ __global__ void __launch_bounds__(kThreads, kResident) cut_kernel(TopKWork work)
   cut<kType>(shared, work);
 }
 
-// Heuristic: enough blocks to fill a device, each with work of some size where all elements are
-// looked at.
+// Heuristic: enough blocks to fill a device, each with enough work if all elements are examined.
 unsigned blocks_for(std::uint64_t tiles) {
   return static_cast<unsigned>(tiles < 1024 ? tiles : 1024);
 }

@@ -118,7 +118,7 @@ void split_steps(const std::int8_t* steps, std::size_t count, std::int8_t* beyon
 std::uint32_t split_ranks(const std::uint32_t* ranks, std::size_t count, unsigned shift,
                           std::uint32_t mark_base, std::uint16_t* remainders,
                           std::uint32_t* marks) {
-  std::uint32_t next = 0;  // the least rank that the next entry can have
+  std::uint32_t next = 0;  // the smallest rank that the next entry can have
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t gap = ranks[i] - next;
     remainders[i] = static_cast<std::uint16_t>(gap & ((1u << shift) - 1));

@@ -8,7 +8,7 @@
 
 namespace sparcl::kernels::ref {
 
-// Signed integers as unsigned ones where they wrap around.
+// Signed integers that wrap around are computed as unsigned ones.
 template <class T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
                                              std::type_identity<T>>::type;
