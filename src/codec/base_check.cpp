@@ -83,9 +83,9 @@ Status BaseCheck::finish_full(const StateHashes& said) {
           to_hex(*said.target)));
 }
 
-// From the very state that the caller believes to hold: then its changes, which were checked
-// against what is held, must lead to the target. Held states of another history are none of our
-// business here: the caller may have written them.
+// The update starts from the state that the caller believes to hold. Its changes, which were
+// checked against the held values, must then lead to the target. Held states of another history are
+// not checked here: the caller may have written them.
 Status BaseCheck::finish_tracked(const StateHashes& said) const {
   if (!tracked_ || !said.target || said.base != tracked_) return {};
   const Hash128 target = *tracked_ + change_hash_;

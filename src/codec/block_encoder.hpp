@@ -146,7 +146,7 @@ class BlockEncoder {
   Part grouped_part_;  // one of the group's blocks
   CodedBlocks coded_;
   std::array<Part, kSuperBlocks>
-      parts_;  // of a superblock; the first alone where each block is coded by itself
+      parts_;  // of a superblock; only the first if each block is coded alone
   std::vector<std::byte> hash_scratch_;
   std::vector<std::byte> ruled_block_;
   LeftOutMeter left_out_;

@@ -47,7 +47,7 @@ class BlockChanges {
   // Is there a value for each element? A sparse vector has no values for the indices that it leaves
   // out.
   bool has_all_values() const { return has_steps || fresh || count == shape().elements; }
-  // Upper bound of the bytes of the cheapest mode that choose_mode() would find, from a few
+  // Lower bound of the bytes of the cheapest mode that choose_mode() would find, from a few
   // changes; 0 if nothing is known.
   std::size_t min_bytes();
   std::size_t bytes_to_beat =

@@ -50,9 +50,9 @@ void BlockChanges::set_changes(std::size_t changed) {
   list_state_ = steps_state_ = two_level_state_ = block_sparse_state_ = State::kUnknown;
 }
 
-// Flat and dense have the least: verbatim ones have values in place of signs. Where bytes matter
-// more, long gaps may be worth a second level although few are seen, and the entropy coder is
-// asked.
+// Flat and dense have the fewest bytes: verbatim modes have values instead of signs. If bytes
+// matter more than time, long gaps may be worth a second level even if few are seen, and the
+// entropy coder is tried.
 std::size_t BlockChanges::min_bytes() {
   if (count == 0) return 0;
   const std::span<const std::uint16_t> own(positions.data(), count);
@@ -89,7 +89,7 @@ const TwoLevelList* BlockChanges::two_level() {
   return two_level_state_ == State::kReady ? &two_level_ : nullptr;
 }
 
-// Sub-blocks that change in part are looked for where gaps say that there are clusters.
+// Sub-blocks that change in part are searched only if the gaps suggest clusters.
 const BlockSparseList* BlockChanges::block_sparse() {
   if (block_sparse_state_ == State::kUnknown) {
     using Look = BlockSparseList::Look;

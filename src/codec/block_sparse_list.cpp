@@ -18,7 +18,7 @@ std::uint32_t span_of(std::size_t count, std::uint32_t last, unsigned shift,
   return static_cast<std::uint32_t>((std::uint64_t{count} << shift) - missing);
 }
 
-// The inner list has what changes, or where most do, what does not.
+// The inner list has the changed elements, or, if most change, the unchanged ones.
 std::uint64_t inner_count(std::uint64_t span, std::uint64_t changes) {
   return 2 * changes > span ? span - changes : changes;
 }
@@ -28,8 +28,8 @@ struct Choice {
   unsigned shift;
 };
 
-// The best size of sub-blocks of which any elements may change. Neighbours are sorted by the
-// highest bit in which they differ, so that one look at them serves all sizes.
+// The best size of sub-blocks in which any elements may change. Neighbours are sorted by the
+// highest bit in which they differ, so that one pass serves all sizes.
 template <class Position>
 Choice best_partial(std::span<const Position> positions, std::uint32_t elements) {
   constexpr std::size_t kTables = 4;  // so that counting does not wait for the count before
@@ -80,7 +80,7 @@ bool BlockSparseList::prepare(const kernels::ListKernels& kernels,
   shift_ = whole_sub_shift(positions, elements);
   const bool is_whole = shift_ > 0;
   if (!is_whole) {
-    // A sixteenth of a bit a change: what is left to gain is not worth the look.
+    // Below a sixteenth of a bit for each change, the possible gain is not worth the pass.
     if (look == Look::kWhole || (look == Look::kAlsoPartly && enough_bits < positions.size() / 16))
       return false;
     const Choice choice = best_partial(positions, elements);
@@ -208,7 +208,7 @@ bool BlockSparseReader::read_unary(const kernels::ListKernels& kernels, BitCurso
   return true;
 }
 
-// One by one where sub-blocks have few changes; else a sub-block at once.
+// One by one if sub-blocks have few changes; otherwise a sub-block at once.
 void BlockSparseReader::move_all(std::uint32_t* positions) const {
   constexpr std::size_t kManyEach = 64;  // heuristic
   const std::uint32_t* moves = moves_.data();
@@ -227,8 +227,8 @@ void BlockSparseReader::move_all(std::uint32_t* positions) const {
   }
 }
 
-// All elements of the sub-blocks but `unchanged`: these are as many as read_planes() found, so that
-// the others are count_.
+// All elements of the sub-blocks except `unchanged`. read_planes() has checked their number, so the
+// others are exactly count_.
 void BlockSparseReader::fill_gaps(const std::uint32_t* unchanged, std::uint32_t* positions) const {
   const std::size_t unchanged_count = span_ - count_;
   std::size_t passed = 0;

@@ -7,8 +7,8 @@
 namespace sparcl::codec {
 namespace {
 
-// Calls a kernel that takes elements at positions, piece by piece, for those that hold any. `next`
-// goes with the last one.
+// Calls a kernel that takes elements at positions, piece by piece, for pieces with positions.
+// `next` is passed with the last piece.
 template <class Byte, class Values, class Kernel>
 void by_piece(const BasicBlockView<Byte>& view, Positions positions, Values* values,
               const kernels::Upcoming& next, Kernel* kernel) {

@@ -1,5 +1,5 @@
 #pragma once
-// A block's elements where they lie: pieces of one or several arrays.
+// A block's elements in place: pieces of one or several arrays.
 
 #include <span>
 
@@ -38,13 +38,14 @@ struct BasicBlockView {
 using BlockView = BasicBlockView<const std::byte>;
 using WritableBlockView = BasicBlockView<std::byte>;
 
-// The block's bytes as one piece: in place where it is one, else copied to `scratch`.
+// The block's bytes as one piece: in place if it is one, otherwise copied to `scratch`.
 std::span<const std::byte> whole_block(const BlockView& view, std::vector<std::byte>& scratch);
 void copy_block(const BlockView& view, std::byte* out);
 void overwrite_block(const kernels::KernelSet& kernels, const WritableBlockView& view,
                      const std::byte* bytes, kernels::Output output);
 
-// At ascending positions of the block. `next`: what is accessed after this (kernels::Upcoming).
+// At ascending positions of the block. `next`: the array that is accessed afterwards
+// (kernels::Upcoming).
 using Positions = std::span<const std::uint16_t>;
 void gather(const kernels::KernelSet& kernels, const BlockView& view, Positions positions,
             std::byte* values, const kernels::Upcoming& next = {});

@@ -15,7 +15,7 @@ namespace sparcl::codec {
 namespace {
 
 constexpr unsigned kIgnoredBits =
-    48;  // of a double: what is left is the exponent and four bits of the mantissa
+    48;  // bits of a double to ignore: the exponent and four bits of the mantissa remain
 constexpr std::size_t kBins = std::size_t{1} << (63 - kIgnoredBits);
 constexpr int kTrials = 10;
 

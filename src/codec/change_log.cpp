@@ -56,7 +56,7 @@ void ChangeLog::make_room(const BlockMap& map, Room& room) const {
   room.values.resize(most);
 }
 
-// Sees one block ahead, so that its lines are on their way while the one before is at work.
+// Looks one block ahead, so that its lines are prefetched while the previous block is processed.
 void ChangeLog::exchange(std::size_t first, std::size_t last, const BlockMap& map,
                          std::span<std::byte* const> held, const kernels::KernelSet& kernels,
                          Room& room) {

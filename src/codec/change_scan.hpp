@@ -1,5 +1,6 @@
 #pragma once
-// Finds a block's changes: by comparing all of it, or only what the caller says may have changed.
+// Finds a block's changes, by comparing all of it or only the elements that the caller's hints
+// name.
 
 #include <span>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace sparcl::codec {
 
-// Where the changes of a block go: room for those of a whole block, with the slack that kernels
-// want.
+// The output of a block's changes: room for those of a whole block, with the slack that kernels
+// need.
 struct ChangeOutput {
   std::uint16_t* positions;
   std::byte* old_values;
@@ -29,7 +30,7 @@ class ChangeScan {
              const kernels::KernelSet& kernels)
       : map_(map), hints_(hints), kernels_(kernels) {}
 
-  // Are the hints well-formed, as far as can be seen without walking through them?
+  // Are the hints well-formed, as far as a check without a full pass can tell?
   Status check() const;
 
   // Writes what differs, and how many elements. The views are of the block that these pieces of the
@@ -52,7 +53,7 @@ class ChangeScan {
   const BlockMap& map_;
   std::span<const ChangedHint* const> hints_;
   const kernels::KernelSet& kernels_;
-  std::uint32_t array_ = 0;  // whose list of indices next_ is in
+  std::uint32_t array_ = 0;  // the array of the list of indices that contains next_
   std::size_t next_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// A state with the values of logs over it: as it was before updates whose old values were kept, or
-// as it becomes by changes that were found.
+// A state with the values of logs over it: the state before updates whose old values were kept, or
+// the state after changes that were found.
 
 #include <memory>
 
@@ -15,8 +15,8 @@ class ChangedState final : public ArraySource {
  public:
   using Logs = std::vector<std::shared_ptr<const ChangeLog>>;
 
-  // arrays: all of them, as they are. logs: what each update has replaced, in the updates' order;
-  // or the new values of one that is still to be made, which may be written to the arrays
+  // arrays: all of them, in their current state. logs: the values that each update has replaced, in
+  // the updates' order; or the new values of a future update, which may be written to the arrays
   // meanwhile. All outlive the source.
   ChangedState(const BlockMap& map, std::span<std::byte* const> arrays, Logs logs,
                const kernels::KernelSet& kernels)
@@ -32,8 +32,8 @@ class ChangedState final : public ArraySource {
   const kernels::KernelSet& kernels_;
 };
 
-// About which part of the changes of all these logs is left of them together, where elements change
-// more than once: 1 if none does. From a sample of the blocks.
+// Estimates the part of the changes of all these logs that remains if they are combined: 1 if no
+// element changes twice. From a sample of the blocks.
 double distinct_part(std::span<const std::shared_ptr<const ChangeLog>> logs,
                      std::uint64_t block_count);
 

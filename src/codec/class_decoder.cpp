@@ -90,8 +90,8 @@ const char* ClassDecoder::read_places(BitCursor& bits) {
   std::size_t listed = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c)
     listed += table_->rows[c].all ? 0 : counts_[c].exceptions;
-  std::uint16_t* remainders =
-      remainders_.need(listed + kernels::kRankSlack);  // those of the ranks have done their work
+  std::uint16_t* remainders = remainders_.need(
+      listed + kernels::kRankSlack);  // the remainders of the ranks are not needed any more
   std::uint32_t* places = places_.need(listed + kernels::kRankSlack);
   std::size_t at = 0;
   for (unsigned c = 0; c < table_->cut.count; ++c) {
@@ -122,7 +122,7 @@ const char* ClassDecoder::read_places(BitCursor& bits) {
 
 const char* ClassDecoder::read_sizes(BitCursor& bits) {
   std::size_t count = 0;
-  std::uint64_t suffix_bits = 0;  // but for those of the unary parts' lengths
+  std::uint64_t suffix_bits = 0;  // without those of the unary parts' lengths
   for (unsigned c = 0; c < table_->cut.count; ++c) {
     count += counts_[c].exceptions;
     suffix_bits += std::uint64_t{table_->rows[c].exponent} * counts_[c].exceptions;
@@ -263,13 +263,14 @@ void ClassDecoder::apply_block(const WritableBlockView& held) {
   }
 }
 
-// A class's far steps are met in the order of their ranks, and each at most once, whatever is held.
+// A class's far steps are used in the order of their ranks, and each at most once, for any held
+// values.
 std::uint16_t ClassDecoder::take_far_step(const BlockView& held, const Piece& piece,
                                           std::uint16_t position) {
   const auto value =
       load_le<std::uint16_t>(held.data(piece) + (position - piece.offset) * sizeof(std::uint16_t));
   const unsigned c = class_of(table_->cut, value);
-  if (far_read_[c] == far_steps_[c].size()) return 0;  // an array that someone writes to meanwhile
+  if (far_read_[c] == far_steps_[c].size()) return 0;  // the array was written to meanwhile
   return far_steps_[c][far_read_[c]++];
 }
 

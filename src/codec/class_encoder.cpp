@@ -14,8 +14,8 @@ unsigned suffix_length(std::uint16_t size, unsigned exponent) {
   return static_cast<unsigned>(std::bit_width(size + (1u << exponent))) - 1;  // floor(log2 v) + e
 }
 
-// The first of `count` magnitudes, from `from` on, that fits no byte; else count. They are rare: 32
-// at once are looked at.
+// The first of `count` magnitudes, from `from` on, that does not fit into a byte; otherwise count.
+// They are rare, so 32 are examined at once.
 std::size_t next_far(const std::byte* magnitudes, std::size_t from, std::size_t count) {
   constexpr std::size_t kAtOnce = 32;
   std::uint16_t sizes[kAtOnce];
@@ -158,7 +158,7 @@ void ClassEncoder::collect_far_steps() {
   }
 }
 
-// The least where there is none: of arrays that someone writes to meanwhile.
+// Returns the smallest far step if there is none left: the arrays were written to meanwhile.
 unsigned ClassEncoder::read_far_step(unsigned c) {
   return far_read_[c] < far_steps_[c].size() ? far_steps_[c][far_read_[c]++] : kernels::kFarStep;
 }

@@ -7,7 +7,8 @@ namespace sparcl::codec {
 namespace {
 
 constexpr std::uint64_t kChunksOfABlock = kBlockElements / kSampleElements;
-constexpr std::uint64_t kWholeBlocks = 16;  // a region up to here (1 Mi elements) is its own sample
+constexpr std::uint64_t kWholeBlocks =
+    16;  // a region of at most this size (1 Mi elements) is its own sample
 constexpr std::uint64_t kSampleChunks =
     96;  // of larger ones: at 1 % about 2,000 changes, and 4 % of the time to encode it
 constexpr std::uint64_t kFewestChanges = 64;  // in a sample that says anything
@@ -44,8 +45,8 @@ void ClassRegions::choose(const BlockMap::BlockRun& run, std::uint64_t first) {
   has_table_ = false;
   if (sample.changes() < (always_ ? 1 : kFewestChanges)) return;
   const ClassChoice best = choose_classes(sample, elements);
-  // One class is the flat mode, but for its larger blocks: not worth a look at every element's
-  // exponent.
+  // One class is like the flat mode with larger blocks: not worth a pass over the exponents of all
+  // elements.
   if (best.table.cut.count < 2 && !always_) return;
   has_table_ = true;
   const std::uint64_t own_bits =

@@ -10,8 +10,8 @@
 namespace sparcl::codec {
 namespace {
 
-// Where more of a block changes than one element in so many, it mostly pays, and a look beforehand
-// does not.
+// If more than 1 / kManyPart of a block's elements change, the mode usually pays, and the estimate
+// beforehand does not.
 constexpr std::size_t kManyPart = 4;
 
 std::size_t varint_bytes(std::uint64_t value) {
@@ -180,7 +180,7 @@ bool CodedStepsReader::read_steps(const std::uint16_t* positions, std::byte* ste
     if (extra.left() < length) return false;
     const std::uint64_t size =
         min_of(token) + kernels::low_bits(kernels::load_bits(extra.bytes, extra.at), length);
-    const std::uint64_t sign = 0 - (negative >> (i % 64) & 1);  // all ones where d < 0
+    const std::uint64_t sign = 0 - (negative >> (i % 64) & 1);  // all ones if d < 0
     valid = valid && size <= kMost - 1 - sign;
     extra.at += length;
     const T step = static_cast<T>((size ^ sign) - sign);

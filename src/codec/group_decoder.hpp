@@ -12,8 +12,9 @@ namespace sparcl::codec {
 
 class GroupDecoder {
  public:
-  // The content, hostile, kBitSlackBytes zero bytes after it; its first byte says how many blocks
-  // it covers: `elements` in them. nullptr, or what is wrong with it.
+  // The content, untrusted, kBitSlackBytes zero bytes after it. Its first byte is the number of
+  // blocks that it covers; `elements`: of these blocks. Returns nullptr, or a description of the
+  // error.
   const char* read(const kernels::KernelSet& kernels, unsigned mode, DataType datatype,
                    std::uint32_t elements, std::span<const std::byte> content);
   std::size_t changes() const { return count_; }

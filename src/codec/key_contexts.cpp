@@ -18,7 +18,7 @@ void ContextChoice::choose(const std::uint8_t* keys, const std::uint8_t* symbols
   clear();
   for (std::size_t i = 0; i < count; ++i) ++by_key_[keys[i]][symbols[i]];
   make_groups();
-  const auto change = [&](std::size_t i) {  // of the cost, where group i is joined with the next
+  const auto change = [&](std::size_t i) {  // of the cost, if group i is joined with the next
     return static_cast<std::int64_t>(groups_[i].joined_cost) -
            static_cast<std::int64_t>(groups_[i].cost + groups_[i + 1].cost);
   };

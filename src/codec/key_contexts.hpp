@@ -22,8 +22,8 @@ class ContextChoice {
   void choose(const std::uint8_t* keys, const std::uint8_t* symbols, std::size_t count);
 
   // A partial input before choose(): some symbols that are not 0, with their keys, and the keys of
-  // some of all `count` elements. The other elements have symbol 0. The result is at most cost(),
-  // except for chance in the sample of keys; tables are not included.
+  // some of all `count` elements. The other elements have symbol 0. The result is a lower bound
+  // of cost(), except for chance in the sample of keys; tables are not included.
   struct Some {
     const std::uint8_t* keys;
     const std::uint8_t* symbols;

@@ -1,6 +1,6 @@
 // Mode block_sparse, for block masks: sub-blocks that change, as a whole or in part, and the steps
-// of mode flat. Its content is that of a group (group_encoder.hpp, group_decoder.hpp), for a block
-// by itself of a group of one.
+// of mode flat. Its content is that of a group (group_encoder.hpp, group_decoder.hpp); for a single
+// block, of a group of one.
 
 #include "src/base/bytes.hpp"
 #include "src/codec/block_mode.hpp"

@@ -1,5 +1,5 @@
-// Mode coded: the steps of all elements through an entropy coder, given the old values. For blocks
-// of which much changes, and for changes of many sizes; takes several times the time of mode flat.
+// Mode coded: the entropy-coded steps of all elements, given the old values. For blocks with many
+// changes, and for changes of many sizes; it takes several times the time of mode flat.
 
 #include <cstring>
 #include <numeric>
@@ -9,7 +9,7 @@
 namespace sparcl::codec {
 namespace {
 
-// Where fewer than one element in so many changes, the tables cost more than they give.
+// If fewer than 1 / kMinShare of the elements change, the tables cost more than they save.
 constexpr std::size_t kMinShare = 64;
 
 bool is_asked(const BlockChanges& changes) {

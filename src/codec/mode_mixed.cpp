@@ -1,5 +1,5 @@
-// Mode mixed: a verbatim part and a flat part. Only composition writes it: where one update gave an
-// element's value and another a neighbour's step, neither mode can hold both without the base.
+// Mode mixed: a verbatim part and a flat part. Only composition writes it: if one update gave an
+// element's value and another a neighbour's step, no other mode can hold both without the base.
 
 #include <algorithm>
 #include <cstring>

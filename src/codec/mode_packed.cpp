@@ -1,6 +1,6 @@
-// Modes packed and packed_fresh: all of a block, its bytes in planes of which those that are not
-// noise go through an entropy coder. For what travels whole: a third of bf16 weights, a sixth of
-// fp32, which mode dense does not find.
+// Modes packed and packed_fresh: a whole block as planes of its bytes. Planes that are not noise
+// are entropy-coded. For blocks that are sent whole they save a third of bf16 weights and a sixth
+// of fp32 compared with mode dense.
 
 #include "src/codec/block_mode.hpp"
 

@@ -11,7 +11,7 @@
 
 namespace sparcl::codec {
 
-// One that is written: coded at once, as its size is known only then.
+// A stream to write. It is coded at once, because only then its size is known.
 class RansStream {
  public:
   // contexts: nullptr, or one of the tables a symbol. At most 65,536 symbols.
@@ -30,9 +30,9 @@ class RansStream {
 
 class RansStreamReader {
  public:
-  // Takes a stream off the front of hostile bytes. False if it is not there whole.
+  // Takes a stream from the front of untrusted bytes. False if it is incomplete.
   bool take(std::span<const std::byte>& payload, std::size_t max_words);
-  // False if these symbols with these contexts are not what was coded.
+  // False if the stream does not decode to symbols of these contexts.
   bool decode(const kernels::KernelSet& kernels, std::span<const Frequencies> tables,
               const std::uint8_t* contexts, std::size_t count, std::uint8_t* symbols);
 

@@ -10,7 +10,7 @@ namespace sparcl::codec {
 template <class T>
 class Scratch {
  public:
-  // At least `count` elements; what was in it is lost when it grows.
+  // Returns room for at least `count` elements; growing discards the contents.
   T* need(std::size_t count) {
     if (count > size_) {
       data_ = std::make_unique_for_overwrite<T[]>(count);

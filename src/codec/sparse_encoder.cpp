@@ -21,7 +21,7 @@ struct SparseEncoder::Impl {
   FrameWriter frame;
   BlockChanges changes;
   std::size_t next = 0;          // entry
-  std::uint64_t next_block = 0;  // the least that the next block can be
+  std::uint64_t next_block = 0;  // the smallest index that the next block can have
   bool started = false;
   bool finished = false;
 };

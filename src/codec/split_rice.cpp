@@ -6,8 +6,8 @@
 namespace sparcl::codec {
 namespace {
 
-// Marks are u16. A list that keeps to gap_divisor() has no more bits; where its shift is sent, no
-// more are allowed (docs/reference/wire-format.md).
+// Marks are u16. A list that keeps to gap_divisor() has no more bits. If its shift is sent, more
+// are an error (docs/reference/wire-format.md).
 constexpr std::uint64_t kMaxMarks = 65536;
 
 }  // namespace

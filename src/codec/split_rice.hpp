@@ -17,12 +17,12 @@ using kernels::gap_divisor;
 using kernels::GapDivisor;
 using kernels::rice_shift;
 
-// At most the bits of a list of `count` positions below `span`, the last of which is `last`: known
-// without a look at the others.
+// Lower bound of the bits of a list of `count` positions below `span`, the last of which is `last`.
+// It does not examine the other positions.
 std::uint64_t min_list_bits(std::uint64_t span, std::uint64_t count, std::uint64_t last);
 
-// A list made ready to be written: its size is known before the first bit is. Positions of 16 bits,
-// or of 32 of which there are so few that marks are below 65,536.
+// A list that is ready to be written: its size is known before the first bit is written. Positions
+// of 16 bits; or of 32 bits, if they are so few that marks are below 65,536.
 struct RiceList {
   std::size_t count = 0;
   GapDivisor divisor;

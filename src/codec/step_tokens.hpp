@@ -1,6 +1,6 @@
 #pragma once
-// Steps as tokens for the entropy coder, and what it may know of an element beforehand
-// (docs/reference/wire-format.md).
+// Steps as tokens for the entropy coder, and the knowledge about an element that the coder may use
+// beforehand (docs/reference/wire-format.md).
 
 #include <bit>
 #include <cstdint>
@@ -32,7 +32,7 @@ inline std::uint64_t min_of(unsigned token) {
   return token < 4 ? token : std::uint64_t{2 + token % 2} << (token / 2 - 1);
 }
 
-// How large elements are, roughly, as the number of an octave or of a part of one; 0 for integers,
+// The approximate size of elements, as the number of an octave or of a part of one; 0 for integers,
 // whose steps do not depend on it.
 void element_keys(DataType type, const std::byte* elements, std::size_t count, std::uint8_t* keys);
 

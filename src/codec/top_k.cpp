@@ -146,7 +146,7 @@ std::uint64_t magnitude_cap(DataType type) {
       return 0x7ff0000000000001;
     case DataType::kFloat8e5m2:
       return 0x7d;
-    default:  // float8 e4m3 has one NaN, above all else
+    default:  // float8 e4m3 has one NaN, above all other values
       return std::numeric_limits<std::uint64_t>::max();
   }
 }

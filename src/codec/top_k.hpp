@@ -1,7 +1,7 @@
 #pragma once
-// Exact selection of the k largest magnitudes. The result is a pure function of the values and k:
-// ties go to the lower index, whatever the instruction set. Method: a threshold guessed from a
-// sample, one pass that collects what reaches it, and an exact cut among these. Cost: one read of
+// Exact selection of the k largest magnitudes. The result is a pure function of the values and k,
+// for every instruction set: ties go to the lower index. Method: guess a threshold from a sample,
+// collect the elements that reach it in one pass, and cut exactly among these. Cost: one read of
 // the array and O(k).
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class LargestK {
   std::vector<Entry> entries_;
 };
 
-// One more than the magnitude key of infinity, where the type has one: the key of every NaN.
+// One more than the magnitude key of infinity, if the type has one: the key of every NaN.
 std::uint64_t magnitude_cap(DataType type);
 
 // The indices, ascending, of the min(k, non-zeros) elements with the largest magnitude; NaN >

@@ -1,6 +1,6 @@
 #pragma once
-// The fields of an update's header and end (docs/reference/wire-format.md), for those who read or
-// write one without arrays.
+// The fields of an update's header and end (docs/reference/wire-format.md), for code that reads or
+// writes one without arrays.
 
 #include <array>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct UpdateEnd {
   std::uint64_t blocks = 0;
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
-  Hash128 base_hash;  // where the header's flags say so
+  Hash128 base_hash;  // if the header's flags say so
   Hash128 target_hash;
 };
 

@@ -17,7 +17,7 @@ namespace sparcl::codec {
 
 class UpdateReader {
  public:
-  struct Block {  // a section, and where it lies
+  struct Block {  // a section, and its location
     std::uint64_t index;
     std::uint64_t last;  // the block after it: a group is of several, though maybe not all change
     std::uint64_t first;
@@ -25,7 +25,7 @@ class UpdateReader {
     std::uint8_t mode;
   };
 
-  // Checks all that can be checked of hostile bytes without arrays: every checksum, the order and
+  // Checks everything in untrusted bytes that needs no arrays: every checksum, the order and
   // lengths of sections, totals. The whole stream lies in `staging`, which outlives the reader.
   static Result<UpdateReader> open(const Staging& staging, std::uint64_t bytes);
 
@@ -34,12 +34,12 @@ class UpdateReader {
   std::span<const std::byte> attachment() const { return attachment_; }
   const std::optional<BlockMap>& map() const {
     return map_;
-  }  // of its runs, where the update carries them
+  }  // of its runs, if the update has them
   std::span<const Block> blocks() const { return blocks_; }
 
-  // Decodes block `index` of a section, of this shape; `block` is valid until the next call. Those
-  // of a group may come out with no change; they can be read in order only, and where there is a
-  // map(). Unsupported for modes that need the values held.
+  // Decodes block `index` of a section, of this shape; `block` is valid until the next call. Blocks
+  // of a group may have no change; they can only be read in order, and only if there is a map().
+  // Unsupported for modes that need the held values.
   Status decode(const Block& at, std::uint64_t index, BlockShape shape,
                 const kernels::KernelSet& kernels, DecodedBlock& block);
 

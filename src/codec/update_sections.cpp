@@ -163,8 +163,8 @@ Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
   return status;
 }
 
-// A digest covers many blocks; the first whose own check fails is the place, or the group that
-// shares one.
+// A digest covers many blocks. The error names the first block whose own check fails, or the group
+// that shares one.
 Status UpdateDecoder::Impl::placed(const Status& status, std::uint64_t first,
                                    std::uint64_t last) const {
   const BlockRange at = odd_blocks.value_or(BlockRange{first, last});
