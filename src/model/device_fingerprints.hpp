@@ -12,8 +12,8 @@
 
 namespace sparcl::model {
 
-// One an array of the map, of what they hold behind what the stream holds; of those that are
-// nullptr, nothing. source: has their contexts, in which the kernels run.
+// One for each array of the map, of its values after the work enqueued in the stream; arrays that
+// are nullptr are not read. source: has their contexts, in which the kernels run.
 Result<std::vector<Hash128>> device_fingerprints(const codec::BlockMap& map,
                                                  std::span<std::byte* const> arrays,
                                                  const DeviceTensorSource& source,

@@ -16,7 +16,7 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// A driver that does not tell how much is left gives what it has.
+// A driver that does not report the free memory is assumed to have enough.
 Status check_room(void* context, std::size_t bytes) {
   const Result<gpu::DeviceRoom> room = gpu::device_room(context);
   if (!room.ok() || room->free_bytes >= bytes + room->total_bytes / kMinLeft) return {};

@@ -32,8 +32,8 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-// The tensors of all files, file by file, each in the order of its data. Checks a hostile layout as
-// Checkpoint::open() checks files: what this accepts can be written, and opened again to the same
+// The tensors of all files, file by file, each in the order of its data. Checks an untrusted layout
+// as Checkpoint::open() checks files: a valid layout can be written, and opened again with the same
 // schema.
 Result<Schema> layout_schema(const Layout& layout);
 

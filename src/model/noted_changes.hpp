@@ -19,7 +19,7 @@ class NotedChanges {
   void clear();
   std::uint64_t count() const { return positions_.size(); }  // some elements count several times
 
-  // All of one array, each once, ascending: as positions in its own blocks of
+  // All changes of one array, each once, ascending: as positions in its own blocks of
   // codec::kBlockElements.
   struct OfArray {
     struct Part {

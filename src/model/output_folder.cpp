@@ -45,7 +45,7 @@ bool is_real_folder(const fs::path& path) {  // no link to one
   return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
 }
 
-// A shard that would be lost; or a folder that would be in the way, as folders are kept.
+// Refuses shards that would be lost, and folders in the way, because folders are kept.
 Status refuse_what_would_be_lost(const std::string& path, const Layout& written,
                                  const Layout* replaced) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> found, names_in_folder(path));

@@ -33,7 +33,7 @@ Status refuse_duplicate_metadata(const Metadata& metadata) {
   return corrupt(fmt::format("header: __metadata__ has the key {} twice", in_quotes(*twice)));
 }
 
-// That the shape needs; of a type that nothing is known of, those that there are.
+// The bytes that the shape needs; for an unknown type, the bytes that are there.
 Result<std::uint64_t> bytes_of(const TensorSchema& tensor) {
   const OpaqueTypeInfo* known = tensor.opaque ? find_opaque_type(tensor.opaque->name) : nullptr;
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t count,
@@ -49,7 +49,7 @@ Result<std::uint64_t> bytes_of(const TensorSchema& tensor) {
       in_quotes(tensor.name), count, known->name, known->bits));
 }
 
-// `end` is where the tensor before ends.
+// `end`: the end of the tensor before.
 Status check_place(RawTensor& tensor, std::uint64_t end) {
   const auto refuse = [&](const std::string& what) {
     return corrupt(fmt::format("tensor {}: data_offsets [{}, {}] {}", in_quotes(tensor.schema.name),

@@ -88,7 +88,7 @@ Status refuse_duplicates(const Schema& schema) {
 }
 
 Result<std::uint64_t> product(const TensorSchema& tensor, const std::vector<std::uint64_t>& shape) {
-  // A zero anywhere makes the tensor empty, whatever the other dimensions are.
+  // A zero makes the tensor empty, for any other dimensions.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return std::uint64_t{0};
   const std::uint64_t most = (kLimit - 1) / element_bytes(tensor.datatype);
   std::uint64_t count = 1;

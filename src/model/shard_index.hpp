@@ -16,7 +16,7 @@ struct ShardIndex {
   std::vector<std::string> files;  // sorted, each once
 };
 
-// Checks hostile JSON: an object whose "weight_map" gives each tensor a plain file name. Other
+// Checks untrusted JSON: an object whose "weight_map" gives each tensor a plain file name. Other
 // entries are skipped.
 Result<ShardIndex> parse_shard_index(std::string_view json);
 

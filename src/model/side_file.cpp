@@ -88,8 +88,8 @@ Result<PackedFile> pack(const SideFile& file) {
 
 Result<SideFile> unpack(const PackedFile& file) {
   SideFile out{file.name, {}};
-  // Room grows as zstd asks for it, up to what the file says of itself; a frame that says otherwise
-  // is refused before.
+  // The buffer grows with zstd's output, up to the size that the file declares. A frame that
+  // declares another size is refused before.
   if (ZSTD_getFrameContentSize(file.packed.data(), file.packed.size()) == file.bytes &&
       file.bytes <= kMaxSideFileBytes) {
     out.content.resize(file.bytes);

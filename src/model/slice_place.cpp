@@ -23,7 +23,7 @@ std::optional<SlicePlace> SlicePlace::find(const TensorSchema& part, const Tenso
     return {};
   const std::vector<std::uint64_t>& wanted = part.held_shape();
   const std::vector<std::uint64_t>& there = held.held_shape();
-  std::vector<std::uint64_t> begin(wanted.size());  // inside of what is held
+  std::vector<std::uint64_t> begin(wanted.size());  // inside the held tensor
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const std::uint64_t first = part.slice ? part.slice->begin[i] : 0,
                         held_first = held.slice ? held.slice->begin[i] : 0;
@@ -34,8 +34,8 @@ std::optional<SlicePlace> SlicePlace::find(const TensorSchema& part, const Tenso
   }
   SlicePlace place = all(element_bytes(part.datatype));
   if (std::find(wanted.begin(), wanted.end(), 0) != wanted.end()) return all(0);
-  // From the innermost dimension: those that are there whole lengthen the run, the first that is
-  // not ends it.
+  // From the innermost dimension on: whole dimensions lengthen the run, the first partial one ends
+  // it.
   std::uint64_t stride = element_bytes(part.datatype);
   for (std::size_t i = wanted.size(); i-- > 0; stride *= there[i]) {
     place.first_byte_ += begin[i] * stride;

@@ -10,17 +10,17 @@
 
 namespace sparcl::model {
 
-// Slices that lie in one piece are where they are, the others are read run by run.
+// Contiguous slices are used in place, the others are read run by run.
 class SliceSource final : public codec::ArraySource {
  public:
-  // map: of the slices. tensors: that they lie in; where nullptr, `source` has the tensor. All
-  // outlive it.
+  // map: of the slices. tensors: the tensors that contain them; if nullptr, `source` has the
+  // tensor. All outlive it.
   SliceSource(std::span<const PlacedSlice> places, const codec::BlockMap& map,
               std::vector<const std::byte*> tensors,
               std::shared_ptr<const codec::ArraySource> source = nullptr)
       : places_(places), map_(map), tensors_(std::move(tensors)), source_(std::move(source)) {}
 
-  // One a slice: nullptr where it has to be read.
+  // One for each slice: nullptr if it must be read.
   std::vector<const std::byte*> pointers() const;
 
   void read(std::uint32_t array, std::uint64_t first, std::uint64_t count,

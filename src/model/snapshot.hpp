@@ -1,6 +1,6 @@
 #pragma once
-// A copy of a state's arrays: what the ranks have confirmed to hold. Large, read from end to end at
-// each update: so on huge pages where they exist.
+// A copy of a state's arrays, as the ranks have confirmed to hold them. It is large, and each
+// update reads all of it, so it uses huge pages if available.
 
 #include <cstddef>
 #include <memory>
@@ -21,8 +21,8 @@ class Snapshot {
     storage_.reset();
   }
 
-  // Copies all arrays, those that are nullptr from the source; keeps the old memory where it fits.
-  // An error: what it holds is nothing.
+  // Copies all arrays, arrays that are nullptr from the source. Keeps the old memory if it fits.
+  // After an error the snapshot is empty.
   Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays,
               const codec::ArraySource* source = nullptr);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Names out of hostile files: checked, and made fit for a terminal.
+// Names from untrusted files: checked, and made safe for a terminal.
 
 #include <string>
 #include <string_view>

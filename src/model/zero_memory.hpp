@@ -8,7 +8,7 @@
 
 namespace sparcl::model {
 
-// Zeros that cost memory only where they are written; on huge pages where the system has some.
+// Zeros that take memory only after they are written; on huge pages if the system has some.
 class ZeroMemory {
  public:
   // OutOfMemory says that they are for `what`.

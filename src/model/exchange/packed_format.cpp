@@ -37,7 +37,7 @@ std::string_view torch_name(DataType type) {
   for (const TorchName& row : kTorchNames) {
     if (row.type == type) return row.name;
   }
-  return info(type).name;  // the others are called alike
+  return info(type).name;  // the other types have the same names
 }
 
 bool is_packed(const TensorFile& file) {

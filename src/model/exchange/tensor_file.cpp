@@ -18,7 +18,7 @@ constexpr std::uint32_t kZstdMagic = 0xfd2fb528;
 constexpr std::uint64_t kMaxRatio =
     1024;  // lists of gaps shrink 10 times at most; zeros 10,000 times
 constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16}
-                                         << 20;  // whatever the ratio: small files may be all zeros
+                                         << 20;  // for any ratio: small files may be all zeros
 constexpr std::size_t kStepBytes = std::size_t{1} << 20;
 
 bool is_out_of_memory(std::size_t zstd_result) {

@@ -13,7 +13,7 @@ constexpr const char* kOwnFormat = "sparcl";
 
 struct ConvertOptions {
   std::string input;   // a file, or a folder of another program's files
-  std::string output;  // a file, or a new folder where the layout takes several
+  std::string output;  // a file, or a new folder if the layout takes several files
   std::string from;    // a name of exchange_formats(), "sparcl", or empty: as the file looks
   std::string to;      // "sparcl" or one of them
   std::string base;    // the checkpoint that the change is for: needed from and to our own deltas
@@ -29,8 +29,8 @@ struct ConvertReport {
   std::uint64_t unchanged = 0;  // values in another program's file that are the base's already
 };
 
-// Writes the change in `input` in another layout, whole or not at all. Refusals: Corrupt, Mismatch,
-// WrongBase; Unsupported what the layout cannot hold.
+// Writes the change in `input` in another layout, completely or not at all. Refusals: Corrupt,
+// Mismatch, WrongBase; Unsupported if the layout cannot express the change.
 Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWatch& watch = {});
 
 }  // namespace sparcl::model

@@ -18,8 +18,8 @@ struct ComposeReport {
   Hash128 target_hash;
 };
 
-// Writes the deltas, each of which begins where the one before it ends, as one to out_path, whole
-// or not at all. No state is there at any time; Unsupported where that is not enough. Refusals:
+// Composes consecutive deltas into one at out_path, completely or not at all. The base of each is
+// the target of the one before. No state is ever in memory; Unsupported if one is needed. Refusals:
 // Corrupt, WrongBase, Mismatch.
 Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
                                      const std::string& out_path, const FileWatch& watch = {});

@@ -43,7 +43,7 @@ struct ModelChange {
   std::vector<const std::byte*> base;  // one a tensor of the target
   std::vector<std::size_t> matches;
   Attachment attachment;
-  Hash128 base_hash;  // only where the schemas differ
+  Hash128 base_hash;  // only if the schemas differ
   bool same_schema = true;
 };
 

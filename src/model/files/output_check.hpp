@@ -7,8 +7,7 @@
 
 namespace sparcl::model {
 
-// InvalidArgument where writing `output` would overwrite an input, or a file in an input that is a
-// folder.
+// InvalidArgument if writing `output` would overwrite an input, or a file in an input folder.
 Status check_output(const std::string& output, const std::vector<std::string>& inputs);
 
 }  // namespace sparcl::model
