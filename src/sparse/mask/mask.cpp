@@ -174,7 +174,7 @@ void Mask::for_parts(std::uint64_t first, std::uint64_t n, const Visit& visit) c
   }
 }
 
-// visit(where in the array, how many). Chosen blocks are whole, but for the array's last.
+// Calls visit(offset in the array, length). Chosen blocks are whole, except for the array's last.
 template <class Visit>
 void Mask::for_runs(std::uint64_t first, std::uint64_t n, const Visit& visit) const {
   while (n > 0) {

@@ -24,8 +24,8 @@ class Mask {
   static Result<Mask> random_blocks(std::uint64_t count, std::uint64_t block, double density,
                                     std::uint64_t seed);
 
-  // Draws a random mask anew: a pure function of seed and step, which is 0 at first. One of indices
-  // stays as it is.
+  // Draws a new random mask: a pure function of seed and step, which is 0 at first. A mask of
+  // indices does not change.
   void set_step(std::uint64_t step);
 
   std::uint64_t count() const { return count_; }  // elements of the array
@@ -38,10 +38,10 @@ class Mask {
   // The elements, ascending; room for size().
   void write_indices(std::uint64_t* indices) const;
 
-  // Where they lie, for those that take them elsewhere; until it is drawn anew. The parts lack
-  // their end (kernels/mask_access.hpp).
+  // The positions, for code that copies them; valid until the next draw. The parts lack their end
+  // (kernels/mask_access.hpp).
   struct Places {
-    bool is_full = false;  // then there is nothing else
+    bool is_full = false;  // then the other members are empty
     std::span<const kernels::MaskPart> parts;
     std::span<const std::uint16_t> positions;
     std::span<const std::uint64_t> runs;
@@ -53,7 +53,7 @@ class Mask {
   // of element_bytes() of `type`.
   void pack(const std::byte* array, std::uint64_t first, std::uint64_t n, DataType type,
             const kernels::KernelSet& kernels, std::byte* packed) const;
-  // The way back: elements outside the mask are not written.
+  // The inverse: elements outside the mask are not written.
   void unpack(const std::byte* packed, std::uint64_t first, std::uint64_t n, DataType type,
               const kernels::KernelSet& kernels, std::byte* array) const;
   // Zeros elsewhere.
@@ -61,7 +61,7 @@ class Mask {
 
  private:
   using Part = kernels::MaskPart;  // empty ones are left out
-  // [first, first + n) of the mask, cut where the array's blocks (or the mask's) end.
+  // [first, first + n) of the mask, split where the array's blocks (or the mask's) end.
   template <class Visit>
   void for_parts(std::uint64_t first, std::uint64_t n, const Visit& visit) const;
   template <class Visit>

@@ -1,5 +1,5 @@
 #pragma once
-// A mask in a few bytes, so that ranks whose masks differ can say in what.
+// A mask in a few bytes, so that ranks can report how their masks differ.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,14 @@ struct MaskSketch {
   std::uint64_t step = 0;
 };
 
-// Reads bytes that came over the wire, at least as many as a sketch has.
+// Reads received bytes, at least as many as a sketch has.
 MaskSketch mask_sketch_in(std::span<const std::byte> bytes);
 
 // "random, density 0.1, 100 elements, seed 7, step 3"; "indices, 50 elements, hash
 // 0123456789abcdef".
 std::string describe(const MaskSketch& mask);
 
-// "kind"; "density, step"; empty where they are alike.
+// "kind"; "density, step"; empty if they are equal.
 std::string what_differs(const MaskSketch& a, const MaskSketch& b);
 
 }  // namespace sparcl::sparse

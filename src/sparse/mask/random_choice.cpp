@@ -33,7 +33,7 @@ StratumPermutation::StratumPermutation(std::uint32_t size, std::uint64_t seed, s
   }
 }
 
-// Products modulo 2^16, of which the high half depends on all of the bits that go in.
+// Products modulo 2^16, whose high half depends on all input bits.
 std::uint16_t StratumPermutation::shuffled(std::uint16_t i) const {
   auto low = static_cast<std::uint16_t>(i & low_mask_),
        high = static_cast<std::uint16_t>(i >> low_bits_);

@@ -22,9 +22,9 @@ class BlockSum {
     std::size_t entries = 0;
     bool is_marked = false;  // its places are a bit for each element, not positions
   };
-  // by_rank: the block's entries, of accumulators, or values where the kernels take them. The union
-  // goes to places and accumulators, with room for the positions of all entries (but no more than a
-  // block has elements) and kEntrySlack.
+  // by_rank: the block's entries, with accumulators, or values if the kernels take them. The union
+  // is written to places and accumulators, with room for the positions of all entries (but no more
+  // than a block has elements) and kEntrySlack.
   Union sum(std::span<const kernels::EntryList> by_rank, const BlockRun& run, std::uint64_t block,
             std::byte* places, std::byte* accumulators);
 

@@ -88,7 +88,7 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
   return message;
 }
 
-// lists: with the zeros behind them.
+// lists: including the zeros after them.
 bool PartCoder::read_lists(std::span<const std::byte> lists, std::uint64_t entries,
                            const BlockRun& run) {
   const std::uint64_t run_elements = run.end_index() - run.first_index();

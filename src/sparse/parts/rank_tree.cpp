@@ -33,8 +33,8 @@ void RankTree::reduce(std::span<const std::byte* const> by_rank, std::size_t val
   }
 }
 
-// As a binary counter: equal neighbours on the stack are combined as soon as they meet, what is
-// left from the last on.
+// As a binary counter: equal neighbours on the stack are combined immediately, the rest at the end
+// from the last on.
 void RankTree::reduce_chunk(std::span<const std::byte* const> by_rank, std::size_t offset_bytes,
                             std::size_t count, std::byte* result) {
   kernels::CombineKernel* const combine = kernels_.combine[static_cast<std::size_t>(reduction_.op)];

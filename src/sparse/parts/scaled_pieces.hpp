@@ -11,11 +11,11 @@ namespace sparcl::sparse {
 
 constexpr int kScaledBits = 7;  // of magnitudes
 
-// Appends `count` float32 (any alignment) as pieces. False where these take as many bytes as the
-// values: then `out` is as before.
+// Appends `count` float32 (any alignment) as pieces. False if these take as many bytes as the
+// values; `out` is then unchanged.
 bool append_scaled(const std::byte* values, std::size_t count, std::vector<std::byte>& out);
 
-// Reads pieces from untrusted bytes, all of them: `count` float32. False where they are not that.
+// Reads all pieces of untrusted bytes: `count` float32. False if the bytes are not that.
 bool read_scaled(std::span<const std::byte> pieces, std::size_t count, std::byte* values);
 
 }  // namespace sparcl::sparse

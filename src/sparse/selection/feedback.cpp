@@ -113,7 +113,7 @@ Result<std::shared_ptr<const gpu::DeviceBuffer>> Feedback::use_on_device(void* c
                                                                          bool is_captured) {
   if (count_ == 0) return std::shared_ptr<const gpu::DeviceBuffer>();
   if (is_on_device_ && context == context_) {
-    // A graph is launched behind what its streams hold: that is the user's to see to.
+    // The user orders the launch of a graph after the work in its streams.
     if (!is_captured && stream != stream_) SPARCL_RETURN_IF_ERROR(last_use_.order(stream));
   } else {
     if (is_in_graph())

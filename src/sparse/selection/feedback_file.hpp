@@ -1,6 +1,6 @@
 #pragma once
-// A feedback as a safetensors file: the tensor "residual", and in the metadata what else it needs
-// and a hash over all of it.
+// A feedback as a safetensors file: the tensor "residual", and in the metadata its other members
+// and a hash over everything.
 
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace sparcl::sparse {
 
-// The file appears, or replaces what is there, when all of it is on the disk; after an error `path`
-// is as it was.
+// The file appears, or replaces the old one, when everything is on the disk. After an error `path`
+// is unchanged.
 Status save_feedback(const Feedback& feedback, const std::string& path);
 
-// For hostile files. Errors name the path and what is wrong. Statistics begin anew.
+// For untrusted files. Errors name the path and the reason. Statistics start at zero.
 Result<Feedback> load_feedback(const std::string& path);
 
 }  // namespace sparcl::sparse

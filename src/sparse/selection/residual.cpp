@@ -14,8 +14,7 @@
 namespace sparcl::sparse {
 namespace {
 
-constexpr std::size_t kResidualChunk =
-    1024;  // elements: what is between stays in the nearest cache
+constexpr std::size_t kResidualChunk = 1024;  // elements: intermediate results stay in the L1 cache
 
 // Rounds or widens in chunks, as the kernels want accumulators aligned.
 struct alignas(kernels::kAccumulatorAlignment) Chunk {

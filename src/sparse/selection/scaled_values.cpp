@@ -14,8 +14,8 @@ namespace {
 constexpr int kMinExponent = -149, kMaxExponent = 121;  // of float32
 constexpr double kMost = (1 << kScaledBits) - 1;
 
-// The exponent with which the largest magnitude rounds to kMost at most, or is cut to it where the
-// next would make it infinite.
+// The exponent with which the largest magnitude rounds to at most kMost. With the largest exponent,
+// after which the value would be infinite, the code is limited to kMost.
 int exponent_for(float largest) {
   const int exponent = std::max(kMinExponent, std::ilogb(largest) - (kScaledBits - 1));
   const bool is_too_large =

@@ -14,9 +14,9 @@ namespace {
 constexpr std::uint64_t kSamples =
     16384;  // heuristic: its guess takes 1.35 k at k = 1 %, and misses by 4 sigma in one of 30,000
 constexpr std::uint64_t kSampleShare =
-    256;  // heuristic: one in so many elements costs a third of the pass where all is in cache
+    256;  // heuristic: one in this many elements costs a third of the pass if all is in cache
 constexpr std::uint64_t kMinSamples = 128;
-constexpr std::size_t kBatch = 512;  // sampled elements that are gathered at once
+constexpr std::size_t kBatch = 512;  // sampled elements gathered at once
 constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 std::uint64_t square_root(std::uint64_t value) {
@@ -116,8 +116,8 @@ void Selection::select_part(const Source& source, std::uint64_t first, const Par
   (void)pass(acc, first, part, 1, all);
 }
 
-// Takes what reaches the guess, or all of which are no fewer than k; false where these were too
-// few.
+// Takes the elements that reach the guess. False if they are fewer than k and the guess is more
+// than 1, the smallest key.
 bool Selection::pass(const Source& source, std::uint64_t first, const Part& part,
                      std::uint64_t guess, Selected& all) {
   const std::uint64_t k = std::min(part.k, part.count), begin = candidates_.size();

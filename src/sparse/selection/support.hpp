@@ -22,15 +22,15 @@ class Support {
 
   explicit Support(const kernels::KernelSet& kernels) : kernels_(&kernels) {}
 
-  // Elements that lie behind all that are there.
+  // Appends elements that come after all present ones.
   void append(std::uint64_t base, const std::uint16_t* positions, std::size_t count);
   void append(std::uint64_t index) {
     const auto position = static_cast<std::uint16_t>(index);
     append(index - position, &position, 1);
   }
 
-  // The elements of all parts, of one run with blocks of 2^16 elements. False where a part is none
-  // of the run, or has an element that an array of `count` has not.
+  // The elements of all parts, of one run with blocks of 2^16 elements. False if a part is none of
+  // the run, or has an element beyond an array of `count`.
   [[nodiscard]] bool unite(std::span<const std::span<const std::byte>> parts, const BlockRun& run,
                            std::uint64_t count);
 
@@ -42,7 +42,7 @@ class Support {
 
   // values[i] = array[i-th element], of `width` bytes.
   void gather(const std::byte* array, std::size_t width, std::byte* values) const;
-  // The same, and zeros stay behind.
+  // The same, and sets the elements to zero.
   void take(std::byte* array, std::size_t width, std::byte* values) const;
   // The inverse: array[i-th element] = values[i].
   void put(const std::byte* values, std::size_t width, std::byte* array) const;
@@ -57,7 +57,7 @@ class Support {
   std::vector<std::uint16_t> positions_;
 };
 
-// An array that has values where a support is, and +0 elsewhere.
+// Writes the values at the support's elements, and +0 elsewhere.
 void write_supported(const kernels::KernelSet& kernels, const Support& support,
                      const std::byte* values, std::size_t width, std::uint64_t count,
                      std::byte* array);
