@@ -1,6 +1,6 @@
 #pragma once
-// Arrays of the host to device memory, piece by piece: one piece is on its way while the next is
-// put into pinned memory.
+// Copies arrays of the host to device memory, piece by piece: one piece is in flight while the next
+// is copied to pinned memory.
 
 #include <array>
 #include <span>
@@ -18,7 +18,7 @@ struct ArrayPair {
 
 class DeviceArrayWriter {
  public:
-  // pinned: two pieces of so many bytes, a block at least.
+  // pinned: two pieces of this size, at least a block each.
   DeviceArrayWriter(const DeviceScratch& scratch, const codec::BlockMap& map,
                     const ArrayPair& arrays, std::byte* pinned, std::size_t piece_bytes,
                     void* stream)

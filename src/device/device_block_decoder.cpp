@@ -45,7 +45,7 @@ Status DeviceBlockDecoder::leave_to_host() {
                 "a block, or what is held, is such that the host has to look at it");
 }
 
-// As far as that does not depend on what is held.
+// Does the part that does not depend on the held values.
 const char* DeviceBlockDecoder::read_on_host(const Staging& staging,
                                              const codec::BlockEntry& entry) {
   const codec::BlockMode& mode = *codec::find_block_mode(entry.mode);
@@ -57,7 +57,7 @@ const char* DeviceBlockDecoder::read_on_host(const Staging& staging,
   return mode.decode({map_.run_of(entry.index).datatype, elements}, bytes, host_, refused_block_);
 }
 
-// The host says what is wrong. Where it finds nothing, it does the rest, too.
+// The host describes the error. If it finds none, it also does the remaining work.
 Status DeviceBlockDecoder::refuse(const Staging& staging, const codec::BlockEntry& entry) {
   const char* const wrong = read_on_host(staging, entry);
   return wrong != nullptr ? unreadable(map_, entry, array_name_, wrong) : leave_to_host();
@@ -73,7 +73,7 @@ Result<bool> DeviceBlockDecoder::flush(const Staging& staging) {
   return true;
 }
 
-// The batch, and all that is held where that is asked.
+// Starts the batch, and the hash of all held arrays if requested.
 Status DeviceBlockDecoder::start_batch() {
   const gpu::DeviceScope inside(scratch_.context());
   SPARCL_RETURN_IF_ERROR(inside.status());
@@ -88,7 +88,7 @@ Status DeviceBlockDecoder::start_batch() {
   return event.status();
 }
 
-// Waits for what was started.
+// Waits for the started work.
 Status DeviceBlockDecoder::finish_batch(const Staging& staging) {
   is_under_way_ = false;
   const Status arrived = has_come_.wait();

@@ -1,8 +1,8 @@
 #pragma once
-// Checks and writes the blocks of an update of arrays in device memory: what crosses is what they
-// take in the stream, and some bytes a block for the answer. Nothing is written before apply(). It
-// writes what the device still has of the changes, and decodes the rest again: so the device's
-// memory that it takes has a bound.
+// Checks and writes the blocks of an update of arrays in device memory. Only the blocks' bytes in
+// the stream are transferred, and some bytes a block for the result. Nothing is written before
+// apply(). It writes the changes that are still on the device, and decodes the others again, so
+// that the device memory has a bound.
 
 #include <optional>
 #include <utility>
@@ -31,10 +31,10 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
 
   // For the texts of errors.
   void set_array_name(codec::ArrayName name) { array_name_ = std::move(name); }
-  // The memory that it takes. Before anything else.
+  // Reserves its memory. Call it first.
   Status reserve() { return batch_.reserve(); }
-  // check() or flush() has failed as there is a block that the device does not read, by its mode or
-  // for reasons of its own. The host may.
+  // check() or flush() has failed because the device does not support a block, for its mode or
+  // another reason. The host may support it.
   bool needs_host() const { return needs_host_; }
 
   // The next of these would find nothing to do.
@@ -54,7 +54,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
                bool only_fresh) override;
 
  private:
-  // Whether what fresh blocks replace counts: else they are not looked at, and written as they are.
+  // Whether the old values of fresh blocks count. If not, the blocks are written without a check.
   bool counts_fresh() const {
     return verify_ == codec::Verify::kFull || (verify_ == codec::Verify::kTouched && hashes_fresh_);
   }
@@ -76,7 +76,7 @@ class DeviceBlockDecoder final : public codec::BlocksElsewhere {
   std::size_t entries_ = 0;  // that came
   std::vector<std::size_t>
       batch_ends_;  // of each batch that was checked: how many entries came before its end
-  gpu::DeviceEvent has_come_;  // what was started
+  gpu::DeviceEvent has_come_;  // the work that was started
   bool is_under_way_ = false;
   std::optional<StageRange> range_;  // while it is
   std::optional<DeviceBlockWriter> writer_;

@@ -14,7 +14,7 @@ namespace sparcl::device {
 namespace {
 
 constexpr std::uint64_t kStartsOfBatches =
-    4;  // as many blocks as in so many batches are kept. Heuristic
+    4;  // as many blocks are kept as this many batches have. Heuristic
 
 static_assert(DeviceSpans::kGatheredBlocks >= codec::kSuperBlocks &&
               kernels::kSuperBlocks == codec::kSuperBlocks);
@@ -119,7 +119,7 @@ bool DeviceDecodeBatch::has_room(const codec::BlockEntry& entry, std::uint64_t c
                      content_bytes_ + content_bytes_of(entry) <= max_content_);
 }
 
-// To the contents and their table, behind what is there.
+// Appends to the contents and their table.
 void DeviceDecodeBatch::add(const Staging& staging, const codec::BlockEntry& entry,
                             std::uint64_t changes) {
   if (empty()) span_ = spans_.span_over(entry.index, entry.last, max_blocks_);
@@ -180,7 +180,7 @@ kernels::DeviceChanges DeviceDecodeBatch::memory_of(const Changes& changes) cons
           reinterpret_cast<std::uint64_t*>(device_ + starts_at_) + changes.starts_at};
 }
 
-// Behind those that are kept; where these leave no room, in their place.
+// Places changes after the kept ones; if these leave no room, over them.
 void DeviceDecodeBatch::place_changes() {
   if (kept_changes_ + changes_ > max_kept_ || kept_starts_ + block_count() + 1 > max_starts_) {
     kept_.clear();

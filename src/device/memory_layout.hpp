@@ -1,5 +1,5 @@
 #pragma once
-// Places in a piece of memory, one behind the other.
+// Offsets in a piece of memory, one after the other.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@ constexpr std::size_t padded(std::size_t bytes) { return (bytes + 15) / 16 * 16;
 
 class MemoryLayout {
  public:
-  // Where so many bytes begin, aligned to 256.
+  // The offset of this many bytes, aligned to 256.
   std::size_t place(std::uint64_t bytes) {
     const std::size_t begin = end_;
     end_ += (static_cast<std::size_t>(bytes) + 255) / 256 * 256;
