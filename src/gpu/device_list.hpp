@@ -1,6 +1,6 @@
 #pragma once
-// The GPUs of this machine, as the driver tells of them. Loads the driver, if there is one: for
-// programs that say what is there.
+// The GPUs of this machine, as the driver reports them. Loads the driver if there is one: for
+// programs that list the hardware.
 
 #include <cstdint>
 #include <string>
