@@ -25,7 +25,7 @@ Result<int> current_device();
 using DeviceUuid = std::array<unsigned char, 16>;
 DeviceUuid current_device_uuid();
 
-// Enters a context during its lifetime. Calls inside it are allowed while another stream is being
+// Enters a context during its lifetime. Calls inside it are allowed while a stream is being
 // captured.
 class DeviceScope {
  public:

@@ -15,7 +15,7 @@
 
 namespace sparcl::model {
 
-// One end of a delta: its base or its target. All pointers outlive the call.
+// One end of a delta: its base or its target. Everything that it points to outlives it.
 struct StateView {
   const Layout& layout;
   const Schema& schema;
