@@ -45,9 +45,10 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is there, and no regular file: give another output", path));
   }
+  std::string name = path;  // copied before there is a descriptor to lose
   std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, 0666);
   if (!made) return system_error(path, "cannot be created");
-  AtomicFile file(path, std::move(made->path), made->fd);
+  AtomicFile file(std::move(name), std::move(made->path), made->fd);
   if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0)
     return system_error(path, "its permissions cannot be kept");
   return file;

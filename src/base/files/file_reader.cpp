@@ -27,12 +27,12 @@ std::int64_t written_ns(const struct stat& about) {
 }  // namespace
 
 Result<FileReader> FileReader::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC |
-                                          O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
-  if (fd < 0) return system_error(path, "cannot be opened");
-  FileReader file(path, fd);
+  FileReader file(path);  // copies the path before there is a descriptor to lose
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC |
+                                      O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
+  if (file.fd_ < 0) return system_error(path, "cannot be opened");
   struct stat about;
-  if (::fstat(fd, &about) != 0) return system_error(path, "cannot be examined");
+  if (::fstat(file.fd_, &about) != 0) return system_error(path, "cannot be examined");
   if (!S_ISREG(about.st_mode))
     return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
   file.byte_count_ = static_cast<std::uint64_t>(about.st_size);

@@ -32,10 +32,10 @@ class FileReader {
   Status check_unchanged() const;
 
  private:
-  FileReader(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  explicit FileReader(std::string path) : path_(std::move(path)) {}
 
   std::string path_;
-  int fd_;
+  int fd_ = -1;
   std::uint64_t byte_count_ = 0;
   std::int64_t written_ns_ = 0;
 };
