@@ -56,14 +56,14 @@ bool empty_folder(int folder, int depth) noexcept {
   return true;
 }
 
+}  // namespace
+
 // A folder that was exchanged with another keeps its descriptor, but not its name.
 bool is_that_folder(int opened, const char* path) noexcept {
   struct stat by_descriptor, by_name;
   return opened >= 0 && ::fstat(opened, &by_descriptor) == 0 && ::lstat(path, &by_name) == 0 &&
          by_descriptor.st_dev == by_name.st_dev && by_descriptor.st_ino == by_name.st_ino;
 }
-
-}  // namespace
 
 bool remove_tree(const char* path, int opened) noexcept {
   if (::unlink(path) == 0 || errno == ENOENT) return true;

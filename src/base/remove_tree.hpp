@@ -8,4 +8,8 @@ namespace sparcl {
 // there.
 bool remove_tree(const char* path, int opened = -1) noexcept;
 
+// Whether `opened` is a descriptor of the folder that has this name now. A folder that was
+// exchanged with another keeps its descriptor, and not its name.
+bool is_that_folder(int opened, const char* path) noexcept;
+
 }  // namespace sparcl

@@ -89,6 +89,9 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
   std::optional<TemporaryPath> temporary = TemporaryPath::create_folder(place, error);
   if (!temporary) return failed(path, "cannot be created", error);
   OutputFolder folder(std::move(place), std::move(*temporary), is_link, exists && !is_link);
+  // Opened while an error changes nothing: later there may be no descriptor left to remove it by.
+  if (folder.is_folder_ && !folder.temporary_.hold(folder.path_))
+    return system_error(folder.path_, "cannot be opened");
   if (exists) {
     fs::permissions(folder.temporary_.path(), fs::status(folder.path_, error).permissions(), error);
     if (error) return failed(path, "its permissions cannot be kept", error);
@@ -120,13 +123,35 @@ Status OutputFolder::make_room_for(const std::string& name) const {
                   path_, in_quotes(name)));
 }
 
+// `place` is about to be removed with all that it holds.
+bool OutputFolder::is_old(const std::string& place) const {
+  std::error_code ignored;
+  return is_link_ ? fs::is_symlink(fs::symlink_status(place, ignored)) : temporary_.has_held(place);
+}
+
+Status OutputFolder::replaced_meanwhile(const std::string& aside, bool is_back) const {
+  return Status(Code::kSystemError,
+                fmt::format("{}: another program has replaced it during the call: {}: let one "
+                            "program at a time write to it",
+                            path_,
+                            is_back ? "what it has put there stays, and nothing is written"
+                                    : "what it has put there is now " + aside));
+}
+
+Status OutputFolder::check_exchanged() {
+  const std::string aside = temporary_.path();
+  if (is_old(aside)) return {};
+  const bool is_back =
+      ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0;
+  if (!temporary_.is_created()) temporary_.release();  // nothing that is not ours is removed
+  return replaced_meanwhile(aside, is_back);
+}
+
 Status OutputFolder::exchange() {
-  // The old one is opened while an error changes nothing: later there may be no descriptor left to
-  // remove it by.
-  if (!is_link_ && !temporary_.hold(path_)) return system_error(path_, "cannot be opened");
   temporary_.hide();  // it is about to be the old folder, with folders in it that are to be kept
   const std::string made = temporary_.path();
-  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) return {};
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0)
+    return check_exchanged();
   if (errno != EINVAL && errno != ENOSYS)
     return system_error(path_, "the finished folder cannot be exchanged with this");
   // A file system that cannot exchange: two renames, with a moment in which the folder is not
@@ -136,6 +161,7 @@ Status OutputFolder::exchange() {
   old.release();
   if (::rename(path_.c_str(), aside.c_str()) != 0)
     return system_error(path_, "cannot be moved aside");
+  if (!is_old(aside)) return replaced_meanwhile(aside, ::rename(aside.c_str(), path_.c_str()) == 0);
   if (::rename(made.c_str(), path_.c_str()) != 0) {
     const Status status = system_error(path_, "the finished folder cannot be renamed to this");
     if (::rename(aside.c_str(), path_.c_str()) != 0)

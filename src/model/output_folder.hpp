@@ -36,7 +36,10 @@ class OutputFolder {
         is_link_(is_link),
         is_folder_(is_folder) {}
   Status link_kept_files() const;
+  bool is_old(const std::string& place) const;  // what create() has found at the path
   Status exchange();
+  Status check_exchanged();
+  Status replaced_meanwhile(const std::string& aside, bool is_back) const;
   Status move_kept_folders() const;
 
   std::string path_;

@@ -142,6 +142,12 @@ bool TemporaryPath::hold(const std::string& folder) {
   return held_ >= 0;
 }
 
+bool TemporaryPath::has_held(const std::string& folder) const {
+  return is_that_folder(held_, folder.c_str());
+}
+
+bool TemporaryPath::is_created() const { return is_that_folder(lock_, path_.c_str()); }
+
 std::unique_lock<std::mutex> remove_temporary_paths() {
   std::unique_lock creating(registry().creating);
   const std::lock_guard lock(registry().mutex);

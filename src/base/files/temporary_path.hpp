@@ -37,6 +37,8 @@ class TemporaryPath {
   // Locks a folder that is about to get this path or to be taken, so that its removal needs no
   // further descriptor. False: errno
   bool hold(const std::string& folder);
+  bool has_held(const std::string& folder) const;  // that hold() has opened what is there now
+  bool is_created() const;  // that create_folder() has made what is there now
 
  private:
   explicit TemporaryPath(std::string path);
