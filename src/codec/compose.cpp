@@ -11,6 +11,7 @@
 namespace sparcl::codec {
 namespace {
 
+constexpr std::uint64_t kProgressBlocks = 64;  // between two looks at the progress, heuristic
 constexpr std::uint32_t kNeededFlags = kFlagBaseHash | kFlagTargetHash;
 
 Status check_alone(const UpdateReader& update, const std::string& name) {
@@ -59,18 +60,24 @@ Status check_pair(const UpdateReader& first, const UpdateReader& second, const s
 class Composer {
  public:
   Composer(std::span<UpdateReader> updates, std::span<const std::string> names,
-           const kernels::KernelSet& kernels, ByteSink& sink)
+           const kernels::KernelSet& kernels, ByteSink& sink, const ComposeProgress& progress)
       : updates_(updates),
         names_(names),
         kernels_(kernels),
         sink_(sink),
+        progress_(progress),
         block_(kernels),
         at_(updates.size()) {}
 
   Result<ComposeStats> run(std::span<const std::byte> attachment) {
     write_head(attachment);
-    std::uint64_t next = 0;  // the smallest index that a block can have
+    std::uint64_t next = 0;  // the least index that a block can have
+    std::uint64_t told = 0;
     for (std::uint64_t index = 0; find_next(index);) {
+      if (index - told >= kProgressBlocks) {
+        told = index;
+        SPARCL_RETURN_IF_ERROR(tell(index));
+      }
       SPARCL_RETURN_IF_ERROR(compose_block(index));
       if (block_.coded_elements() == 0) continue;
       end_.coded_elements += block_.coded_elements();
@@ -78,6 +85,7 @@ class Composer {
       next = index + 1;
       if (frame_.chunk_is_full()) frame_.end_chunk(sink_);
     }
+    SPARCL_RETURN_IF_ERROR(tell(map().block_count()));
     return write_end();
   }
 
@@ -87,6 +95,9 @@ class Composer {
     std::uint64_t block = 0;  // in it; 0: its first
   };
 
+  Status tell(std::uint64_t done_blocks) const {
+    return progress_ ? progress_(done_blocks, map().block_count()) : Status();
+  }
   const BlockMap& map() const { return *updates_[0].map(); }
   std::uint64_t block_at(std::size_t update) const {
     return std::max(at_[update].block, updates_[update].blocks()[at_[update].section].index);
@@ -146,6 +157,7 @@ class Composer {
   std::span<const std::string> names_;
   const kernels::KernelSet& kernels_;
   ByteSink& sink_;
+  const ComposeProgress& progress_;
   FrameWriter frame_;
   ComposedBlock block_;
   std::vector<Place> at_;  // for each update, the next block
@@ -169,14 +181,15 @@ Status check_chain(std::span<const UpdateReader> updates, std::span<const std::s
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
                                      std::span<const std::string> names,
                                      std::span<const std::byte> attachment,
-                                     const kernels::KernelSet& kernels, ByteSink& sink) {
+                                     const kernels::KernelSet& kernels, ByteSink& sink,
+                                     const ComposeProgress& progress) {
   SPARCL_RETURN_IF_ERROR(check_chain(updates, names));
   if (attachment.size() > kMaxAttachmentBytes) {
     return Status(Code::kInvalidArgument,
                   fmt::format("an attachment of {} bytes: at most {} travel with an update",
                               attachment.size(), kMaxAttachmentBytes));
   }
-  return Composer(updates, names, kernels, sink).run(attachment);
+  return Composer(updates, names, kernels, sink, progress).run(attachment);
 }
 
 }  // namespace sparcl::codec

@@ -3,6 +3,7 @@
 // base, are never in memory.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -22,11 +23,14 @@ struct ComposeStats {
 // tensors. compose_updates() finds blocks that can only be read with their old values.
 Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names);
 
-// Errors as above. The result has state hashes and no digests of values
-// (docs/reference/wire-format.md). attachment: sent with the update. Memory: one block.
+// Errors as above. The result carries state hashes and no digests of values
+// (docs/reference/wire-format.md); attachment: what travels with it. Memory: one block. progress,
+// if there is one, is told how many blocks of the state are done, and ends the work by an error.
+using ComposeProgress = std::function<Status(std::uint64_t done_blocks, std::uint64_t blocks)>;
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
                                      std::span<const std::string> names,
                                      std::span<const std::byte> attachment,
-                                     const kernels::KernelSet& kernels, ByteSink& sink);
+                                     const kernels::KernelSet& kernels, ByteSink& sink,
+                                     const ComposeProgress& progress = {});
 
 }  // namespace sparcl::codec

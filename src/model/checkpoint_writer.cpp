@@ -12,6 +12,9 @@
 namespace sparcl::model {
 namespace {
 
+constexpr std::uint64_t kWriteBytes = std::uint64_t{64}
+                                      << 20;  // between two looks at the progress, heuristic
+
 // Header and tensors of one file, which is to be committed; takes its tensors from the front of
 // `tensors`.
 Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
@@ -33,8 +36,12 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
   for (std::size_t i = 0; i < header->tensors.size(); ++i) {
     const std::uint64_t end =
         i + 1 < header->offsets.size() ? header->offsets[i + 1] : header->data_bytes;
-    SPARCL_RETURN_IF_ERROR(file->write({tensors[i], end - header->offsets[i]}));
-    SPARCL_RETURN_IF_ERROR(watch.progress(end, header->data_bytes));
+    for (std::uint64_t at = header->offsets[i]; at < end;) {
+      const std::uint64_t some = std::min(kWriteBytes, end - at);
+      SPARCL_RETURN_IF_ERROR(file->write({tensors[i] + (at - header->offsets[i]), some}));
+      at += some;
+      SPARCL_RETURN_IF_ERROR(watch.progress(at, header->data_bytes));
+    }
   }
   tensors = tensors.subspan(header->tensors.size());
   return file;

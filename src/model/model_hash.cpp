@@ -119,27 +119,29 @@ Result<trust::Sha256::Digest> weights_hash(const Schema& schema, TensorBytes byt
 
 }  // namespace
 
-Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors) {
+Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors,
+                           const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(check(schema, tensors));
-  return codec::state_hash(make_block_map(schema), tensors, schema_hash(schema));
+  return state_hash_from(schema, {{tensors.begin(), tensors.end()}}, watch);
 }
 
-Hash128 state_hash_from(const Schema& schema, const codec::ArrayInput& tensors) {
+Result<Hash128> state_hash_from(const Schema& schema, const codec::ArrayInput& tensors,
+                                const FileWatch& watch) {
   const codec::BlockMap map = make_block_map(schema);
-  return schema_hash(schema) +
-         codec::blocks_hash(map, tensors, 0, map.block_count(), kernels::cpu_kernels());
+  const std::uint64_t blocks = map.block_count();
+  Hash128 hash = schema_hash(schema);
+  for (std::uint64_t first = 0; first < blocks; first += kHashBlocks) {
+    const std::uint64_t last = std::min(first + kHashBlocks, blocks);
+    hash = hash + codec::blocks_hash(map, tensors, first, last, kernels::cpu_kernels());
+    SPARCL_RETURN_IF_ERROR(watch.part(last, blocks, map.byte_count()));
+  }
+  return hash;
 }
 
 Result<Hash128> state_hash(const Checkpoint& checkpoint, const FileWatch& watch) {
   const CheckpointSource source(checkpoint);
-  const codec::BlockMap map = make_block_map(checkpoint.schema());
-  const std::uint64_t blocks = map.block_count();
-  Hash128 hash = schema_hash(checkpoint.schema());
-  for (std::uint64_t first = 0; first < blocks; first += kHashBlocks) {
-    const std::uint64_t last = std::min(first + kHashBlocks, blocks);
-    hash = hash + codec::blocks_hash(map, source.input(), first, last, kernels::cpu_kernels());
-    SPARCL_RETURN_IF_ERROR(watch.part(last, blocks, map.byte_count()));
-  }
+  SPARCL_ASSIGN_OR_RETURN(const Hash128 hash,
+                          state_hash_from(checkpoint.schema(), source.input(), watch));
   SPARCL_RETURN_IF_ERROR(source.status());
   return hash;
 }

@@ -41,7 +41,7 @@ std::string known_formats() {
 Result<ChangeInput> read_own(const ConvertOptions& options, const FileWatch& watch) {
   if (options.base.empty()) return own_needs_base();
   SPARCL_ASSIGN_OR_RETURN(const Delta delta, read_delta(options.input, watch));
-  const Result<DeltaSummary> summary = scan_delta(delta);
+  const Result<DeltaSummary> summary = scan_delta(delta, watch);
   if (!summary.ok()) return summary.status();
   const Result<OpenCheckpoint> base = open_checkpoint(options.base);
   if (!base.ok()) return base.status();
@@ -144,7 +144,7 @@ Status write_own(const ConvertOptions& options, ChangeInput& input, ConvertRepor
   SPARCL_RETURN_IF_ERROR(
       match_schema(base.checkpoint->schema(), input.change).with_prefix(options.input + ": "));
   SPARCL_RETURN_IF_ERROR(check_change_base(options, input.change, target.hash()));
-  SPARCL_RETURN_IF_ERROR(target.apply(input.change).with_prefix(options.input + ": "));
+  SPARCL_RETURN_IF_ERROR(target.apply(input.change, watch).with_prefix(options.input + ": "));
   SPARCL_RETURN_IF_ERROR(check_change_target(options, input.change, target.hash()));
   DiffOptions diff_options;
   diff_options.base_version = input.change.base_version;
@@ -220,6 +220,7 @@ Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertR
             options.to, options.input));
   }
   SPARCL_ASSIGN_OR_RETURN(const std::vector<TensorFile> files, format.write(input.change));
+  SPARCL_RETURN_IF_ERROR(watch.progress(input.bytes, input.bytes));
   report.files = files.size();
   return files.size() == 1
              ? write_change_file(options.output, files.front(), format.zstd_level, report.bytes)

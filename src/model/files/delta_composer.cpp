@@ -37,11 +37,12 @@ std::uint64_t bytes_of(std::span<const Delta> deltas) {
   return bytes;
 }
 
-// Scans each delta; each base must be the target of the delta before.
-Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas) {
+// Of each delta; each begins at the state where the one before ends.
+Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas,
+                                             const FileWatch& watch) {
   std::vector<DeltaSummary> all;
   for (const Delta& delta : deltas) {
-    SPARCL_ASSIGN_OR_RETURN(DeltaSummary summary, scan_delta(delta));
+    SPARCL_ASSIGN_OR_RETURN(DeltaSummary summary, scan_delta(delta, watch));
     const Hash128* const base = summary.whole_base_hash();
     if (!all.empty() && base != nullptr && all.back().target_hash &&
         *base != *all.back().target_hash) {
@@ -74,9 +75,13 @@ Result<ComposeReport> compose_deltas(std::span<const std::string> paths,
 
   SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(out_path));
   FileSink sink(file);
+  const std::uint64_t state_bytes = updates.front().map()->byte_count();
+  const auto progress = [&](std::uint64_t done, std::uint64_t blocks) {
+    return watch.part(done, blocks, state_bytes);
+  };
   SPARCL_ASSIGN_OR_RETURN(
       const codec::ComposeStats stats,
-      codec::compose_updates(updates, paths, serialise(attachment), **kernels, sink));
+      codec::compose_updates(updates, paths, serialise(attachment), **kernels, sink, progress));
   SPARCL_RETURN_IF_ERROR(sink.flush());
   SPARCL_RETURN_IF_ERROR(file.commit());
   return ComposeReport{updates.front().header().elements,
@@ -91,7 +96,7 @@ Result<ComposeReport> compose_deltas_on(const std::string& base_path,
                                         std::span<const std::string> paths,
                                         const std::string& out_path, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<Delta> deltas, read_deltas(paths, watch));
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<DeltaSummary> summaries, scan_chain(deltas));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<DeltaSummary> summaries, scan_chain(deltas, watch));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
   SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path, watch));
   DiffOptions options;
@@ -106,7 +111,7 @@ Result<ComposeReport> compose_deltas_on(const std::string& base_path,
 
 Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta,
                                 const std::string& out_path, const FileWatch& watch) {
-  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta));
+  SPARCL_ASSIGN_OR_RETURN(const DeltaSummary summary, scan_delta(delta, watch));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base, open_checkpoint(base_path));
   SPARCL_ASSIGN_OR_RETURN(HeldState target, HeldState::open(base_path, watch));
   SPARCL_RETURN_IF_ERROR(target.apply(delta, watch));

@@ -17,6 +17,9 @@
 namespace sparcl::model {
 namespace {
 
+constexpr std::uint64_t kScanBytes = std::uint64_t{64}
+                                     << 20;  // between two looks at the progress, heuristic
+
 Status corrupt_byte(std::uint64_t at, std::string_view what) {
   return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
 }
@@ -24,16 +27,22 @@ Status corrupt_byte(std::uint64_t at, std::string_view what) {
 // Reads one stream's sections into a summary.
 class DeltaScan {
  public:
-  explicit DeltaScan(const Delta& delta) : delta_(delta) {}
+  DeltaScan(const Delta& delta, const FileWatch& watch) : delta_(delta), watch_(watch) {}
 
   Result<DeltaSummary> run() {
     codec::FrameReader frame(codec::StreamKind::kUpdate, codec::kTagLeftOut);
+    std::uint64_t told_bytes = 0;
     for (bool found = true; found;) {
       codec::Section section;
       SPARCL_RETURN_IF_ERROR(frame.next(delta_.staging, delta_.bytes, section, found));
-      if (found) SPARCL_RETURN_IF_ERROR(read(section));
+      if (!found) break;
+      SPARCL_RETURN_IF_ERROR(read(section));
+      if (section.first - told_bytes < kScanBytes) continue;
+      told_bytes = section.first;
+      SPARCL_RETURN_IF_ERROR(watch_.progress(told_bytes, delta_.bytes));
     }
     SPARCL_RETURN_IF_ERROR(frame.finish(delta_.bytes));
+    SPARCL_RETURN_IF_ERROR(watch_.progress(delta_.bytes, delta_.bytes));
     return summary_;
   }
 
@@ -156,6 +165,7 @@ class DeltaScan {
   }
 
   const Delta& delta_;
+  const FileWatch& watch_;
   DeltaSummary summary_;
   std::uint32_t flags_ = 0;
   std::uint64_t listed_changes_ = 0;
@@ -219,8 +229,8 @@ const Hash128* DeltaSummary::whole_base_hash() const {
   return base_hash ? &*base_hash : nullptr;
 }
 
-Result<DeltaSummary> scan_delta(const Delta& delta) {
-  Result<DeltaSummary> summary = DeltaScan(delta).run();
+Result<DeltaSummary> scan_delta(const Delta& delta, const FileWatch& watch) {
+  Result<DeltaSummary> summary = DeltaScan(delta, watch).run();
   return summary.ok() ? summary : summary.status().with_prefix(delta.path + ": ");
 }
 

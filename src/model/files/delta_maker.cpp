@@ -48,7 +48,7 @@ struct ModelChange {
 };
 
 Result<ModelChange> compare_states(const StateView& base, const StateView& target,
-                                   const DiffOptions& options) {
+                                   const DiffOptions& options, const FileWatch& watch) {
   ModelChange change;
   change.same_schema = base.schema == target.schema;
   change.matches = match_tensors(base.schema, target.schema);
@@ -63,7 +63,7 @@ Result<ModelChange> compare_states(const StateView& base, const StateView& targe
   if (base.layout == target.layout) return change;
   if (!change.same_schema) {
     SPARCL_RETURN_IF_ERROR(validate(base.schema));
-    change.base_hash = state_hash_from(base.schema, base.input());
+    SPARCL_ASSIGN_OR_RETURN(change.base_hash, state_hash_from(base.schema, base.input(), watch));
   }
   SPARCL_ASSIGN_OR_RETURN(LayoutChange layout,
                           compare_layouts(base.layout, target.layout, change.base_hash));
@@ -132,7 +132,7 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
                                 const FileWatch& watch) {
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
-  SPARCL_ASSIGN_OR_RETURN(const ModelChange change, compare_states(base, target, options));
+  SPARCL_ASSIGN_OR_RETURN(const ModelChange change, compare_states(base, target, options, watch));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> attachment,
                           attachment_bytes(change.attachment));
 
@@ -180,34 +180,45 @@ Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
   return report;
 }
 
-Result<DiffReport> write_delta(const StateView& base, const StateView& target,
+namespace {
+
+// known: what the caller knows of the two beyond the states.
+Result<DiffReport> write_known(const StateView& base, const StateView& target,
                                const std::string& delta_path, const DiffOptions& options,
-                               const FileWatch& watch) {
+                               DiffReport known, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(delta_path));
   FileSink sink(file);
   Result<DiffReport> report = encode_delta(base, target, options, sink, watch);
   if (!report.ok()) return report;
+  report->skipped = std::move(known.skipped);
+  report->stray_shards = std::move(known.stray_shards);
   SPARCL_RETURN_IF_ERROR(sink.flush());
+  if (watch.on_diff) SPARCL_RETURN_IF_ERROR(watch.on_diff(*report));
   SPARCL_RETURN_IF_ERROR(file.commit());
   return report;
+}
+
+}  // namespace
+
+Result<DiffReport> write_delta(const StateView& base, const StateView& target,
+                               const std::string& delta_path, const DiffOptions& options,
+                               const FileWatch& watch) {
+  return write_known(base, target, delta_path, options, {}, watch);
 }
 
 Result<DiffReport> make_delta(const std::string& base_path, const std::string& target_path,
                               const std::string& delta_path, const DiffOptions& options,
                               const FileWatch& watch) {
-  std::vector<std::string> skipped;
+  DiffReport known;
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint base,
                           open_checkpoint(base_path, options.with_side_files));
   SPARCL_ASSIGN_OR_RETURN(const OpenCheckpoint target,
-                          open_checkpoint(target_path, options.with_side_files, &skipped));
-  Result<DiffReport> report = write_delta(base.view(), target.view(), delta_path, options, watch);
-  if (!report.ok()) return report;
-  report->skipped = std::move(skipped);
+                          open_checkpoint(target_path, options.with_side_files, &known.skipped));
   for (const OpenCheckpoint* each : {&base, &target}) {
     for (std::string& stray : each->checkpoint->stray_paths())
-      report->stray_shards.push_back(std::move(stray));
+      known.stray_shards.push_back(std::move(stray));
   }
-  return report;
+  return write_known(base.view(), target.view(), delta_path, options, std::move(known), watch);
 }
 
 }  // namespace sparcl::model

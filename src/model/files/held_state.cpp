@@ -28,9 +28,10 @@ Status decode_all(codec::UpdateDecoder& decoder, const Delta& delta, const codec
                   const FileWatch& watch) {
   const std::uint64_t blocks = map.block_count();
   bool more = true;
-  for (std::uint64_t done = 0; more; done += kApplyBlocks) {
+  for (std::uint64_t done = 0; more;) {
     SPARCL_RETURN_IF_ERROR(decoder.advance(delta.staging, delta.bytes, kApplyBlocks, more));
-    SPARCL_RETURN_IF_ERROR(watch.part(std::min(done, blocks), blocks, map.byte_count()));
+    done = more ? std::min(done + kApplyBlocks, blocks) : blocks;  // unchanged blocks do not come
+    SPARCL_RETURN_IF_ERROR(watch.part(done, blocks, map.byte_count()));
   }
   SPARCL_RETURN_IF_ERROR(decoder.finish(delta.bytes));
   return decoder.apply(delta.staging);
@@ -51,12 +52,12 @@ Result<HeldState> HeldState::open(const std::string& path, const FileWatch& watc
     SPARCL_ASSIGN_OR_RETURN(std::vector<SideFile> files, read_side_files(path));
     state.side_files_ = std::move(files);
   }
-  SPARCL_RETURN_IF_ERROR(state.rehash());
+  SPARCL_RETURN_IF_ERROR(state.rehash(watch));
   return state;
 }
 
-Status HeldState::rehash() {
-  const Result<Hash128> hash = state_hash(schema_, read_);
+Status HeldState::rehash(const FileWatch& watch) {
+  const Result<Hash128> hash = state_hash(schema_, read_, watch);
   if (hash.ok()) hash_ = *hash;
   return hash.status();
 }
@@ -130,7 +131,7 @@ Status HeldState::take_side_files(std::span<const PackedFile> packed_files) {
 
 Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
-  const Result<DeltaSummary> summary = scan_delta(delta);
+  const Result<DeltaSummary> summary = scan_delta(delta, watch);
   if (!summary.ok()) return summary.status();
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
   SPARCL_RETURN_IF_ERROR(
@@ -153,8 +154,8 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(decode_all(decoder, delta, map, watch).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
-  // Hashes the actual contents of memory, not the values that the decoder meant to write.
-  SPARCL_RETURN_IF_ERROR(rehash());
+  // Of what is about to be used, and not of what the decoder meant to write.
+  SPARCL_RETURN_IF_ERROR(rehash(watch));
   if (hash_ == *summary->target_hash) return {};
   return Status(
       Code::kInternalError,
@@ -162,7 +163,7 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
                   delta.path, to_hex(hash_), to_hex(*summary->target_hash)));
 }
 
-Status HeldState::apply(SparseChange& change) {
+Status HeldState::apply(SparseChange& change, const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(match_schema(schema_, change));
   SPARCL_RETURN_IF_ERROR(take_side_files(change.attachment.side_files));
   Result<ChangedLayout> layout = target_layout(layout_, change.attachment);
@@ -174,7 +175,7 @@ Status HeldState::apply(SparseChange& change) {
   exact_ = exact_ && layout->exact;
   unchanged_ = apply_tensors(change, schema_, pointers_);
   changed_ = change.changed();
-  return rehash();
+  return rehash(watch);
 }
 
 }  // namespace sparcl::model

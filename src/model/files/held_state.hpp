@@ -35,9 +35,9 @@ class HeldState {
   // After an error (Corrupt, WrongBase) the state must be discarded.
   Status apply(const Delta& delta, const FileWatch& watch = {});
 
-  // The same for a change from another program's file, which does not name its base: the base is
-  // assumed to be right. Its tensors are matched with the held ones (Mismatch, Corrupt).
-  Status apply(SparseChange& change);
+  // The same for a change out of another program's file, which says nothing of its base: the base
+  // is believed to be right. Its tensors are matched with those held (Mismatch, Corrupt).
+  Status apply(SparseChange& change, const FileWatch& watch = {});
 
   StateView view() const { return {layout_, schema_, read_, side_files_}; }
   const Checkpoint& base() const {
@@ -61,7 +61,7 @@ class HeldState {
   Status check_base(const Delta& delta, const DeltaSummary& summary) const;
   Status hold(const Schema& schema, const Delta& delta);
   Status take_side_files(std::span<const PackedFile> packed_files);
-  Status rehash();
+  Status rehash(const FileWatch& watch);
 
   Checkpoint base_;
   std::vector<ZeroMemory> fresh_;  // tensors that deltas have brought

@@ -53,7 +53,12 @@ Result<std::uint64_t> encode_broadcast(const StatePair& pair, const Hash128& bas
                                pair.kernels);
   CountingSink sink;
   const auto begin = std::chrono::steady_clock::now();
-  while (!encoder.finished()) SPARCL_RETURN_IF_ERROR(encoder.step(kEncodeElements, sink));
+  const std::uint64_t elements = pair.map.element_count();
+  for (std::uint64_t done = 0; !encoder.finished(); done += kEncodeElements) {
+    SPARCL_RETURN_IF_ERROR(encoder.step(kEncodeElements, sink));
+    SPARCL_RETURN_IF_ERROR(pair.watch.part(std::min(done + kEncodeElements, elements), elements,
+                                           pair.map.byte_count()));
+  }
   cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   cost.bytes = encoder.stats().encoded_bytes;
   return encoder.stats().changed;
