@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
+#include <locale.h>
 
 #include "src/codec/array_source.hpp"
 #include "src/codec/lossy_values.hpp"
@@ -10,8 +11,24 @@
 namespace sparcl::model {
 namespace {
 
+// Globs match bytes, whatever the locale of the caller's program.
+class BytesLocale {
+ public:
+  BytesLocale() {
+    static const locale_t bytes = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    before_ = ::uselocale(bytes);
+  }
+  BytesLocale(const BytesLocale&) = delete;
+  BytesLocale& operator=(const BytesLocale&) = delete;
+  ~BytesLocale() { ::uselocale(before_); }
+
+ private:
+  locale_t before_;
+};
+
 Result<std::vector<bool>> matching_tensors(const std::vector<std::string>& globs,
                                            const Schema& schema) {
+  const BytesLocale locale;
   std::vector<bool> matches(schema.size());
   for (const std::string& glob : globs) {
     bool any = false;
