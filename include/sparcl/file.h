@@ -5,10 +5,10 @@
  * checkpoint, the base, into another one, the target.
  *
  * Rules for every function:
- *  - A call is local and blocking. Any thread may call. Several calls may run at once.
- *  - A call reads paths and names, and keeps none of them. It never modifies an input.
+ *  - Calls are local and blocking. Any thread may call. Calls at once need different outputs.
+ *  - A call keeps no path or name. It never modifies an input.
  *  - The output appears, or replaces what is there, when all of it is on the disk. After an error,
- *    `output` is as it was.
+ *    `output` is as it was, or the error says what is there now.
  *  - `options` and `report` may be NULL. A report is written on success only.
  *
  * Errors of every function; sparclGetLastError(NULL) names the path:
@@ -27,11 +27,13 @@ extern "C" {
 #endif
 
 /** Follows the progress of a call, on the thread of the caller. Bytes count from 0 in each phase.
+ * A call neither reports nor can be cancelled while it selects changes, converts values to another
+ * layout, measures the shape of a change, or waits for the disk.
  * @return sparclSuccess to go on. Any other result cancels the call, which returns this result. */
 typedef sparclResult_t (*sparclFileProgress_t)(uint64_t done_bytes, uint64_t total_bytes,
                                                void* arg);
 
-/** Kinds of the names that a call passes to a sparclFileNote_t. */
+/** Kinds of names that a sparclFileNote_t receives. A NUL in a tensor's name is bytes C0 80. */
 typedef enum {
   sparclFileTensorAdded = 1,    /**< a tensor that only the target has */
   sparclFileTensorRemoved = 2,  /**< a tensor that only the base has */
@@ -61,7 +63,7 @@ typedef struct {
   uint64_t elements;                    /**< of the target, or of the checkpoint */
   uint64_t changed;                     /**< elements; sparclFileCompose without a base: at most */
   uint64_t tensors;                     /**< in the checkpoint; sparclFileConvert: with changes */
-  uint64_t bytes;                       /**< of the output, or of the checked file */
+  uint64_t bytes;                       /**< of the file; of a checkpoint: of its tensors */
   uint64_t input_bytes;                 /**< of the deltas, or of another program's files */
   uint64_t dense_bytes;                 /**< sparclFileDiff: of all tensors of the target */
   uint64_t files;                       /**< sparclFileConvert: that were written */
@@ -113,8 +115,7 @@ typedef struct {
   }
 
 /** Writes the delta that turns one checkpoint into another one.
- * Changes that are not selected stay out of the delta. The next delta, made from what
- * sparclFileApply wrote, has them again.
+ * Changes that are not selected stay out. The next delta, made from the result, has them again.
  * @param base path of the checkpoint to start from
  * @param target path of the checkpoint to arrive at
  * @param output path of the delta
@@ -139,8 +140,7 @@ SPARCL_API sparclResult_t sparclFileApply(const char* base, const char* delta, c
 /** Checks all checksums of a delta, or the structure of a checkpoint, which has no checksums.
  * @param path path of the delta or of the checkpoint
  * @param options NULL: none
- * @param report is_delta, bytes; of a delta also blocks, chunks and hashes; of a checkpoint tensors
- */
+ * @param report is_delta, bytes; blocks, chunks and hashes of a delta; tensors of a checkpoint */
 SPARCL_API sparclResult_t sparclFileVerify(const char* path, const sparclFileOptions_t* options,
                                            sparclFileReport_t* report);
 
@@ -203,7 +203,7 @@ SPARCL_API sparclResult_t sparclFileHash(const char* path, sparclFileHashKind_t 
 
 /** Cost of a change in one block mode. */
 typedef struct {
-  char name[16];
+  char name[32];
   uint64_t bytes;
   double seconds; /**< to encode on this host, with the time to read the files */
 } sparclFileMode_t;
@@ -219,7 +219,7 @@ typedef struct {
   double sparse_seconds, dense_seconds; /**< predicted broadcast of the update, of the state */
   double dense_wins_above;              /**< density above which dense is faster; negative: none */
   char sparse_algorithm[32], dense_algorithm[32];
-  char best_mode[16];         /**< the smallest of `modes` that is not auto */
+  char best_mode[32];         /**< the smallest of `modes` that is not auto */
   sparclFileMode_t broadcast; /**< the update as a root encodes it */
   uint64_t mode_count;
   sparclFileMode_t modes[16]; /**< as sparclFileDiff writes it; the first is auto */

@@ -2,6 +2,7 @@
 // Files for C++20: file.h with std::string, std::function and exceptions. Errors are thrown as
 // sparcl::Error.
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -40,6 +41,15 @@ struct Told {
   std::exception_ptr thrown;  // by a callback
 };
 
+// A tensor's name has the bytes C0 80 for each NUL.
+inline std::string name_of(sparclFileNoteKind_t kind, const char* text) {
+  std::string name = text;
+  if (kind > sparclFileTensorReplaced) return name;
+  for (std::size_t at = 0; (at = name.find("\xc0\x80", at)) != std::string::npos; ++at)
+    name.replace(at, 2, 1, '\0');
+  return name;
+}
+
 // Makes a call with callbacks that no exception leaves.
 template <class Options, class Call>
 void run(const Watch& watch, Options options, Call&& call) {
@@ -58,7 +68,7 @@ void run(const Watch& watch, Options options, Call&& call) {
   options.on_note = [](sparclFileNoteKind_t kind, const char* name, void* arg) {
     auto& own = *static_cast<Told*>(arg);
     try {
-      if (own.watch.on_note && !own.thrown) own.watch.on_note(kind, name);
+      if (own.watch.on_note && !own.thrown) own.watch.on_note(kind, name_of(kind, name));
     } catch (...) {
       own.thrown = std::current_exception();
     }

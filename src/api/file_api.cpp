@@ -152,10 +152,18 @@ void put_diff(const model::DiffReport& made, sparclFileReport_t& report) {
   put_hashes(report, made.base_hash, made.target_hash);
 }
 
+// NUL ends a C string: a tensor's name with one has the bytes C0 80 instead, which UTF-8 never has.
+std::string as_c_text(const std::string& name) {
+  std::string text;
+  for (const char byte : name) byte == '\0' ? text.append("\xc0\x80") : text.append(1, byte);
+  return text;
+}
+
 void tell_names(const sparclFileDiffOptions_t& options, const model::DiffReport& made) {
   if (options.on_note == nullptr) return;
   const auto tell = [&](sparclFileNoteKind_t kind, const std::vector<std::string>& names) {
-    for (const std::string& name : names) options.on_note(kind, name.c_str(), options.arg);
+    for (const std::string& name : names)
+      options.on_note(kind, as_c_text(name).c_str(), options.arg);
   };
   tell(sparclFileTensorAdded, made.tensors.added);
   tell(sparclFileTensorRemoved, made.tensors.removed);
@@ -169,7 +177,7 @@ void tell_names(const sparclFileDiffOptions_t& options, const model::DiffReport&
 
 Status verify_delta(const char* path, const FileWatch& watch, sparclFileReport_t& report) {
   SPARCL_ASSIGN_OR_RETURN(const model::Delta delta, model::read_delta(path, watch));
-  SPARCL_ASSIGN_OR_RETURN(const model::DeltaSummary summary, model::scan_delta(delta));
+  SPARCL_ASSIGN_OR_RETURN(const model::DeltaSummary summary, model::scan_delta(delta, watch));
   report.is_delta = 1;
   report.elements = summary.elements;
   report.changed = summary.changed;
@@ -287,9 +295,13 @@ sparclResult_t sparclFileDiff(const char* base, const char* target, const char* 
     for (const char* input : {base, target})
       SPARCL_RETURN_IF_ERROR(model::expect_checkpoint(input));
     SPARCL_RETURN_IF_ERROR(model::check_output(output, {base, target}));
+    FileWatch telling = watch;
+    telling.on_diff = [&](const model::DiffReport& made) {
+      tell_names(all, made);
+      return watch.progress(made.dense_bytes, made.dense_bytes);
+    };
     SPARCL_ASSIGN_OR_RETURN(const model::DiffReport made,
-                            model::make_delta(base, target, output, diff, watch));
-    tell_names(all, made);
+                            model::make_delta(base, target, output, diff, telling));
     put_diff(made, full);
     return Status();
   };

@@ -49,9 +49,8 @@ model::FileWatch watch_of(sparclFileProgress_t on_progress, sparclFileNote_t on_
 }
 
 Status check_text(const char* parameter, const char* text) {
-  if (text != nullptr && *text != '\0') return Status();
-  return Status(Code::kInvalidArgument,
-                fmt::format("{} is {}", parameter, text == nullptr ? "NULL" : "empty"));
+  if (text != nullptr) return Status();
+  return Status(Code::kInvalidArgument, fmt::format("{} is NULL", parameter));
 }
 
 }  // namespace sparcl::api

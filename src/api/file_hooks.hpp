@@ -18,7 +18,7 @@ namespace sparcl::api {
 // The callbacks of a call, as the work takes them. Both may be NULL.
 model::FileWatch watch_of(sparclFileProgress_t on_progress, sparclFileNote_t on_note, void* arg);
 
-// InvalidArgument: a path or a name is NULL, or empty.
+// InvalidArgument: a path or a name is NULL.
 Status check_text(const char* parameter, const char* text);
 
 // Cut where the array is too short.
