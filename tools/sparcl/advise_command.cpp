@@ -109,7 +109,7 @@ Status run_advise(const AdviseOptions& options, bool as_json) {
       sparclFileAdvise(options.first.c_str(), options.second.c_str(), options.link_gbit,
                        options.ranks, &call_options, &advice);
   command.warn();
-  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileAdvise", result));
+  SPARCL_RETURN_IF_ERROR(command.status("sparclFileAdvise", result));
   return print(as_json, advice_json(advice, options), advice_text(advice, options));
 }
 

@@ -24,7 +24,7 @@ Status run_apply(const ApplyOptions& options, bool as_json) {
   const sparclResult_t result = sparclFileApply(options.base.c_str(), options.delta.c_str(),
                                                 options.output.c_str(), &call_options, &report);
   command.warn();
-  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileApply", result));
+  SPARCL_RETURN_IF_ERROR(command.status("sparclFileApply", result));
   const bool is_exact = report.same_header != 0;
   const Json json{{"output", options.output},
                   {"elements", report.elements},

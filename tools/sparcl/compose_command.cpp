@@ -27,7 +27,7 @@ Status run_compose(const ComposeOptions& options, bool as_json) {
       sparclFileCompose(paths.data(), paths.size(), path_or_null(options.base),
                         options.output.c_str(), &call_options, &report);
   command.warn();
-  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileCompose", result));
+  SPARCL_RETURN_IF_ERROR(command.status("sparclFileCompose", result));
   const Json json{{"output", options.output},
                   {"deltas", options.deltas.size()},
                   {"elements", report.elements},

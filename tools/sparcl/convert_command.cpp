@@ -43,7 +43,7 @@ Status run_convert(const ConvertOptions& options, bool as_json) {
       sparclFileConvert(options.input.c_str(), path_or_null(options.from), options.output.c_str(),
                         options.to.c_str(), path_or_null(options.base), &call_options, &report);
   command.warn();
-  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileConvert", result));
+  SPARCL_RETURN_IF_ERROR(command.status("sparclFileConvert", result));
   const Json json{
       {"output", options.output},  {"from", report.layout},     {"to", options.to},
       {"tensors", report.tensors}, {"changed", report.changed}, {"input_bytes", report.input_bytes},

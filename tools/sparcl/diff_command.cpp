@@ -10,6 +10,7 @@
 #include "tools/sparcl/file_command.hpp"
 #include "tools/sparcl/left_out_text.hpp"
 #include "tools/sparcl/selection_options.hpp"
+#include "tools/sparcl/stray_shards.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -105,10 +106,10 @@ Status run_diff(const DiffArguments& options, bool as_json) {
   call_options.side_files =
       options.no_side_files ? sparclFileSideFilesOmit : sparclFileSideFilesCarry;
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
-  SPARCL_RETURN_IF_ERROR(FileCommand::status(
+  SPARCL_RETURN_IF_ERROR(command.status(
       "sparclFileDiff", sparclFileDiff(options.base.c_str(), options.target.c_str(),
                                        options.delta.c_str(), &call_options, &report)));
-  command.warn();
+  warn_of_strays(command.names(sparclFileNotInIndex));
   const bool is_lossy = selection.values != sparclValuesExact;
   const auto changed = static_cast<double>(report.changed);
   const auto bytes = static_cast<double>(report.bytes);

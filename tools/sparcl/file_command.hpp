@@ -26,15 +26,16 @@ class FileCommand {
     options.arg = this;
   }
 
-  // The status of the call of `function`. The library names fields of options; the status names
-  // flags.
-  static Status status(const char* function, sparclResult_t result);
+  // What the call of `function` came to; clears its progress. The library names fields of options;
+  // the status names flags. Throws std::bad_alloc if the library had no memory for a status.
+  Status status(const char* function, sparclResult_t result);
 
   // The names of one kind, in the order in which they came.
   const std::vector<std::string>& names(sparclFileNoteKind_t kind) { return names_[kind]; }
   // The files in no index, without their folder.
   std::vector<std::string> names_in(const std::string& folder);
-  // Warns of files that are in no index.
+  // Clears the progress, and warns of files that are in no index: once for each checkpoint that the
+  // call has opened.
   void warn();
 
  private:

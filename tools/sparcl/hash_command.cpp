@@ -25,7 +25,7 @@ Status run_hash(const HashOptions& options, bool as_json) {
   sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
   command.attach(call_options);
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
-  SPARCL_RETURN_IF_ERROR(FileCommand::status(
+  SPARCL_RETURN_IF_ERROR(command.status(
       "sparclFileHash",
       sparclFileHash(options.path.c_str(), kind_of(options.kind), &call_options, &report)));
   command.warn();

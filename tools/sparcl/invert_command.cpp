@@ -24,7 +24,7 @@ Status run_invert(const InvertOptions& options, bool as_json) {
   const sparclResult_t result = sparclFileInvert(options.base.c_str(), options.delta.c_str(),
                                                  options.output.c_str(), &call_options, &report);
   command.warn();
-  SPARCL_RETURN_IF_ERROR(FileCommand::status("sparclFileInvert", result));
+  SPARCL_RETURN_IF_ERROR(command.status("sparclFileInvert", result));
   const Json json{{"output", options.output},         {"elements", report.elements},
                   {"changed", report.changed},        {"bytes", report.bytes},
                   {"seconds", report.seconds},        {"base_hash", report.base_hash},

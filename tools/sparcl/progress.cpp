@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "src/base/standard_streams.hpp"
 
 namespace sparcl::tool {
@@ -18,8 +20,10 @@ Progress::Progress(std::string what)
       on_terminal_(::isatty(STDERR_FILENO) == 1),
       next_(Clock::now() + kPatience) {}
 
-Progress::~Progress() {
-  if (shown_) (void)write_quietly(STDERR_FILENO, "\r\033[K");
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (std::exchange(shown_, false)) (void)write_quietly(STDERR_FILENO, "\r\033[K");
 }
 
 void Progress::update(std::uint64_t done, std::uint64_t all) {

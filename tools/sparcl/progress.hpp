@@ -16,6 +16,7 @@ class Progress {
   ~Progress();  // clears the line
 
   void update(std::uint64_t done, std::uint64_t all);
+  void clear();  // before other output; the next update() shows the line again
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -40,8 +40,8 @@ Status run_verify(const std::string& path, bool as_json) {
   sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
   command.attach(call_options);
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
-  SPARCL_RETURN_IF_ERROR(FileCommand::status(
-      "sparclFileVerify", sparclFileVerify(path.c_str(), &call_options, &report)));
+  SPARCL_RETURN_IF_ERROR(
+      command.status("sparclFileVerify", sparclFileVerify(path.c_str(), &call_options, &report)));
   command.warn();
   return report.is_delta != 0 ? print_delta(path, report, as_json)
                               : print_checkpoint(path, report, command.names_in(path), as_json);
