@@ -51,19 +51,21 @@ inline std::string checkpoint(int step, const char* second = "norm") {
   return bytes + std::string(128, '\x3f');
 }
 
-// What a call tells.
+// What a call tells, and what it is answered.
 struct Told {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> progress;
   std::map<sparclFileNoteKind_t, std::vector<std::string>> names;
   sparclResult_t answer = sparclSuccess;
+  std::size_t answer_from = 1;  // this look at the progress; before: sparclSuccess
 };
 
 template <class Options>
 void listen(Options& options, Told& told) {
   options.arg = &told;
   options.on_progress = [](std::uint64_t done, std::uint64_t total, void* arg) {
-    static_cast<Told*>(arg)->progress.emplace_back(done, total);
-    return static_cast<Told*>(arg)->answer;
+    auto& own = *static_cast<Told*>(arg);
+    own.progress.emplace_back(done, total);
+    return own.progress.size() < own.answer_from ? sparclSuccess : own.answer;
   };
   options.on_note = [](sparclFileNoteKind_t kind, const char* name, void* arg) {
     static_cast<Told*>(arg)->names[kind].emplace_back(name);
@@ -114,11 +116,14 @@ class FileCalls : public ::testing::Test {
 #endif
     (void)file, (void)command;
   }
-  // Nothing but inputs, and no temporary file, is in the folder.
+  // No temporary file is in the folder: ".NAME.sparcl-PID-N".
+  void expect_no_temporary() const {
+    for (const auto& entry : fs::directory_iterator(folder_))
+      EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::HasSubstr(".sparcl-")));
+  }
   void expect_no_output(const std::string& name) const {
     EXPECT_FALSE(fs::exists(at(name)));
-    for (const auto& entry : fs::directory_iterator(folder_))
-      EXPECT_THAT(entry.path().filename().string(), testing::Not(testing::HasSubstr("tmp")));
+    expect_no_temporary();
   }
 
   std::string folder_;
