@@ -1,7 +1,7 @@
 #pragma once
 // The values of elements that an update changes. Before the update is applied, they are the new
 // ones, if changes are kept while blocks are checked: one exchange with the held values then
-// applies the update. Afterwards they are the old values: the way back.
+// applies the update. Afterwards they are the old values: the rollback log.
 
 #include <array>
 #include <cstdint>

@@ -276,7 +276,7 @@ def check_errors(root):
     header, guarantees = "include/sparcl/core.h", "docs/explanation/guarantees.md"
     faults = []
     for kind, in_header, in_guarantees in (
-        ("agreed", ("The agreed errors are", "The communicator stays usable"), ("**Agreed**", "Every rank returns")),
+        ("agreed", ("The agreed errors are", "An agreed error"), ("**Agreed**", "Every rank returns")),
         ("poisoning", ("Poisoning errors:", "poison the"), ("**Poisoning**", "Every later call")),
     ):
         declared, promised = names(header, *in_header), names(guarantees, *in_guarantees)
