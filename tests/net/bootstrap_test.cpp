@@ -312,7 +312,7 @@ TEST(Bootstrap, StrangersAreNoBother) {
 }
 
 TEST(Bootstrap, TooManyStrangersMakeRoom) {
-  const auto root = start_root({.max_strangers = 4, .evict_s = 0.05});
+  const auto root = start_root({.max_unauthenticated = 4, .evict_s = 0.05});
   std::vector<Socket> silent;
   for (int i = 0; i < 40; ++i) silent.push_back(connected(root->id()));
   for (const Result<BlobTable>& result : gather(root->id(), ranks(12))) expect_table(result, 12);

@@ -26,8 +26,9 @@ short RootPeer::events() const {
 std::optional<Join> RootPeer::step(double now) {
   if (phase_ == Phase::kGone) return std::nullopt;
   flush();
-  if (phase_ == Phase::kStranger && !records_) greet();
-  if ((phase_ == Phase::kStranger || phase_ == Phase::kJoined) && records_) return receive(now);
+  if (phase_ == Phase::kUnauthenticated && !records_) greet();
+  if ((phase_ == Phase::kUnauthenticated || phase_ == Phase::kJoined) && records_)
+    return receive(now);
   return std::nullopt;
 }
 
@@ -51,7 +52,7 @@ void RootPeer::greet() {
 std::optional<Join> RootPeer::receive(double now) {
   const RecordLine::Progress progress = records_->receive();
   if (progress == RecordLine::Progress::kMore) return std::nullopt;
-  if (progress == RecordLine::Progress::kRecord && phase_ == Phase::kStranger &&
+  if (progress == RecordLine::Progress::kRecord && phase_ == Phase::kUnauthenticated &&
       records_->kind() == RecordKind::kFailure) {
     refusal_ = decode_failure(records_->payload());
     drop();

@@ -12,9 +12,9 @@ namespace sparcl::net {
 
 class RootPeer {
  public:
-  // kStranger: the handshake is not finished. kJoined: the rank waits for the other ranks.
+  // kUnauthenticated: the handshake is not finished. kJoined: the rank waits for the other ranks.
   // kLeaving: the answer is being sent.
-  enum class Phase { kStranger, kJoined, kLeaving, kGone };
+  enum class Phase { kUnauthenticated, kJoined, kLeaving, kGone };
 
   RootPeer(Socket socket, const Secret& secret, double now, double handshake_s);
 
@@ -46,7 +46,7 @@ class RootPeer {
   void flush();
 
   Secret secret_;
-  Phase phase_ = Phase::kStranger;
+  Phase phase_ = Phase::kUnauthenticated;
   double born_ = 0;
   double deadline_ = 0;
   ByteLine hello_;

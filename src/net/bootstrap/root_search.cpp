@@ -55,10 +55,10 @@ class Candidate {
     Result<BootstrapSession> session = check_challenge(id_->secret, nonce_, line_.received());
     if (session.ok()) return *session;
     fail(session.status().message(), now, true);
-    is_stranger_ = true;
+    is_other_root_ = true;
     return std::nullopt;
   }
-  bool is_stranger() const { return is_stranger_; }  // the answer is not of the id's root
+  bool is_other_root() const { return is_other_root_; }  // the answer is not of the id's root
 
   ByteLine take_line() { return std::move(line_); }
 
@@ -92,7 +92,7 @@ class Candidate {
   double next_try_;
   std::string failure_;
   bool hopeless_ = false;
-  bool is_stranger_ = false;
+  bool is_other_root_ = false;
   Phase phase_ = Phase::kIdle;
   ByteLine line_;
   Nonce nonce_{};
@@ -102,14 +102,15 @@ Status nobody(std::span<const Candidate> candidates) {
   std::string text;
   for (const Candidate& candidate : candidates)
     text += fmt::format("{}{}", text.empty() ? "" : ", ", candidate.text());
-  const bool met_stranger = std::any_of(candidates.begin(), candidates.end(),
-                                        [](const Candidate& c) { return c.is_stranger(); });
-  return Status(Code::kRemoteError,
-                "the process that made the unique id cannot be reached at " + text +
-                    (met_stranger ? ". The id is of another run, or was changed on its way to this "
-                                    "rank, or its process has ended, or this host"
-                                  : ". It has ended, or the id was used long ago, or this host") +
-                    " has no route there. SPARCL_INTERFACE on its host chooses the addresses");
+  const bool met_other_root = std::any_of(candidates.begin(), candidates.end(),
+                                          [](const Candidate& c) { return c.is_other_root(); });
+  return Status(
+      Code::kRemoteError,
+      "the process that made the unique id cannot be reached at " + text +
+          (met_other_root ? ". The id is of another run, or was changed on its way to this "
+                            "rank, or its process has ended, or this host"
+                          : ". It has ended, or the id was used long ago, or this host") +
+          " has no route there. SPARCL_INTERFACE on its host chooses the addresses");
 }
 
 }  // namespace

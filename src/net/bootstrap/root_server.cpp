@@ -62,8 +62,9 @@ bool RootServer::turn(const ServiceThread::Stop& stop) {
   }
   look_at_clocks(now);
   std::erase_if(peers_, [](const auto& peer) { return peer->phase() == Phase::kGone; });
-  const bool told = std::all_of(peers_.begin(), peers_.end(),
-                                [](const auto& peer) { return peer->phase() == Phase::kStranger; });
+  const bool told = std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+    return peer->phase() == Phase::kUnauthenticated;
+  });
   if (decided_ && told) over_.store(true, std::memory_order_release);
   return !(decided_ && told && now >= linger_until_);
 }
@@ -99,12 +100,14 @@ void RootServer::accept_all(const Socket& listener, double now) {
 // The oldest unauthenticated connection, if their number is at its limit. They are in the order of
 // their arrival.
 RootPeer* RootServer::oldest_of_too_many() const {
-  const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
-  const auto strangers =
-      static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), is_stranger));
-  return strangers < options_.max_strangers
+  const auto is_unauthenticated = [](const auto& peer) {
+    return peer->phase() == Phase::kUnauthenticated;
+  };
+  const auto unauthenticated =
+      static_cast<std::size_t>(std::count_if(peers_.begin(), peers_.end(), is_unauthenticated));
+  return unauthenticated < options_.max_unauthenticated
              ? nullptr
-             : std::find_if(peers_.begin(), peers_.end(), is_stranger)->get();
+             : std::find_if(peers_.begin(), peers_.end(), is_unauthenticated)->get();
 }
 
 double RootServer::accept_time() const {
@@ -124,10 +127,12 @@ bool RootServer::make_room(double now) {
 
 void RootServer::out_of_descriptors(int error, double now) {
   accept_from_ = now + 0.1;
-  const auto is_stranger = [](const auto& peer) { return peer->phase() == Phase::kStranger; };
-  const auto stranger = std::find_if(peers_.begin(), peers_.end(), is_stranger);
-  if (stranger != peers_.end()) {  // a young connection may be a rank
-    if (now - (*stranger)->born() >= options_.evict_s) (*stranger)->drop();
+  const auto is_unauthenticated = [](const auto& peer) {
+    return peer->phase() == Phase::kUnauthenticated;
+  };
+  const auto oldest = std::find_if(peers_.begin(), peers_.end(), is_unauthenticated);
+  if (oldest != peers_.end()) {  // a young connection may be a rank
+    if (now - (*oldest)->born() >= options_.evict_s) (*oldest)->drop();
     return;
   }
   if (decided_ || roll_.came() == 0) return;

@@ -19,8 +19,8 @@ struct RootOptions {
   double note_s = 1;        // between two signs of life, which name the missing ranks
   double first_word_s =
       3;  // after the first rank: the log names the missing ranks; again after twice the time
-  std::size_t max_strangers = 256;  // at a time
-  double evict_s = 1;               // if there are too many, the oldest is closed after this time
+  std::size_t max_unauthenticated = 256;  // at a time
+  double evict_s = 1;  // if there are too many, the oldest is closed after this time
 };
 
 class RootServer {
