@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Stands in for libsparcl's. */
-const char* sparclInternalBuild(void);
+SPARCL_API const char* sparclInternalBuild(void);
 const char* sparclInternalBuild(void) { return "0.0.9-of-another-build"; }
 
 int main(int argc, char** argv) {
