@@ -293,7 +293,9 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
  * in flight; all ranks start them in the same order. Requests progress inside sparclTest,
  * sparclWait, sparclWaitAll and blocking calls of the same communicator.
  * With device arrays the call waits, before it returns, for the work that `stream` holds, and
- * copies the inputs. Outputs are visible in the order of `stream` once the request is done. */
+ * copies the inputs. Outputs are visible in the order of `stream` once the request is done.
+ * The result of the call, errors of its arguments included, is that of sparclTest, sparclWait or
+ * sparclWaitAll. A start fails only if comm or request is wrong. */
 
 /** Tests a request without blocking. Local. With device arrays the last copy of a call waits for
  * the work that the stream of the call holds.
@@ -307,7 +309,8 @@ SPARCL_API sparclResult_t sparclTest(sparclRequest_t* request, int* done, sparcl
  * @param report written; may be NULL */
 SPARCL_API sparclResult_t sparclWait(sparclRequest_t* request, sparclReport_t* report);
 
-/** Waits for all requests, which may be of several communicators. Blocking.
+/** Waits for all requests, which may be of several communicators. Blocking. For the report of a
+ * call use sparclWait.
  * @param requests array of count requests, each set to NULL; NULL elements count as done
  * @param results array of count results, written; or NULL
  * @return sparclSuccess, or the result of the first element that failed. All requests are waited

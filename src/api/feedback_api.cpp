@@ -28,7 +28,10 @@ Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t co
                     info(feedback.type()).name, count, info(datatype).name));
   }
   if (given.calls_in_flight > 0)
-    return Status(Code::kInvalidUsage, "a call with this feedback is in flight");
+    return Status(
+        Code::kInvalidUsage,
+        "a call with this feedback is in flight: wait for it, or use one feedback for each "
+        "array");
   return Status();
 }
 

@@ -83,7 +83,9 @@ Result<std::vector<PlacedSlice>> place_slices(const Schema& parts, const Schema&
     const std::string name = in_quotes(part.name);
     if (there.empty()) return Status(Code::kMismatch, fmt::format("there is no tensor {}", name));
     return Status(Code::kMismatch,
-                  fmt::format("tensor {} is {}, wanted is {}", name, there, describe_kind(part)));
+                  fmt::format("tensor {} is {}, wanted is {}: give the replica the tensors of the "
+                              "publisher's model",
+                              name, there, describe_kind(part)));
   }
   return places;
 }

@@ -113,9 +113,11 @@ TEST(SlicePlace, WhatDoesNotFitIsNamed) {
   };
   EXPECT_EQ(text({"c", DataType::kFloat32, {8, 4}}), "there is no tensor 'c'");
   EXPECT_EQ(text({"a", DataType::kFloat16, {3}}),
-            "tensor 'a' is bfloat16 [3], wanted is float16 [3]");
+            "tensor 'a' is bfloat16 [3], wanted is float16 [3]: give the replica the tensors of "
+            "the publisher's model");
   EXPECT_EQ(text({"b", DataType::kFloat32, {8, 5}, TensorSlice{{0, 0}, {1, 5}}}),
-            "tensor 'b' is float32 [8, 4], wanted is float32 [1, 5] at [0, 0] of [8, 5]");
+            "tensor 'b' is float32 [8, 4], wanted is float32 [1, 5] at [0, 0] of [8, 5]: give the "
+            "replica the tensors of the publisher's model");
   const auto placed = place_slices({{"a", DataType::kBfloat16, {3}},
                                     {"b", DataType::kFloat32, {8, 4}, TensorSlice{{0, 1}, {8, 1}}}},
                                    held);
