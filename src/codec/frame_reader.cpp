@@ -11,6 +11,19 @@
 
 namespace sparcl::codec {
 
+Result<Gap> read_gap(const Staging& staging, const Section& section,
+                     std::vector<std::byte>& scratch) {
+  Gap gap;
+  if (!has_gap(section.tag)) return gap;
+  const auto size =
+      static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, kMaxVarintBytes));
+  ByteReader reader({staging.contiguous(section.first, size, scratch), size});
+  if (!reader.read_varint(gap.blocks) || gap.blocks == 0)
+    return corrupt_at(section.first, "a count of skipped blocks is invalid");
+  gap.bytes = reader.position();
+  return gap;
+}
+
 Status corrupt_at(std::uint64_t at, std::string_view what) {
   return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
 }

@@ -18,6 +18,14 @@ struct Section {
   std::uint64_t bytes = 0;
 };
 
+// How many blocks before its own a block's section skips, and the bytes that say so.
+struct Gap {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+};
+Result<Gap> read_gap(const Staging& staging, const Section& section,
+                     std::vector<std::byte>& scratch);
+
 // The error of a stream, with its position.
 Status corrupt_at(std::uint64_t at, std::string_view what);
 

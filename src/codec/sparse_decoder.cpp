@@ -93,22 +93,13 @@ Status SparseDecoder::Impl::handle(const Staging& staging, const Section& found)
 }
 
 Status SparseDecoder::Impl::add_block(const Staging& staging, const Section& found) {
-  std::uint64_t gap = 0;
-  std::uint64_t skipped = 0;
-  if (has_gap(found.tag)) {
-    const auto size =
-        static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
-    ByteReader reader({staging.contiguous(found.first, size, scratch), size});
-    if (!reader.read_varint(gap) || gap == 0)
-      return corrupt(fmt::format("byte {}: a count of empty blocks is invalid", found.first));
-    skipped = reader.position();
-  }
-  if (gap >= kSparseBlocks - next_block)
+  SPARCL_ASSIGN_OR_RETURN(const Gap gap, read_gap(staging, found, scratch));
+  if (gap.blocks >= kSparseBlocks - next_block)
     return corrupt(fmt::format("byte {}: an index past 2^64", found.first));
-  entries.push_back({next_block + gap, found.first + skipped,
-                     static_cast<std::uint32_t>(found.bytes - skipped),
+  entries.push_back({next_block + gap.blocks, found.first + gap.bytes,
+                     static_cast<std::uint32_t>(found.bytes - gap.bytes),
                      static_cast<std::uint8_t>(mode_of(found.tag))});
-  next_block += gap + 1;
+  next_block += gap.blocks + 1;
   SPARCL_RETURN_IF_ERROR(decode(staging, entries.back()));
   nnz += block.count;
   sums = sums + hash_of_values(entries.back().index);

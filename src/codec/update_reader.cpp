@@ -72,23 +72,17 @@ Status UpdateReader::read_section(std::uint8_t tag, std::uint64_t first, std::ui
 }
 
 Status UpdateReader::read_block(std::uint8_t tag, std::uint64_t first, std::uint64_t bytes) {
-  std::uint64_t gap = 0;
-  if (has_gap(tag)) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kMaxVarintBytes));
-    ByteReader reader({staging_->contiguous(first, size, scratch_), size});
-    if (!reader.read_varint(gap) || gap == 0)
-      return corrupt_at(first, "a count of unchanged blocks is invalid");
-    first += reader.position();
-    bytes -= reader.position();
-  }
-  if (gap >= header_.elements - next_block_)
+  SPARCL_ASSIGN_OR_RETURN(const Gap gap, read_gap(*staging_, {tag, first, bytes}, scratch_));
+  first += gap.bytes;
+  bytes -= gap.bytes;
+  if (gap.blocks >= header_.elements - next_block_)
     return corrupt_at(first, "a block past the last");  // also keeps the sum below 2^64
   const auto mode = static_cast<std::uint8_t>(mode_of(tag));
   if (!find_block_mode(mode)->whole) {
     if (bytes < kOldCheckBytes) return corrupt_at(first, "a block ends before its check");
     bytes -= kOldCheckBytes;
   }
-  next_block_ += gap;
+  next_block_ += gap.blocks;
   ++section_count_;
   if (is_group(mode)) return add_group(first, bytes, mode);
   blocks_.push_back({next_block_, next_block_ + 1, first, static_cast<std::uint32_t>(bytes), mode});

@@ -71,24 +71,15 @@ Status UpdateDecoder::Impl::add_table(const std::byte* at, std::uint64_t bytes) 
 }
 
 Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& found) {
-  std::uint64_t gap = 0;
-  std::uint64_t skipped = 0;
-  if (has_gap(found.tag)) {
-    const auto size =
-        static_cast<std::size_t>(std::min<std::uint64_t>(found.bytes, kMaxVarintBytes));
-    ByteReader reader({staging.contiguous(found.first, size, scratch), size});
-    if (!reader.read_varint(gap) || gap == 0)
-      return corrupt(fmt::format("byte {}: a count of unchanged blocks is invalid", found.first));
-    skipped = reader.position();
-  }
-  if (gap >= input.map.block_count() - next_block) {
+  SPARCL_ASSIGN_OR_RETURN(const Gap gap, read_gap(staging, found, scratch));
+  if (gap.blocks >= input.map.block_count() - next_block) {
     return corrupt(
         fmt::format("byte {}: a block past the last of {}", found.first, input.map.block_count()));
   }
-  BlockEntry entry{next_block + gap,
-                   next_block + gap + 1,
-                   found.first + skipped,
-                   static_cast<std::uint32_t>(found.bytes - skipped),
+  BlockEntry entry{next_block + gap.blocks,
+                   next_block + gap.blocks + 1,
+                   found.first + gap.bytes,
+                   static_cast<std::uint32_t>(found.bytes - gap.bytes),
                    0,
                    static_cast<std::uint8_t>(mode_of(found.tag)),
                    0,
