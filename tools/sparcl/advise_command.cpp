@@ -102,8 +102,7 @@ std::string advice_text(const sparclFileAdvice_t& advice, const AdviseOptions& o
 
 Status run_advise(const AdviseOptions& options, bool as_json) {
   FileCommand command("advise");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
   const sparclResult_t result =
       sparclFileAdvise(options.first.c_str(), options.second.c_str(), options.link_gbit,

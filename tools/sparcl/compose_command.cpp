@@ -20,8 +20,7 @@ Status run_compose(const ComposeOptions& options, bool as_json) {
   std::vector<const char*> paths;
   for (const std::string& path : options.deltas) paths.push_back(path.c_str());
   FileCommand command("compose");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   const sparclResult_t result =
       sparclFileCompose(paths.data(), paths.size(), path_or_null(options.base),

@@ -36,8 +36,7 @@ struct ConvertOptions {
 
 Status run_convert(const ConvertOptions& options, bool as_json) {
   FileCommand command("convert");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   const sparclResult_t result =
       sparclFileConvert(options.input.c_str(), path_or_null(options.from), options.output.c_str(),

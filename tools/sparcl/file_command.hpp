@@ -18,7 +18,12 @@ class FileCommand {
   FileCommand(const FileCommand&) = delete;
   FileCommand& operator=(const FileCommand&) = delete;
 
-  // Options of the call, with callbacks that point to this object.
+  // Options with callbacks that point to this object.
+  sparclFileOptions_t options() {
+    sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
+    attach(options);
+    return options;
+  }
   template <class Options>
   void attach(Options& options) {
     options.on_progress = on_progress;

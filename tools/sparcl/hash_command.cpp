@@ -22,8 +22,7 @@ sparclFileHashKind_t kind_of(const std::string& name) {
 
 Status run_hash(const HashOptions& options, bool as_json) {
   FileCommand command("hash");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(command.status(
       "sparclFileHash",

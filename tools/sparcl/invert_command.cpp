@@ -18,8 +18,7 @@ struct InvertOptions {
 
 Status run_invert(const InvertOptions& options, bool as_json) {
   FileCommand command("invert");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   const sparclResult_t result = sparclFileInvert(options.base.c_str(), options.delta.c_str(),
                                                  options.output.c_str(), &call_options, &report);

@@ -37,8 +37,7 @@ Status print_checkpoint(const std::string& path, const sparclFileReport_t& repor
 
 Status run_verify(const std::string& path, bool as_json) {
   FileCommand command("verify");
-  sparclFileOptions_t call_options = SPARCL_FILE_OPTIONS_INITIALIZER;
-  command.attach(call_options);
+  const sparclFileOptions_t call_options = command.options();
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(
       command.status("sparclFileVerify", sparclFileVerify(path.c_str(), &call_options, &report)));
