@@ -56,8 +56,7 @@ TEST(FileCommand, ProgressIsClearedBeforeOtherOutput) {
     ASSERT_TRUE(terminal.is_made());
     {
       tool::FileCommand command("hash");
-      sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
-      command.attach(options);
+      const sparclFileOptions_t options = command.options();
       std::this_thread::sleep_for(std::chrono::milliseconds(600));  // as long as it is not shown
       EXPECT_EQ(options.on_progress(1, 2, options.arg), sparclSuccess);
       options.on_note(sparclFileNotInIndex, "a/b", options.arg);
@@ -74,20 +73,7 @@ TEST(FileCommand, ProgressIsClearedBeforeOtherOutput) {
   }
 }
 
-class FileCommands : public ::testing::Test {
- protected:
-  void SetUp() override {
-    Tensors target = base_;
-    change(target, 0.01, 3);
-    write_model(at("base"), base_);
-    write_model(at("target"), target);
-    ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta")}).exit_code, 0);
-  }
-  std::string at(std::string_view name) const { return folder_ / name; }
-
-  const Tensors base_ = small_model();
-  TempFolder folder_;
-};
+using FileCommands = DiffedModels;
 
 TEST_F(FileCommands, FlagsReplaceOnlyTheLibrarysWords) {
   const std::string folder = at("without options.only and options.selection first");

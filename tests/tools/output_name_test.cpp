@@ -12,16 +12,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class OutputName : public ::testing::Test {
+class OutputName : public DiffedModels {
  protected:
-  void SetUp() override {
-    Tensors target = base_;
-    change(target, 0.01, 3);
-    write_model(at("base"), base_);
-    write_model(at("target"), target);
-    ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta")}).exit_code, 0);
-  }
-  std::string at(std::string_view name) const { return folder_ / name; }
   // Each command that writes a file, to that file.
   std::vector<std::vector<std::string>> writers(const std::string& out) const {
     return {{"diff", at("base"), at("target"), "-o", out},
@@ -30,9 +22,6 @@ class OutputName : public ::testing::Test {
             {"invert", at("base"), at("delta"), "-o", out},
             {"convert", at("delta"), "--to", "coo", "--base", at("base"), "-o", out}};
   }
-
-  const Tensors base_ = small_model();
-  TempFolder folder_;
 };
 
 TEST_F(OutputName, ALinkIsReplacedAndWhatIsBehindItStays) {

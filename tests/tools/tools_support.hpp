@@ -106,4 +106,20 @@ inline void expect_same(const std::string& a, const std::string& b) {
             std::distance(fs::directory_iterator(b), fs::directory_iterator()));
 }
 
+// A small model, a changed one, and their delta, in a folder of their own.
+class DiffedModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Tensors target = base_;
+    change(target, 0.01, 3);
+    write_model(at("base"), base_);
+    write_model(at("target"), target);
+    ASSERT_EQ(run_program({"diff", at("base"), at("target"), "-o", at("delta")}).exit_code, 0);
+  }
+  std::string at(std::string_view name) const { return folder_ / name; }
+
+  const Tensors base_ = small_model();
+  TempFolder folder_;
+};
+
 }  // namespace sparcl::test
