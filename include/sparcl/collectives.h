@@ -149,7 +149,8 @@ SPARCL_API sparclResult_t sparclMaskDestroy(sparclMask_t mask);
 /* A feedback holds the residual: what one rank has not yet sent of its gradients. A top-k or
  * masked call adds the residual to its input and keeps the rest. A rank has one feedback an array.
  * Functions are local; while a call uses the feedback, or a stream still works on it, they return
- * sparclInvalidUsage. A second collective with it is refused, too. The residual stays on the GPU between calls on device arrays. */
+ * sparclInvalidUsage. A second collective with it is refused, too. The residual stays on the GPU
+ * between calls on device arrays. */
 
 /** Makes a feedback with a residual of zeros.
  * @param count elements of the array, up to 2^44

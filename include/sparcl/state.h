@@ -98,7 +98,9 @@ SPARCL_API sparclResult_t sparclStateSetPriority(sparclState_t state, const char
 SPARCL_API sparclResult_t sparclStateVersion(sparclState_t state, uint64_t* version);
 
 /** Hashes names, types, shapes, order and bytes; reads all tensors.
- * @param hash 16 bytes, written: equal on two ranks exactly if their states are equal */
+ * The hash finds accidents. It does not resist an attacker, who can make another state with the
+ * same hash (docs/explanation/trust.md).
+ * @param hash 16 bytes, written: the same on ranks with equal states */
 SPARCL_API sparclResult_t sparclStateHash(sparclState_t state, uint8_t hash[16]);
 
 /** Destroys a state; the tensors are left as they are.
