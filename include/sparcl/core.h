@@ -295,7 +295,8 @@ SPARCL_API sparclResult_t sparclCommLastReport(sparclComm_t comm, sparclReport_t
  * With device arrays the call waits, before it returns, for the work that `stream` holds, and
  * copies the inputs. Outputs are visible in the order of `stream` once the request is done.
  * The result of the call, errors of its arguments included, is that of sparclTest, sparclWait or
- * sparclWaitAll. A start fails only if comm or request is wrong. */
+ * sparclWaitAll. A start fails only if comm or request is wrong, or if memory runs out, which
+ * poisons comm. */
 
 /** Tests a request without blocking. Local. With device arrays the last copy of a call waits for
  * the work that the stream of the call holds.

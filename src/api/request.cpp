@@ -14,6 +14,7 @@
 #include "src/base/caught_error.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/net/heartbeat/watch_clock.hpp"
+#include "src/net/socket.hpp"
 
 namespace sparcl::api {
 namespace {
@@ -154,10 +155,6 @@ bool share_communicator(std::span<const sparclRequest_t> requests) {
 }
 
 // The results of sparclWaitAll, and the text of the one that it returns.
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class AllResults {
  public:
   AllResults(const char* name, std::span<sparclRequest_t> requests, sparclResult_t* results)
@@ -184,9 +181,8 @@ class AllResults {
   // Other ranks may wait for the communicators in another order: all move on.
   void wait_in_turns() {
     constexpr int kMaxYields = 1000;
-    watch_.wait_begins(seconds_now());
-    for (int idle = 0; take_turn(); ++idle) {
-      if (has_moved_) idle = 0;
+    watch_.wait_begins(net::monotonic_seconds());
+    for (int idle = 0; take_turn(); idle = has_moved_ ? 0 : std::min(idle + 1, kMaxYields)) {
       if (idle < kMaxYields) {
         std::this_thread::yield();
       } else {
@@ -199,15 +195,17 @@ class AllResults {
   bool take_turn() {
     bool is_waiting = false;
     has_moved_ = false;
-    const bool is_watch_due = watch_.is_due(seconds_now());
+    const bool is_watch_due = watch_.is_due(net::monotonic_seconds());
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       if (is_over_[i]) continue;
       const sparclResult_t result = with_request(name_, &requests_[i], Status(), nullptr,
                                                  [&](sparclComm& comm, sparclRequest& pending) {
                                                    if (!pending.task.done() && comm.engine.step())
                                                      has_moved_ = true;
-                                                   if (!pending.task.done() && is_watch_due)
+                                                   if (!pending.task.done() && is_watch_due) {
                                                      comm.transport->leave_waiting();
+                                                     comm.engine.look_at_wait();
+                                                   }
                                                    return pending.task.done();
                                                  });
       if (requests_[i] == nullptr || result != sparclSuccess) {

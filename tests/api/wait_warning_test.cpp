@@ -68,6 +68,26 @@ TEST_F(WaitWarnings, OfACallNameTheRankThatIsWaitedFor) {
   EXPECT_NE(shown.text().find("rank 0 has waited "), std::string::npos) << shown.text();
 }
 
+TEST_F(WaitWarnings, OfRequestsOfTwoCommunicatorsNameTheRankThatIsWaitedFor) {
+  ThreadRanks first(2), second(2);
+  const StandardError shown;
+  const auto sum = [&](int rank) {
+    std::vector<float> a(10), b(10);
+    sparclRequest_t requests[2] = {nullptr, nullptr};
+    EXPECT_EQ(sparclIBroadcastDelta(a.data(), nullptr, 10, sparclFloat32, 0, nullptr,
+                                    first.comm(rank), nullptr, &requests[0]),
+              sparclSuccess);
+    EXPECT_EQ(sparclIBroadcastDelta(b.data(), nullptr, 10, sparclFloat32, 0, nullptr,
+                                    second.comm(rank), nullptr, &requests[1]),
+              sparclSuccess);
+    EXPECT_EQ(sparclWaitAll(2, requests, nullptr), sparclSuccess);
+  };
+  std::thread waiting(sum, 0);
+  EXPECT_TRUE(shown.comes_to_say("s for rank 1 (")) << shown.text();
+  sum(1);
+  waiting.join();
+}
+
 TEST_F(WaitWarnings, OfAMeetingNameTheRanksThatAreMissing) {
   sparclUniqueId id;
   if (sparclGetUniqueId(&id) != sparclSuccess) GTEST_SKIP() << "a build without UCX";

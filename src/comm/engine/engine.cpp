@@ -105,6 +105,17 @@ class Engine::Watch {
   WaitWarning warning_;
 };
 
+Engine::Engine(transport::Transport& transport, double timeout_s)
+    : transport_(transport), timeout_s_(timeout_s) {}
+
+Engine::~Engine() = default;
+
+void Engine::look_at_wait() noexcept try {
+  if (watch_ == nullptr) watch_ = std::make_unique<Watch>(*this);
+  if (transport_.now() >= watch_->next()) watch_->look();
+} catch (const std::exception&) {  // no memory for a warning
+}
+
 void Engine::finish(Task& task) {
   std::uint64_t idle_turns = 0;
   std::optional<Watch> watch;  // of a wait that is not short

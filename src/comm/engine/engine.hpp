@@ -5,6 +5,7 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,8 @@ namespace sparcl::comm {
 class Engine {
  public:
   // timeout_s: how long a wait lasts before the peer counts as late for good.
-  Engine(transport::Transport& transport, double timeout_s)
-      : transport_(transport), timeout_s_(timeout_s) {}
+  Engine(transport::Transport& transport, double timeout_s);
+  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -50,6 +51,9 @@ class Engine {
     start(task);
     finish(task);
   }
+
+  // Warns if a wait has lasted long (SPARCL_WAIT_WARNING_S). For loops that do not call finish().
+  void look_at_wait() noexcept;
 
   // The earliest deadline of a wait, or when an idle task looks again; infinity if there is none.
   double next_deadline();
@@ -135,6 +139,7 @@ class Engine {
   CollectiveTable collectives_;
   flight::CommTrail* trail_ = nullptr;
   double next_notes_at_ = 0;
+  std::unique_ptr<Watch> watch_;  // of look_at_wait()
 };
 
 class Engine::Wait {
