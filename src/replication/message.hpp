@@ -17,6 +17,9 @@
 
 namespace sparcl::replication {
 
+// Updates that a sender has under way before the first of them is acknowledged.
+constexpr std::size_t kMaxUpdatesAhead = 2;
+
 constexpr std::uint16_t kProtocolVersion = 5;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message

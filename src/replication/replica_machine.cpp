@@ -12,7 +12,6 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kMaxAhead = 2;  // updates that a parent sends before an ACK (Session)
 constexpr std::size_t kMaxAnnounced = 1024;
 constexpr std::size_t kStagedRoom = 4;  // more than are ever staged
 
@@ -290,7 +289,7 @@ void ReplicaMachine::leave_if_silent(double now) {
 
 // Another parent might give it.
 bool ReplicaMachine::wants_from_parent() const {
-  return newest_ > tip().version && chain_length() < kMaxAhead;
+  return newest_ > tip().version && chain_length() < kMaxUpdatesAhead;
 }
 
 void ReplicaMachine::on_begin_anew() {

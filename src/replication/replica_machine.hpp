@@ -195,7 +195,6 @@ class ReplicaMachine {
     return is<replica_phase::Vouched>(bytes_) || is<replica_phase::Published>(bytes_);
   }
   bool may_lead_on(const StagedUpdate& update) const;
-  void note_latest(std::uint64_t system_ns);
   void forget_trouble() { trouble_ = lasting_ = {}; }
 
   // The state once all staged updates were applied.

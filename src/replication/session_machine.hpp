@@ -23,7 +23,7 @@ namespace sparcl::replication {
 
 class SessionMachine {
  public:
-  static constexpr int kMaxAhead = 2;
+  static constexpr int kMaxAhead = kMaxUpdatesAhead;
 
   struct Peer {
     std::uint64_t id = 0;                 // from 1, of this server's sessions

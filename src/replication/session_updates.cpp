@@ -1,7 +1,5 @@
 // The next update for a session's replica, and the sending of its bytes.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 

@@ -21,8 +21,6 @@ class StateSweep {
   void rest(double until) { due_ = until; }
   // The changes since then are not what rollback will tell: a pass begins anew.
   void forget_pass() { is_begun_ = false; }
-  // There is reason to.
-  void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
   // A millisecond of a pass. If another version is held than before, it first takes up what has
   // changed of the blocks that it has seen, if rollback tells, and else begins anew: models whose
   // pass is longer than a version lasts are looked at, too. The arrays stay as they are meanwhile.

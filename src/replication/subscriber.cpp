@@ -1,7 +1,5 @@
 #include "src/replication/subscriber.hpp"
 
-#include <fmt/format.h>
-
 namespace sparcl::replication {
 
 Subscriber::~Subscriber() { (void)thread_.stop(); }

@@ -177,7 +177,12 @@ void Subscriber::sweep_on(double now) {
   }
   if (damage.ok()) return;
   rollback_.lose("the sweep found the tensors damaged");
-  machine_.on_damage(std::move(damage), sweep_.found(), sweep_.wanted(), sweep_.block_hashes());
+  try {
+    machine_.on_damage(std::move(damage), sweep_.found(), sweep_.wanted(), sweep_.block_hashes());
+  } catch (const std::bad_alloc&) {
+    sweep_.rest(now + kLastRetry);  // the damage is found again, and soon
+    throw;
+  }
   carry_out(now);
 }
 

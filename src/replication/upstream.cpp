@@ -26,6 +26,7 @@ void Upstream::connect(net::Socket socket, std::string address, double now) {
   memory_pid_ = 0;
   if (address != address_) name_.clear();
   address_ = std::move(address);
+  newest_ = 0;
   was_refused_ = false;
   phase_ = Phase::kConnecting;
   heard_ = now;
