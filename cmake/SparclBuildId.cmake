@@ -3,7 +3,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(sparcl_build_id target)
     set(output ${PROJECT_BINARY_DIR}/build_id.cpp)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.[ch]pp ${PROJECT_SOURCE_DIR}/src/net/*.[ch]pp
-         ${PROJECT_SOURCE_DIR}/src/transport/*.[ch]pp)
+         ${PROJECT_SOURCE_DIR}/src/transport/*.[ch]pp ${PROJECT_SOURCE_DIR}/src/api/mpi/*.[ch]pp
+         ${PROJECT_SOURCE_DIR}/src/api/comm.hpp ${PROJECT_SOURCE_DIR}/include/sparcl/*.h)
     set(flags ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS} ${SPARCL_SANITIZE}
               ${SPARCL_FAILPOINTS} ${fmt_VERSION} ${spdlog_VERSION})
     add_custom_command(
@@ -20,7 +21,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 # As a script it writes the source: cmake -DOUTPUT=FILE -DROOT=TREE -DVERSION=X -DFLAGS=TEXT -P SparclBuildId.cmake
-file(GLOB_RECURSE sources ${ROOT}/src/base/*.[ch]pp ${ROOT}/src/net/*.[ch]pp ${ROOT}/src/transport/*.[ch]pp)
+file(GLOB_RECURSE sources ${ROOT}/src/base/*.[ch]pp ${ROOT}/src/net/*.[ch]pp ${ROOT}/src/transport/*.[ch]pp ${ROOT}/src/api/mpi/*.[ch]pp
+     ${ROOT}/src/api/comm.hpp ${ROOT}/include/sparcl/*.h)
 list(SORT sources)
 set(sums ${FLAGS})
 foreach(source IN LISTS sources)

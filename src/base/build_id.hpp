@@ -3,8 +3,8 @@
 
 namespace sparcl {
 
-// "0.1.0-" and a checksum of the compiler, its flags, and the sources of src/base, src/net and
-// src/transport (cmake/SparclBuildId.cmake).
+// "0.1.0-" and a checksum of the compiler, its flags, and the sources that pass
+// between the libraries (cmake/SparclBuildId.cmake).
 const char* build_id();
 
 }  // namespace sparcl

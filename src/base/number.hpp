@@ -17,9 +17,4 @@ double load_number(DataType type, const std::byte* at);
 // NaN, or 0 of an integer.
 void store_number(DataType type, double value, std::byte* at);
 
-// Integers that a double cannot hold are not numbers for these rules.
-inline bool holds_exactly(DataType type) {
-  return type != DataType::kInt64 && type != DataType::kUint64;
-}
-
 }  // namespace sparcl

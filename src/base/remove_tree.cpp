@@ -58,7 +58,6 @@ bool empty_folder(int folder, int depth) noexcept {
 
 }  // namespace
 
-// A folder that was exchanged with another keeps its descriptor, but not its name.
 bool is_that_folder(int opened, const char* path) noexcept {
   struct stat by_descriptor, by_name;
   return opened >= 0 && ::fstat(opened, &by_descriptor) == 0 && ::lstat(path, &by_name) == 0 &&

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "src/base/error_text.hpp"
 #include "src/base/file_size_signal.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 struct Recorder {
   std::mutex mutex;
+  bool is_set_up = false;  // the process's handlers are there
   std::atomic<std::byte*> image{nullptr};
   int file = -1;     // stays open: trails get their memory when they are taken
   std::string path;  // empty: in plain memory
@@ -90,9 +92,8 @@ void leave_record_to_parent() {
 
 // Not by std::call_once: an exception that leaves it passes through the C library, which aborts if
 // it has no memory to load its unwinder.
-void set_up_process() {
-  static std::atomic_flag is_done;
-  if (is_done.test_and_set()) return;
+void set_up_process(Recorder& one) {
+  if (std::exchange(one.is_set_up, true)) return;
   ::pthread_atfork([] { recorder().mutex.lock(); }, [] { recorder().mutex.unlock(); },
                    leave_record_to_parent);
   (void)std::atexit([] {
@@ -185,9 +186,9 @@ Trail* next_trail(const Recorder& one, std::byte* image) {
 Trail* take_trail(const TrailHead& head) {
   const Result<std::string> wanted = setting_choice("FLIGHT");
   if (!wanted.ok() || *wanted == "off") return nullptr;
-  set_up_process();
   Recorder& one = recorder();
   const std::lock_guard lock(one.mutex);
+  set_up_process(one);
   std::byte* image = one.image.load(std::memory_order_relaxed);
   if (image == nullptr) image = make_image(one);
   if (image == nullptr) return nullptr;
