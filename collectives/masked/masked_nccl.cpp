@@ -3,7 +3,6 @@
 #include "collectives/collective.hpp"
 #include "collectives/masked/canonical_sum.hpp"
 #include "collectives/masked/masked.hpp"
-#include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/comm/device/device_calls.hpp"
 

@@ -6,7 +6,6 @@
 #include "collectives/collective.hpp"
 #include "collectives/top_k/top_k_plan.hpp"
 #include "collectives/top_k/top_k_stream.hpp"
-#include "src/base/failpoint.hpp"
 #include "src/comm/device/device_calls.hpp"
 
 namespace sparcl::collectives::top_k {

@@ -55,8 +55,8 @@ class EntryCursor {
 };
 
 // Merges two lists without branches, because the order of their positions is not predictable. A
-// list without an entry at a position contributes the identity. For sums of floats the identity is
-// +0, so a single -0 becomes +0.
+// list without an entry at a position contributes the identity; for sums of floats +0 in its place,
+// so that a single -0 becomes +0.
 template <class T, ReduceOp kOp>
 constexpr T kAbsent = kKnowsByValue<T, kOp> ? T{0} : identity_of<T, kOp>();
 

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "collectives/table/collective_table.hpp"
 #include "src/api/device_path.hpp"

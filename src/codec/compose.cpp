@@ -71,7 +71,7 @@ class Composer {
 
   Result<ComposeStats> run(std::span<const std::byte> attachment) {
     write_head(attachment);
-    std::uint64_t next = 0;  // the least index that a block can have
+    std::uint64_t next = 0;  // the smallest index that a block can have
     std::uint64_t told = 0;
     for (std::uint64_t index = 0; find_next(index);) {
       if (index - told >= kProgressBlocks) {

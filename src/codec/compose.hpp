@@ -23,9 +23,9 @@ struct ComposeStats {
 // tensors. compose_updates() finds blocks that can only be read with their old values.
 Status check_chain(std::span<const UpdateReader> updates, std::span<const std::string> names);
 
-// Errors as above. The result carries state hashes and no digests of values
-// (docs/reference/wire-format.md); attachment: what travels with it. Memory: one block. progress,
-// if there is one, is told how many blocks of the state are done, and ends the work by an error.
+// Errors as above. The result has state hashes and no digests of values
+// (docs/reference/wire-format.md). attachment: sent with the update. Memory: one block. progress:
+// called with the number of blocks that are done; its error ends the work.
 using ComposeProgress = std::function<Status(std::uint64_t done_blocks, std::uint64_t blocks)>;
 Result<ComposeStats> compose_updates(std::span<UpdateReader> updates,
                                      std::span<const std::string> names,

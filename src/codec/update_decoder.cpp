@@ -1,12 +1,9 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <new>
 #include <optional>
-#include <string>
 #include <utility>
 
-#include "src/base/bytes.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/base_check.hpp"

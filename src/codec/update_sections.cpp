@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "src/base/bytes.hpp"
-#include "src/base/failpoint.hpp"
 #include "src/codec/layout.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/superblock.hpp"

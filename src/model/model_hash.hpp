@@ -16,13 +16,13 @@ namespace sparcl::model {
 // The positions of a state's elements in the codec's blocks. The schema must be valid.
 codec::BlockMap make_block_map(const Schema& schema);
 
-// Of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one a tensor
-// (InvalidArgument otherwise).
+// A hash of names, types, shapes, order and bytes. tensors[i]: the bytes of tensor i, one for each
+// tensor (InvalidArgument otherwise).
 Result<Hash128> state_hash(const Schema& schema, std::span<const std::byte* const> tensors,
                            const FileWatch& watch = {});
-// Its files are read; so for the others.
+// Reads the checkpoint's files; the same holds for the functions below.
 Result<Hash128> state_hash(const Checkpoint& checkpoint, const FileWatch& watch = {});
-// Every array is there. The schema must be valid; a source's status() is the caller's to ask.
+// Every array is present. The schema must be valid. The caller checks the sources' status().
 Result<Hash128> state_hash_from(const Schema& schema, const codec::ArrayInput& tensors,
                                 const FileWatch& watch = {});
 

@@ -44,9 +44,6 @@ bool is_link_local(const NetAddress& address);  // fe80::/10, 169.254/16: valid 
 // "10.0.0.7:4711", "[fd00::7]:4711", "[fe80::7%eth0]:4711"; without a port if that is 0.
 std::string to_text(const NetAddress& address);
 
-// One byte for the family, then the bytes of the ip. The port is sent separately, the scope is not
-// sent.
-constexpr std::size_t kMaxAddressBytes = 17;
 void write_ip(const NetAddress& address, ByteWriter& out);
 [[nodiscard]] bool read_ip(ByteReader& bytes,
                            NetAddress& address);  // false: truncated, or an unknown family

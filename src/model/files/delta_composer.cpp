@@ -37,7 +37,7 @@ std::uint64_t bytes_of(std::span<const Delta> deltas) {
   return bytes;
 }
 
-// Of each delta; each begins at the state where the one before ends.
+// Scans each delta; each base must be the target of the delta before.
 Result<std::vector<DeltaSummary>> scan_chain(std::span<const Delta> deltas,
                                              const FileWatch& watch) {
   std::vector<DeltaSummary> all;

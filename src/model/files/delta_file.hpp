@@ -68,9 +68,9 @@ struct DeltaSummary {
   const Hash128* whole_base_hash() const;
 };
 
-// All that can be checked of a damaged or hostile delta without its base: every byte's CRC32C, the
-// order and lengths of sections, totals, the attachment. (What blocks hold is checked when they
-// meet their base.)
+// Checks everything of a damaged or hostile delta that needs no base: every byte's CRC32C, the
+// order and lengths of sections, totals, the attachment. (The contents of blocks are checked when
+// they are applied to their base.)
 Result<DeltaSummary> scan_delta(const Delta& delta, const FileWatch& watch = {});
 
 // The kernels that SPARCL_KERNELS names.

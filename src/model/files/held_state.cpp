@@ -154,7 +154,7 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(decode_all(decoder, delta, map, watch).with_prefix(delta.path + ": "));
   changed_ = decoder.changed();
 
-  // Of what is about to be used, and not of what the decoder meant to write.
+  // Hashes the actual contents of memory, not the values that the decoder meant to write.
   SPARCL_RETURN_IF_ERROR(rehash(watch));
   if (hash_ == *summary->target_hash) return {};
   return Status(

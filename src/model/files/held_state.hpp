@@ -35,8 +35,8 @@ class HeldState {
   // After an error (Corrupt, WrongBase) the state must be discarded.
   Status apply(const Delta& delta, const FileWatch& watch = {});
 
-  // The same for a change out of another program's file, which says nothing of its base: the base
-  // is believed to be right. Its tensors are matched with those held (Mismatch, Corrupt).
+  // The same for a change from another program's file, which does not name its base: the base is
+  // assumed to be right. Its tensors are matched with the held ones (Mismatch, Corrupt).
   Status apply(SparseChange& change, const FileWatch& watch = {});
 
   StateView view() const { return {layout_, schema_, read_, side_files_}; }

@@ -13,7 +13,6 @@ class MpiIdler {
   explicit MpiIdler(MPI_Comm comm);
 
   bool is_simulated() const { return simulated_; }
-  bool is_crowded() const { return crowded_; }
 
   // The caller has found nothing for the turns-th time in a row.
   void idle(std::uint64_t turns, double seconds_left) const;

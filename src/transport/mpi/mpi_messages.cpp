@@ -150,7 +150,7 @@ void MpiTransport::give_scratch(MpiOperation& operation) {
   operation.head = Buffer();
 }
 
-// --- progress ---
+// --- what has arrived, or left ---
 
 void MpiTransport::handle(const Finished& finished, std::vector<OperationRef>& completed) {
   const MpiOperationRef& operation = finished.operation;
@@ -214,7 +214,5 @@ Status MpiTransport::too_large(const Operation& operation, std::uint64_t bytes) 
                                             operation.channel.call, operation.channel.lane,
                                             operation.buffer.size()));
 }
-
-// --- waiting, signals, leftovers ---
 
 }  // namespace sparcl::transport

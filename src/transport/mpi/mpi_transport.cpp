@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstring>
 #include <exception>
 #include <new>
-#include <optional>
 
 #include "src/base/caught_error.hpp"
 #include "src/base/log.hpp"
@@ -230,7 +228,7 @@ bool MpiTransport::refuse(Operation& operation) {
   return refused(operation, health_.ok() ? check_posted(operation, *this) : health_);
 }
 
-// --- posting ---
+// --- progress ---
 
 Status MpiTransport::progress(std::vector<OperationRef>& completed) {
   if (is_over()) return health_;

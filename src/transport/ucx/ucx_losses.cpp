@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <thread>
 #include <utility>
 
-#include "src/base/caught_error.hpp"
-#include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/transport/ucx/ucx_error.hpp"
 #include "src/transport/ucx/ucx_transport.hpp"
@@ -54,8 +51,6 @@ Status UcxTransport::describe_end(const UcxOperation& operation) const {
                   describe_peer(operation.peer), is_send ? "the send to it" : "the receive from it",
                   ucs_status_string(status)));
 }
-
-// --- progress ---
 
 void UcxTransport::take_losses() {
   if (std::exchange(losses_seen_, mailbox_->losses) == mailbox_->losses) return;

@@ -11,7 +11,6 @@
 #include <set>
 #include <sstream>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "src/base/caught_error.hpp"
