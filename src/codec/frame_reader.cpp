@@ -19,7 +19,7 @@ Result<Gap> read_gap(const Staging& staging, const Section& section,
       static_cast<std::size_t>(std::min<std::uint64_t>(section.bytes, kMaxVarintBytes));
   ByteReader reader({staging.contiguous(section.first, size, scratch), size});
   if (!reader.read_varint(gap.blocks) || gap.blocks == 0)
-    return corrupt_at(section.first, "a count of skipped blocks is invalid");
+    return corrupt_at(section.first, "a count of unchanged blocks is invalid");
   gap.bytes = reader.position();
   return gap;
 }
