@@ -48,8 +48,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
   return made;
 }
 
-// Of tensors that are no memory of the host's: masters, and what lies in device memory, masters,
-// too.
+// The sources of tensors that are not in host memory: masters on either side, and tensors in device
+// memory.
 Status AttachedState::find_sources() {
   std::vector<const codec::ArraySource*> sources(state_.data.size(), nullptr);
   if (state_.has_device_memory()) SPARCL_RETURN_IF_ERROR(read_device());
@@ -89,7 +89,7 @@ Status AttachedState::read_device() {
   return device.status();
 }
 
-// What the tensors hold may be a version that the publisher knows.
+// The tensors may already be a version that the publisher knows.
 Status AttachedState::make_mirror() {
   if (!state_.has_device_memory()) return {};
   SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceTensors> made,

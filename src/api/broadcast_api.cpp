@@ -1,5 +1,5 @@
 // The sparse broadcasts of arrays behind the C interface. Bad arguments do not return early: the
-// rank takes part with its refusal, so that nobody waits for it.
+// rank takes part with its refusal, so that no rank waits for it.
 
 #include <string>
 #include <utility>

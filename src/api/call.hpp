@@ -46,7 +46,7 @@ class Call {
 
 namespace sparcl::api {
 
-// What a call that is over leaves its caller.
+// The results of a finished call.
 struct Outcome {
   sparclResult_t result = sparclSuccess;
   std::string text;  // of an error
@@ -78,7 +78,7 @@ namespace sparcl::api {
 sparclResult_t launch(sparclComm* comm, std::unique_ptr<Call> call, sparclRequest_t* request,
                       DeviceArrays arrays = {});
 
-// Of a communicator that is about to go, once the task of the call is done: the request keeps the
+// Before the communicator is destroyed, once the task of the call is done: the request keeps the
 // call's outcome.
 void settle_without_comm(sparclRequest& request);
 

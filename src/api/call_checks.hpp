@@ -1,5 +1,5 @@
 #pragma once
-// What the calls check before they take part, and how they begin.
+// The checks of the calls before they take part, and how calls begin.
 
 #include <cstdint>
 #include <exception>

@@ -36,7 +36,7 @@ Status check_wire(const char* field, const sparclWire_t& value);
 // NULL: the setting's. An error lists the names that there are.
 Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice);
 
-// Of valid values that are not the default.
+// `value` is valid and not the default.
 codec::Verify verify_of(sparclVerify_t value);
 Determinism determinism_of(sparclDeterminism_t value);
 

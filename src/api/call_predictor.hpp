@@ -1,6 +1,6 @@
 #pragma once
 // How long a call will take, by how long calls like it took on this communicator. Each rank has its
-// own: nothing that ranks must choose alike may hang on it.
+// own prediction: no choice that ranks must make alike may depend on it.
 
 #include <array>
 #include <compare>
@@ -11,12 +11,12 @@
 
 namespace sparcl::api {
 
-// What is known of a call before it begins, and says how long it takes.
+// The facts of a call, known before it begins, that predict how long it takes.
 struct CallWork {
   std::string_view operation{};  // its collective's name; launch() knows it
   std::string_view variant{};    // calls that cost differently: a literal
   std::uint64_t elements = 0;
-  std::uint64_t entries = 0;  // of those, what travels, if that is known; else 0
+  std::uint64_t entries = 0;  // the elements that are sent, if known; else 0
   bool is_root = false;
   bool is_blocking = true;
 };
@@ -46,7 +46,7 @@ class CallPredictor {
   std::map<Kind, Seen> seen_;
 };
 
-// What a first call may take. exchange_s: what the cost model says of the exchange.
+// How long a first call may take. exchange_s: the cost model's time for the exchange.
 double first_guess(const CallWork& work, double exchange_s);
 
 }  // namespace sparcl::api

@@ -190,7 +190,7 @@ namespace {
 
 constexpr int kMaxAbortNaps = 100;  // milliseconds
 
-// What a thread is told of a communicator that another thread is in.
+// The error for a thread while another thread is in a call of the communicator.
 std::string told_text(const sparclComm& comm, Code told) {
   const int culprit = comm.engine.told_culprit();
   const std::string by = culprit >= 0 ? fmt::format(" because of rank {}", culprit) : std::string();

@@ -26,7 +26,7 @@
 
 namespace sparcl::api {
 
-// Of the last error, and the how-manieth of the process it is; 0: there was none.
+// The text of the last error. number: its count in this process; 0: there was none.
 struct ErrorText {
   std::uint64_t number = 0;
   std::string text;
@@ -50,7 +50,7 @@ struct sparclComm {
   sparcl::flight::CommTrail trail;
   sparcl::comm::Engine engine;
   sparcl::comm::CommContext context;
-  sparcl::gpu::PinnedCopies pinned_copies;  // of arrays that go by way of the host
+  sparcl::gpu::PinnedCopies pinned_copies;  // of arrays staged through host memory
   std::unique_ptr<sparcl::device::DeviceScratch>
       device_scratch;  // after a call that selected on a GPU
   std::unique_ptr<sparcl::comm::DeviceCalls>

@@ -1,5 +1,5 @@
 #pragma once
-// What a communicator is set to: by its config, else by the environment.
+// The settings of a communicator: from its config, else from the environment.
 
 #include "sparcl/core.h"
 #include "src/base/status.hpp"

@@ -36,9 +36,9 @@ Status check_shrink(const sparclComm& comm) {
     const bool is_ucx = comm.transport->name() == "ucx";
     return Status(
         Code::kUnsupported,
-        is_ucx ? "without heartbeats nobody knows who survived: SPARCL_HEARTBEAT=on (or "
+        is_ucx ? "without heartbeats the survivors are unknown: set SPARCL_HEARTBEAT=on (or "
                  "config.heartbeat) on all ranks"
-               : fmt::format("transport {} cannot go on with the survivors: ucx can, with "
+               : fmt::format("transport {} cannot go on with the survivors. Use ucx, with "
                              "SPARCL_HEARTBEAT=on (sparclCommInitMpi with SPARCL_TRANSPORT=ucx, or "
                              "sparclCommInitRank, also from threads)",
                              comm.transport->name()));
@@ -105,8 +105,8 @@ class Shrink {
   }
 
  private:
-  // Who is left out and lives hears of it from each: it must never take this rank's end for that of
-  // all who go on.
+  // Each rank tells the ranks that are left out. A live rank among them must never take this rank's
+  // end for the end of all ranks that go on.
   Result<Verdict> agree(bool yes) {
     Result<Verdict> verdict = agreement_.agree(yes, timeout_s_);
     for (int rank = 0; verdict.ok() && rank < old_.size(); ++rank) {
@@ -133,16 +133,15 @@ class Shrink {
       if (made.ok()) successor_ = std::move(*made);
       return made.status();
     });
-    if (!own.ok() && !has_told)
-      (void)gather({});  // nothing where the others expect a card is a refusal
+    if (!own.ok() && !has_told) (void)gather({});  // no bytes instead of a card: a refusal
     return own;
   }
 
-  // Who does not answer may live, and go on with others: never both. The larger part may; of two
-  // alike that of the lowest rank.
+  // A silent rank may still be alive, and go on with other ranks. Only the majority therefore goes
+  // on. On a tie, the half that contains the lowest rank goes on.
   Status check_others(const Verdict& verdict, std::span<const int> ranks) const {
     constexpr double kSeconds = 5;  // in which the end of a process becomes known
-    // Who knows already waits for the others in the gather.
+    // A rank that knows already waits for the other ranks in the gather.
     const double until = old_.now() + std::min(kSeconds, timeout_s_ / 4);
     std::vector<sparcl::transport::OperationRef> completed;
     for (std::uint64_t turns = 0;; ++turns) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the ranks of a communicator have confirmed to hold of a root's state: a copy of it, on the
+// A copy of the root's state that the ranks of a communicator have confirmed to hold. It is on the
 // host or on the tensors' GPU.
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class Confirmed {
   // nullptr: it is on the host.
   const std::shared_ptr<const model::DeviceSnapshot>& on_device() const { return on_device_; }
 
-  // Where the next update is made, of this communicator: what its ranks have confirmed comes along,
-  // behind what the stream holds, which is waited for. What another's have is of no use, and gone.
-  // An error: it stays.
+  // Moves the copy to where this communicator's next update is made. The move follows the work on
+  // the stream, and is waited for. The copy of another communicator is dropped. On an error the
+  // copy stays.
   Status move_to_host(std::uint64_t comm, const codec::BlockMap& map, void* stream);
   Status move_to_device(std::uint64_t comm, const codec::BlockMap& map, void* context,
                         void* stream);
@@ -33,12 +33,12 @@ class Confirmed {
 
   // The ranks hold what arrays() does.
   void confirm(std::uint64_t comm) { comm_ = comm; }
-  // They hold this; without memory for it nobody has confirmed anything.
+  // The ranks hold `held`. Without memory for a copy nothing is confirmed.
   void take(std::uint64_t comm, const codec::BlockMap& map, std::span<std::byte* const> held);
   void clear();
 
  private:
-  std::uint64_t comm_ = 0;  // 0: nobody's
+  std::uint64_t comm_ = 0;  // 0: none
   model::Snapshot on_host_;
   std::shared_ptr<const model::DeviceSnapshot> on_device_;
 };

@@ -1,6 +1,6 @@
 #pragma once
-// The arrays of a call, where the host can reach them: those in device memory as copies, taken when
-// the call starts and given back when it is over, in the order of its stream.
+// The arrays of a call in host memory. Arrays in device memory are copied when the call starts, and
+// copied back when it is over, in the order of its stream.
 
 #include <cstddef>
 #include <memory>
@@ -16,9 +16,9 @@ class DeviceArrays {
   DeviceArrays() = default;
   DeviceArrays(sparclComm* comm, sparclStream_t stream) : comm_(comm), stream_(stream) {}
 
-  // What the call reads, writes after reading, and only writes. name: the parameter. Where it
-  // cannot be done the pointer comes back as it is, and status() says why. An array that is given
-  // twice is copied once.
+  // Arrays that the call reads, writes after reading, or only writes. name: the parameter. On an
+  // error the pointer is returned unchanged, and status() says why. An array that is given twice is
+  // copied once.
   template <class T>
   const T* read(const char* name, const T* array, std::size_t bytes) {
     return static_cast<const T*>(
@@ -37,9 +37,9 @@ class DeviceArrays {
   const Status& status_so_far() const { return status_; }
   Status status() const;
 
-  // How many bytes the call has written of what write() gave, where they are fewer than its room.
+  // The call has written only the first `bytes` of a copy that write() gave.
   void written(const void* copy, std::size_t bytes);
-  // What was written goes where it belongs, unless the call failed: its outcome, or that of the
+  // Copies the written arrays back, unless the call failed. Returns `outcome`, or the error of the
   // copies.
   Status give_back(Status outcome);
 

@@ -59,7 +59,7 @@ bool is_aligned(const void* array, DataType type) {
   return reinterpret_cast<std::uintptr_t>(array) % element_bytes(type) == 0;
 }
 
-// The stream is not being captured: the host's way has the error for that.
+// The stream is not being captured: the host path reports the error of a captured stream.
 bool is_open(const device::DeviceScratch& scratch, void* stream) {
   const gpu::DeviceScope inside(scratch.context());
   if (!inside.status().ok()) return false;
@@ -67,8 +67,8 @@ bool is_open(const device::DeviceScratch& scratch, void* stream) {
   return captured.ok() && !*captured;
 }
 
-// All that have elements, or their masters, aligned to these; nothing where one of them is not on
-// the device.
+// The tensors that have elements, or their masters. Empty: one of them is not on the device, or not
+// aligned to its elements.
 std::vector<const void*> tensors_on_device(const sparclState& state) {
   std::vector<const void*> tensors;
   for (std::size_t i = 0; i < state.data.size(); ++i) {
@@ -82,7 +82,7 @@ std::vector<const void*> tensors_on_device(const sparclState& state) {
   return tensors;
 }
 
-// With what codes, or checks and writes, their blocks.
+// With the memory to code, or to check and write, the blocks of the arrays.
 device::DeviceScratch* scratch_for_blocks(sparclComm& comm, std::span<const void* const> arrays,
                                           const codec::BlockMap& map,
                                           collectives::broadcast::UpdateRole role, void* stream) {
@@ -149,8 +149,7 @@ std::unique_ptr<codec::ChangeFinder> change_finder_for(const sparclState& state)
   return made.ok() ? std::move(*made) : nullptr;
 }
 
-// A driver without events, and a stream that is being captured, have errors of their own for what
-// comes.
+// A driver without events, and a stream that is being captured, cause errors in later calls.
 Status await_stream(sparclComm& comm, const void* array, sparclStream_t stream) {
   const Result<void*> context = gpu::context_for(array, stream);
   if (!gpu::can_stage() || !context.ok()) return Status();

@@ -46,7 +46,7 @@ void keep(sparclComm* comm, std::string text) {
   own->error = {number, std::move(text)};
 }
 
-// What may follow the error that ended a communicator.
+// The advice after an error that ended the communicator.
 const char* next_step(const sparclComm& comm, const Status& status) {
   const Status& health = comm.engine.health();
   if (health.ok() || !status.message().ends_with(health.message())) return "";
@@ -106,7 +106,7 @@ Status check_unknown(const std::string& name, const std::byte* extra, std::size_
       Code::kInvalidArgument,
       fmt::format(
           "{}: the program was compiled against a newer sparcl.h and sets an option that this "
-          "library, {}.{}.{}, does not have: run it with a newer library, or leave the option at 0",
+          "library, {}.{}.{}, does not have. Run it with a newer library, or leave the option at 0",
           name, SPARCL_VERSION_MAJOR, SPARCL_VERSION_MINOR, SPARCL_VERSION_PATCH));
 }
 

@@ -130,9 +130,9 @@ sparclResult_t guarded_about(const char* name, sparclComm_t handle, Function&& f
 // "config.size is 0: ..." of a struct that is `expected` bytes.
 std::string wrong_size(const std::string& name, std::size_t found, std::size_t expected);
 
-// What a caller says of its struct's bytes. A caller of another time has more or fewer fields, but
-// whole ones: each version of a struct ends at a multiple of its alignment, which no field lies
-// across.
+// Checks the size that a caller gives of its struct. A caller of another version has more or fewer
+// fields, but whole ones: each version of a struct ends at a multiple of its alignment, which no
+// field lies across.
 constexpr std::size_t kFieldBytes = 8;
 Status check_size(const std::string& name, std::size_t found, std::size_t expected);
 

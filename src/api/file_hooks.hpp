@@ -1,5 +1,5 @@
 #pragma once
-// What the functions of file.h share: options and reports of callers of another time, and the
+// Shared by the functions of file.h: options and reports of callers of another version, and the
 // callbacks.
 
 #include <algorithm>
@@ -35,7 +35,7 @@ Status check_sized(const char* name, const Struct* into) {
   return check_size(std::string(name) + "->size", into->size, sizeof *into);
 }
 
-// Of the fields that both sides know. `into` was checked.
+// Copies the fields that both sides know. `into` was checked.
 template <class Struct>
 void write_sized(Struct full, Struct* into) {
   if (into == nullptr) return;

@@ -12,15 +12,15 @@
 namespace sparcl::api {
 namespace {
 
-// A handle, from its low bits on: 0xA5, 4 bits of kind, 24 of slot, 28 of use. No address in user
-// memory of x86-64 and AArch64 is that odd and that high, but for its first uses: those begin at
-// 2^27, so that the highest bit is set.
+// A handle, from its low bits on: 0xA5, 4 bits of kind, 24 of slot, 28 of use. Uses begin at 2^27,
+// so that the highest bit is set. No object in user memory of x86-64 and AArch64 has an address
+// that is odd and that high.
 constexpr unsigned kKindShift = 8, kSlotShift = 12, kUseShift = 36;
 constexpr std::uint64_t kMark = 0xA5, kKindMask = 0xF, kSlotMask = (1U << 24) - 1;
 constexpr std::uint32_t kFirstUse = 1U << 27, kLastUse = (1U << 28) - 1;
 static_assert(sizeof(HandleNumber) == 8);
 
-// What a slot is now, in one word: its use, whether it has an object, and how many hold that.
+// The state of a slot in one word: its use, whether it has an object, and how many holders.
 constexpr std::uint64_t kHolder = 1, kHolders = (std::uint64_t{1} << 32) - 1;
 constexpr std::uint64_t kIsOpen = std::uint64_t{1} << 32, kIsClosing = std::uint64_t{1} << 33;
 constexpr unsigned kStateUseShift = 34;

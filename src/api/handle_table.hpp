@@ -1,7 +1,7 @@
 #pragma once
-// What a handle of the C interface is: no address, but a number that names a slot, the kind of its
-// object, and how often the slot was used. So each handle is checked without a look at memory that
-// may be gone, and a destroyed one is never taken for a new one.
+// A handle of the C interface is a number, not an address: it names a slot, the kind of its object,
+// and how often the slot was used. Each handle is checked without a look at memory that may be
+// gone, and a destroyed handle is never taken for a new one.
 
 #include <cstdint>
 
@@ -30,8 +30,8 @@ Result<void*> hold_handle(HandleNumber handle, HandleKind kind, const char* para
 void hold_again(HandleNumber held);
 void let_go(HandleNumber held) noexcept;
 
-// By the one that holds it once: from now on nobody else gets in, and who tries waits for
-// bury_handle(). False: others hold it, and have not let go of it for some time.
+// The caller holds it once. From now on hold_handle() waits some time for bury_handle(). False:
+// another thread closes it, or other threads have not let go of it for some time.
 bool close_handle(HandleNumber held) noexcept;
 void bury_handle(HandleNumber handle) noexcept;
 

@@ -29,14 +29,14 @@ class OwnHandle {
   ~OwnHandle() { bury_handle(number_); }
   OwnHandle(const OwnHandle&) = delete;
   OwnHandle& operator=(const OwnHandle&) = delete;
-  // What a caller gets.
+  // The handle for the caller.
   Object* get() const { return reinterpret_cast<Object*>(number_); }
 
  private:
   HandleNumber number_;
 };
 
-// The object of a caller's handle, which nobody destroys before this goes.
+// The object of a caller's handle. It is not destroyed while a Held of it lives.
 template <class Object>
 class Held {
  public:

@@ -1,6 +1,6 @@
 #pragma once
-// Updates of states with tensors in device memory by way of the host: the call works on their
-// mirror.
+// Updates of states with tensors in device memory, staged through host memory: the call works on
+// their mirror.
 
 #include "src/api/state_handle.hpp"
 

@@ -1,4 +1,4 @@
-// Communicators whose ranks' GPUs talk over NCCL. What NCCL needs of the ranks beforehand goes over
+// Communicators whose ranks' GPUs talk over NCCL. The data that NCCL needs for its set-up goes over
 // the communicator's own messenger.
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ namespace {
 enum class Way : std::int32_t { kNewId, kGivenId, kGivenComm };
 constexpr std::array kWayNames{"no options", "a unique id", "an NCCL communicator"};
 
-// What each rank says before anything of NCCL begins. It travels as it is: no padding.
+// The message of each rank before any call of NCCL. It is sent as it is: no padding.
 struct Offer {
   std::int32_t code = 0;  // a Code: why this rank cannot
   std::int32_t version = 0;

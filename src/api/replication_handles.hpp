@@ -1,5 +1,5 @@
 #pragma once
-// What the handles of the replication service own.
+// The objects behind the handles of the replication service.
 
 #include <memory>
 #include <mutex>
@@ -40,7 +40,7 @@ class AttachedState {
   sparclState& state() const { return state_; }
   const replication::ReplicatedState& view() const { return view_; }
 
-  // Around what reads the tensors. What is in device memory is read behind what its default stream
+  // Lives while the tensors are read. Device memory is read behind the work that its default stream
   // holds when this is made.
   class Reading {
    public:

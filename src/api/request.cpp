@@ -26,8 +26,8 @@ constexpr int kStepsPerTest = 32;
 Status complete(sparclRequest& request) {
   sparclComm& comm = *request.comm;
   Status status = request.task.result();
-  // An exception inside the call: the peers know nothing of it. What it leaves is a communicator
-  // that is of no use, and says so.
+  // An exception inside the call: the peers know nothing of it. The communicator is unusable from
+  // now on, and says so.
   if (!status.ok() && status.scope() == Scope::kComm) {
     comm.engine.fail(status, comm.transport->rank());
     status = comm.engine.health();

@@ -328,7 +328,7 @@ Status add_master(sparclState& state, sparcl::model::TensorSchema tensor, const 
   return Status();
 }
 
-// What lies in device memory is read behind what its default stream holds.
+// Device memory is read behind the work on its default stream.
 Result<sparcl::Hash128> hash_of(const sparclState& state) {
   const std::vector<std::byte*> on_host = state.data_in(sparcl::MemorySpace::kHost);
   const sparcl::kernels::KernelSet& kernels = sparcl::kernels::cpu_kernels();

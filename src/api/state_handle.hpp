@@ -21,7 +21,7 @@
 
 namespace sparcl::api {
 
-// What the caller has named as changed since the last update, in one tensor.
+// The elements of one tensor that the caller has named as changed since the last update.
 struct Marks {
   enum class Kind : std::uint8_t { kUnknown, kIndices, kBlocks };
   Kind kind = Kind::kUnknown;
@@ -58,17 +58,17 @@ struct sparclState {
   std::uint64_t received_from =
       0;  // the communicator of the last update that this rank received (sparclComm::id)
   std::uint64_t updated_to = 0;  // the version of the last update that this rank sent or received
-  // Of the state that the last update led to, from one update to the next in O(changed). A root's
-  // next update is named by it, and the others check that the update leads where it says. What the
-  // caller writes by himself is not in it: it proves nothing of the bytes, as sparclStateHash does,
-  // and where it does not fit an update's base it is left out.
+  // The hash of the state after the last update, kept in O(changed). A root's next update is named
+  // by it, and the other ranks check that the update leads where it says. The caller's own writes
+  // are not in it: unlike sparclStateHash, it proves nothing of the bytes. If it does not fit an
+  // update's base, it is left out.
   std::optional<sparcl::Hash128> tracked_hash;
-  // Of tensors in device memory, from the first update on; and whether they lack what the last one
-  // brought it.
+  // For tensors in device memory, from the first update on. is_mirror_ahead: the tensors lack what
+  // the last update brought the mirror.
   std::unique_ptr<sparcl::model::DeviceTensors> mirror;
   bool is_mirror_ahead = false;
-  // An update failed while it was written to them, and nobody knows what they lack: they are no
-  // version until one has come that writes all.
+  // An update failed while it was written to the tensors. They are no version until an update
+  // writes all of them.
   bool is_torn = false;
   std::shared_ptr<const sparcl::gpu::DeviceEvent>
       written_until;  // a stream that is stuck may still write them until then
@@ -92,8 +92,8 @@ struct sparclState {
   sparcl::Status check_complete() const;
   // Unsupported, with a name, where a tensor is made of its master each time it is published.
   sparcl::Status check_in_memory() const;
-  // What the caller has marked, and nothing of tensors that do not train: one a tensor, nullptr
-  // where all is to be compared; empty if that is so of all. Valid until the state changes.
+  // The caller's marks, one a tensor; a tensor that does not train has none. nullptr: all of the
+  // tensor is compared. Empty: all of every tensor is. Valid until the state changes.
   std::vector<const sparcl::codec::ChangedHint*> hints() const;
   sparcl::api::TensorRole& role(std::size_t tensor);
   sparcl::Result<std::size_t> find(const char* name) const;  // the first of this name

@@ -75,7 +75,7 @@ bool takes_means(int datatype) {
   return check_type(datatype).ok() && info(static_cast<DataType>(datatype)).is_float;
 }
 
-// Of mode union; there the names of sparse sums choose nothing.
+// For mode union, where the names of sparse sums choose nothing.
 bool names_dense_sum(const sparclTopKOptions_t& options) {
   return options.algorithm != nullptr &&
          check_algorithm(options.algorithm, collectives::dense::kDenseAlgorithms).ok();

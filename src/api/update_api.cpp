@@ -1,6 +1,6 @@
 // sparclBroadcastUpdate: the broadcast of a state. Bad arguments do not return early: the rank
-// takes part with its refusal, so that nobody waits for it. Tensors in device memory are coded,
-// checked and written there, or by way of their mirror on the host.
+// takes part with its refusal, so that no rank waits for it. Tensors in device memory are coded,
+// checked and written there, or through their mirror on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -141,7 +141,7 @@ class StateCall final : public Call {
   bool has_base() const { return state_->confirmed.is_by(comm_id_); }
   bool has_mirror() const { return state_->has_device_memory() && update_.device == nullptr; }
 
-  // What the call works on: the tensors, or their mirror.
+  // The arrays that the call works on: the tensors, or their mirror.
   std::span<std::byte* const> arrays() const {
     if (has_mirror()) return state_->mirror->mirror();
     return state_->data;
@@ -294,7 +294,7 @@ class StateCall final : public Call {
   collectives::broadcast::UpdateCall update_;
 };
 
-// Of the tensors in device memory: nothing else is ordered by it.
+// The stream must be on the GPU of the tensors in device memory: it orders nothing else.
 Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   for (std::size_t i = 0; stream != nullptr && i < state.data.size(); ++i) {
     if (state.spaces[i] != MemorySpace::kDevice) continue;

@@ -17,7 +17,7 @@
 
 namespace {
 
-// What failed below says what is wrong: this says whose call it was. As the errors of calls begin.
+// Names the rank and the call, as the errors of calls do. The error below says what is wrong.
 sparclResult_t failed(sparclResult_t result, MPI_Comm mpi,
                       const std::string& what = sparclGetLastError(nullptr)) {
   int rank = 0;
@@ -65,7 +65,7 @@ sparclResult_t report(const sparcl::Status& status) {
                                                  status.message().c_str());
 }
 
-// What no call of MPI could be made with.
+// Finds errors with which no call of MPI can be made.
 sparclResult_t check_mpi(MPI_Comm mpi, const char* family, std::size_t handle_bytes) {
   sparcl::Status status =
       sparcl::api::check_mpi_facts(sparcl::api::find_mpi_facts(family, handle_bytes));
@@ -106,7 +106,7 @@ sparclResult_t init_mpi(sparclComm_t* comm, MPI_Comm mpi, const sparclConfig_t* 
   int rank = 0, size = 0;
   MPI_Comm_rank(mpi, &rank);
   MPI_Comm_size(mpi, &size);
-  // Of each group of ranks the first: the larger, the earlier; 0: there is none.
+  // The first rank of each group: the larger the value, the earlier the rank; 0: there is none.
   enum Group : std::size_t { kRefused, kUcx, kNotUcx, kHeart, kNoHeart };
   const auto place = [&](bool is_in_it) { return is_in_it ? size - rank : 0; };
   const sparcl::Result<std::vector<int>> places =
@@ -165,7 +165,7 @@ extern "C" sparclResult_t sparclInternalCommInitMpi(sparclComm_t* comm, MPI_Comm
   }
 }
 
-// Of programs that do not compile sparcl_mpi.h: what they are compiled with is not known.
+// For programs that do not compile sparcl_mpi.h: their MPI is not known.
 extern "C" sparclResult_t sparclCommInitMpi(sparclComm_t* comm, MPI_Comm mpi,
                                             const sparclConfig_t* config) {
   return sparclInternalCommInitMpi(comm, mpi, config, SPARCL_MPI_FAMILY, sizeof(MPI_Comm));

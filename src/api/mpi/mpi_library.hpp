@@ -1,7 +1,8 @@
 #pragma once
-// Whether the program, this library and the process have one MPI. Two families (Open MPI; MPICH,
-// Intel MPI, MVAPICH, Cray MPICH) differ in the types of their handles: a call with the other's is
-// a crash, and a program under the other's launcher is many programs of one rank each.
+// Whether the program, this library and the process have one MPI. The handles of the two families
+// (Open MPI; MPICH, Intel MPI, MVAPICH, Cray MPICH) have different types: a call with a handle of
+// the other family crashes. Under the other family's launcher, each process is a program of one
+// rank.
 
 #include <cstddef>
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace sparcl::api {
 
-// What is known; families are "Open MPI", "MPICH" or, where it is another one, "".
+// The known facts. A family is "Open MPI" or "MPICH"; "": another one.
 struct MpiFacts {
   std::string built_family;        // of the headers that this library was compiled with
   std::size_t built_handle_bytes;  // of an MPI_Comm
