@@ -40,7 +40,7 @@ inline std::string to_printable(std::string_view text) {
   return out;
 }
 
-// What others have written, as it can be shown.
+// Reads text of a peer, made printable.
 [[nodiscard]] inline bool read_text(ByteReader& bytes, std::string& text) {
   std::uint16_t count = 0;
   std::span<const std::byte> content;

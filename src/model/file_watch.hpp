@@ -18,7 +18,7 @@ struct FileWatch {
   std::function<Status(std::uint64_t done_bytes, std::uint64_t total_bytes)> on_progress;
   // Files in the checkpoint's folder that are named like shards but are not in its index.
   std::function<void(const std::vector<std::string>& paths)> on_stray_shards;
-  // What a delta holds, before its file appears. An error ends the operation.
+  // The contents of a delta, before its file appears. An error ends the operation.
   std::function<Status(const DiffReport& made)> on_diff;
 
   Status progress(std::uint64_t done_bytes, std::uint64_t total_bytes) const {

@@ -1,7 +1,7 @@
 #pragma once
-// The digest of an update's bytes that its commit names: the root of a tree over leaves of 1 MiB,
-// so that each leaf can be checked as soon as it has come (docs/reference/protocol.md). Hashes,
-// order and shape are those of RFC 9162, section 2.1.
+// The digest of an update's bytes that its commit names: the root of a tree over leaves of 1 MiB.
+// Each leaf can be checked as soon as it has come (docs/reference/protocol.md). Hashes, order and
+// shape are those of RFC 9162, section 2.1.
 
 #include <array>
 #include <cstdint>

@@ -21,7 +21,7 @@
 
 namespace sparcl::model {
 
-// What a reader has.
+// The version that a reader has.
 struct VersionHave {
   enum class Stage : std::uint8_t {
     kStaged = 1,  // all bytes of the update that leads there
@@ -79,7 +79,7 @@ class VersionReader {
   // They are there. has_destination: destination() has given them one.
   virtual Status on_chunk(VersionSource& from, const ChunkPosition& at, std::size_t count,
                           bool has_destination, double now) = 0;
-  // The next bytes as memory that nobody can change: a whole segment, or the end of the update.
+  // The next bytes as immutable memory: a whole segment, or the end of the update.
   virtual Status on_memory(VersionSource& from, const ChunkPosition& at, Buffer memory,
                            double now) = 0;
   virtual Status on_end(VersionSource& from, const UpdateName& update) = 0;
@@ -95,9 +95,9 @@ class VersionSource {
  public:
   // The newest version that the source has told of; 0: none yet.
   virtual std::uint64_t newest() const = 0;
-  // Of a source that is not ready the calls below are ignored.
+  // False: the source ignores the calls below.
   virtual bool is_ready() const = 0;
-  // What the reader has now. A source that has no path from there is closed with WrongBase.
+  // Tells what the reader has now. A source that has no path from there is closed with WrongBase.
   virtual void offer(const VersionHave& have) = 0;
   virtual void chunks(const ChunkRequest& plan) = 0;
   virtual void refuse(const PlanRefusal& why) = 0;

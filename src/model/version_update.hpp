@@ -13,14 +13,14 @@
 
 namespace sparcl::model {
 
-// What a replica holds: a version number is a label, the hash says which bytes.
+// The version that a replica holds: the number is a label, the hash says which bytes.
 struct HeldVersion {
   std::uint64_t version = 0;
   Hash128 hash;
   friend bool operator==(const HeldVersion&, const HeldVersion&) = default;
 };
 
-// Of which update: the version that it leads to, and where it begins.
+// Names an update by its base version and the version that it leads to.
 struct UpdateName {
   std::uint64_t base_version = 0;
   std::uint64_t version = 0;
@@ -31,11 +31,11 @@ struct UpdateName {
 struct VersionUpdate {
   Commit commit;
   std::optional<CommitSignature> signature;
-  // Of the tree whose root the commit names; empty: they are on their way.
+  // The leaves of the tree whose root the commit names; empty: they are on their way.
   std::vector<Digest256> leaves;
   Staging bytes;
   std::uint64_t missing_bytes = 0;  // at the end: they are on their way, or not checked yet
-  // What its memory counts for, as long as one of its copies lives; they share the bytes.
+  // Counts the memory until the last copy of the update is gone: copies share the bytes.
   mutable std::shared_ptr<const void> charge;
 
   bool has_leaves() const { return leaves.size() == leaf_count(commit.stream_bytes); }
