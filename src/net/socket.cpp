@@ -37,9 +37,9 @@ Moved moved(ssize_t count) {
 // Advice for the user.
 const char* remedy_of_bind(int error) {
   if (error == EADDRINUSE)
-    return ": another process listens there; give another port, or 0 for any that is free";
+    return ": another process listens there. Give another port, or 0 for any free port";
   if (error == EADDRNOTAVAIL) return ": no interface of this host that is up has this address";
-  return error == EACCES ? ": ports below 1024 are for privileged users; give another one" : "";
+  return error == EACCES ? ": ports below 1024 are for privileged users. Give another port" : "";
 }
 
 }  // namespace
