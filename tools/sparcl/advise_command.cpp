@@ -72,7 +72,7 @@ Json advice_json(const sparclFileAdvice_t& advice, const AdviseOptions& options)
 std::string shape_text(const sparclFileAdvice_t& advice) {
   return fmt::format(
       "{} of {} elements changed ({:.3g} %), {:.0f} % of them by one unit in the last place\n"
-      "clustering {:.2f} (1: strewn independently); positions {:.2f} bits a change, {:.2f} given "
+      "clustering {:.2f} (1: independent); positions {:.2f} bits a change, {:.2f} given "
       "the old exponent\n",
       advice.changed, advice.elements, 100 * density_of(advice), 100 * advice.unit_steps,
       advice.clustering, advice.position_bits, advice.position_bits_given_old);

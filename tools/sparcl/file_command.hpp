@@ -31,7 +31,7 @@ class FileCommand {
     options.arg = this;
   }
 
-  // What the call of `function` came to; clears its progress. The library names fields of options;
+  // The status of the call of `function`; clears its progress. The library names fields of options;
   // the status names flags. Throws std::bad_alloc if the library had no memory for a status.
   Status status(const char* function, sparclResult_t result);
 

@@ -213,8 +213,8 @@ std::string listen_fault(const std::string& text) {
 void add_publish(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<PublishOptions>();
   CLI::Option* files = app.add_option("FILE", options->files,
-                                      "checkpoints with the same tensors, versions 1, 2, ...: "
-                                      ".safetensors files, or folders of shards");
+                                      "checkpoints with the same tensors: .safetensors files, or "
+                                      "folders of shards. Their versions are 1, 2, ...");
   CLI::Option* watch = app.add_option("--watch", options->folder,
                                       "instead: each .safetensors file that is in this folder or "
                                       "comes into it, in the order of names, once it is complete")

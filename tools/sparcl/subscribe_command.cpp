@@ -423,8 +423,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("VERSION")
       ->check(CLI::Range(1ULL, 1ULL << 62));
   app.add_option("--exec", options->command,
-                 "run by /bin/sh each time FILE has come to a version, with SUBSCRIBED_VERSION and "
-                 "SUBSCRIBED_FILE in its environment")
+                 "run by /bin/sh each time FILE has come to a version. SUBSCRIBED_VERSION and "
+                 "SUBSCRIBED_FILE are in its environment")
       ->type_name("CMD");
   app.add_option("--metrics", options->metrics,
                  "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
