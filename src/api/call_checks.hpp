@@ -16,7 +16,7 @@ namespace sparcl::api {
 Status check_stream(sparclStream_t stream);
 Status check_type(int datatype);
 Status check_root(const sparclComm& comm, int root);
-// A count that no array in memory has is a slip: nothing of it may be read. name: the parameter.
+// Refuses a count that no array in memory can have. name: the parameter.
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes);
 Status check_reduction(int op, int datatype);  // datatype: a valid one
 sparse::Reduction reduction_of(int op);
@@ -28,8 +28,8 @@ inline Status first_error(std::initializer_list<Status> checks) {
   return Status();
 }
 
-// Runs start(comm) on a communicator. A call that fails before its coroutine exists has taken no
-// part: the peers must not wait for it.
+// Runs start(comm) on a communicator. A call that fails before its coroutine exists takes no part:
+// the communicator fails, so that the peers do not wait for it.
 template <class Start>
 sparclResult_t start_call(const char* function, sparclComm_t handle, bool has_request,
                           Start&& start) {

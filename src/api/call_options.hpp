@@ -12,7 +12,7 @@
 
 namespace sparcl::api {
 
-// An enum in a caller's struct may hold any int, which is none of C++'s enums.
+// An enum in a caller's struct may hold any int, also one that is no value of a C++ enum.
 template <class Enum>
 int number_of(const Enum& value) {
   static_assert(sizeof value == sizeof(int));
@@ -24,7 +24,7 @@ int number_of(const Enum& value) {
 // value: 0 to max. "options.mode = 7 is no sparclTopKMode_t".
 Status check_enum(const char* field, int value, int max, const char* type);
 Status check_toggle(const char* field, const sparclToggle_t& value);
-// value: valid. fallback: what the default is.
+// value: valid. fallback: the meaning of the default.
 inline bool is_on(sparclToggle_t value, bool fallback) {
   return value == sparclDefault ? fallback : value == sparclOn;
 }
@@ -33,7 +33,7 @@ Status check_verify(const char* field, const sparclVerify_t& value);
 Status check_determinism(const char* field, const sparclDeterminism_t& value);
 Status check_commit(const char* field, const sparclCommit_t& value);
 Status check_wire(const char* field, const sparclWire_t& value);
-// NULL: the setting's. An error lists the names that there are.
+// NULL: the setting's algorithm. An error lists the valid names.
 Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice);
 
 // `value` is valid and not the default.

@@ -40,9 +40,9 @@ struct sparclComm {
   ~sparclComm();
 
   sparcl::api::OwnHandle<sparclComm> handle{this};
-  int pid;                                   // whose it is: a child of fork() has a copy
+  int pid;                                   // the owner: a child of fork() has a copy
   std::atomic<const void*> inside{nullptr};  // the thread that is in a call (Entry)
-  std::atomic<const void*> caller{nullptr};  // that of the last call; nullptr: there was none
+  std::atomic<const void*> caller{nullptr};  // the thread of the last call; nullptr: none
   std::uint64_t
       id;  // unique in this process: tells a state whether this comm's ranks confirmed its snapshot
   std::unique_ptr<sparcl::transport::Transport> transport;
@@ -64,10 +64,9 @@ struct sparclComm {
   bool early_nonblocking = false;
   bool uses_device_kernels = true;    // SPARCL_DEVICE_KERNELS
   bool keeps_device_snapshot = true;  // SPARCL_DEVICE_SNAPSHOT
-  std::uint32_t next_call =
-      0;  // calls are numbered as they are made: all ranks make them in one order
+  std::uint32_t next_call = 0;        // in the order of the calls, which is the same on all ranks
   sparclConfig_t config = SPARCL_CONFIG_INITIALIZER;  // as it was given, but for the transport
-  sparcl::Status shrunk;  // not ok: sparclCommShrink has been called, and what later calls get
+  sparcl::Status shrunk;  // not ok after sparclCommShrink: the error of later calls
 
   sparcl::codec::Writing writing(bool is_blocking) const {
     return (is_blocking ? early_blocking : early_nonblocking) ? sparcl::codec::Writing::kEarly
@@ -76,7 +75,7 @@ struct sparclComm {
 
   // Ends all pending calls with an error and runs their tasks to the end.
   void abort_pending(const char* reason) noexcept;
-  // The health of its messenger and of what streams hold become one.
+  // An error of the messenger ends the calls on streams, and the other way round.
   void join_healths() {
     if (device != nullptr) device->exchange_health(engine);
   }
@@ -86,29 +85,29 @@ struct sparclComm {
 
 namespace sparcl::api {
 
-// Calls are numbered anew after so many. The numbers above are those of what is no call
-// (sparclCommShrink, the flight record).
+// After this number of calls numbers begin again at 0. Larger numbers are for sparclCommShrink and
+// the flight record.
 constexpr std::uint32_t kCallNumbers = UINT32_MAX - (1U << 16);
 constexpr std::uint32_t next_call_number(std::uint32_t call) { return (call + 1) % kCallNumbers; }
 
 Status check_config(const sparclConfig_t* config);
-// config may be nullptr; what it leaves at zero comes from the environment. `began`: the trail of
-// its ranks' meeting, if it has one.
+// config may be nullptr; its fields that are zero come from the environment. `began`: the trail of
+// the handshake of its ranks, if it has one.
 Result<std::unique_ptr<sparclComm>> make_comm(std::unique_ptr<transport::Transport> transport,
                                               const sparclConfig_t* config,
                                               flight::CommTrail began = {});
-// Collective, on all ranks of a new communicator, each in its own thread or process: what is done
-// once before the first call.
+// The set-up of a new communicator before the first call. Collective: each rank in its own thread
+// or process.
 Status start_comm(sparclComm& comm);
 
-// Before anything moves: is a report that the user gave (or nullptr) one to write to?
+// Before the call begins: the user's report is nullptr, or can be written.
 Status check_report(const sparclReport_t* report);
 Status write_report(const comm::CallReport& report, sparclReport_t* into);
 
-// Seconds that a call waits for a late peer: of the config, else of the environment.
+// Seconds that a call waits for a late peer, from the config, else from the environment.
 Result<double> timeout_of(const sparclConfig_t* config);
 
-// How the ranks of a communicator were started, which bounds what can carry it.
+// How the ranks of a communicator were started. It limits the choice of transports.
 enum class StartedBy { kMpi, kUniqueId, kThreads };
 enum class TransportKind { kMpi, kUcx, kLoopback };
 
@@ -116,23 +115,23 @@ struct TransportChoice {
   TransportKind kind;
   const char* why;
 };
-// By the config, else by the environment. Where UCX is chosen it is loaded, and what it needs for
-// so many ranks is checked.
+// From the config, else from the environment. If UCX is chosen, it is loaded, and its needs for
+// `ranks` ranks are checked.
 Result<TransportChoice> choose_transport(StartedBy by, const sparclConfig_t* config, int ranks = 1);
-// Collective over the ranks that meet in `gather`. Unsupported where UCX is not in this build.
+// Collective over the ranks of `gather`. Unsupported if UCX is not in this build.
 Result<std::unique_ptr<transport::Transport>> make_ucx_transport(
     int rank, int ranks, const transport::OutOfBandGather& gather, const sparclConfig_t* config);
-// By the config, else by the environment; nothing where it is off.
+// From the config, else from the environment. Empty: heartbeats are off.
 Result<std::optional<net::HeartbeatOptions>> heartbeat_of(const sparclConfig_t* config);
 
 }  // namespace sparcl::api
 
-// The door from libsparcl_mpi into libsparcl. The first takes ownership of `transport`, a
+// The functions of libsparcl for libsparcl_mpi. The first takes ownership of `transport`, a
 // sparcl::Transport*, also if it fails.
 extern "C" SPARCL_API sparclResult_t sparclInternalCommInitTransport(sparclComm_t* comm,
                                                                      void* transport,
                                                                      const sparclConfig_t* config);
-// Which transport a comm of MPI's ranks is to have: *uses_ucx is 0 or 1.
+// Chooses the transport of a comm of MPI's ranks: *uses_ucx is 0 or 1.
 extern "C" SPARCL_API sparclResult_t sparclInternalChooseForMpi(const sparclConfig_t* config,
                                                                 int* uses_ucx);
 // Makes a sparcl::UcxTransport*; gather is a const sparcl::OutOfBandGather*.
@@ -146,7 +145,7 @@ extern "C" SPARCL_API sparclResult_t sparclInternalHeartbeat(const sparclConfig_
 extern "C" SPARCL_API const char* sparclInternalBuild();
 // Whether a comm could be configured by this config and the environment.
 extern "C" SPARCL_API sparclResult_t sparclInternalCheckConfig(const sparclConfig_t* config);
-// Seconds, by this config and the environment; where they are wrong: the default.
+// Seconds, from this config and the environment. If they are wrong: the default.
 extern "C" SPARCL_API double sparclInternalTimeout(const sparclConfig_t* config);
 extern "C" SPARCL_API sparclResult_t sparclInternalReportError(sparclResult_t result,
                                                                const char* text);

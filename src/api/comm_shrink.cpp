@@ -58,8 +58,7 @@ std::vector<int> living(const Verdict& verdict) {
   return ranks;
 }
 
-// A stage whose exception is its error: the rank takes part in the agreement that follows, by its
-// refusal.
+// An exception of a stage becomes its error: the rank refuses in the agreement that follows.
 template <class Stage>
 Status without_exceptions(Stage&& stage) {
   try {
@@ -70,7 +69,7 @@ Status without_exceptions(Stage&& stage) {
 }
 
 // Each stage ends with an agreement, so that no survivor goes on with a communicator that another
-// one does not have. A death in between begins a new attempt with those that are left.
+// survivor does not have. If a rank dies in between, the live ranks begin a new attempt.
 class Shrink {
  public:
   explicit Shrink(sparclComm& comm)

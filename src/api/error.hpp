@@ -14,9 +14,8 @@
 
 namespace sparcl::api {
 
-// Keeps the text of an error for sparclGetLastError on this thread, and, where comm is not nullptr,
-// for other threads that ask with this comm; the rank first. A success leaves the texts as they
-// are.
+// Keeps the text of an error, with the rank first, for sparclGetLastError on this thread. If comm
+// is not nullptr, other threads that ask with this comm get it, too. A success keeps the old texts.
 sparclResult_t report_error(sparclComm* comm, const Status& status);
 
 // The text that report_error() keeps.
@@ -24,8 +23,7 @@ std::string error_text(const sparclComm* comm, const Status& status);
 // Keeps a text that was made before.
 sparclResult_t report_text(sparclComm* comm, sparclResult_t result, std::string text);
 
-// The same for the exception that is being handled. Its text is short where there is no memory for
-// a longer one.
+// report_error() for the exception that is being handled. Without memory its text is a short one.
 sparclResult_t report_exception(sparclComm* comm) noexcept;
 
 // Runs a function that returns a Status or a sparclResult_t; no exception leaves the C interface.
@@ -43,8 +41,8 @@ sparclResult_t without_exceptions(sparclComm* comm, Function&& function) noexcep
   }
 }
 
-// An error with the C function's name before it. A success needs no memory: a call of a process
-// that has none left still takes part, and still ends what it is to end.
+// Puts the C function's name before an error. A success needs no memory: a call without free memory
+// still takes part, and a destroy function still destroys.
 inline Status in_call(const char* name, Status status) {
   return status.ok() ? status : status.with_prefix(std::string(name) + ": ");
 }
@@ -80,7 +78,7 @@ sparclResult_t destroy_handle(const char* name, Object* handle, const char* para
   });
 }
 
-// The same of what is a process's own: in a child of fork() it stays the parent's, and nothing is
+// The same for an object of one process: in a child of fork() it stays the parent's, and nothing is
 // done.
 template <class Object, class IsOwn>
 sparclResult_t destroy_own(const char* name, Object* handle, const char* parameter,
@@ -114,8 +112,8 @@ sparclResult_t guarded_in(const char* name, sparclComm_t handle, Function&& func
   });
 }
 
-// The same for a function(comm, entry) that any thread may call at any time (Entry::kQuestion):
-// where comm is another one's its text is this thread's alone.
+// The same for a function(comm, entry) that any thread may call at any time (Entry::kQuestion). If
+// another thread is in comm, the error's text is kept for this thread alone.
 template <class Function>
 sparclResult_t guarded_about(const char* name, sparclComm_t handle, Function&& function) noexcept {
   return without_exceptions(nullptr, [&]() -> sparclResult_t {
@@ -136,8 +134,8 @@ std::string wrong_size(const std::string& name, std::size_t found, std::size_t e
 constexpr std::size_t kFieldBytes = 8;
 Status check_size(const std::string& name, std::size_t found, std::size_t expected);
 
-// `extra` bytes after the `known` ones of an input: an option that this library does not have is
-// not one to ignore.
+// Refuses `extra` bytes of an input that are not 0: an option that this library does not have must
+// not be ignored.
 Status check_unknown(const std::string& name, const std::byte* extra, std::size_t bytes);
 
 // Copies the part of a sized C struct that both sides know.

@@ -6,12 +6,10 @@
 
 namespace sparcl::api {
 
-// The mirror becomes what the tensors hold; those that could not be given what the last update
-// brought get it now. (A root's would be sent as they are, and, should that fail, be a base that
-// they are not: check_complete().)
+// Copies the tensors to the mirror. If the mirror is ahead, copies it to the tensors instead. (A
+// root would send tensors that lack the last update: check_complete() refuses its call before.)
 Status read_mirror(sparclState& state, sparclStream_t stream);
-// After an update that was made: the tensors become what the mirror holds. An error says what they
-// lack.
+// After an update that was made: copies the mirror to the tensors. An error says what they lack.
 Status write_mirror(sparclState& state, bool is_root, sparclStream_t stream);
 
 }  // namespace sparcl::api

@@ -86,7 +86,7 @@ Status look_around(const sparclComm& comm, const sparclNcclOptions_t* given, Own
   return Status();
 }
 
-// NCCL refuses two ranks on one GPU, in the midst of its own start.
+// NCCL refuses two ranks on one GPU, but only during its own start.
 Status shared_gpu(const sparcl::transport::Transport& transport, std::span<const Offer> offers) {
   std::map<sparcl::gpu::DeviceUuid, std::size_t> ranks;
   for (std::size_t rank = 0; rank < offers.size(); ++rank) {

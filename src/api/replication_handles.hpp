@@ -23,15 +23,15 @@ namespace sparcl::api {
 // the library.
 class AttachedState {
  public:
-  // A publisher reads the tensors, a subscriber writes them: of a state with tensors in device
-  // memory it works on their mirror.
+  // A publisher reads the tensors. A subscriber writes them, or their mirror if they are in device
+  // memory.
   enum class Use : std::uint8_t { kRead, kWrite };
   // InvalidArgument, InvalidUsage: not now.
   static Result<std::unique_ptr<AttachedState>> attach(const Held<sparclState>& state, Use use);
-  // A subscriber is there, and writes the tensors from now on: what updates of a communicator have
-  // left is past.
+  // A subscriber writes the tensors from now on: the mirror and the hash of a communicator's
+  // updates are dropped.
   void begin_writing();
-  // The mirror's, nullptr where no tensor is in device memory.
+  // The mirror. nullptr: no tensor is in device memory.
   model::DeviceTensors* mirrored() const { return mirrored_.get(); }
   ~AttachedState();
   AttachedState(const AttachedState&) = delete;

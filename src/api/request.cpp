@@ -52,8 +52,8 @@ Status complete(sparclRequest& request) {
   return written;
 }
 
-// The same; then the request keeps nothing of the comm. If an exception leaves this rank's end of
-// the call undone the comm ends.
+// complete(); then the request keeps nothing of the comm. If an exception stops complete(), the
+// comm ends.
 Status settle(sparclRequest& request) {
   std::erase(request.comm->pending, &request);
   Status status;
@@ -83,14 +83,14 @@ void keep_outcome(sparclRequest& request, const Status& status, ErrorText&& erro
   request.is_settled.store(true, std::memory_order_release);
 }
 
-// The result of a blocking call, or of one whose request is not to be.
+// The result of a blocking call, or of a call that gets no request.
 sparclResult_t retire(std::unique_ptr<sparclRequest> request) {
   sparclComm* const comm = request->comm;
   return report_error(comm, settle(*request));
 }
 
-// An exception outside the call's own coroutine: the call ends with the communicator. If that is
-// interrupted, too, the request stays with the communicator, whose end ends it.
+// An exception outside the call's own coroutine: the call ends with the communicator. If a second
+// exception interrupts this, the request stays with the communicator and ends with it.
 sparclResult_t end_early(std::unique_ptr<sparclRequest> request, const Status& why) {
   sparclRequest* const kept = request.release();
   kept->handle.reset();  // no caller has it
@@ -110,7 +110,7 @@ sparclResult_t hand_over(Held<sparclRequest> held, sparclComm* comm, sparclReque
   return report_text(comm, outcome.result, std::move(outcome.text));
 }
 
-// Runs use(comm, request) in the request's communicator, which says whether the call's task is
+// Runs use(comm, request) in the request's communicator. use() returns whether the call's task is
 // done. A request that has outlived its communicator has its outcome already.
 template <class Use>
 sparclResult_t with_request(const char* name, sparclRequest_t* request, const Status& arguments,
@@ -142,7 +142,7 @@ sparclResult_t with_request(const char* name, sparclRequest_t* request, const St
   });
 }
 
-// Whether one engine moves all of them on.
+// Whether all requests are of one communicator: then one engine moves them on.
 bool share_communicator(std::span<const sparclRequest_t> requests) {
   sparclComm_t shared = nullptr;
   for (sparclRequest_t request : requests) {

@@ -147,7 +147,7 @@ class StateCall final : public Call {
     return state_->data;
   }
 
-  // All tensors are on one GPU, which codes, or checks and writes: nothing else crosses.
+  // All tensors are on one GPU, which codes, or checks and writes: only the update crosses.
   bool stay_on_device(sparclComm& comm) {
     using collectives::broadcast::UpdateRole;
     if (!state_->has_device_memory() || !update_.is_blocking || state_->is_mirror_ahead)
@@ -157,7 +157,7 @@ class StateCall final : public Call {
     if (is_root_ && (options_.select != sparclSelectAll || value_coding(options_).is_lossy() ||
                      options_.adopt == sparclOn))
       return false;
-    // The base's hash would be made of what is held of the tensors of which nothing is sent.
+    // The base's hash would include the current bytes of the tensors that are not sent.
     if (is_root_ && has_base() && !state_->tracked_hash && !state_->hints().empty()) return false;
     const collectives::broadcast::UpdateRole role =
         !is_root_    ? collectives::broadcast::UpdateRole::kReceives
@@ -176,7 +176,7 @@ class StateCall final : public Call {
     return state_->confirmed.move_to_device(comm_id_, *state_->map, context, stream_);
   }
 
-  // Until the stream is through with them.
+  // Until the stream is done with the tensors.
   Status await_tensors(sparclComm& comm) const {
     const auto on_device = std::ranges::find(state_->spaces, MemorySpace::kDevice);
     if (on_device == state_->spaces.end()) return Status();
@@ -239,7 +239,7 @@ class StateCall final : public Call {
     if (has_mirror() && !is_root_) loss_ = status;
   }
 
-  // By a call that has failed, or ends in an exception.
+  // After a call that has failed, or ends in an exception.
   void note_what_was_written() noexcept {
     if (state_->mirror != nullptr) state_->mirror->forget();
     state_->is_torn = state_->is_torn || update_.outcome.is_partially_written;
@@ -254,11 +254,11 @@ class StateCall final : public Call {
     state_->confirmed.clear();
   }
 
-  // All ranks hold the root's state, or as much of it as was selected: it is the base of the next
-  // update.
+  // All ranks hold the root's state, or the selected part of its changes: it is the base of the
+  // next update.
   void confirm() {
     if (rule_ == nullptr && !update_.sender.values.is_lossy())
-      state_->marks.clear();  // else what they name has not all been sent
+      state_->marks.clear();  // else some of the marked changes are not sent
     if (update_.outcome.is_snapshot_lost) return state_->confirmed.clear();
     if (!update_.sender.snapshot.empty()) {  // it was brought forward with the commit
       state_->confirmed.confirm(comm_id_);
@@ -310,8 +310,8 @@ Status check_gpu_of(sparclStream_t stream, const sparclState& state) {
   return {};
 }
 
-// Versions ascend. The last one may be sent again until this communicator has confirmed it: so
-// ranks are brought together after a failure. On other ranks than the root 0 is any.
+// Versions ascend. The last version may be sent again until this communicator has confirmed it:
+// ranks come together so after a failure. On ranks other than the root, 0 is any version.
 Status check_version(const sparclComm& comm, const sparclState& state, std::uint64_t version,
                      bool is_root) {
   if (version == 0) {
@@ -338,7 +338,7 @@ Status check_update(const sparclComm& comm, const Held<sparclState>& state, std:
     return Status(Code::kInvalidUsage, "a broadcast of this state is already in flight");
   SPARCL_RETURN_IF_ERROR(check_version(comm, *state, version, comm.transport->rank() == root));
   SPARCL_RETURN_IF_ERROR(state->check_still());
-  // On the host its next look at the tensors would find it out.
+  // For tensors on the host, the subscriber's next check would find the change.
   if (state->is_subscribed && state->has_device_memory() && comm.transport->rank() != root) {
     return Status(Code::kInvalidUsage,
                   "a subscriber writes these tensors in device memory: receive updates in another "

@@ -15,12 +15,12 @@ namespace sparcl::api {
 struct MpiFacts {
   std::string built_family;        // of the headers that this library was compiled with
   std::size_t built_handle_bytes;  // of an MPI_Comm
-  std::string program_family;      // of those of the program
+  std::string program_family;      // of the headers that the program was compiled with
   std::size_t program_handle_bytes;
-  std::string running;    // MPI_Get_library_version
-  bool has_other_loaded;  // symbols of the other family are in the process, too
-  int launched = 1;       // processes that the launcher of the other family has started, as it says
-  bool own_launcher = true;  // that of the own family says something
+  std::string running;       // MPI_Get_library_version
+  bool has_other_loaded;     // symbols of the other family are in the process, too
+  int launched = 1;          // processes, by the other family's launcher
+  bool own_launcher = true;  // the own family's launcher started this process
   int world_size = 0;        // of MPI_COMM_WORLD; 0: not known
 };
 
