@@ -28,7 +28,7 @@ class BufferPair {
   // known; else all bytes are copied.
   void catch_up(const ReplicatedState& state, const Rollback& last);
   void exchange() { front_ = 1 - front_; }
-  // Nobody knows what the back holds.
+  // The content of the back is unknown.
   void doubt() { is_known_ = false; }
 
  private:

@@ -235,8 +235,8 @@ void FanOut::held_up(Id id, std::uint64_t version, double now) {
   if (Replica* const replica = find(id); replica != nullptr) make_due(*replica, version, now);
 }
 
-// Those below it that could take more. Others are full themselves: what those below them wait for
-// comes no sooner.
+// Its children that could take more. The other children are full themselves: what those below them
+// wait for comes no sooner.
 void FanOut::leave_alone(Replica& replica, double now, std::vector<Id>& moved) {
   if (replica.full_below_at == passes_) return;
   const std::size_t at_first = moved.size();

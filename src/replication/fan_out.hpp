@@ -3,20 +3,20 @@
 // replicas, these pass it on while it comes, and so on: in chains, or in a tree of a given degree.
 // Its own upload grows with that degree and not with the number of replicas.
 //
-// This is the publisher's plan alone: what it tells a replica to do (PARENT), and what that one
-// says became of it (ORPHAN). A replica whose parent dies, falls silent or is behind is served by
-// the publisher at once, from the byte at which it stands, and is placed anew when it is current.
-// One that holds those below it up becomes a leaf.
+// Only the publisher knows this plan. It sends a replica its parent (PARENT), and the replica
+// answers if that fails (ORPHAN). If a parent dies, falls silent or is behind, the publisher serves
+// its children at once, from the byte at which each stands. They get a new parent when they are
+// current. A replica that holds up its children becomes a leaf.
 //
-// Each placement has a deadline: for the bytes of what was announced, whatever the parent says
-// meanwhile. A parent that has them, by its own word, and does not give them is no parent any more
-// as long as it is connected, and so is one that gives other bytes.
+// Each placement has a deadline for the announced bytes, whatever the parent says meanwhile. If a
+// parent says that it has the bytes but does not send them, it stays expelled as a parent while it
+// is connected. The same holds for a parent that sends other bytes.
 //
-// Replicas of one machine share memory: one of them gets updates over the network, the others from
-// that one.
+// Replicas of one machine share memory: one replica gets updates over the network, the other
+// replicas take them from it.
 //
-// Each event costs the logarithm of the number of replicas, and what it really changes: there may
-// be thousands, and all of this is done while the publisher serves nobody.
+// Each event costs the logarithm of the number of replicas, and the changes that it causes. There
+// may be thousands of replicas, and the publisher serves no replica meanwhile.
 
 #include <array>
 #include <cstdint>
@@ -58,12 +58,12 @@ class FanOut {
     kIdleParent,   // the parent gives nothing, or slowly
     kFalseParent,  // the parent gave what the publisher has not announced
   };
-  // It takes updates from the publisher again. Answers with the parent where nobody is to take from
-  // that any more.
+  // It takes updates from the publisher again. Returns the parent if no replica may take from that
+  // parent any more.
   std::optional<Id> come_back(Id id, Blame blame, double now);
   // The parent for a replica that the publisher serves; nothing if the replica stays.
-  // anchor: the version of the anchor that it needs, or 0: then those come into question that are
-  // being sent the same one. now: never before that of an earlier call.
+  // anchor: the version of the anchor that it needs, or 0. Replicas that are being sent the same
+  // anchor may be its parent. now: not before the time of an earlier call.
   std::optional<Id> assign_parent(Id id, std::uint64_t anchor, double now);
   // It was told of an update that it is to take from its parent.
   void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now);
@@ -77,18 +77,18 @@ class FanOut {
   // The publisher has had `version` for it since then, and it does not take it.
   void held_up(Id id, std::uint64_t version, double now);
 
-  // Those that are behind what they take from, or have not had in time what they await, and those
-  // that take from them: they are to come back.
+  // Replicas that are behind their parent, or whose awaited update is late, and their children. All
+  // of these are to come back.
   std::vector<Id> relieve(double now);
 
   bool has_staged() const { return has_staged_; }  // any of them, ever
 
   bool is_expelled(Id id) const;  // as a parent
 
-  Id parent(Id id) const;  // kPublisher: that one
+  Id parent(Id id) const;  // kPublisher: the publisher
   int degree() const;      // of the publisher, now
   static constexpr Id kPublisher = 0;
-  std::uint64_t looked_at() const { return looked_at_; }  // rows of it, so far: what it costs
+  std::uint64_t looked_at() const { return looked_at_; }  // rows until now: the cost
 
  private:
   static constexpr Id kNobody = UINT64_MAX;  // the parent has left; it will come back
@@ -116,7 +116,7 @@ class FanOut {
     Id id = 0;
     Id parent = kPublisher;
     std::map<Id, Replica*> children;
-    int depth = 1;  // steps up to the publisher; 0: the way leads to nobody
+    int depth = 1;  // steps up to the publisher; 0: no path to it
     Id root = 0;    // that the publisher serves, on the way up
     bool passes_on = false;
     GroupKey key;
@@ -124,14 +124,14 @@ class FanOut {
     std::optional<net::NetAddress> from;
     bool is_full = false;
     std::uint64_t staged = 0;
-    std::uint64_t anchor = 0;  // version of the one that it is being sent
+    std::uint64_t anchor = 0;  // version of the anchor that it is being sent
     // The version that its source has whole, and since when this replica should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
     // The first announced version that its parent has not given it, and the deadline for that.
     std::uint64_t awaited = 0;
     double awaited_until = 0;
-    double leaf_until = 0;  // nobody takes from it
+    double leaf_until = 0;  // no replica takes from it until then
     double relieved_at = -1e9;
     double direct_until = 0;  // it is not placed
     int failures = 0;         // of its parents, one after the other
@@ -179,12 +179,11 @@ class FanOut {
   ParentIndex parents_;  // that can send to other machines
   RankedSet<std::pair<bool, Id>>
       staying_;  // with the publisher, in their order: does not pass on, id
-  RankedSet<std::pair<double, Id>> rates_;  // known
-  double middle_rate_ = 0;                  // of those known; 0: of too few
-  double clock_ = 0;                        // what is listed is so then
-  std::map<std::array<std::byte, 16>, double>
-      expelled_;                       // addresses that nobody takes from until then
-  using Wake = std::pair<double, Id>;  // a replica's ban ends
+  RankedSet<std::pair<double, Id>> rates_;                // known
+  double middle_rate_ = 0;                                // of those known; 0: of too few
+  double clock_ = 0;                                      // the time for which the lists are true
+  std::map<std::array<std::byte, 16>, double> expelled_;  // addresses of no parent until then
+  using Wake = std::pair<double, Id>;                     // a replica's ban ends
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   std::uint64_t passes_ = 0;  // of relieve()
   std::uint64_t looked_at_ = 0;

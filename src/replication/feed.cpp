@@ -485,7 +485,7 @@ Status Feed::keep_made(std::shared_ptr<Update> made, StreamDigest& digest) {
   return {};
 }
 
-// Those who wait for a composed update take one after the other.
+// Replicas that wait for a composed update take one after the other.
 void Feed::give_up() {
   hashing_.reset();
   put_repair_off();

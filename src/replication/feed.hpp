@@ -105,8 +105,8 @@ class Feed final : public model::VersionSink {
   void begin_work(std::uint64_t version, Tensors newest);
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
-  // Of the budget of peers. Of the whole they are what some replicas alone still need: repairs, and
-  // updates that are kept no more. Of parts they are all.
+  // The bytes that count for the budget of peers. For the whole model: repairs, and dropped updates
+  // that a replica still needs. For a part: all updates.
   std::uint64_t update_bytes() const { return account_->used() - list_charge_.bytes(); }
   void prove() { list_charge_.prove(); }  // a replica has held a version of it
   bool drop_idle() { return store_.drop_idle(); }

@@ -8,10 +8,10 @@
 namespace sparcl::replication {
 namespace {
 
-// So that a signature of a description is none of a commit, nor of anything else.
+// A signature of a description must not be valid for a commit or for anything else.
 constexpr std::string_view kModelContext = "sparcl model 1\n";
 
-// Of another version of the protocol the number alone: the answer names both.
+// If the peer has another version of the protocol, only its number is read: the answer names both.
 template <class Message>
 std::optional<Message> of_another_version(std::span<const std::byte> bytes) {
   Message message;

@@ -29,7 +29,7 @@ class Identities {
   bool is_at_work() const { return making_ != nullptr && making_->arrays.has_value(); }
   // Which version is to be read next, if wants_work().
   const HeldVersion& next() const { return making_ != nullptr ? making_->of : wanted_.front(); }
-  // Its arrays; nothing: they cannot be had any more, and those that wait are to get all bytes.
+  // Its arrays; nothing: they are gone, and waiting replicas get all bytes.
   void begin(std::optional<UpdateMaker::Arrays> arrays);
   // Some milliseconds of work. A digest that is made, not signed yet.
   std::optional<Identity> work(const codec::BlockMap& map);

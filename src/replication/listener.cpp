@@ -26,8 +26,8 @@ net::NetAddress loopback_of(net::NetAddress::Family family) {
   return loopback;
 }
 
-// Of this machine, in the family that the socket takes connections of: one of the other family
-// would reach nobody.
+// An address of this machine, in the family of the socket: peers cannot connect to an address of
+// the other family.
 net::NetAddress best_address(net::NetAddress::Family family) {
   const Result<std::vector<net::NetAddress>> own = net::own_addresses();
   if (!own.ok()) return loopback_of(family);

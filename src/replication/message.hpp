@@ -33,8 +33,8 @@ constexpr std::size_t kChunkHeadBytes = 16;
 constexpr std::size_t kMaxLeavesAtOnce = 2000;  // in one LEAVES: 64,000 bytes
 
 enum class MessageType : std::uint8_t {
-  kHello = 1,    // subscriber: who it is, and what it holds
-  kWelcome = 2,  // publisher: who it is
+  kHello = 1,    // subscriber: its identity and the version that it holds
+  kWelcome = 2,  // publisher: its identity
   kRefusal = 3,  // either: why the connection ends
   kOffer = 4,    // publisher: an update, before its bytes
   kRequest = 5,  // subscriber: the offered update, from this byte on
@@ -101,11 +101,11 @@ struct Hello {
   std::string model_id;
   Hash128 schema_hash;
   std::uint32_t wire_version = 0;  // of the updates it can decode (docs/reference/wire-format.md)
-  HeldVersion held;                // its own word: nobody need believe it
+  HeldVersion held;                // its own word, not proven
   HeldVersion tip;                 // what it will hold once it has applied what it was sent before
   std::uint8_t ahead = 0;          // updates between the two
   std::uint32_t silence_ms = 0;    // after which it gives the other side up; so of a welcome
-  std::uint16_t port = 0;          // where others can take updates from it; 0: nowhere
+  std::uint16_t port = 0;          // where replicas can take updates from it; 0: nowhere
   bool shares_memory = false;      // with others of its machine
   std::string name;                // "host h1, pid 4711"
   std::uint64_t pin = 0;           // as of a PIN

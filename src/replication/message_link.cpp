@@ -85,8 +85,8 @@ Status MessageLink::check_size() const {
   const auto type = static_cast<int>(head_.type);
   if (head_.type != allowed_) {
     return Status(Code::kCorrupt,
-                  fmt::format("a message of type {} with {} bytes, which nobody has asked for",
-                              type, head_.content_bytes));
+                  fmt::format("a message of type {} with {} bytes, which was not asked for", type,
+                              head_.content_bytes));
   }
   if (head_.content_bytes <= allowed_bytes_) return {};
   return Status(Code::kCorrupt,

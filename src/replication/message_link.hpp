@@ -65,7 +65,7 @@ class MessageLink {
   std::size_t chunk_bytes() const { return head_.content_bytes - kChunkHeadBytes; }
   bool chunk_has_destination() const {
     return !chunk_destination_.bytes().empty();
-  }  // else nobody wanted it when it began
+  }  // else it was not wanted when it began
 
   // Queues; nothing is copied of a chunk.
   void queue(MessageType type, std::span<const std::byte> content);

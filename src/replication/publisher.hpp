@@ -24,10 +24,9 @@
 namespace sparcl::replication {
 
 struct PublisherOptions {
-  std::string listen;    // "HOST:PORT"; "": any port of all interfaces
-  std::string model_id;  // replicas name the same
-  std::vector<std::byte>
-      description;       // how the tensors lie in files, for those who ask what is published here
+  std::string listen;                  // "HOST:PORT"; "": any port of all interfaces
+  std::string model_id;                // replicas name the same
+  std::vector<std::byte> description;  // how the tensors lie in files, for a MODEL_QUERY
   std::string key_path;  // of an Ed25519 key that signs commits; "": they are not signed
   std::string
       state_path;   // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
@@ -77,10 +76,11 @@ class Publisher {
   Result<PublishReport> publish(std::uint64_t version,
                                 std::span<const codec::ChangedHint* const> hints = {});
 
-  // Until so many replicas hold `version` or a later one, or held it when they said goodbye: by
-  // their own word, where they were given it (nobody proves who he is). Timeout says how many do.
+  // Waits until so many replicas hold `version` or a later one, or held it when they said goodbye.
+  // A replica counts by its own word, if it was given the version: its identity is not proven.
+  // Timeout says how many do.
   Status wait(std::uint64_t version, int replicas, double seconds);
-  // Until they have all its bytes, though they may not have applied them.
+  // Waits until they have all its bytes, though they may not have applied them.
   Status wait_staged(std::uint64_t version, int replicas, double seconds);
 
   // Replicas connected, and those of them that hold `version` or a later one.
@@ -179,7 +179,7 @@ class Publisher {
   };
   double starved_since_ =
       -1;          // a part's update cannot be made: the budget is used up; -1: none waits
-  Report report_;  // for those who ask over the network
+  Report report_;  // for a STATUS_QUERY
   std::unique_ptr<Server> server_;
   struct Departure {
     Receipt receipt;

@@ -88,7 +88,7 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
   if (epoch > limit) {
     return Status(Code::kUnauthorized,
                   fmt::format("it holds a version of a publisher that began on {}, this one began "
-                              "on {}; without a signature epochs count up to {}: compare the "
+                              "on {}. Epochs without a signature count up to {}: compare the "
                               "clocks of both hosts, or restart the replica",
                               epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
@@ -113,9 +113,9 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
   if (key && !is_signed_by(*key, latest, model_id)) {
     return Status(
         Code::kUnauthorized,
-        fmt::format("it holds a version of a publisher that began on {}, this one began on {}, and "
-                    "the replica has no commit of that time that this publisher's key {} signed: "
-                    "compare the clocks, give the publisher its earlier key, or restart the "
+        fmt::format("it holds a version of a publisher that began on {}, this one began on {}. "
+                    "The replica has no commit of that time that this publisher's key {} signed. "
+                    "Compare the clocks, give the publisher its earlier key, or restart the "
                     "replica without its record (sparcl subscribe --allow-rollback)",
                     epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
   }
@@ -126,7 +126,7 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
   }
   log_warn(
       "replication: a replica has a version of a publisher that began on {}, later than this "
-      "publisher ({}): the clock of the other publisher was ahead, or the clock of this host is "
+      "publisher ({}). The clock of the other publisher was ahead, or the clock of this host is "
       "behind. This publisher raises its epoch, and all replicas connect again",
       epoch_text(latest.epoch), epoch_text(value_));
   value_ = std::max(clock_(), latest.epoch + 1);

@@ -25,11 +25,11 @@ class PublisherEpoch {
 
   std::uint64_t value() const { return value_; }
 
-  // The latest version that a replica has applied. True: it is of a later life than this one, and
-  // this one's epoch is later now. An error: replicas that hold it cannot be served, and why. key:
-  // of a signing publisher, which believes commits with its own signature alone; the epochs of
-  // others count up to a year after the clock, each time after a longer pause, so that no
-  // unauthenticated peer keeps replicas from their updates.
+  // latest: the latest version that a replica has applied. True: it is of a later life than this
+  // publisher's, and this publisher's epoch is now later still. An error says why replicas that
+  // hold it cannot be served. key: a signing publisher believes only commits with its own
+  // signature. Without a key, epochs count up to a year after the clock, each time after a longer
+  // pause. An unauthenticated peer therefore cannot keep replicas from their updates.
   Result<bool> learn(const LatestHeld& latest, const std::string& model_id,
                      const std::optional<trust::PublicKey>& key, double now);
 
@@ -45,7 +45,7 @@ class PublisherEpoch {
   std::uint64_t value_ = 0;
   std::uint64_t begun_at_ = 0;  // the first value: unsigned epochs are measured by it
   std::uint64_t saved_ = 0;
-  double raised_at_ = 0;  // by a word that nobody signed
+  double raised_at_ = 0;  // by an unsigned word
   double pause_s_ = 0;    // until the next such word counts
 };
 

@@ -46,8 +46,8 @@ bool Publisher::has_room_for(Feed& feed) {
   return false;
 }
 
-// The oldest updates of parts that nobody is being sent go until peers are within the budget: first
-// those of parts without a proven replica.
+// Drops the oldest idle updates of parts until peers are within the budget: first the updates of
+// parts without a proven replica.
 void Publisher::bound_parts() {
   if (at_work_ != nullptr || !context_.budget->is_over()) return;
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
@@ -129,7 +129,7 @@ Status Publisher::make_part(std::span<const std::byte> list, FeedRef& feed) cons
   return {};
 }
 
-// Before the work: it has too many entries, or nobody goes for it.
+// Before the work. An error: the list has too many entries, or there is no room for it.
 Status Publisher::check_list(const Session& asker) {
   SPARCL_RETURN_IF_ERROR(parse_held());
   SPARCL_RETURN_IF_ERROR(
@@ -142,7 +142,7 @@ Status Publisher::check_list(const Session& asker) {
   }
   if (!server_->make_room(&asker, clock_.now(), bytes)) return no_room(budget);
   if (parts_.size() >= kMaxFeeds) {
-    std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // nobody's
+    std::erase_if(parts_, [](const Part& part) { return part.feed.use_count() == 1; });  // unused
   }
   if (parts_.size() >= kMaxFeeds) {
     return Status(Code::kUnsupported,

@@ -107,7 +107,7 @@ std::string Publisher::status_locked() const {
   report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
   report["signed"] = issuer_.key.has_value();
   report["acknowledgements"] =
-      "advisory";  // replicas prove neither who they are nor what they hold
+      "advisory";  // replicas prove neither their identity nor their version
   report["tensor_bytes"] = whole_->tensor_bytes();
   report["kept_updates"] = whole_->store().updates();
   std::uint64_t kept_bytes = 0;

@@ -23,7 +23,7 @@ Result<MessageLink> connect_to(const net::NetAddress& address, double deadline) 
 Result<MessageLink> connect_to(const net::HostPort& where, double deadline) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found, resolve_until(where, deadline));
   Status status;
-  std::size_t left = found.size();  // one that does not answer must leave time for the others
+  std::size_t left = found.size();  // a silent address must leave time for the others
   for (const net::NetAddress& each : found) {
     const double now = net::monotonic_seconds();
     Result<MessageLink> link =

@@ -1,5 +1,5 @@
 #pragma once
-// Short questions to a publisher, by who is no replica of it.
+// Short questions to a publisher from a process that is no replica of it.
 
 #include <string>
 

@@ -25,7 +25,7 @@ class Relay {
   // updates from here.
   void open(const net::NetAddress& interface);
   std::uint16_t port() const { return address_.port; }  // 0: none
-  // Says goodbye to those that take from here, and takes no others.
+  // Says goodbye to its children, and accepts no more.
   void close();
   void set_epoch(std::uint64_t epoch) { context_.epoch = epoch; }
 

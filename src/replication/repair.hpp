@@ -10,12 +10,12 @@
 
 namespace sparcl::replication {
 
-// One replica's; its session asks for it, and sees what comes of it.
+// The repair of one replica. Its session asks for it and reads the result.
 struct Repair {
   HeldVersion wanted;                 // what it held before
   Hash128 held_hash;                  // of the state that it holds, which is no version
   std::vector<Hash128> block_hashes;  // of each block of it (codec::add_block_hashes), or else
-  std::vector<Digest256> digests;     // of bytes that nobody has vouched for (StateDigest)
+  std::vector<Digest256> digests;     // of bytes that are not vouched for (StateDigest)
   int attempts = 0;
   bool is_over = false;
   UpdateRef update;  // then: nullptr where so much differs that all bytes may as well be sent

@@ -12,8 +12,8 @@
 namespace sparcl::replication {
 namespace {
 
-// An unsigned epoch counts up to so far after the clock. Publishers without keys believe a little
-// more (PublisherEpoch).
+// An unsigned epoch counts up to this long after the clock. Publishers without keys believe a
+// little more (PublisherEpoch).
 constexpr std::uint64_t kMaxAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 1'000'000'000;
 
 }  // namespace
@@ -269,7 +269,7 @@ Status ReplicaMachine::nothing_newer(double seconds) const {
   if (is_past_pin) {
     return Status(is_damaged ? Code::kCorrupt : Code::kTimeout,
                   fmt::format("{} this replica is pinned to version {}, which cannot be had any "
-                              "more: version {} is here, once the pin is moved or taken away",
+                              "more. Version {} is here: move the pin or take it away",
                               is_damaged ? "the tensors are damaged, and" : "no version is held:",
                               pin_.version, staged_.front()->commit().version));
   }

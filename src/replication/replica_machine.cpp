@@ -35,7 +35,7 @@ ReplicaMachine::ReplicaMachine(Options options, const UpstreamView& publisher,
   proof_ = std::make_shared<const Offer>(*options_.latest);
 }
 
-// --- what is held, and what will be ---
+// --- the held version, and the next ---
 
 const StagedUpdate* ReplicaMachine::last_staged() const {
   if (!staged_.empty()) return staged_.back().get();

@@ -20,7 +20,7 @@
 
 namespace sparcl::replication {
 
-// This trouble lasts until somebody changes the replica, or the publisher.
+// This trouble lasts until a user changes the replica or the publisher.
 bool is_lasting(Code trouble);
 
 class ReplicaMachine {

@@ -3,12 +3,15 @@
 // has its own data.
 //
 // Source:    FromPublisher ── PARENT ──► FromParent ── its end, PARENT (none) ──► FromPublisher
+//
 // Transfer:  NoUpdate ── OFFER ──► Receiving ── COMMIT ──► NoUpdate, and the update is staged
 //               │                     └── the sender is gone ──► Partial ── the same OFFER ──►
 //               Receiving └── a parent's OFFER ──► AwaitsAnnouncement ── ANNOUNCE ──► Receiving
+//
 // Bytes:     Brought ── IDENTITY, equal ──► Vouched ── a label ──► Published
 //               └── an anchor, or a repair with the right SHA-256 ──► Published
 //            Published ── the sweep ──► Damaged ── a repair, or an anchor ──► Published
+//
 // Writer:    Resting ── next() ──► Applying, Restoring ──► Resting
 // Pin:       None; Ahead, up to a version; Back, to the version before; Held, after that
 
@@ -59,7 +62,7 @@ using Transfer = std::variant<NoUpdate, Partial, Receiving, AwaitsAnnouncement>;
 
 // --- where the bytes that are held come from ---
 
-// The replica came with them. Whatever their state hash is, somebody may have chosen them.
+// The replica came with them. Their state hash proves nothing: they may be chosen to have it.
 struct Brought {
   bool may_ask_for_blocks = true;   // false: the blocks that differ have not led to the version
   std::optional<Comparison> asked;  // they are not this version: the blocks that differ were asked

@@ -1,6 +1,7 @@
 #pragma once
-// Labels of replicas that stay the same when a replica is started anew: its name, its host, and a
-// small number (slot) that tells apart those of one host and name. Metrics use them.
+// Labels of replicas that stay the same when a replica is started anew: its name, its host and its
+// slot. The slot is a small number that differs among replicas of one host and name. Metrics use
+// these labels.
 
 #include <cstdint>
 #include <map>

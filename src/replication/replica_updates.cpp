@@ -1,4 +1,4 @@
-// How updates come to a replica: what is offered, its bytes, and that it is whole.
+// How an update comes to a replica: the offer, the bytes, and the commit.
 
 #include <fmt/format.h>
 
@@ -103,8 +103,8 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
   SPARCL_RETURN_IF_ERROR(check_offer(offer).with_prefix("an update is refused: "));
   if (offer.signature && !options_.trusted && !std::exchange(has_told_of_signatures_, true)) {
     log_info(
-        "replication: what {} publishes is signed, and nobody's signature is asked for here: name "
-        "its public key to trust it alone (options.trust_path, --trust)",
+        "replication: what {} publishes is signed, but this replica checks no signature: name its "
+        "public key to trust it alone (options.trust_path, --trust)",
         publisher_.who());
   }
   on_newest(sender(), offer.commit.version);

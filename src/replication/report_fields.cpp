@@ -10,7 +10,7 @@
 namespace sparcl::replication {
 namespace {
 
-// Of the character at the front; 0 if it is no UTF-8.
+// The bytes of the first character; 0 if it is no UTF-8.
 std::size_t character_bytes(std::string_view text) {
   for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(text.size(), 4); ++bytes) {
     if (model::is_utf8(text.substr(0, bytes))) return bytes;

@@ -75,7 +75,7 @@ Status Rollback::go(const ReplicatedState& state, const HeldVersion& held) {
   if (hash == to_->hash) return {};
   for (codec::ChangeLog& each : replaced_) (void)exchange(each);
   return Status(Code::kCorrupt,
-                fmt::format("the rollback to version {} leads to the state {} instead of {}: the "
+                fmt::format("the rollback to version {} leads to the state {} instead of {}. The "
                             "tensors do not hold version {} any more (their memory is damaged, or "
                             "the program wrote to them); they are as they were",
                             to_->version, to_hex(hash), to_hex(to_->hash), held.version));

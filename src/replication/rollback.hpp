@@ -35,7 +35,7 @@ class Rollback {
     return to_ == from && replaced_.size() == 1 ? &replaced_.front() : nullptr;
   }
 
-  // The arrays, which hold the state `held`, hold that of to() again. Corrupt: they did not hold
+  // The arrays go from the state `held` back to the state of to(). Corrupt: they did not hold
   // `held`, and are as they were, as they are where memory runs out.
   Status go(const ReplicatedState& state, const HeldVersion& held);
   std::uint64_t elements() const;

@@ -56,7 +56,7 @@ void Server::step(std::span<const pollfd> entries, double now) {
   std::erase_if(sessions_, [](const auto& session) { return session->is_over(); });
 }
 
-// For a bounded time: those whose turn does not come are first next time.
+// For a bounded time. Sessions that had no turn are first next time.
 void Server::take_turns(std::span<const pollfd> entries, double now) {
   const std::size_t known = std::min(sessions_.size(), entries.size());  // accept_all appends
   const double end = net::monotonic_seconds() + kTurnSeconds;
@@ -135,8 +135,8 @@ bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
   return true;
 }
 
-// Replicas that have proven themselves are ended for an update alone that nobody else needs any
-// more: they come for the newest.
+// Ends the session of a proven replica only if it alone still needs an update: the replica connects
+// again for the newest version.
 void Server::keep_within_budget(double now) {
   (void)make_room(nullptr, now);
   for (const bool proven : {false, true}) {

@@ -41,14 +41,14 @@ class Server {
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
-  // Ends the session of a replica that has not held what it was sent here, to make room: of the
-  // address that has most of them, one that has asked for nothing, the oldest. False: there is none
-  // that has had its time.
+  // Ends the session of an unproven replica to make room. Unproven: it has not held what it was
+  // sent here. The address with most of them loses its oldest session, but first one that has asked
+  // for nothing. False: no such session has had its time.
   bool evict_unproven(double now);
-  // The same of one that is being sent an update that takes of the budget of peers.
+  // Ends an unproven session that is being sent an update that counts for the budget of peers.
   bool evict_taker();
-  // The same of those that have most of the unproven ones' part of it, until that has room for so
-  // many bytes; false: it has not.
+  // Ends the largest unproven sessions until their part of the budget has room for so many bytes.
+  // False: it has no room.
   bool make_room(const Session* asker, double now, std::uint64_t bytes = 0);
   // As far as it is a matter of sessions, peers are within the budget again.
   void keep_within_budget(double now);

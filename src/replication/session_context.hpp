@@ -64,10 +64,10 @@ struct SessionContext {
   // Learns what a replica has applied last. An error says why the replica cannot be served. Empty:
   // it does not matter here.
   std::function<Status(const LatestHeld& latest)> learn_epoch;
-  // The limit for a list of tensors that has no feed yet: the session asks for the list and waits
-  // until somebody has looked at it (list(), take_feed()). Empty: no list is asked for.
+  // The limit for a list of tensors that has no feed yet. The session asks for the list and waits
+  // until the publisher has looked at it (list(), take_feed()). Empty: no list is asked for.
   std::function<std::size_t()> max_schema_bytes;
-  // Ends other sessions until those that have proven nothing are within their part of the budget;
+  // Ends other sessions until unproven sessions are within their part of the budget;
   // false: `asker` must end. Empty: no session ends for another.
   std::function<bool(const Session& asker)> make_room;
   std::function<std::string()> status_report;                           // JSON, for a STATUS_QUERY

@@ -1,8 +1,8 @@
 #pragma once
-// A publisher's end of one connection, or that of a replica that passes updates on, without the
-// connection: brings the replica at the other end to the newest version, one update after the
-// other. Events come in as calls, actions go out (session_actions.hpp). It reads no clock and no
-// socket. Its phases: session_phases.hpp.
+// The sender's end of one connection, without the connection itself. The sender is a publisher, or
+// a replica that passes updates on. It brings the replica at the other end to the newest version,
+// one update after the other. Events come in as calls, actions go out (session_actions.hpp). It
+// reads no clock and no socket. Its phases: session_phases.hpp.
 //
 // At most kMaxAhead updates are under way that the replica does not hold yet: a replica that does
 // not apply them costs no more.
@@ -166,7 +166,7 @@ class SessionMachine {
   void join(const Hello& hello, bool shares_memory);
   void welcome(const Serving& at, bool shares_memory);
 
-  // What it is offered.
+  // Offers to the replica.
   void offer_next(Serving& at, double now);
   void note_full(Serving& at, double now);
   bool compare(Serving& at);
@@ -181,7 +181,7 @@ class SessionMachine {
   bool send_piece(session_stage::Sending& stage, std::size_t count, double now);
   void let_go(Serving& at);
 
-  // What it is known to hold.
+  // The version that the replica is known to hold.
   void confirm(Serving& at, double now);
   void note_given(const ReceiptBook::Given& given);
   void note_given_by_parent();

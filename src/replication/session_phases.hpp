@@ -13,6 +13,7 @@
 //    ├── PARENT ──► HasParent ── ORPHAN ──► Idle
 //    ├── a composed update is being made: AwaitsComposed
 //    └── not vouched for ──► AwaitsDigest ── IDENTITY ──► AwaitsAnswer
+//
 //   AwaitsAnswer ── ACK ──► Idle, vouched for ;  ── BLOCKS ──► AwaitsRepair
 //   AwaitsDamage ── DAMAGE ──► AwaitsRepair ── made, or an anchor instead ──► Offered
 
@@ -74,7 +75,7 @@ struct Greeting {};  // unauthenticated: it has not said what it wants
 struct AwaitsList {  // the list of its tensors is asked for
   Hello hello;
 };
-struct HasList {  // somebody has to find a feed for these tensors
+struct HasList {  // the publisher has to find a feed for it
   Hello hello;
   std::vector<std::byte> list;
 };

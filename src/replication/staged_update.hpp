@@ -1,7 +1,7 @@
 #pragma once
 // An update on its way into a replica: its bytes as they come, and what is known of them. Bytes
-// count once the leaf that they are in is whole, and has the digest that the commit stands for
-// where others than the publisher send it: nothing else is decoded, passed on, or kept when the
+// count once their leaf is whole. If the sender is not the publisher, the leaf must also have the
+// digest that the commit stands for. Other bytes are not decoded, passed on, or kept when the
 // sender changes.
 
 #include <memory>
@@ -59,7 +59,7 @@ class StagedUpdate {
   }
   // All bytes are there and every check has passed: apply() will not fail.
   bool is_checked() const { return is_checked_; }
-  // Then: what it was checked against is its target already, though nobody has applied it.
+  // After is_checked(): the arrays that it was checked against hold its target already.
   bool is_held_already() const { return decoder_ != nullptr && decoder_->already_applied(); }
   // Once. arrays: where it is written instead, which hold the same; none: where it was checked.
   // Allocates nothing.

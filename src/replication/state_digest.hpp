@@ -1,6 +1,6 @@
 #pragma once
-// SHA-256 of all that a replica holds, block by block. The linear state hash finds accidents; bytes
-// that somebody chose can have any state hash that he likes, and these digests not
+// SHA-256 of all that a replica holds, block by block. The linear state hash finds accidents only:
+// an attacker can choose other bytes with the same state hash, but not with the same digests
 // (docs/decisions/0027-vouched-states.md).
 
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
-// Looks at all that a replica holds now and then, piece by piece beside its other work: memory that
-// was damaged, or written to by the program, is found before a version is served from it for ever.
+// Checks the whole state of a replica now and then, piece by piece beside its other work. It finds
+// memory that is damaged, or that the program wrote to: else such bytes would be served for ever.
 
 #include "src/replication/message.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -21,9 +21,9 @@ class StateSweep {
   void rest(double until) { due_ = until; }
   // The changes since then are not what rollback will tell: a pass begins anew.
   void forget_pass() { is_begun_ = false; }
-  // A millisecond of a pass. If another version is held than before, it first takes up what has
-  // changed of the blocks that it has seen, if rollback tells, and else begins anew: models whose
-  // pass is longer than a version lasts are looked at, too. The arrays stay as they are meanwhile.
+  // A millisecond of a pass. If the version has changed, the pass first takes up the changes of the
+  // blocks that it has seen. If rollback does not tell these changes, the pass begins anew. A pass
+  // may therefore last longer than a version. The arrays stay as they are meanwhile.
   // Corrupt, at the end of a pass: they do not hold `held`, but found().
   Status step(const ReplicatedState& state, const HeldVersion& held, const Rollback& rollback,
               double now);

@@ -2,8 +2,9 @@
 // A replica: its arrays hold exactly one published version at any time, and are written only inside
 // next(). With two sets of arrays, the set that is read is never written.
 //
-// A thread of its own keeps the connections, gives what comes to the machine (replica_machine.hpp),
-// carries out what the machine asks for, passes updates on to other replicas, and checks them.
+// A thread of its own keeps the connections and gives messages to the machine
+// (replica_machine.hpp). It carries out the machine's actions, checks updates, and passes them on
+// to other replicas.
 
 #include <condition_variable>
 #include <cstdint>
@@ -57,10 +58,10 @@ struct SubscriberOptions {
 
 class Subscriber final : private UpstreamOwner {
  public:
-  // The publisher need not be there yet: it is looked for until it comes, and again whenever it
-  // goes. The arrays may hold anything. If the publisher finds a version of its own there,
-  // byte for byte, only what has changed since then travels; if it finds one but for some blocks,
-  // these travel, too.
+  // The publisher need not be there yet: the replica looks for it until it comes, and again
+  // whenever it goes. The arrays may hold anything. If they hold one of the publisher's versions
+  // byte for byte, only the changes since then travel. If some blocks differ from it, these travel,
+  // too.
   static Result<std::unique_ptr<Subscriber>> create(const ReplicatedState& state,
                                                     const std::string& address,
                                                     const SubscriberOptions& options);
@@ -82,10 +83,10 @@ class Subscriber final : private UpstreamOwner {
     double pause_s =
         0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
   };
-  // The newest version that has come whole: applied when this returns. Timeout: there is none yet;
-  // where updates were refused or the publisher cannot be reached the error is that one. An error
-  // that waiting does not cure (is_lasting) is returned at once, and again when another try has
-  // failed.
+  // The newest version that has come whole: applied when this returns. Timeout: there is none yet.
+  // If updates were refused or the publisher cannot be reached, the error says this instead. An
+  // error that waiting does not cure (is_lasting) is returned at once, and again when another try
+  // has failed.
   Result<Swap> next(double seconds);
 
   struct Versions {
@@ -194,8 +195,8 @@ class Subscriber final : private UpstreamOwner {
   void tell_repairs(const Swap& swap) const;
   void keep_record(const Offer* latest);
 
-  ReplicatedState state_;  // its arrays are those that hold the version: of two sets the front
-                           // ones, but the back ones while a next() is at it
+  ReplicatedState state_;  // its arrays hold the version: of two sets the front set, but the back
+                           // set while next() works
   std::unique_ptr<BufferPair> buffers_;
   SubscriberOptions options_;
   net::HostPort where_;

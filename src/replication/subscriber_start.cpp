@@ -1,4 +1,4 @@
-// How a replica begins: its settings, whom it trusts, and what it has held in its life before.
+// How a replica begins: its settings, its trusted keys, and the record of its life before.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// How what has come becomes what is held: next(), and the rollback.
+// How staged updates become the held version: next(), and the rollback.
 
 #include <fmt/format.h>
 
@@ -112,8 +112,9 @@ Status Subscriber::climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, S
   return no_memory();
 }
 
-// Applies what is staged. One that is further behind is sent more only once this is held: it waits
-// for that where it comes soon, so that users see the newest version, not each on the way.
+// Applies what is staged. A replica that is further behind is sent more only once it holds this. If
+// the next update comes soon, climb() waits for it: users see the newest version, not each version
+// on the way.
 Status Subscriber::climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline) {
   const double until = std::min(deadline, net::monotonic_seconds() + kLongestClimb);
   for (;;) {

@@ -151,7 +151,7 @@ void Subscriber::begin_anew(double now) {
 
 // --- work on the arrays ---
 
-// Checks a piece of what has come, if its base is what is held: so that next() has little to do.
+// Checks a piece of the update if its base is held: next() then has little to do.
 void Subscriber::check_on(double now) {
   StagedUpdate* const first = machine_.to_check();
   if (first == nullptr || now < checks_from_) return;

@@ -34,7 +34,7 @@ void UpdateStore::note_made(const Update& update) {
 }
 
 // Steps that need memory come first: if one fails, there is no new version. A stream that was noted
-// as made stays so: nobody has it.
+// as made stays so: no replica has it.
 void UpdateStore::add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced) {
   const std::size_t before = chain_.size();
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// The updates that a publisher keeps for replicas that are behind, or a replica for those that take
-// from it, and which of them brings one on with the fewest bytes.
+// The updates that a publisher keeps for replicas that are behind, or that a replica keeps for its
+// children. The store also finds the update that brings a replica on with the fewest bytes.
 
 #include <cstdint>
 #include <deque>
@@ -37,7 +37,7 @@ class UpdateStore {
   // The first version: no update leads to it but an anchor. label: empty, of a replica that holds
   // these bytes already.
   void begin(UpdateRef label);
-  // `delta` leads from the newest version to that of `label`; replaced: the rollback
+  // `delta` leads from the newest version to the version of `label`; replaced: the rollback
   // (codec::ChangedState), if it is known.
   void add(UpdateRef delta, UpdateRef label, ChangeLogRef replaced = nullptr);
   // An anchor of the newest version at that time. Dropped again when the chain since then is longer
@@ -84,8 +84,8 @@ class UpdateStore {
   // The next update on the way from `held` to the newest version: a delta, one composed of several,
   // the label where only the number differs, or an anchor. needs_anchor: none is kept, and only a
   // new one leads there. may_be_composed: one update for the rest of the chain would be less, maybe
-  // (rollback_logs()). From what is newer than all that is kept here: nothing, so far. up_to: where
-  // that is in the chain, only the chain itself leads beyond it.
+  // (rollback_logs()). If `held` is newer than all that is kept here: nothing yet. up_to: if this
+  // version is in the chain, only the chain itself leads beyond it.
   struct Step {
     UpdateRef update;
     bool needs_anchor = false;

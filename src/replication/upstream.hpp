@@ -84,7 +84,7 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   const char* what_;
   double silence_s_;
   MessageLink link_;
-  std::int64_t memory_pid_ = 0;  // whose memory can be reached; 0: nobody's
+  std::int64_t memory_pid_ = 0;  // whose memory can be reached; 0: none
   bool memory_failed_ = false;
   Phase phase_ = Phase::kApart;
   std::string address_;
