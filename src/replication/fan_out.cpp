@@ -112,8 +112,8 @@ FanOut::Id FanOut::parent(Id id) const {
   return found == replicas_.end() ? kNobody : found->second.parent;
 }
 
-// Those who pass on stay before those who do not, and who was here first: fewer than the degree are
-// before it.
+// Replicas that pass on stay before replicas that do not, then the older ones. True: fewer than the
+// degree are before it.
 bool FanOut::is_needed_here(const Replica& own) {
   staying_.set_rank(static_cast<std::size_t>(degree() - 1));
   const auto last = staying_.at_rank();

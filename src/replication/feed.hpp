@@ -1,7 +1,8 @@
 #pragma once
 // The source of all that replicas of one list of tensors are sent: all tensors of a publisher, or
-// parts of them. A feed keeps updates, plans who takes from whom, and makes anchors, composed
-// updates and repairs. It has no copy of any tensor: all is read from the publisher's snapshot.
+// parts of them. A feed keeps updates, plans which replica takes from which, and makes anchors,
+// composed updates and repairs. It has no copy of any tensor: all is read from the publisher's
+// snapshot.
 
 #include <atomic>
 #include <deque>

@@ -1,6 +1,6 @@
 #pragma once
-// The replicas that others can take updates from, by what they have for them, those nearest to the
-// publisher first.
+// The replicas that can be parents, by the updates that they have. The replicas nearest to the
+// publisher come first.
 
 #include <compare>
 #include <cstdint>

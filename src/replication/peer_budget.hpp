@@ -1,6 +1,6 @@
 #pragma once
-// The memory that peers cause in a server: what they have sent, what waits for them, and what is
-// made or kept for them alone. Sessions that have proven nothing share a small part of it.
+// The memory that peers cause in a server: bytes that they have sent, bytes that wait for them, and
+// objects that are made or kept only for them. Unproven sessions share a small part of it.
 
 #include <algorithm>
 #include <atomic>

@@ -123,8 +123,8 @@ Status Publisher::learn_epoch(const LatestHeld& latest) {
   return {};
 }
 
-// A replica takes updates of the epoch alone that its welcome had: those that are here come anew,
-// with what they hold.
+// A replica takes updates only of the epoch of its welcome. Connected replicas therefore connect
+// again, with the version that they hold.
 void Publisher::raise_epoch() {
   issuer_.epoch = context_.epoch = epoch_.value();
   at_work_ = nullptr;

@@ -48,9 +48,9 @@ class Publisher {
   static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
                                                    const PublisherOptions& options);
 
-  // The same with a listener that is there already. No replica is served before start_serving(), so
-  // that what is published until then is one step for those who come: they never meet the versions
-  // in between. Once.
+  // The same with a listener that is there already. No replica is served before start_serving().
+  // Versions published until then are one step for new replicas, which never meet the versions in
+  // between. Once.
   static Result<std::unique_ptr<Publisher>> create(const ReplicatedState& state,
                                                    const PublisherOptions& options,
                                                    Listener listener);

@@ -27,8 +27,8 @@ constexpr std::size_t kRefusedSchemaBytes =
 
 }  // namespace
 
-// Updates that all replicas need, and those of one part at a time, are always made. If no room
-// comes, an unproven replica that keeps what it is sent goes.
+// Updates that all replicas need, and updates of one part at a time, are always made. If no room
+// comes, the session of an unproven replica that keeps an update ends.
 bool Publisher::has_room_for(Feed& feed) {
   if (&feed == whole_.get() || !feed.store().newest())
     return true;  // its first version takes no memory

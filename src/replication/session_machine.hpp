@@ -107,8 +107,8 @@ class SessionMachine {
   std::uint64_t held_version() const;
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
-  // The versions that count for those who wait for acknowledgements: the replica's word, as far as
-  // it was given them. 0: none.
+  // The version that counts for Publisher::wait(): the replica's word, if it was given the version.
+  // 0: none.
   std::uint64_t acknowledged_version() const;
   std::uint64_t received_version() const;
   const char* state() const;

@@ -34,14 +34,14 @@ class StagedUpdate {
   enum class Leaf : std::uint8_t { kChecked, kBelieved };
   void change_sender(Leaf leaf);
   bool has_leaves() const { return update_->has_leaves(); }
-  // Those that come next. Corrupt: they are out of place, or not those of the commit. The sender is
+  // The next leaves. Corrupt: they are out of order, or not the leaves of the commit. The sender is
   // to blame.
   Status take_leaves(const Leaves& leaves);
   std::uint64_t next_byte() const { return arrived_; }
   // The memory for the next bytes, within one leaf. Empty: they are not wanted yet, or are too
   // many.
   Buffer destination(std::size_t count);
-  // They are there. Corrupt: the leaf that they end is another one; it is to come again. The sender
+  // The bytes are there. Corrupt: the leaf that they end is wrong and is to come again. The sender
   // is to blame.
   Status received(std::size_t count);
   // The next bytes as memory: a whole segment of Staging's, or those up to the end. Corrupt: they
