@@ -18,7 +18,7 @@ TEST(Listening, APortThatIsTakenIsAnErrorThatSaysWhatToDo) {
   const Result<Socket> second = listen_at(*address, 1);
   EXPECT_EQ(second.status().code(), Code::kSystemError);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(to_text(*address)));
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("give another port"));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("Give another port"));
 }
 
 TEST(Listening, AnAddressOfAnotherHostIsNamed) {

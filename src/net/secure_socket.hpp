@@ -1,0 +1,74 @@
+#pragma once
+// A stream socket whose bytes are sent as they are, or by TLS 1.3 (tls_endpoint.hpp). It never
+// blocks.
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/net/socket.hpp"
+#include "src/net/tls_endpoint.hpp"
+
+namespace sparcl::net {
+
+class SecureSocket {
+ public:
+  SecureSocket();
+  // flush() begins the handshake of a client, and read() alone ends that of either side: what comes
+  // is never read by a call that sends. An endpoint of nullptr: in the clear.
+  explicit SecureSocket(Socket socket, TlsEndpointRef endpoint = nullptr);
+  SecureSocket(SecureSocket&&) noexcept;
+  SecureSocket& operator=(SecureSocket&&) noexcept;
+  ~SecureSocket();
+
+  const Socket& socket() const { return socket_; }
+  bool is_open() const { return socket_.is_open(); }
+  int fd() const { return socket_.fd(); }
+  void close();
+
+  bool is_encrypted() const { return tls_ != nullptr; }
+  bool is_ready() const;                // in the clear, or the handshake is over
+  std::optional<int> peer_tag() const;  // of a client's key, once the handshake is over
+  // 32 bytes that only the two ends of this connection know (RFC 8446, section 7.5). They are the
+  // same on both ends once the handshake is over.
+  using Exporter = std::array<std::byte, 32>;
+  Result<Exporter> exporter() const;
+
+  Moved read(std::span<std::byte> out);
+  // Takes a part of the pieces, or nothing.
+  Moved write(std::span<const iovec> pieces);
+  // Sends what is encrypted already, and what a handshake has to say.
+  Moved flush();
+  // poll() is to wait until the socket can be written.
+  bool wants_to_write() const;
+  // Bytes have come that poll() does not tell of: read() has more.
+  bool has_unread() const;
+  // Bytes that were taken and are not known to be at the other machine.
+  std::size_t unacknowledged_bytes() const;
+  std::size_t own_bytes() const;  // of memory
+  // Why a handshake or a record failed; empty: it did not.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  struct Tls;
+  struct Streams;
+
+  Moved handshake(bool may_read);
+  Moved fail(const char* step);
+  Moved fill();
+  Moved send_encrypted();
+
+  Socket socket_;
+  std::unique_ptr<Tls> tls_;
+  std::string failure_;
+};
+
+}  // namespace sparcl::net

@@ -1,0 +1,114 @@
+// `sparcl secret`, and the service between programs that have its files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "src/trust/role_secret.hpp"
+#include "tests/tools/training_program.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(SecretCommand, MakesAFileForEachRole) {
+  const TempFolder folder;
+  const ProgramRun run = run_program({"secret", "-o", folder / "run", "--json"}, "umask 000; ");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(folder.count(), 3u);
+  const Result<trust::RoleSecret> secret = trust::RoleSecret::load(folder / "run");
+  ASSERT_TRUE(secret.ok()) << secret.status().message();
+  const std::string line = trust::public_key_line(secret->publisher_key());
+  EXPECT_EQ(run.json(),
+            (nlohmann::json{{"ok", true},
+                            {"output", folder / "run"},
+                            {"replicate", folder / "run.replicate"},
+                            {"observe", folder / "run.observe"},
+                            {"public_key", line.substr(line.find(' ') + 1)},
+                            {"fingerprint", trust::fingerprint(secret->publisher_key())}}));
+  for (const char* name : {"run", "run.replicate", "run.observe"}) {
+    struct stat about {};
+    ASSERT_EQ(::stat((folder / name).c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0600u) << name;
+    const std::string text = read_text(folder / name);
+    const std::string word = text.substr(text.find(' ') + 1, 44);
+    EXPECT_EQ((run.out + run.err).find(word), std::string::npos) << name;
+  }
+  EXPECT_EQ(run_program({"secret", "-o", folder / "run"}).exit_code, 1);
+  EXPECT_EQ(run_program({"secret"}).exit_code, 2);
+  EXPECT_EQ(folder.count(), 3u);
+}
+
+// The two ways out are named, and nothing listens.
+TEST(SecretCommand, WithoutOneNoOtherMachineReachesAPublisher) {
+  Training training;
+  const std::string file = training.write_up_to(1)[0];
+  for (const char* listen : {":0", "0.0.0.0:0", "[::]:0"}) {
+    const ProgramRun refused =
+        run_program({"publish", "--listen", listen, "--exit-when-acked", "0", file});
+    EXPECT_EQ(refused.exit_code, 2) << listen;
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr("--listen"), HasSubstr("--secret FILE"), HasSubstr("--insecure")));
+  }
+  const ProgramRun metrics = run_program({"publish", "--metrics", "0.0.0.0:0", "--exit-when-acked",
+                                          "0", "--listen", "127.0.0.1:0", file});
+  EXPECT_EQ(metrics.exit_code, 2);
+  EXPECT_THAT(metrics.err, AllOf(HasSubstr("--metrics"), HasSubstr("--insecure")));
+  const ProgramRun open = run_program(
+      {"publish", "--listen", "0.0.0.0:0", "--insecure", "--exit-when-acked", "0", file});
+  EXPECT_EQ(open.exit_code, 0) << open.err;
+  const ProgramRun local = run_program({"publish", "--exit-when-acked", "0", file});
+  EXPECT_EQ(local.exit_code, 0) << local.err;
+  EXPECT_THAT(local.out, HasSubstr("listening on 127.0.0.1:"));
+}
+
+TEST(SecretCommand, ProgramsWithItsFilesFollowEachOther) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(2);
+  ASSERT_EQ(run_program({"secret", "-o", training / "run"}).exit_code, 0);
+  ASSERT_EQ(run_program({"secret", "-o", training / "other"}).exit_code, 0);
+  BackgroundProgram publisher(
+      publish({"--secret", training / "run", "--interval", "0.5", files[0], files[1]}, ":0"));
+  const std::string address = publisher.address();
+  BackgroundProgram stranger(subscribe(address, training / "out", {"--timeout", "3"}));
+  BackgroundProgram other(subscribe(address, training / "out",
+                                    {"--secret", training / "other.replicate", "--timeout", "3"}));
+  BackgroundProgram observer(subscribe(address, training / "out",
+                                       {"--secret", training / "run.observe", "--timeout", "3"}));
+  BackgroundProgram replica(subscribe(address, training / "good",
+                                      {"--secret", training / "run.replicate", "--until", "2"}));
+  EXPECT_EQ(replica.exit_code(), 0) << replica.err();
+  expect_same(training / "good", files[1]);
+  EXPECT_TRUE(fs::exists(training / "good.sparcl-record"));
+  EXPECT_EQ(run_program({"status", address, "--json"}).exit_code, 1);
+  const ProgramRun status =
+      run_program({"status", address, "--secret", training / "run.observe", "--json"});
+  EXPECT_EQ(status.exit_code, 0) << status.err;
+  EXPECT_EQ(status.json()["version"], 2);
+  EXPECT_EQ(status.json()["signed"], true);
+  EXPECT_EQ(stranger.exit_code(), 1) << stranger.err();
+  EXPECT_THAT(stranger.err(), HasSubstr("closed"));
+  EXPECT_EQ(other.exit_code(), 1) << other.err();
+  EXPECT_THAT(other.err(), HasSubstr("TLS handshake"));
+  EXPECT_EQ(observer.exit_code(), 3) << observer.err();
+  EXPECT_THAT(observer.err(), HasSubstr("role observe"));
+  EXPECT_FALSE(fs::exists(training / "out"));
+}
+
+TEST(SecretCommand, TheSettingNamesItToo) {
+  Training training;
+  const std::string file = training.write_up_to(1)[0];
+  ASSERT_EQ(run_program({"secret", "-o", training / "run"}).exit_code, 0);
+  const ProgramRun open = run_program({"publish", "--listen", ":0", "--exit-when-acked", "0", file},
+                                      fmt::format("SPARCL_SECRET='{}' ", training / "run"));
+  EXPECT_EQ(open.exit_code, 0) << open.err;
+  const ProgramRun wrong =
+      run_program({"publish", "--listen", ":0", "--exit-when-acked", "0", file},
+                  fmt::format("SPARCL_SECRET='{}' ", training / "run.observe"));
+  EXPECT_EQ(wrong.exit_code, 3) << wrong.err;
+  EXPECT_THAT(wrong.err, HasSubstr("only that of role publish signs"));
+}
+
+}  // namespace
+}  // namespace sparcl::test
