@@ -17,7 +17,7 @@ set(CMAKE_REQUIRED_LIBRARIES PkgConfig::sparcl_xxhash_pc)
 check_cxx_source_compiles("#include <xxh_x86dispatch.h>
 int main() { return (int)XXH3_128bits_withSeed_dispatch(\"\", 0, 0).low64; }" SPARCL_XXH3_DISPATCH)
 unset(CMAKE_REQUIRED_LIBRARIES)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 pkg_check_modules(sparcl_zstd_pc REQUIRED IMPORTED_TARGET libzstd)
 add_library(sparcl_zstd ALIAS PkgConfig::sparcl_zstd_pc)
 pkg_check_modules(sparcl_sodium_pc REQUIRED IMPORTED_TARGET libsodium>=1.0.16)

@@ -71,6 +71,13 @@ NetAddress loopback_address(std::uint16_t port) {
   return address;
 }
 
+bool is_loopback(const NetAddress& address) {
+  if (address.family == NetAddress::Family::kIpv4) return address.ip[0] == std::byte{127};
+  NetAddress one;
+  one.ip.back() = std::byte{1};
+  return address.ip == one.ip;
+}
+
 bool is_link_local(const NetAddress& address) {
   if (address.family == NetAddress::Family::kIpv4)
     return address.ip[0] == std::byte{169} && address.ip[1] == std::byte{254};

@@ -26,6 +26,13 @@ bool write_all(int fd, std::string_view text) {
 
 }  // namespace
 
+Status check_key_path(const std::string& path) {
+  if (!path.empty() && !path.ends_with('/')) return {};
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("'{}' names no file: give the name under which the key is to be kept", path));
+}
+
 Result<NewKeyFile> NewKeyFile::write(const std::string& path, std::string_view text,
                                      bool private_to_owner) {
   const mode_t mode = private_to_owner ? 0600 : 0644;

@@ -10,6 +10,9 @@
 
 namespace sparcl::trust {
 
+// `path` must name a file, not a folder.
+Status check_key_path(const std::string& path);
+
 class NewKeyFile {
  public:
   // Writes to the disk, under another name of the same folder. private_to_owner: mode 0600,

@@ -72,14 +72,6 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
   return wrong ? wrong_file(path, fmt::format("line {}: {}", lines[0].number, *wrong)) : Status();
 }
 
-// `path` must name a file, not a folder.
-Status check_name(const std::string& path) {
-  if (!path.empty() && !path.ends_with('/')) return {};
-  return Status(
-      Code::kInvalidArgument,
-      fmt::format("'{}' names no file: give the name under which the key is to be kept", path));
-}
-
 }  // namespace
 
 struct SigningKey::Secret {
@@ -104,22 +96,25 @@ SigningKey SigningKey::from_seed(Owner owner, std::span<const std::byte, 32> see
   return SigningKey(std::move(owner));
 }
 
-Result<SigningKey> SigningKey::generate() {
+Result<SigningKey> SigningKey::from_seed(std::span<const std::byte, 32> seed) {
   SPARCL_ASSIGN_OR_RETURN(Owner owner, allocate());
+  return from_seed(std::move(owner), seed);
+}
+
+Result<SigningKey> SigningKey::generate() {
   SeedScratch seed;
   SPARCL_RETURN_IF_ERROR(fill_random(seed.data));
-  return from_seed(std::move(owner), seed.data);
+  return from_seed(seed.data);
 }
 
 Result<SigningKey> SigningKey::load(const std::string& path) {
-  SPARCL_ASSIGN_OR_RETURN(Owner owner, allocate());
   SeedScratch seed;
   SPARCL_RETURN_IF_ERROR(read_seed(path, seed.data));
-  return from_seed(std::move(owner), seed.data);
+  return from_seed(seed.data);
 }
 
 Status SigningKey::save(const std::string& path) const {
-  SPARCL_RETURN_IF_ERROR(check_name(path));
+  SPARCL_RETURN_IF_ERROR(check_key_path(path));
   constexpr std::size_t kBefore = kSecretKeyKind.size() + 1;
   Scratch<char, kBefore + kKeyTextBytes + 1> line;
   std::ranges::copy(kSecretKeyKind, line.data.begin());

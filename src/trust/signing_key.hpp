@@ -32,6 +32,7 @@ std::string public_key_line(const PublicKey& key);
 class SigningKey {
  public:
   static Result<SigningKey> generate();
+  static Result<SigningKey> from_seed(std::span<const std::byte, 32> seed);
 
   // Refuses a file that other users may read or write.
   static Result<SigningKey> load(const std::string& path);

@@ -55,6 +55,12 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
   return keys;
 }
 
+TrustedKeys TrustedKeys::only(const PublicKey& key, const std::string& path) {
+  TrustedKeys keys(path);
+  keys.trusted_.push_back({key, 1});
+  return keys;
+}
+
 const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
   for (const Trusted& trusted : trusted_) {
     if (trusted.key == key) return &trusted;  // an early exit shows nothing: no secret is compared

@@ -18,6 +18,9 @@ class TrustedKeys {
   // ignored. Unauthorized if the file is writable by all.
   static Result<TrustedKeys> load(const std::string& path);
 
+  // One key, which stands in the first line of the file.
+  static TrustedKeys only(const PublicKey& key, const std::string& path);
+
   bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   std::size_t count() const { return trusted_.size(); }  // different keys
 
