@@ -2,6 +2,7 @@
 // many bytes leave the publisher. Run by bench/hosts/fan_out, a process on each host.
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -30,6 +31,16 @@ void must(sparclResult_t result) {
   if (result == sparclSuccess) return;
   fmt::print(stderr, "bench_fan_out: {}\n", sparclGetLastError(nullptr));
   std::exit(1);
+}
+
+// Of this process, all threads.
+double cpu_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return of(use.ru_utime) + of(use.ru_stime);
 }
 
 double median(std::vector<double> values) {
@@ -65,8 +76,11 @@ int keep(const std::string& address, std::uint64_t elements, std::uint64_t last)
   Model model(elements);
   sparclSubscriber_t subscriber = nullptr;
   must(sparclSubscriberCreate(&subscriber, model.state, address.c_str(), nullptr));
-  for (std::uint64_t version = 0; version < last;)
-    must(sparclSubscriberNext(subscriber, kPatience, &version));
+  std::uint64_t version = 0;
+  must(sparclSubscriberNext(subscriber, kPatience, &version));
+  const double cpu_s = cpu_seconds();
+  while (version < last) must(sparclSubscriberNext(subscriber, kPatience, &version));
+  fmt::print(stderr, "{{\"replica_cpu_s\":{:.3f}}}\n", cpu_seconds() - cpu_s);
   sleep(1);  // its children still need the end
   must(sparclSubscriberDestroy(subscriber));
   return 0;
@@ -77,23 +91,25 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
   Model model(elements);
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = listen.c_str();
+  options.insecure = sparclOn;  // unless SPARCL_SECRET names a secret
   sparclPublisher_t publisher = nullptr;
   must(sparclPublisherCreate(&publisher, model.state, &options));
   must(sparclPublish(publisher, 1));
   must(sparclPublisherWait(publisher, 1, replicas, kPatience));
   usleep(300'000);  // until the replicas have their positions in the fan-out
   std::mt19937_64 random(1);
-  std::vector<double> times, uploads;
+  std::vector<double> times, uploads, cpu;
   double bytes = 0;
   for (int round = 0; round < rounds; ++round) {
     // Noise: the update has as many bytes as the model.
     for (std::uint16_t& each : model.weights) each = static_cast<std::uint16_t>(random());
     const std::uint64_t version = static_cast<std::uint64_t>(round) + 2;
     must(sparclPublish(publisher, version));
-    const double begin = seconds();
+    const double begin = seconds(), cpu_begin = cpu_seconds();
     const double sent = sent_by_host();
     must(sparclPublisherWait(publisher, version, replicas, kPatience));
     times.push_back(seconds() - begin);
+    cpu.push_back(cpu_seconds() - cpu_begin);
     sparclReport_t report{};
     report.size = sizeof report;
     must(sparclPublisherLastReport(publisher, &report));
@@ -106,7 +122,8 @@ int publish(const std::string& listen, std::uint64_t elements, int replicas, int
                                       {"ms_to_the_last", median(times) * 1e3},
                                       {"ms_of_the_line", line_s * 1e3},
                                       {"of_the_line_rate", line_s / median(times)},
-                                      {"times_sent_by_the_publisher", median(uploads)}};
+                                      {"times_sent_by_the_publisher", median(uploads)},
+                                      {"publisher_cpu_ms", median(cpu) * 1e3}};
   fmt::print("{}\n", row.dump());
   must(sparclPublisherDestroy(publisher));
   return 0;

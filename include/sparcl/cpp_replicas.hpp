@@ -19,13 +19,16 @@ namespace sparcl {
 class Publisher {
  public:
   struct Options {
-    std::string listen = {};  // "HOST:PORT"; empty: a free port of all interfaces
+    std::string listen = {};  // "HOST:PORT"; empty: a free port of the loopback interface
     std::string model_id = {};
     std::string key_path = {};  // empty: not signed
     std::uint64_t queue = 0;    // versions kept for late replicas; 0: 64
     std::string state_path =
         {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
     std::uint64_t peer_bytes = 0;  // memory that peers may cause; 0: SPARCL_PEER_BYTES
+    std::string secret_path = {};  // of role publish; empty: SPARCL_SECRET, else none
+    bool insecure = false;         // without a secret, listen on any interface
+    sparclToggle_t shared_memory = sparclDefault;  // to replicas of this machine
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -36,6 +39,9 @@ class Publisher {
     given.queue = options.queue;
     given.state_path = options.state_path.empty() ? nullptr : options.state_path.c_str();
     given.peer_bytes = options.peer_bytes;
+    given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
+    given.insecure = options.insecure ? sparclOn : sparclDefault;
+    given.shared_memory = options.shared_memory;
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});
@@ -88,6 +94,7 @@ class Subscriber {
     bool double_buffer = false;            // tensor() stays as it is while next() works
     std::string record_path = {};          // with trust_path: the next life refuses older versions
     sparclToggle_t relay = sparclDefault;  // pass updates on to other replicas
+    std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
   };
   Subscriber(const State& state, const std::string& address)
       : Subscriber(state, address, Options()) {}
@@ -98,6 +105,7 @@ class Subscriber {
     given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
     given.double_buffer = options.double_buffer ? sparclOn : sparclDefault;
     given.relay = options.relay;
+    given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) {

@@ -27,7 +27,8 @@ typedef struct sparclSubscriber* sparclSubscriber_t;
 /** Options of a publisher. */
 typedef struct {
   size_t size;
-  const char* listen;     /**< "HOST:PORT"; NULL: a free port of all interfaces */
+  const char* listen;     /**< "HOST:PORT"; NULL: a free port of the loopback interface. Other
+                               interfaces need secret_path or insecure */
   const char* model_id;   /**< subscribers must pass the same; UTF-8 without control characters, at
                                most 4,096 bytes; NULL: "" */
   const char* key_path;   /**< Ed25519 key (`sparcl keygen`) that signs versions; NULL: unsigned */
@@ -37,9 +38,18 @@ typedef struct {
                                0: 64 */
   uint64_t peer_bytes; /**< memory that connections may take beside that; 0: SPARCL_PEER_BYTES, else
                             twice the model's bytes, at least 64 MiB */
+  const char* secret_path; /**< secret of role publish (`sparcl secret`): connections are encrypted,
+                                and only holders of a secret may connect; NULL: SPARCL_SECRET, else
+                                none */
+  sparclToggle_t insecure; /**< on: without a secret, listen on any interface: whoever reaches
+                                the port reads the weights */
+  sparclToggle_t shared_memory; /**< to replicas of this machine; default: SPARCL_SHARED_MEMORY */
 } sparclPublisherOptions_t;
-#define SPARCL_PUBLISHER_OPTIONS_INITIALIZER \
-  { sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0 }
+#define SPARCL_PUBLISHER_OPTIONS_INITIALIZER                                             \
+  {                                                                                      \
+    sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0, NULL, sparclDefault, \
+        sparclDefault                                                                    \
+  }
 
 /** Starts a publisher: takes a port and serves subscribers until it is destroyed.
  * Takes memory for one copy of the state, for kept updates of at most the same size, and for up to
@@ -104,9 +114,14 @@ typedef struct {
   void* arg;
   sparclToggle_t double_buffer; /**< on: a second set of the tensors; see sparclSubscriberTensor */
   sparclToggle_t relay;         /**< pass updates on to other replicas; default: SPARCL_RELAY */
+  const char* secret_path; /**< secret of role replicate: the publisher must have the key that it
+                                names, which also signs versions; NULL: SPARCL_SECRET, else none */
 } sparclSubscriberOptions_t;
-#define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER \
-  { sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault }
+#define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
+  {                                                                                                \
+    sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault, \
+        NULL                                                                                       \
+  }
 
 /** Starts a subscriber, which connects to a publisher and connects again after each failure.
  * @param subscriber written; see sparclSubscriberDestroy

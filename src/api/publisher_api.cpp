@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "src/api/call_options.hpp"
 #include "src/api/comm.hpp"
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
@@ -28,6 +29,8 @@ std::string text_or_empty(const char* text) { return text != nullptr ? text : ""
 Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* given) {
   sparclPublisherOptions_t all = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.insecure", all.insecure));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.shared_memory", all.shared_memory));
   if (all.queue > kMaxQueued) {
     return Status(Code::kInvalidArgument,
                   fmt::format("options.queue = {}: expected 1 to {} versions, or 0 for 64",
@@ -36,14 +39,20 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   if (all.key_path != nullptr && *all.key_path == '\0')
     return Status(Code::kInvalidArgument,
                   "options.key_path is empty: give the key's file, or NULL to sign nothing");
+  if (all.secret_path != nullptr && *all.secret_path == '\0')  // an unset variable is no choice
+    return Status(Code::kInvalidArgument,
+                  "options.secret_path is empty: give the secret's file, or NULL for none");
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);
   options.key_path = text_or_empty(all.key_path);
   options.state_path = text_or_empty(all.state_path);
   options.peer_bytes = all.peer_bytes;
+  options.secret_path = text_or_empty(all.secret_path);
+  options.is_insecure = all.insecure == sparclOn;
   if (all.queue > 0) options.queue = all.queue;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
+  options.shares_memory = sparcl::api::is_on(all.shared_memory, options.shares_memory);
   return options;
 }
 

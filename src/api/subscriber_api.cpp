@@ -36,6 +36,10 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
                   "no signatures");
   if (all.trust_path != nullptr) options.trust_path = all.trust_path;
   if (all.record_path != nullptr) options.record_path = all.record_path;
+  if (all.secret_path != nullptr && *all.secret_path == '\0')
+    return Status(Code::kInvalidArgument,
+                  "options.secret_path is empty: give the secret's file, or NULL for none");
+  if (all.secret_path != nullptr) options.secret_path = all.secret_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   options.passes_on = sparcl::api::is_on(all.relay, options.passes_on);
   if (all.on_swap != nullptr)

@@ -12,8 +12,9 @@ namespace sparcl::replication {
 
 Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener,
                                                                const std::string& model_id,
-                                                               double silence_s) {
-  std::unique_ptr<EmptyPublisher> made(new EmptyPublisher(listener, model_id, silence_s));
+                                                               double silence_s,
+                                                               const ServerSecurity& security) {
+  std::unique_ptr<EmptyPublisher> made(new EmptyPublisher(listener, model_id, silence_s, security));
   net::Socket own(::fcntl(listener.socket.fd(), F_DUPFD_CLOEXEC, 0));
   if (!own.is_open())
     return Status(Code::kSystemError,
@@ -26,7 +27,7 @@ Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& l
 }
 
 EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& model_id,
-                               double silence_s)
+                               double silence_s, const ServerSecurity& security)
     : clock_(net::clock_slack_s(silence_s)) {
   const ReportFields report{{"publisher", process_name()},
                             {"model_id", model_id},
@@ -37,6 +38,8 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
   context_.model_id = model_id;
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;
+  context_.tls = security.tls;
+  if (security.key != nullptr) context_.prove = prover(security.key);
   context_.closed = "nothing is published there yet";
   context_.status_report = [this] { return status_; };
 }

@@ -9,6 +9,7 @@
 #include "src/net/service_thread.hpp"
 #include "src/replication/listener.hpp"
 #include "src/replication/server.hpp"
+#include "src/replication/service_security.hpp"
 
 namespace sparcl::replication {
 
@@ -17,7 +18,8 @@ class EmptyPublisher {
   // listener stays the caller's; once this has ended another may take what comes there.
   static Result<std::unique_ptr<EmptyPublisher>> create(const Listener& listener,
                                                         const std::string& model_id,
-                                                        double silence_s);
+                                                        double silence_s,
+                                                        const ServerSecurity& security);
   ~EmptyPublisher() { (void)thread_.stop(); }
   EmptyPublisher(const EmptyPublisher&) = delete;
   EmptyPublisher& operator=(const EmptyPublisher&) = delete;
@@ -26,7 +28,8 @@ class EmptyPublisher {
   const std::string& status() const { return status_; }
 
  private:
-  EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s);
+  EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s,
+                 const ServerSecurity& security);
   void serve(const net::ServiceThread::Stop& stop);
 
   net::RunClock clock_;

@@ -26,8 +26,8 @@ namespace sparcl::replication {
 // In whose name versions are published.
 struct Issuer {
   std::string model_id;
-  std::atomic<std::uint64_t> epoch{0};  // it rises while versions are coded
-  std::optional<trust::SigningKey> key;
+  std::atomic<std::uint64_t> epoch{0};           // it rises while versions are coded
+  std::shared_ptr<const trust::SigningKey> key;  // nullptr: versions are not signed
 
   // The commit's digest, and its signature where there is a key. digested: of as many bytes as the
   // caller has had time for.

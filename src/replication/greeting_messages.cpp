@@ -10,6 +10,7 @@ namespace {
 
 // A signature of a description must not be valid for a commit or for anything else.
 constexpr std::string_view kModelContext = "sparcl model 1\n";
+constexpr std::string_view kSessionContext = "sparcl session 1\n";
 
 // If the peer has another version of the protocol, only its number is read: the answer names both.
 template <class Message>
@@ -79,6 +80,26 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
   });
 }
 
+std::vector<std::byte> signed_session(std::span<const std::byte> exporter) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kSessionContext)));
+  out.write_bytes(exporter);
+  return out.take();
+}
+
+std::vector<std::byte> serialise(const SessionProof& proof) {
+  ByteWriter out;
+  out.write_bytes(proof.key);
+  out.write_bytes(proof.signature);
+  return out.take();
+}
+
+Result<SessionProof> parse_session_proof(std::span<const std::byte> bytes) {
+  return parse_message<SessionProof>(bytes, "a proof", [](ByteReader& in, SessionProof& proof) {
+    return read_array(in, proof.key) && read_array(in, proof.signature);
+  });
+}
+
 std::vector<std::byte> serialise(const Welcome& welcome) {
   ByteWriter out;
   out.write(welcome.protocol);
@@ -94,13 +115,15 @@ std::vector<std::byte> serialise(const Welcome& welcome) {
     out.write_bytes(welcome.memory->token);
   }
   out.write_bytes(welcome.receipt);
+  write_flag(out, welcome.relay_key.has_value());
+  if (welcome.relay_key) out.write_bytes(*welcome.relay_key);
   return out.take();
 }
 
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
   if (std::optional<Welcome> other = of_another_version<Welcome>(bytes)) return *std::move(other);
   return parse_message<Welcome>(bytes, "a welcome", [](ByteReader& in, Welcome& welcome) {
-    bool has_memory = false;
+    bool has_memory = false, has_relay_key = false;
     if (!in.read(welcome.protocol) || !read_text(in, welcome.model_id) || !in.read(welcome.epoch) ||
         !in.read(welcome.newest) || !in.read(welcome.silence_ms) || !read_text(in, welcome.name) ||
         !read_flag(in, has_memory))
@@ -110,7 +133,8 @@ Result<Welcome> parse_welcome(std::span<const std::byte> bytes) {
       if (!in.read(memory.pid) || !in.read(memory.descriptor) || !read_array(in, memory.token))
         return false;
     }
-    return read_array(in, welcome.receipt);
+    if (!read_array(in, welcome.receipt) || !read_flag(in, has_relay_key)) return false;
+    return !has_relay_key || read_array(in, welcome.relay_key.emplace());
   });
 }
 
@@ -204,18 +228,25 @@ std::vector<std::byte> serialise(const Parent& parent) {
     out.write(parent.address->port);
   }
   write_text(out, parent.name);
+  write_flag(out, parent.ticket.has_value());
+  if (!parent.ticket) return out.take();
+  out.write_bytes(parent.ticket->nonce);
+  out.write_bytes(parent.ticket->key);
   return out.take();
 }
 
 Result<Parent> parse_parent(std::span<const std::byte> bytes) {
   return parse_message<Parent>(bytes, "a parent", [](ByteReader& in, Parent& parent) {
-    bool is_replica = false;
+    bool is_replica = false, has_ticket = false;
     if (!in.read(parent.number) || !read_flag(in, is_replica)) return false;
     if (is_replica) {
       net::NetAddress& address = parent.address.emplace();
       if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
     }
-    return read_text(in, parent.name);
+    if (!read_text(in, parent.name) || !read_flag(in, has_ticket)) return false;
+    if (!has_ticket) return true;
+    RelayTicket& ticket = parent.ticket.emplace();
+    return read_array(in, ticket.nonce) && read_array(in, ticket.key);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "src/replication/listener.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -35,17 +37,33 @@ net::NetAddress best_address(net::NetAddress::Family family) {
   return best != own->end() ? *best : loopback_of(family);
 }
 
+// Where no host is given, on all interfaces, IPv4; replicas are then told the best one's address.
+Result<net::NetAddress> address_of(const std::string& where) {
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed,
+                          net::parse_host_port(where.empty() ? "127.0.0.1:0" : where));
+  if (parsed.host.empty()) return any_address(net::NetAddress::Family::kIpv4, parsed.port);
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found,
+                          resolve_until(parsed, net::monotonic_seconds() + kResolverPatience));
+  return found.front();
+}
+
 }  // namespace
 
-// Where no host is given, on all interfaces, IPv4; replicas are then told the best one's address.
-Result<Listener> Listener::open(const std::string& where) {
-  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed,
-                          net::parse_host_port(where.empty() ? ":0" : where));
-  net::NetAddress bound = any_address(net::NetAddress::Family::kIpv4, parsed.port);
-  if (!parsed.host.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found,
-                            resolve_until(parsed, net::monotonic_seconds() + kResolverPatience));
-    bound = found.front();
+bool is_reachable(const std::string& where) {
+  const Result<net::NetAddress> address = address_of(where);
+  return address.ok() && !net::is_loopback(*address);
+}
+
+Result<Listener> Listener::open(const std::string& where, Reach reach) {
+  SPARCL_ASSIGN_OR_RETURN(const net::NetAddress bound, address_of(where));
+  if (reach == Reach::kThisMachine && !net::is_loopback(bound)) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("other machines can reach {}, and no secret is given: give --secret "
+                    "FILE (options.secret_path; sparcl secret makes it). If every process "
+                    "that reaches the port may read what is sent: --insecure "
+                    "(options.insecure)",
+                    where));
   }
   SPARCL_ASSIGN_OR_RETURN(net::Socket socket, listen_at(bound, kBacklog));
   SPARCL_ASSIGN_OR_RETURN(const net::NetAddress local, local_address(socket));

@@ -13,14 +13,16 @@
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
 #include "src/net/net_address.hpp"
+#include "src/replication/relay_ticket.hpp"
 #include "src/replication/version_words.hpp"
+#include "src/trust/signing_key.hpp"
 
 namespace sparcl::replication {
 
 // Updates that a sender has under way before the first of them is acknowledged.
 constexpr std::size_t kMaxUpdatesAhead = 2;
 
-constexpr std::uint16_t kProtocolVersion = 5;
+constexpr std::uint16_t kProtocolVersion = 6;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
@@ -63,8 +65,9 @@ enum class MessageType : std::uint8_t {
   kLeaves = 26,  // publisher: digests of each MiB of the update that is asked for, before its bytes
   kIdentity = 27,  // publisher: SHA-256 of a version that the subscriber may hold
   kBlocks = 28,    // subscriber: SHA-256 of each block of what it holds instead
+  kProof = 29,     // publisher: signs the session, before anything else
 };
-constexpr MessageType kLastMessageType = MessageType::kBlocks;
+constexpr MessageType kLastMessageType = MessageType::kProof;
 
 std::size_t max_content_bytes(MessageType type);
 
@@ -91,6 +94,14 @@ struct LatestHeld {
   std::uint64_t version = 0;
   std::optional<Offer> proof{};  // a signed commit of that epoch
 };
+
+// The publisher's signature of one encrypted connection: Ed25519 over signed_session().
+struct SessionProof {
+  trust::PublicKey key{};
+  trust::Signature signature{};
+};
+// exporter: of the connection (RFC 8446, section 7.5).
+std::vector<std::byte> signed_session(std::span<const std::byte> exporter);
 
 // The token that a session gets at its beginning. Named again after a broken connection, it shows
 // that this is the same replica.
@@ -136,6 +147,8 @@ struct Welcome {
   std::string name;
   std::optional<MemoryInvitation> memory;
   Receipt receipt{};
+  // For a replica that passes updates on over encrypted connections (relay_ticket.hpp).
+  std::optional<RelayKey> relay_key{};
 };
 
 struct Refusal {
@@ -193,6 +206,7 @@ struct Parent {
   std::uint32_t number = 0;                // of these messages, to this replica
   std::optional<net::NetAddress> address;  // nothing: the publisher
   std::string name;
+  std::optional<RelayTicket> ticket{};  // for an encrypted connection to it
 };
 
 struct Orphan {
@@ -225,6 +239,7 @@ struct ModelReply {
 };
 
 std::vector<std::byte> serialise(const Hello& hello);
+std::vector<std::byte> serialise(const SessionProof& proof);
 std::vector<std::byte> serialise(const Welcome& welcome);
 std::vector<std::byte> serialise(const Refusal& refusal);
 std::vector<std::byte> serialise(const Offer& offer);
@@ -252,6 +267,7 @@ std::vector<std::byte> serialise(const BlockDigests& blocks);
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. If a
 // hello or a welcome has another protocol version, only `protocol` is read.
 Result<Hello> parse_hello(std::span<const std::byte> bytes);
+Result<SessionProof> parse_session_proof(std::span<const std::byte> bytes);
 Result<Welcome> parse_welcome(std::span<const std::byte> bytes);
 Result<Refusal> parse_refusal(std::span<const std::byte> bytes);
 Result<Offer> parse_offer(std::span<const std::byte> bytes);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -28,15 +27,20 @@ WholeMessage::WholeMessage(MessageType type, std::span<const std::byte> bytes)
 }
 
 short MessageLink::events() const {
-  return static_cast<short>(POLLIN | (out_.empty() ? 0 : POLLOUT));
+  const bool writes =
+      socket_.is_ready() ? !out_.empty() || socket_.wants_to_write() : socket_.wants_to_write();
+  return static_cast<short>(POLLIN | (writes ? POLLOUT : 0));
 }
 
 MessageLink::Progress MessageLink::fail(const net::Moved& step) {
   const bool in_message = fixed_bytes_ > 0 && !is_read_;
-  why_ = Status(Code::kRemoteError,
-                step.error != 0 ? fmt::format("the connection failed: {}", error_text(step.error))
-                                : fmt::format("the connection was closed{}",
-                                              in_message ? " inside a message" : ""));
+  std::string text =
+      fmt::format("the connection was closed{}", in_message ? " inside a message" : "");
+  if (!socket_.is_ready()) text = "the connection was closed during the TLS handshake";
+  if (step.error != 0)
+    text = fmt::format("the connection failed: {}",
+                       socket_.failure().empty() ? error_text(step.error) : socket_.failure());
+  why_ = Status(Code::kRemoteError, std::move(text));
   socket_.close();
   return Progress::kClosed;
 }
@@ -141,7 +145,7 @@ MessageLink::Progress MessageLink::receive(const ChunkDestination& destination) 
         in_fixed ? std::span(fixed_).subspan(fixed_bytes_, fixed - fixed_bytes_)
                  : destination_.subspan(filled_);
     if (!wanted.empty()) {
-      const net::Moved step = read_some(socket_, wanted);
+      const net::Moved step = socket_.read(wanted);
       if (step.kind == net::Moved::Kind::kWouldBlock) return Progress::kMore;
       if (step.kind == net::Moved::Kind::kClosed) return fail(step);
       bytes_received_ += step.bytes;
@@ -219,26 +223,36 @@ bool MessageLink::flush() {
       add(each->head.data(), each->head.size());
       if (each->bytes.size() > 0) add(each->bytes.data(), each->bytes.size());
     }
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.fd(), &message, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
-    if (sent < 0) {
-      (void)fail({net::Moved::Kind::kClosed, 0, errno});
+    const net::Moved step = socket_.write(std::span(pieces).first(count));
+    if (step.kind == net::Moved::Kind::kWouldBlock) return true;
+    if (step.kind == net::Moved::Kind::kClosed) {
+      (void)fail(step);
       return false;
     }
-    bytes_sent_ += static_cast<std::uint64_t>(sent);
-    queued_bytes_ -= static_cast<std::size_t>(sent);
-    sent_ += static_cast<std::size_t>(sent);
+    bytes_sent_ += step.bytes;
+    queued_bytes_ -= step.bytes;
+    sent_ += step.bytes;
     while (!out_.empty() && sent_ >= out_.front().head.size() + out_.front().bytes.size()) {
       sent_ -= out_.front().head.size() + out_.front().bytes.size();
       own_queued_bytes_ -= out_.front().head.size();
       out_.pop_front();
     }
   }
-  return true;
+  const net::Moved step = socket_.flush();
+  if (step.kind == net::Moved::Kind::kClosed) (void)fail(step);
+  return step.kind != net::Moved::Kind::kClosed;
+}
+
+Status check_proof(const MessageLink& link, std::span<const std::byte> content,
+                   const trust::PublicKey& key) {
+  SPARCL_ASSIGN_OR_RETURN(const SessionProof proof, parse_session_proof(content));
+  SPARCL_ASSIGN_OR_RETURN(const net::SecureSocket::Exporter exporter, link.stream().exporter());
+  if (proof.key == key && trust::is_signature(proof.signature, signed_session(exporter), key))
+    return {};
+  return Status(Code::kUnauthorized,
+                fmt::format("it does not prove the key {} that the secret names: another program "
+                            "answers there",
+                            trust::fingerprint(key)));
 }
 
 }  // namespace sparcl::replication

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/buffer.hpp"
-#include "src/net/socket.hpp"
+#include "src/net/secure_socket.hpp"
 #include "src/replication/message.hpp"
 
 namespace sparcl::replication {
@@ -34,15 +34,18 @@ class MessageLink {
   using ChunkDestination = std::function<Buffer(const ChunkHead& chunk, std::size_t count)>;
 
   MessageLink() = default;
-  explicit MessageLink(net::Socket socket) : socket_(std::move(socket)) {}
+  // endpoint: of TLS; nullptr: messages are sent in the clear.
+  explicit MessageLink(net::Socket socket, net::TlsEndpointRef endpoint = nullptr)
+      : socket_(std::move(socket), std::move(endpoint)) {}
 
   bool is_open() const { return socket_.is_open(); }
   int fd() const { return socket_.fd(); }
-  const net::Socket& socket() const { return socket_; }
+  const net::Socket& socket() const { return socket_.socket(); }
+  const net::SecureSocket& stream() const { return socket_; }
   short events() const;  // for poll()
   void close() { socket_.close(); }
   int connect_failure() const {
-    return connect_error(socket_);
+    return connect_error(socket_.socket());
   }  // of start_connect(), once writable
 
   // Messages larger than kMaxMessageBytes, but for chunks, are corrupt unless they are of this
@@ -77,9 +80,15 @@ class MessageLink {
   void queue_chunk(const ChunkHead& chunk, Buffer bytes);
   std::size_t queued_bytes() const { return queued_bytes_; }
   // Memory of this connection alone: what came, and what is queued but for bytes that are shared.
-  std::size_t own_bytes() const { return content_.capacity() + own_queued_bytes_; }
-  // False: the other side is gone.
+  std::size_t own_bytes() const {
+    return content_.capacity() + own_queued_bytes_ + socket_.own_bytes();
+  }
+  // Sends what is queued, and goes on with a handshake. False: the other side is gone.
   bool flush();
+  // receive() has more, and poll() does not say so.
+  bool has_unread() const { return socket_.has_unread(); }
+  // Bytes that were sent and are not known to be at the other machine.
+  std::size_t unacknowledged_bytes() const { return socket_.unacknowledged_bytes(); }
   // Closed, and nothing of what came or was queued is kept.
   void close_and_forget();
 
@@ -102,7 +111,7 @@ class MessageLink {
   void note_queued(const Outgoing& next);
   bool content_is_whole() const;
 
-  net::Socket socket_;
+  net::SecureSocket socket_;
   Status why_;
 
   // The message that is coming in.
@@ -131,5 +140,9 @@ class MessageLink {
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 };
+
+// Unauthorized: the content of a PROOF does not sign this connection by the key.
+Status check_proof(const MessageLink& link, std::span<const std::byte> content,
+                   const trust::PublicKey& key);
 
 }  // namespace sparcl::replication

@@ -26,6 +26,7 @@ Status PublisherOptions::take_settings() {
   SPARCL_ASSIGN_OR_RETURN(const double degree, setting_number("FAN_OUT"));
   SPARCL_ASSIGN_OR_RETURN(const std::string memory, setting_choice("SHARED_MEMORY"));
   SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
+  if (secret_path.empty()) secret_path = setting("SECRET").text;
   if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(peers);
   silence_s = silence;
   shares_memory = memory == "on";
@@ -35,7 +36,7 @@ Status PublisherOptions::take_settings() {
 
 Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& state,
                                                      const PublisherOptions& options) {
-  SPARCL_ASSIGN_OR_RETURN(Listener listener, Listener::open(options.listen));
+  SPARCL_ASSIGN_OR_RETURN(Listener listener, Listener::open(options.listen, options.reach()));
   Result<std::unique_ptr<Publisher>> made = create(state, options, std::move(listener));
   if (made.ok()) SPARCL_RETURN_IF_ERROR((*made)->start_serving());
   return made;
@@ -85,7 +86,13 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
 Status Publisher::open(Listener listener) {
   if (!options_.key_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(trust::SigningKey key, trust::SigningKey::load(options_.key_path));
-    issuer_.key = std::move(key);
+    issuer_.key = std::make_shared<const trust::SigningKey>(std::move(key));
+  }
+  SPARCL_ASSIGN_OR_RETURN(security_, load_server_security(options_.secret_path));
+  if (security_.key != nullptr) {
+    if (issuer_.key == nullptr) issuer_.key = security_.key;
+    context_.tls = security_.tls;
+    context_.prove = prover(security_.key);
   }
   describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {

@@ -20,12 +20,17 @@
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
+#include "src/replication/service_security.hpp"
 
 namespace sparcl::replication {
 
 struct PublisherOptions {
-  std::string listen;                  // "HOST:PORT"; "": any port of all interfaces
-  std::string model_id;                // replicas name the same
+  std::string listen;  // "HOST:PORT"; "": any port of the loopback interface
+  // File with the secret of role publish: connections are encrypted, and replicas need a secret,
+  // too. "": they are in the clear.
+  std::string secret_path;
+  bool is_insecure = false;  // without a secret, it may listen beyond the loopback interface
+  std::string model_id;      // replicas name the same
   std::vector<std::byte> description;  // how the tensors lie in files, for a MODEL_QUERY
   std::string key_path;  // of an Ed25519 key that signs commits; "": they are not signed
   std::string
@@ -38,8 +43,11 @@ struct PublisherOptions {
   std::uint64_t peer_bytes =
       0;  // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
 
-  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY, and SPARCL_PEER_BYTES if peer_bytes is
-  // 0.
+  Reach reach() const {
+    return is_insecure || !secret_path.empty() ? Reach::kNetwork : Reach::kThisMachine;
+  }
+  // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY; SPARCL_PEER_BYTES if
+  // peer_bytes is 0, SPARCL_SECRET if secret_path is "".
   Status take_settings();
 };
 
@@ -146,6 +154,7 @@ class Publisher {
   ReplicatedState state_;
   PublisherOptions options_;
   PublisherEpoch epoch_;
+  ServerSecurity security_;
   Issuer issuer_;
   std::string address_;
   SessionContext context_;

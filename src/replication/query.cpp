@@ -10,24 +10,26 @@
 namespace sparcl::replication {
 namespace {
 
-Result<MessageLink> connect_to(const net::NetAddress& address, double deadline) {
+Result<MessageLink> connect_to(const net::NetAddress& address, const ClientSecurity& security,
+                               double deadline) {
   SPARCL_ASSIGN_OR_RETURN(net::Socket socket, start_connect(address));
   pollfd entry{socket.fd(), POLLOUT, 0};
   if (net::poll_until(std::span(&entry, 1), deadline) == 0)
     return Status(Code::kTimeout, "no answer to the connection in time");
   if (const int error = connect_error(socket); error != 0) return no_connection(error, "publisher");
-  return MessageLink(std::move(socket));
+  return MessageLink(std::move(socket), security.tls);
 }
 
 // Any of its addresses.
-Result<MessageLink> connect_to(const net::HostPort& where, double deadline) {
+Result<MessageLink> connect_to(const net::HostPort& where, const ClientSecurity& security,
+                               double deadline) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found, resolve_until(where, deadline));
   Status status;
   std::size_t left = found.size();  // a silent address must leave time for the others
   for (const net::NetAddress& each : found) {
     const double now = net::monotonic_seconds();
     Result<MessageLink> link =
-        connect_to(each, now + (deadline - now) / static_cast<double>(left--));
+        connect_to(each, security, now + (deadline - now) / static_cast<double>(left--));
     if (link.ok()) return link;
     status = link.status();
   }
@@ -63,12 +65,18 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
 
 Result<std::vector<std::byte>> ask(const std::string& address, MessageType question,
                                    std::span<const std::byte> content, MessageType answer,
-                                   double timeout_s) {
+                                   const ClientSecurity& security, double timeout_s) {
   SPARCL_ASSIGN_OR_RETURN(const net::HostPort where, net::parse_host_port(address));
   const double deadline = net::monotonic_seconds() + timeout_s;
   const std::string prefix = fmt::format("publisher {}: ", address);
-  Result<MessageLink> link = connect_to(where, deadline);
+  Result<MessageLink> link = connect_to(where, security, deadline);
   if (!link.ok()) return link.status().with_prefix(prefix);
+  if (security.publisher_key) {
+    const Result<std::vector<std::byte>> proof = hear(*link, MessageType::kProof, deadline);
+    const Status status =
+        proof.ok() ? check_proof(*link, *proof, *security.publisher_key) : proof.status();
+    SPARCL_RETURN_IF_ERROR(status.with_prefix(prefix));
+  }
   link->allow(answer);
   link->queue(question, content);
   Result<std::vector<std::byte>> heard = hear(*link, answer, deadline);
@@ -77,18 +85,19 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
 
 }  // namespace
 
-Result<std::string> query_status(const std::string& address, double timeout_s) {
+Result<std::string> query_status(const std::string& address, double timeout_s,
+                                 const ClientSecurity& security) {
   SPARCL_ASSIGN_OR_RETURN(
       const std::vector<std::byte> answer,
-      ask(address, MessageType::kStatusQuery, {}, MessageType::kStatusReply, timeout_s));
+      ask(address, MessageType::kStatusQuery, {}, MessageType::kStatusReply, security, timeout_s));
   return std::string(reinterpret_cast<const char*>(answer.data()), answer.size());
 }
 
 Result<ModelReply> query_model(const std::string& address, double timeout_s,
-                               const LatestHeld& latest) {
+                               const LatestHeld& latest, const ClientSecurity& security) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> answer,
                           ask(address, MessageType::kModelQuery, serialise(latest),
-                              MessageType::kModelReply, timeout_s));
+                              MessageType::kModelReply, security, timeout_s));
   return parse_model_reply(answer);
 }
 

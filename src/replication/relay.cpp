@@ -19,7 +19,7 @@ constexpr std::size_t kMaxChildren = 256;  // descriptors are the host program's
 }  // namespace
 
 Relay::Relay(const ReplicatedState& state, const Options& options)
-    : store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
+    : is_secure_(options.is_secure), store_({kKeptUpdates, options.keep_bytes}, context_.budget) {
   context_.budget->set_limit(PeerBudget::limit_for(options.peer_bytes, state.map->byte_count()));
   context_.model_id = options.model_id;
   feed_->schema_hash = state.schema_hash;
@@ -40,6 +40,12 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
 void Relay::open(const net::NetAddress& interface) {
   if (server_ != nullptr && interface.ip == address_.ip) return;
   close();
+  if (is_secure_ && context_.tls == nullptr) {
+    Result<net::TlsEndpointRef> tls = ticket_server(key_);
+    if (!tls.ok())
+      return log_warn("replication: no updates can be passed on: {}", tls.status().message());
+    context_.tls = std::move(*tls);
+  }
   net::NetAddress any_port = interface;
   any_port.port = 0;
   Result<net::Socket> socket = listen_at(any_port, kRelayBacklog);

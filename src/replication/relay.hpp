@@ -18,6 +18,7 @@ class Relay {
     std::uint64_t keep_bytes =
         0;  // of updates, for those that are behind. The last one is kept whatever it has
     std::uint64_t peer_bytes = 0;  // PeerBudget::limit_for()
+    bool is_secure = false;        // connections need a ticket of the publisher's
   };
   Relay(const ReplicatedState& state, const Options& options);
 
@@ -28,6 +29,7 @@ class Relay {
   // Says goodbye to its children, and accepts no more.
   void close();
   void set_epoch(std::uint64_t epoch) { context_.epoch = epoch; }
+  void set_key(const RelayKey& key) { *key_ = key; }
 
   // This replica is being sent it: it is offered to the others, and goes on as its bytes come
   // (publish()).
@@ -48,10 +50,16 @@ class Relay {
   void step(std::span<const pollfd> entries, double now);
 
   int children() const;
+  // When step() is due, whatever comes.
+  double next_tick(double now) const {
+    return server_ != nullptr ? server_->next_tick(now) : now + 1;
+  }
 
  private:
   std::string report() const;
 
+  bool is_secure_;
+  std::shared_ptr<std::optional<RelayKey>> key_ = std::make_shared<std::optional<RelayKey>>();
   SessionContext context_;
   UpdateStore store_;
   std::shared_ptr<SessionFeed> feed_ = std::make_shared<SessionFeed>();

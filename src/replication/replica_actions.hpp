@@ -2,6 +2,7 @@
 // The actions that a replica's machine asks of the owner of its connections, in this order.
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Part {  // the connection ends for this reason
 };
 struct ConnectParent {
   net::NetAddress address;
+  std::optional<RelayTicket> ticket;
 };
 
 // The updates that other replicas take from this one.
@@ -59,12 +61,16 @@ struct StopPassingOn {};  // nothing that was passed on is of use
 struct SetEpoch {
   std::uint64_t epoch;
 };
+struct SetRelayKey {  // of the tickets of those that take from here
+  RelayKey key;
+};
 
 struct WakeUser {};      // next() has a reason to look
 struct NoteProgress {};  // an update has come whole: a lost connection is tried again soon
 
 using Any = std::variant<Send, Offer, Chunks, Refuse, Flush, Leave, Part, ConnectParent, PassOn,
-                         PassBytesOn, Withdraw, StopPassingOn, SetEpoch, WakeUser, NoteProgress>;
+                         PassBytesOn, Withdraw, StopPassingOn, SetEpoch, SetRelayKey, WakeUser,
+                         NoteProgress>;
 
 }  // namespace replica_action
 

@@ -131,6 +131,7 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
   comparison_.reset();
   newest_ = welcome.newest;
   receipt_ = welcome.receipt;
+  if (welcome.relay_key) act(replica_action::SetRelayKey{*welcome.relay_key});
   forget_other_epochs(welcome.epoch);
   forget_trouble();
   has_news_ = holds_published();
@@ -208,7 +209,7 @@ Status ReplicaMachine::take_parent(const Parent& placed, double now) {
   act(replica_action::Leave{UpstreamKind::kParent});
   interrupt();
   source_ = replica_phase::FromParent{now, {}};
-  act(replica_action::ConnectParent{*placed.address});
+  act(replica_action::ConnectParent{*placed.address, placed.ticket});
   return {};
 }
 

@@ -34,7 +34,8 @@ class ReplicaMachine {
     std::uint32_t silence_ms = 5000;
     std::string name;
     std::optional<trust::TrustedKeys> trusted;
-    std::optional<Offer> latest;  // applied in its life before
+    bool is_publisher_proven = false;  // its connection is encrypted, and signed by a trusted key
+    std::optional<Offer> latest;       // applied in its life before
   };
   ReplicaMachine(Options options, const UpstreamView& publisher, const UpstreamView& parent,
                  const Hash128& brought_hash);
@@ -121,6 +122,7 @@ class ReplicaMachine {
 
   // --- what is known ---
 
+  bool has_trusted_keys() const { return options_.trusted.has_value(); }
   const HeldVersion& held() const { return held_; }
   bool holds_published() const { return is<replica_phase::Published>(bytes_); }
   std::uint64_t epoch() const { return epoch_; }

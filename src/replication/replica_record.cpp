@@ -42,7 +42,7 @@ std::string record_path_of(const std::string& file) {
 
 Result<std::optional<Offer>> load_replica_record(const std::string& path,
                                                  const trust::TrustedKeys& trusted,
-                                                 const std::string& model_id) {
+                                                 const std::optional<std::string>& model_id) {
   const Result<std::optional<RecordFields>> fields = read_record(path, kRecordKind);
   if (!fields.ok() && fields.status().code() == Code::kCorrupt) return damaged_record(path);
   if (!fields.ok()) return fields.status();
@@ -59,11 +59,11 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path,
   const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key,
                                           latest->signature->signature);
   if (!signature.ok()) return damaged_record(path);
-  if (latest->commit.model_id != model_id) {
+  if (model_id && latest->commit.model_id != *model_id) {
     return Status(Code::kMismatch,
                   fmt::format("{}: the record is of the model '{}', asked for is '{}': give "
                               "another output, or remove it to replace what is there",
-                              path, latest->commit.model_id, model_id));
+                              path, latest->commit.model_id, *model_id));
   }
   return std::optional(std::move(*latest));
 }

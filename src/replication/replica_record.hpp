@@ -19,7 +19,7 @@ std::string record_path_of(const std::string& file);
 // to do.
 Result<std::optional<Offer>> load_replica_record(const std::string& path,
                                                  const trust::TrustedKeys& trusted,
-                                                 const std::string& model_id);
+                                                 const std::optional<std::string>& model_id);
 
 // Replaces it whole. Before the file itself is replaced: what is recorded is never older than what
 // was held.

@@ -124,7 +124,8 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
                                             options_.max_replaced_bytes);
     act(replica_action::PassOn{update->shared()});
   }
-  const bool is_believed = !options_.trusted && parent() == nullptr;
+  const bool is_believed =
+      (!options_.trusted || options_.is_publisher_proven) && parent() == nullptr;
   update->change_sender(is_believed ? StagedUpdate::Leaf::kBelieved : StagedUpdate::Leaf::kChecked);
   const Request request{update->update().name(), update->received_bytes(), update->has_leaves()};
   transfer_ = replica_phase::Receiving{std::move(update)};

@@ -62,9 +62,10 @@ void Server::take_turns(std::span<const pollfd> entries, double now) {
   const double end = net::monotonic_seconds() + kTurnSeconds;
   for (std::size_t k = 0, i = first_; k < known; ++k, ++i) {
     Session& session = *sessions_[i % known];
-    if (entries[i % known].revents == 0 && !session.has_news()) continue;
+    if (entries[i % known].revents == 0 && !session.has_news() && !session.has_unread()) continue;
+    const bool has_unread = session.has_unread();
     if (session.has_news()) session.publish(now);
-    if (entries[i % known].revents != 0) session.step(now);
+    if (entries[i % known].revents != 0 || has_unread) session.step(now);
     first_ = (i + 1) % known;
     if (net::monotonic_seconds() > end) return;
   }
@@ -200,7 +201,7 @@ const SessionMachine* Server::find_machine(std::uint64_t id) const {
 
 double Server::next_tick(double now) const {
   const bool is_due = std::ranges::any_of(sessions_, [](const auto& session) {
-    return session->has_news() || session->machine().list() != nullptr;
+    return session->has_news() || session->has_unread() || session->machine().list() != nullptr;
   });
   return is_due ? now : now + kServerTickSeconds;
 }
@@ -256,8 +257,10 @@ bool Server::make_place(double now) {
   if (counts_.waiting < kMaxUnauthenticated) return true;
   count();
   if (counts_.waiting < kMaxUnauthenticated) return true;
+  // Connections that have proven a secret end after all others.
   const auto since = [](const auto& session) {
-    return session->is_waiting() ? session->machine().waits_since() : 1e300;
+    return std::pair(session->machine().role().has_value(),
+                     session->is_waiting() ? session->machine().waits_since() : 1e300);
   };
   const auto oldest = std::ranges::min_element(sessions_, {}, since);
   if (now - (*oldest)->machine().waits_since() < kEvictSeconds) {

@@ -24,7 +24,7 @@ Session::Session(net::Socket socket, std::optional<net::NetAddress> from, std::u
                  const SessionContext& context, MemoryPieces& memory, SessionCounts& counts,
                  double now)
     : context_(context),
-      link_(std::move(socket)),
+      link_(std::move(socket), context.tls),
       machine_({id, from, is_same_host(link_.socket(), from)}, context, memory, counts, now),
       charge_(PeerBudget::Charge::unproven(context.budget)) {
   link_.set_room([this](std::size_t more) { return has_room(more); });
@@ -113,7 +113,9 @@ void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
   const std::uint64_t before = link_.bytes_received();
   for (int i = 0; i < kMessagesAtOnce && machine_.is_listening(); ++i) {
-    switch (link_.receive(nowhere)) {
+    const MessageLink::Progress progress = link_.receive(nowhere);
+    if (!note_secured()) return;
+    switch (progress) {
       case MessageLink::Progress::kMore:
         if (link_.bytes_received() > before) machine_.on_bytes(now);
         return;
@@ -131,9 +133,25 @@ void Session::read(double now) {
   }
 }
 
+// False: the session is over.
+bool Session::note_secured() {
+  const net::SecureSocket& stream = link_.stream();
+  if (is_secured_ || !stream.is_encrypted() || !stream.is_ready()) return true;
+  is_secured_ = true;
+  const Result<net::SecureSocket::Exporter> exporter = stream.exporter();
+  if (!exporter.ok()) {
+    drop(exporter.status());
+    return false;
+  }
+  machine_.on_secured(static_cast<trust::Role>(stream.peer_tag().value_or(0)),
+                      context_.prove ? std::optional(context_.prove(*exporter)) : std::nullopt);
+  carry_out();
+  return true;
+}
+
 void Session::tick(double now) {
   const std::uint64_t waiting =
-      machine_.is_replica() ? unacknowledged_bytes(link_.socket()) : std::uint64_t{0};
+      machine_.is_replica() ? link_.unacknowledged_bytes() : std::uint64_t{0};
   const std::uint64_t sent = link_.bytes_sent();
   const bool has_more = machine_.on_tick(sent - std::min(waiting, sent), now);
   carry_out();

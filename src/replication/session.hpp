@@ -36,6 +36,8 @@ class Session {
   // The same, in its next turn.
   void have_news() { has_news_ = true; }
   bool has_news() const { return has_news_; }
+  // Bytes have come of which poll() does not tell.
+  bool has_unread() const { return machine_.is_listening() && link_.has_unread(); }
   // It is to take its updates from here again.
   void call_back();
   // The update is of no use after all; sessions that send it end.
@@ -47,6 +49,7 @@ class Session {
  private:
   void step_on(double now);
   void read(double now);
+  bool note_secured();
   void send_on(double now);
   void carry_out();
   void carry_out(session_action::Any& action);
@@ -58,6 +61,7 @@ class Session {
   SessionMachine machine_;
   PeerBudget::Charge charge_;  // memory that this session alone causes
   bool has_news_ = false;
+  bool is_secured_ = false;  // the machine knows who the peer is, as far as that is proven
 };
 
 }  // namespace sparcl::replication

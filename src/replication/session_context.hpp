@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,10 +51,13 @@ struct SessionContext {
   std::string model_id;
   std::uint64_t epoch = 0;
   std::optional<WholeMessage> model_reply;  // what is published; nothing: not told here
-  std::string name;                         // of this process: "host h1, pid 4711"
-  double handshake_s = 5;                   // an unauthenticated connection's time for its HELLO
-  double silence_s = 5;                     // after which a peer counts as stopped or cut off
-  double alive_s = 1e9;                     // between two signs of life, at most
+  net::TlsEndpointRef tls;                  // nullptr: connections are in the clear
+  // Signs an encrypted connection, whose exporter it is given. Empty: nothing is signed here.
+  std::function<SessionProof(std::span<const std::byte> exporter)> prove;
+  std::string name;        // of this process: "host h1, pid 4711"
+  double handshake_s = 5;  // an unauthenticated connection's time for its HELLO
+  double silence_s = 5;    // after which a peer counts as stopped or cut off
+  double alive_s = 1e9;    // between two signs of life, at most
   std::size_t max_replicas = SIZE_MAX;
   // Ends the session of a replica that has not proven itself; false: there is none. May be empty.
   std::function<bool()> evict;

@@ -18,6 +18,7 @@
 #include "src/replication/session_actions.hpp"
 #include "src/replication/session_context.hpp"
 #include "src/replication/session_phases.hpp"
+#include "src/trust/role_secret.hpp"
 
 namespace sparcl::replication {
 
@@ -36,6 +37,9 @@ class SessionMachine {
 
   // --- events ---
 
+  // The connection is encrypted, and the peer has the secret of this role. proof: goes out before
+  // anything else.
+  void on_secured(trust::Role role, const std::optional<SessionProof>& proof);
   // content: may be taken.
   void on_message(MessageType type, std::vector<std::byte>& content, double now);
   void on_bytes(double now) { heard_ = now; }  // a part of a message is a sign of life, too
@@ -86,6 +90,9 @@ class SessionMachine {
   std::uint64_t id() const { return peer_.id; }
   const std::optional<net::NetAddress>& from() const { return peer_.from; }
   const std::optional<net::NetAddress>& serves_at() const { return serves_at_; }  // other replicas
+  // The key of tickets for replicas that take from it; nothing: its connection is in the clear.
+  const std::optional<trust::Role>& role() const { return role_; }  // nothing: in the clear
+  const std::optional<RelayKey>& relay_key() const { return relay_key_; }
   const std::string& replica() const { return replica_; }  // its name, and where it comes from
   const std::string& process() const { return process_; }  // its name alone
   const ReplicaLabel& label() const { return label_; }
@@ -142,6 +149,7 @@ class SessionMachine {
 
   // Messages.
   Status take(MessageType type, std::vector<std::byte>& content, double now);
+  Status check_role(MessageType type) const;
   Status take_greeting(MessageType type, std::vector<std::byte>& content);
   Status take_of_replica(Serving& at, MessageType type, std::span<const std::byte> content,
                          double now);
@@ -164,7 +172,7 @@ class SessionMachine {
   Status enter(const Hello& hello);
   Serving begin_serving(const Hello& hello) const;
   void join(const Hello& hello, bool shares_memory);
-  void welcome(const Serving& at, bool shares_memory);
+  Status welcome(const Serving& at, bool shares_memory);
 
   // Offers to the replica.
   void offer_next(Serving& at, double now);
@@ -209,6 +217,8 @@ class SessionMachine {
   std::string process_;
   ReplicaLabel label_;
   std::optional<net::NetAddress> serves_at_;
+  std::optional<RelayKey> relay_key_;
+  std::optional<trust::Role> role_;  // nothing: the connection is in the clear
   Standing standing_ = Standing::kNew;
   Receipt receipt_{};
   Receipt last_receipt_{};    // of its session before, in this life

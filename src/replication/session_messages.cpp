@@ -48,6 +48,11 @@ Status read_and(const Result<Message>& message, auto&& use) {
 
 }  // namespace
 
+void SessionMachine::on_secured(trust::Role role, const std::optional<SessionProof>& proof) {
+  role_ = role;
+  if (proof) send(MessageType::kProof, *proof);
+}
+
 void SessionMachine::on_message(MessageType type, std::vector<std::byte>& content, double now) {
   heard_ = now;
   if (Status status = take(type, content, now); !status.ok()) refuse(std::move(status));
@@ -69,8 +74,17 @@ Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, d
   return at != nullptr ? take_of_replica(*at, type, content, now) : take_greeting(type, content);
 }
 
+// An observer may ask for the status alone.
+Status SessionMachine::check_role(MessageType type) const {
+  if (!role_ || *role_ >= trust::Role::kReplicate || type == MessageType::kStatusQuery) return {};
+  return Status(Code::kUnauthorized,
+                fmt::format("it has a secret of role {}: give it the one of role {}",
+                            role_name(*role_), role_name(trust::Role::kReplicate)));
+}
+
 // Messages of an unauthenticated connection.
 Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& content) {
+  SPARCL_RETURN_IF_ERROR(check_role(type));
   switch (type) {
     case MessageType::kHello:
       return is<session_phase::Greeting>() ? take_hello(content) : out_of_place(type);
@@ -244,8 +258,7 @@ Status SessionMachine::enter(const Hello& hello) {
   if (context_.on_arrival) context_.on_arrival(*this);
   const bool shares_memory = hello.shares_memory && memory_.invitation() && peer_.is_same_host;
   join(hello, shares_memory);
-  welcome(at, shares_memory);
-  return {};
+  return welcome(at, shares_memory);
 }
 
 SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const {
@@ -281,7 +294,7 @@ void SessionMachine::join(const Hello& hello, bool shares_memory) {
   fan_out()->join(id(), serves_at_.has_value(), hello.shares_memory ? from : std::nullopt, from);
 }
 
-void SessionMachine::welcome(const Serving& at, bool shares_memory) {
+Status SessionMachine::welcome(const Serving& at, bool shares_memory) {
   const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
   Welcome welcome{kProtocolVersion,
                   context_.model_id,
@@ -292,10 +305,15 @@ void SessionMachine::welcome(const Serving& at, bool shares_memory) {
                   {}};
   if (shares_memory) welcome.memory = memory_.invitation();
   welcome.receipt = receipt_;
+  if (role_ && serves_at_ && fan_out() != nullptr) {
+    SPARCL_ASSIGN_OR_RETURN(relay_key_, new_relay_key());
+    welcome.relay_key = relay_key_;
+  }
   memory_state_ = shares_memory ? Memory::kInvited : Memory::kNotShared;
   send(MessageType::kWelcome, welcome);
   log_info("replication: replica {} has come with version {}, the newest is {}", replica_,
            at.tip.version.version, newest);
+  return {};
 }
 
 // --- what a replica says ---

@@ -93,12 +93,17 @@ bool SessionMachine::hand_over(Serving& at, const UpdateStore::Step& next, doubl
   const std::optional<FanOut::Id> parent = fan_out()->assign_parent(id(), anchor, now);
   if (!parent) return false;
   const SessionMachine* other = context_.find_session(*parent);
-  if (other == nullptr || !other->serves_at()) {
+  Result<RelayTicket> ticket = RelayTicket();
+  if (role_ && other != nullptr && other->relay_key()) ticket = new_ticket(*other->relay_key());
+  const bool is_reachable = other != nullptr && other->serves_at() && ticket.ok() &&
+                            role_.has_value() == other->relay_key().has_value();
+  if (!is_reachable) {
     fan_out()->come_back(id(), FanOut::Blame::kNobody, now);
     return false;
   }
   at.needs_anchor = at.is_of_another_epoch = false;
-  send(MessageType::kParent, Parent{++at.placements, other->serves_at(), other->replica()});
+  send(MessageType::kParent, Parent{++at.placements, other->serves_at(), other->replica(),
+                                    role_ ? std::optional(*ticket) : std::nullopt});
   at.stage = session_stage::HasParent{};
   announce(at, now, anchor != 0 ? anchor - 1 : at.tip.version.version);
   log_debug("replication: replica {} takes updates from {}", replica_, other->replica());

@@ -33,8 +33,11 @@ struct SubscriberOptions {
   std::string model_id;    // the publisher's
   std::string trust_path;  // of public keys; then only what one of them has signed is applied. "":
                            // anything that is sound
-  double silence_s = 5;    // after which the publisher counts as stopped or cut off
-  bool passes_on = true;   // to other replicas, at a port of its own
+  // File with the secret of role replicate: connections are encrypted, and the publisher must have
+  // the key that stands there. "": they are in the clear.
+  std::string secret_path;
+  double silence_s = 5;        // after which the publisher counts as stopped or cut off
+  bool passes_on = true;       // to other replicas, at a port of its own
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_rollback = true;  // to the version before: up to a quarter of the model's bytes, and
                                // as much again while updates wait
@@ -132,7 +135,7 @@ class Subscriber final : private UpstreamOwner {
   };
 
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
-             ReplicaMachine::Options machine);
+             ReplicaMachine::Options machine, ClientSecurity security);
 
   // The thread.
   void serve(const net::ServiceThread::Stop& stop);
@@ -143,6 +146,7 @@ class Subscriber final : private UpstreamOwner {
   void begin_anew(double now);
   void look_publisher_up(double now);
   void connect_publisher(double now);
+  void warn_of_clear(const net::NetAddress& address);
   void miss_publisher(const Status& why, double now);
   void check_on(double now);
   void sweep_on(double now);
@@ -168,7 +172,7 @@ class Subscriber final : private UpstreamOwner {
   // Actions of the machine.
   void carry_out(double now);
   void carry_out(replica_action::Any& action, double now);
-  void connect_parent(const net::NetAddress& address, double now);
+  void connect_parent(const replica_action::ConnectParent& parent, double now);
   Upstream& upstream(UpstreamKind kind) {
     return kind == UpstreamKind::kPublisher ? publisher_ : parent_;
   }
@@ -202,6 +206,7 @@ class Subscriber final : private UpstreamOwner {
   net::HostPort where_;
   std::string address_;
   ReplicaName name_;
+  ClientSecurity security_;  // of the publisher's connection
   net::WakeEvent wake_;
 
   std::mutex using_;  // one next() at a time; taken before mutex_
@@ -224,6 +229,7 @@ class Subscriber final : private UpstreamOwner {
   double checks_from_ = 0;  // there was no memory to check with
   net::NameLookup lookup_;
   double looked_up_at_ = 0;
+  bool has_warned_of_clear_ = false;
   Retry retry_;
 
   net::ServiceThread thread_;  // last: it ends first

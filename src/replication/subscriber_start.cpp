@@ -27,21 +27,20 @@ std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
 
 // The keys that the replica trusts, and what it has held in its life before.
 Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options) {
-  if (!options.record_path.empty() && options.trust_path.empty()) {
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format(
-            "a record ({}) without trusted keys proves nothing: set trust_path, or no record_path",
-            options.record_path));
+  if (!options.record_path.empty() && options.trust_path.empty() && options.secret_path.empty()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a record ({}) without trusted keys proves nothing: set trust_path "
+                              "or secret_path, or no record_path",
+                              options.record_path));
   }
-  if (options.trust_path.empty()) return std::optional<trust::TrustedKeys>();
-  SPARCL_ASSIGN_OR_RETURN(trust::TrustedKeys trusted, trust::TrustedKeys::load(options.trust_path));
-  if (!options.record_path.empty()) {
+  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted,
+                          load_trust(options.trust_path, options.secret_path));
+  if (trusted && !options.record_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
-                            load_replica_record(options.record_path, trusted, options.model_id));
+                            load_replica_record(options.record_path, *trusted, options.model_id));
     options.latest = std::move(recorded);
   }
-  return std::optional(std::move(trusted));
+  return trusted;
 }
 
 ReplicaMachine::Options complete(ReplicaMachine::Options machine, const ReplicatedState& state,
@@ -70,6 +69,7 @@ Status SubscriberOptions::take_settings() {
   SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
   sweep_s = sweep;
   peer_bytes = static_cast<std::uint64_t>(peers);
+  if (secret_path.empty()) secret_path = setting("SECRET").text;
   passes_on = relay != "off";
   return {};
 }
@@ -89,9 +89,14 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
   }
   SubscriberOptions kept = options;
   SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept));
+  SPARCL_ASSIGN_OR_RETURN(ClientSecurity security,
+                          load_client_security(options.secret_path, trust::Role::kReplicate));
   ReplicaMachine::Options machine;
   machine.trusted = std::move(trusted);
-  std::unique_ptr<Subscriber> made(new Subscriber(state, kept, std::move(machine)));
+  // With other trusted keys the publisher's connection proves nothing of the bytes.
+  machine.is_publisher_proven = security.publisher_key && options.trust_path.empty();
+  std::unique_ptr<Subscriber> made(
+      new Subscriber(state, kept, std::move(machine), std::move(security)));
   if (options.double_buffer) {
     SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<BufferPair> buffers,
                             BufferPair::create(*state.map, state.arrays));
@@ -109,9 +114,10 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 }
 
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
-                       ReplicaMachine::Options machine)
+                       ReplicaMachine::Options machine, ClientSecurity security)
     : state_(state),
       options_(options),
+      security_(std::move(security)),
       clock_(net::clock_slack_s(options.silence_s)),
       rollback_(options.keeps_rollback
                     ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)
@@ -121,7 +127,8 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       parent_(*this, "replica", options.silence_s),
       machine_(complete(std::move(machine), state, options, rollback_.max_bytes(), name_.text()),
                publisher_, parent_, state.hash()),
-      relay_(state, {options.model_id, options.silence_s, options.shares_memory,
-                     state.map->byte_count() / kKeptPart, options.peer_bytes}) {}
+      relay_(state,
+             {options.model_id, options.silence_s, options.shares_memory,
+              state.map->byte_count() / kKeptPart, options.peer_bytes, security_.tls != nullptr}) {}
 
 }  // namespace sparcl::replication

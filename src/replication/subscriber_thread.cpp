@@ -62,7 +62,8 @@ double Subscriber::wait_until(double now) const {
   if (machine_.may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
   if (machine_.may_compare())
     until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
-  return until;
+  const bool has_unread = publisher_.has_unread() || parent_.has_unread();
+  return has_unread ? now : std::min(until, relay_.next_tick(now));
 }
 
 void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
@@ -215,13 +216,26 @@ void Subscriber::connect_publisher(double now) {
     return;
   }
   if (!found.ok()) return miss_publisher(found.status(), now);
-  Result<net::Socket> socket = start_connect((*found)[retry_.attempts++ % found->size()]);
+  const net::NetAddress& address = (*found)[retry_.attempts++ % found->size()];
+  warn_of_clear(address);
+  Result<net::Socket> socket = start_connect(address);
   if (!socket.ok()) return miss_publisher(socket.status(), now);
-  publisher_.connect(std::move(*socket), address_, now);
+  publisher_.connect(std::move(*socket), address_, security_, now);
+}
+
+void Subscriber::warn_of_clear(const net::NetAddress& address) {
+  const bool is_believed = security_.tls == nullptr && !machine_.has_trusted_keys();
+  if (!is_believed || net::is_loopback(address) || std::exchange(has_warned_of_clear_, true))
+    return;
+  log_warn(
+      "replication: publisher {} is reached in the clear, and its versions are not checked for a "
+      "signature: each program on the way can read and change the weights. Give both sides a "
+      "secret (sparcl secret)",
+      address_);
 }
 
 void Subscriber::miss_publisher(const Status& why, double now) {
-  publisher_.connect(net::Socket(), address_, now);
+  publisher_.connect(net::Socket(), address_, {}, now);
   publisher_.part(why, now);
 }
 
@@ -326,21 +340,32 @@ void Subscriber::carry_out(replica_action::Any& each, double now) {
           [&](replica_action::Flush flush) { upstream(flush.to).flush(now); },
           [&](replica_action::Leave leave) { upstream(leave.from).leave(); },
           [&](replica_action::Part& part) { upstream(part.from).part(std::move(part.why), now); },
-          [&](const replica_action::ConnectParent& parent) { connect_parent(parent.address, now); },
+          [&](const replica_action::ConnectParent& parent) { connect_parent(parent, now); },
           [&](replica_action::PassOn& pass) { relay_.pass_on(std::move(pass.update)); },
           [&](replica_action::PassBytesOn) { relay_.publish(now); },
           [&](const replica_action::Withdraw& back) { relay_.withdraw(back.update); },
           [&](replica_action::StopPassingOn) { relay_.start_over(); },
           [&](replica_action::SetEpoch set) { relay_.set_epoch(set.epoch); },
+          [&](const replica_action::SetRelayKey& set) { relay_.set_key(set.key); },
           [&](replica_action::WakeUser) { came_.notify_all(); },
           [&](replica_action::NoteProgress) { retry_.pause_s = Retry::kFirstPause; },
       },
       each);
 }
 
-void Subscriber::connect_parent(const net::NetAddress& address, double now) {
-  Result<net::Socket> socket = start_connect(address);
-  parent_.connect(socket.ok() ? std::move(*socket) : net::Socket(), to_text(address), now);
+// A connection to a parent is as secure as the one to the publisher.
+void Subscriber::connect_parent(const replica_action::ConnectParent& parent, double now) {
+  ClientSecurity security;
+  Result<net::Socket> socket = start_connect(parent.address);
+  if (security_.tls != nullptr) {
+    const Result<net::TlsEndpointRef> tls =
+        parent.ticket ? ticket_client(*parent.ticket)
+                      : Status(Code::kUnauthorized, "the publisher gave no ticket for it");
+    if (tls.ok()) security.tls = *tls;
+    if (!tls.ok()) socket = tls.status();
+  }
+  parent_.connect(socket.ok() ? std::move(*socket) : net::Socket(), to_text(parent.address),
+                  security, now);
   if (!socket.ok()) parent_.part(socket.status(), now);
 }
 

@@ -20,9 +20,12 @@ constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{32} << 30;
 
 }  // namespace
 
-void Upstream::connect(net::Socket socket, std::string address, double now) {
+void Upstream::connect(net::Socket socket, std::string address, const ClientSecurity& security,
+                       double now) {
   send_at_once(socket);
-  link_ = MessageLink(std::move(socket));
+  link_ = MessageLink(std::move(socket), security.tls);
+  is_encrypted_ = security.tls != nullptr;
+  awaited_key_ = security.publisher_key;
   memory_pid_ = 0;
   if (address != address_) name_.clear();
   address_ = std::move(address);
@@ -63,17 +66,47 @@ void Upstream::step(short events, double now) {
   if (phase_ == Phase::kConnecting && events != 0) {
     if (const int error = link_.connect_failure(); error != 0)
       return part(no_connection(error, what_), now);
-    phase_ = Phase::kGreeting;
-    link_.queue(MessageType::kHello, owner_.hello(*this));
+    phase_ = Phase::kSecuring;
     heard_ = now;
+    greet_if_secured(now);
+    if (phase_ == Phase::kSecuring) flush(now);  // the handshake begins
   }
-  if ((phase_ == Phase::kGreeting || phase_ == Phase::kReady) && events != 0) read(now);
+  const bool has_more = events != 0 || link_.has_unread();
+  if (phase_ != Phase::kApart && phase_ != Phase::kConnecting && has_more) read(now);
+}
+
+// Once the connection is known to be to the right program.
+void Upstream::greet_if_secured(double now) {
+  if (phase_ != Phase::kSecuring || !link_.stream().is_ready() || awaited_key_) return;
+  phase_ = Phase::kGreeting;
+  link_.queue(MessageType::kHello, owner_.hello(*this));
+  heard_ = now;
+}
+
+Status Upstream::take_proof(double now) {
+  SPARCL_RETURN_IF_ERROR(check_proof(link_, link_.content(), *awaited_key_));
+  awaited_key_.reset();
+  greet_if_secured(now);
+  return {};
+}
+
+// Adds what the user can do about a connection that ended before there was an answer.
+Status Upstream::closed_early(Status why) const {
+  if (phase_ == Phase::kSecuring && is_encrypted_)
+    return Status(why.code(), fmt::format("{}: it has another secret, or none: give both sides "
+                                          "files that sparcl secret made together",
+                                          why.message()));
+  if (phase_ == Phase::kGreeting && !is_encrypted_)
+    return Status(why.code(), fmt::format("{} before it has answered: if it has a secret, give "
+                                          "that of role replicate (--secret, secret_path)",
+                                          why.message()));
+  return why;
 }
 
 void Upstream::flush(double now) {
   if (phase_ == Phase::kApart || phase_ == Phase::kConnecting) return;
   if (link_.queued_bytes() > 0) spoke_ = now;
-  if (!link_.flush()) part(link_.why(), now);
+  if (!link_.flush()) part(closed_early(link_.why()), now);
 }
 
 void Upstream::tick(std::uint64_t held, double now) {
@@ -104,8 +137,9 @@ void Upstream::read_messages(double now) {
   for (int i = 0; i < kMessagesPerLook; ++i) {
     switch (link_.receive(destination)) {
       case MessageLink::Progress::kMore:
-        return;
+        return greet_if_secured(now);
       case MessageLink::Progress::kClosed:
+        return part(closed_early(link_.why()), now);
       case MessageLink::Progress::kCorrupt:
       case MessageLink::Progress::kNoRoom:  // never: it has no limit of its own
         return part(link_.why(), now);
@@ -123,6 +157,10 @@ void Upstream::read_messages(double now) {
 }
 
 Status Upstream::handle(double now) {
+  greet_if_secured(now);
+  const bool is_proof = link_.type() == MessageType::kProof;
+  if (phase_ == Phase::kSecuring && is_proof && awaited_key_) return take_proof(now);
+  if (phase_ == Phase::kSecuring || is_proof) return out_of_place();
   switch (link_.type()) {
     case MessageType::kWelcome:
       if (is_ready()) break;
@@ -155,6 +193,10 @@ Status Upstream::handle(double now) {
       if (!is_ready()) break;
       return owner_.take(*this, now);
   }
+  return out_of_place();
+}
+
+Status Upstream::out_of_place() const {
   return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
                                             static_cast<int>(link_.type())));
 }

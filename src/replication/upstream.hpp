@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/replication/message_link.hpp"
+#include "src/replication/service_security.hpp"
 #include "src/replication/upstream_view.hpp"
 
 namespace sparcl::replication {
@@ -33,8 +34,9 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   Upstream(UpstreamOwner& owner, const char* what, double silence_s)
       : owner_(owner), what_(what), silence_s_(silence_s) {}
 
-  // address: as users know it.
-  void connect(net::Socket socket, std::string address, double now);
+  // address: as users know it. With security.publisher_key nothing is said or heard before the
+  // other side has signed the connection by that key.
+  void connect(net::Socket socket, std::string address, const ClientSecurity& security, double now);
   void part(Status why, double now);
   void close();                          // without a word to anybody
   void leave(bool begins_anew = false);  // says goodbye
@@ -45,6 +47,8 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   void refuse(const model::PlanRefusal& why) override;
 
   bool is_apart() const { return phase_ == Phase::kApart; }
+  // Bytes have come of which poll() does not tell.
+  bool has_unread() const { return !is_apart() && link_.has_unread(); }
   bool is_ready() const override { return phase_ == Phase::kReady; }
   int fd() const { return link_.fd(); }
   short events() const {
@@ -68,11 +72,15 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   }  // of the last that said welcome, with its address
 
  private:
-  enum class Phase : std::uint8_t { kApart, kConnecting, kGreeting, kReady };
+  enum class Phase : std::uint8_t { kApart, kConnecting, kSecuring, kGreeting, kReady };
 
   void read(double now);
+  void greet_if_secured(double now);
+  Status take_proof(double now);
+  Status closed_early(Status why) const;
   void read_messages(double now);
   Status handle(double now);
+  Status out_of_place() const;
   Status take_welcome();
   Status tell_schema();
   void try_memory(const MemoryInvitation& invitation);
@@ -87,6 +95,8 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   std::int64_t memory_pid_ = 0;  // whose memory can be reached; 0: none
   bool memory_failed_ = false;
   Phase phase_ = Phase::kApart;
+  bool is_encrypted_ = false;
+  std::optional<trust::PublicKey> awaited_key_;  // of the PROOF that must come first
   std::string address_;
   std::string name_;
   std::uint64_t newest_ = 0;

@@ -1,12 +1,16 @@
-// Options of a subscriber that count before the settings.
+// Options of a publisher and a subscriber: relays, and who may connect.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.hpp"
+#include "tests/model/model_support.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -46,6 +50,106 @@ TEST(SubscriberOptions, RelayCountsBeforeTheSetting) {
   EXPECT_FALSE(has_own_port(sparclDefault));
   EXPECT_TRUE(has_own_port(sparclOn));
   unsetenv("SPARCL_RELAY");
+}
+
+// Files as sparcl secret makes them.
+struct Secrets {
+  explicit Secrets(const char* publish, const char* replicate) {
+    for (const auto& [path, line] :
+         {std::pair(of_publisher(), publish), {of_replicas(), replicate}}) {
+      write_text(path, line);
+      ::chmod(path.c_str(), 0600);
+    }
+  }
+  std::string of_publisher() const { return folder / "run"; }
+  std::string of_replicas() const { return folder / "run.replicate"; }
+  TempFolder folder;
+};
+constexpr const char* kPublish =
+    "sparcl-join-publish AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
+constexpr const char* kReplicate =
+    "sparcl-join-replicate nOJ6//W42hyVjX5tzIN3OA9Hz6Xl1LbfgP8FUzV5R9c= "
+    "8bt+TlT39e70EKLiDHbYVHvSVnZl9L0yw5JqLLzN4ZE=\n";
+constexpr const char* kPublishOther =
+    "sparcl-join-publish AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\n";
+constexpr const char* kReplicateOther =
+    "sparcl-join-replicate M/0C9MfdmO7BiJO/U7ufWMKUEkEbsth6HnMJFyg83dk= "
+    "LYpsmqUZ7EpNG3htyrsCJDmTbykoqIO9qWBJrJ0q4oc=\n";
+
+std::string failure_of_next(Subscriber& subscriber) {
+  try {
+    subscriber.next(0.3);
+    return "none";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.result(), sparclRemoteError);
+    return error.what();
+  }
+}
+
+TEST(PublisherOptions, ASecretOpensItToHoldersAlone) {
+  const Secrets secrets(kPublish, kReplicate), others(kPublishOther, kReplicateOther);
+  std::vector<float> source(100'000, 1.0f), held(100'000);
+  State state, copy;
+  state.add("w", source, {100'000});
+  copy.add("w", held, {100'000});
+  Publisher publisher(state, {.listen = "0.0.0.0:0", .secret_path = secrets.of_publisher()});
+  publisher.publish(1);
+  {
+    Subscriber stranger(copy, publisher.address());
+    EXPECT_THAT(failure_of_next(stranger), testing::HasSubstr("secret_path"));
+  }
+  {
+    Subscriber other(copy, publisher.address(), {.secret_path = others.of_replicas()});
+    EXPECT_THAT(failure_of_next(other), testing::HasSubstr("another secret"));
+  }
+  Subscriber::Options options;
+  options.record_path = secrets.folder / "record";  // no trusted keys beside the secret's
+  options.secret_path = secrets.of_replicas();
+  Subscriber subscriber(copy, publisher.address(), options);
+  for (std::uint64_t version = 1; version <= 4; ++version) {
+    EXPECT_EQ(subscriber.next(20), version) << subscriber.reason();
+    EXPECT_EQ(held, source);
+    source[version] = 2.0f;
+    publisher.publish(version + 1);
+  }
+  EXPECT_TRUE(fs::exists(options.record_path));
+}
+
+TEST(PublisherOptions, TheSettingNamesTheSecretOfBothSides) {
+  const Secrets secrets(kPublish, kReplicate);
+  std::vector<float> source(1'000, 1.0f), held(1'000);
+  State state, copy;
+  state.add("w", source, {1'000});
+  copy.add("w", held, {1'000});
+  setenv("SPARCL_SECRET", secrets.of_publisher().c_str(), 1);
+  Publisher publisher(state, {.listen = ":0"});
+  publisher.publish(1);
+  Subscriber subscriber(copy, publisher.address());
+  EXPECT_EQ(subscriber.next(20), 1u) << subscriber.reason();
+  unsetenv("SPARCL_SECRET");
+}
+
+TEST(PublisherOptions, OtherMachinesReachItWithASecretOrByTheUsersWord) {
+  std::vector<float> source(1'000, 1.0f);
+  State state;
+  state.add("w", source, {1'000});
+  EXPECT_THAT(Publisher(state).address(), testing::StartsWith("127.0.0.1:"));
+  try {
+    const Publisher publisher(state, {.listen = ":0"});
+    ADD_FAILURE() << publisher.address();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.result(), sparclInvalidArgument);
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("options.secret_path"),
+                                             testing::HasSubstr("options.insecure")));
+  }
+  EXPECT_NO_THROW(Publisher(state, {.listen = ":0", .insecure = true}));
+  sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  sparclPublisher_t publisher = nullptr;
+  options.secret_path = "";
+  EXPECT_EQ(sparclPublisherCreate(&publisher, state.get(), &options), sparclInvalidArgument);
+  options.secret_path = nullptr;
+  options.insecure = static_cast<sparclToggle_t>(9);
+  EXPECT_EQ(sparclPublisherCreate(&publisher, state.get(), &options), sparclInvalidArgument);
 }
 
 }  // namespace

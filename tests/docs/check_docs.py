@@ -28,7 +28,7 @@ HEADING = re.compile(r"^#+ +(.+?)\s*$", re.M)
 
 def documents(root):
     yield "README.md"
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):
         if os.path.isfile(os.path.join(root, name)):
             yield name
     for folder, _, names in os.walk(os.path.join(root, "docs")):

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   if (!model.is_there()) return failed("the model");
   sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
   options.listen = listen.c_str();
+  options.insecure = sparclOn;  // on hosts of one machine
   sparclPublisher_t publisher = nullptr;
   if (sparclPublisherCreate(&publisher, model.state(), &options) != sparclSuccess)
     return failed("sparclPublisherCreate");

@@ -72,7 +72,7 @@ TEST(PublisherFailure, AReplicaFollowsANewOneWhoseNumbersAreLower) {
   ASSERT_TRUE(replica->next(20).ok());
   publisher.reset();
 
-  Result<Listener> listener = Listener::open(options.listen);
+  Result<Listener> listener = Listener::open(options.listen, Reach::kThisMachine);
   ASSERT_TRUE(listener.ok()) << listener.status().message();
   publisher = std::move(*Publisher::create(source.view(), options, std::move(*listener)));
   for (std::uint64_t version = 1; version <= 3; ++version) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -15,7 +16,9 @@
 #include "src/net/host_port.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/publisher.hpp"
+#include "src/replication/service_security.hpp"
 #include "src/replication/subscriber.hpp"
+#include "tests/model/model_support.hpp"
 
 namespace sparcl::replication {
 
@@ -73,8 +76,25 @@ class SmallModel {
 inline const std::string kModelId = "m";  // no literals below: g++ 12 warns of their assignment
 inline const std::string kAnyPort = "127.0.0.1:0";
 
+// A new secret's file of role publish; those of the other roles lie beside it.
+inline std::string new_secret(const test::TempFolder& folder) {
+  const Result<trust::RoleSecret> secret = trust::RoleSecret::generate();
+  EXPECT_TRUE(secret.ok() && secret->save(folder / "secret").ok());
+  return folder / "secret";
+}
+
+// The file of a secret that all publishers and replicas of the process have, if
+// SPARCL_TEST_SECURE is set: the same tests then run over encrypted connections. Else "".
+inline const std::string& test_secret() {
+  static const test::TempFolder folder;
+  static const std::string path =
+      std::getenv("SPARCL_TEST_SECURE") != nullptr ? new_secret(folder) : "";
+  return path;
+}
+
 inline PublisherOptions local_options() {
   PublisherOptions options;
+  options.secret_path = test_secret();
   options.listen = kAnyPort;
   options.model_id = kModelId;
   return options;
@@ -82,6 +102,7 @@ inline PublisherOptions local_options() {
 
 inline SubscriberOptions replica_options() {
   SubscriberOptions options;
+  options.secret_path = test_secret();
   options.model_id = kModelId;
   return options;
 }
@@ -114,14 +135,33 @@ class RawPeer {
  public:
   static constexpr double kPatience = 20;
 
-  explicit RawPeer(net::Socket socket) : link_(std::move(socket)) {}
-  static RawPeer connect(const std::string& address) {
+  explicit RawPeer(net::Socket socket, net::TlsEndpointRef tls = nullptr)
+      : link_(std::move(socket), std::move(tls)) {}
+  static RawPeer connect(const std::string& address) { return connect(address, client_security()); }
+  static RawPeer connect(const std::string& address, const ClientSecurity& security) {
     Result<net::Socket> socket =
         net::start_connect(net::resolve(*net::parse_host_port(address))->front());
-    RawPeer peer(socket.ok() ? std::move(*socket) : net::Socket());
+    RawPeer peer(socket.ok() ? std::move(*socket) : net::Socket(), security.tls);
     pollfd entry{peer.link_.fd(), POLLOUT, 0};
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + kPatience);
+    if (security.publisher_key) {
+      EXPECT_EQ(peer.hear(), MessageType::kProof);
+    }
     return peer;
+  }
+  static ClientSecurity client_security() {
+    return *load_client_security(test_secret(), trust::Role::kReplicate);
+  }
+  // Until the handshake of an encrypted connection is over.
+  bool shake(double seconds = kPatience) {
+    const double until = net::monotonic_seconds() + seconds;
+    while (link_.flush() && !link_.stream().is_ready()) {
+      if (link_.receive(nowhere) != MessageLink::Progress::kMore) return false;
+      if (link_.stream().is_ready()) break;
+      pollfd entry{link_.fd(), POLLIN, 0};
+      if (net::poll_until(std::span(&entry, 1), until) == 0) return false;
+    }
+    return link_.is_open();
   }
 
   MessageLink& link() { return link_; }
@@ -179,8 +219,11 @@ class RawPublisher {
   RawPeer accept_any() {
     pollfd entry{listener_.fd(), POLLIN, 0};
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience);
-    return RawPeer(
-        net::Socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+    net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    RawPeer peer(std::move(socket), security_.tls);
+    if (security_.tls != nullptr && peer.shake())
+      peer.say(MessageType::kProof, prover(security_.key)(*peer.link().stream().exporter()));
+    return peer;
   }
   // The next subscriber that comes, after its HELLO.
   RawPeer accept(Hello* hello = nullptr) {
@@ -192,6 +235,7 @@ class RawPublisher {
 
  private:
   net::Socket listener_;
+  ServerSecurity security_ = *load_server_security(test_secret());
 };
 
 }  // namespace sparcl::replication

@@ -35,7 +35,7 @@ void step(Server& server, double now) {
 
 TEST(Server, SaysMoreAndMoreRarelyThatDescriptorsHaveRunOut) {
   if (!log_enabled(LogLevel::kWarn)) GTEST_SKIP() << "SPARCL_DEBUG turns warnings off";
-  Result<Listener> listener = Listener::open("127.0.0.1:0");
+  Result<Listener> listener = Listener::open("127.0.0.1:0", Reach::kThisMachine);
   ASSERT_TRUE(listener.ok()) << listener.status().message();
   const SessionContext context;
   Server server(std::move(listener->socket), context);

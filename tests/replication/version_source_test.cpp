@@ -1,5 +1,5 @@
-// The contract VersionSource, on every body: a publisher over TCP, the same with shared memory, and
-// another replica that passes updates on.
+// The contract VersionSource, on every body: a publisher over TCP, with shared memory and with
+// encryption, and another replica that passes updates on, with and without encryption.
 
 #include "src/model/version_source.hpp"
 
@@ -15,7 +15,7 @@
 namespace sparcl::replication {
 namespace {
 
-enum class Body { kPublisher, kSharedMemory, kPeer };
+enum class Body { kPublisher, kSharedMemory, kPeer, kEncrypted, kEncryptedPeer };
 
 constexpr std::uint64_t kModelElements = 3'000'000;  // an update has several leaves
 constexpr double kTestPatience = 20;
@@ -97,20 +97,32 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
   VersionSourceContract() {
     PublisherOptions options = local_options();
     options.shares_memory = GetParam() == Body::kSharedMemory;
+    if (is_encrypted()) options.secret_path = secret();
     publisher = open_publisher(model, options);
     publish();
     before.copy_from(model);
     address = publisher->address();
-    if (GetParam() == Body::kPeer) open_peer();
+    security = *load_client_security(is_encrypted() ? secret() : "", trust::Role::kReplicate);
+    if (is_peer()) open_peer();
+  }
+  static bool is_peer() { return GetParam() == Body::kPeer || GetParam() == Body::kEncryptedPeer; }
+  static bool is_encrypted() {
+    return GetParam() == Body::kEncrypted || GetParam() == Body::kEncryptedPeer;
+  }
+  static const std::string& secret() {
+    static const test::TempFolder folder;
+    static const std::string path = new_secret(folder);
+    return path;
   }
   // A replica that holds version 1; a scout hears from the publisher where it is.
   void open_peer() {
     SubscriberOptions options = replica_options();
     options.shares_memory = false;
+    if (is_encrypted()) options.secret_path = secret();
     peer = open_replica(peer_model, publisher->address(), options);
     ASSERT_TRUE(peer->next(kTestPatience).ok());
     ASSERT_TRUE(publisher->wait(1, 1, kTestPatience).ok());
-    RawPeer scout = RawPeer::connect(publisher->address());
+    RawPeer scout = RawPeer::connect(publisher->address(), security);
     scout.say(MessageType::kHello, hello_with({1, model.hash()}, model.view().schema_hash));
     ASSERT_EQ(scout.hear(), MessageType::kWelcome);
     ASSERT_EQ(scout.hear(), MessageType::kOffer);  // the label of what it holds
@@ -118,7 +130,10 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
     ASSERT_EQ(scout.hear(), MessageType::kCommit);
     scout.say(MessageType::kAck, Ack{AckStage::kHeld, {1, model.hash()}, true});
     ASSERT_EQ(scout.hear(), MessageType::kParent);
-    address = to_text(*parse_parent(scout.link().content())->address);
+    const Parent placed = *parse_parent(scout.link().content());
+    address = to_text(*placed.address);
+    ASSERT_EQ(placed.ticket.has_value(), is_encrypted());
+    if (placed.ticket) security = {*ticket_client(*placed.ticket), {}};
   }
   void publish() {
     std::mt19937_64 random(version);
@@ -135,10 +150,10 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
     Result<net::Socket> socket =
         net::start_connect(net::resolve(*net::parse_host_port(address))->front());
     ASSERT_TRUE(socket.ok()) << socket.status().message();
-    upstream->connect(std::move(*socket), address, net::monotonic_seconds());
+    upstream->connect(std::move(*socket), address, security, net::monotonic_seconds());
     ASSERT_TRUE(turn_until([&] { return upstream->is_ready() || reader->closed; }));
     const bool is_current = version == 1 && before.is_same_as(model);
-    if (is_current && GetParam() != Body::kPeer) take_label();
+    if (is_current && !is_peer()) take_label();
   }
   // What it holds is this publisher's version 1.
   void take_label() {
@@ -180,6 +195,7 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
   std::string address;
   std::uint64_t version = 0;
   std::optional<Reader> reader;
+  ClientSecurity security;
   std::optional<Upstream> upstream;
 };
 
@@ -230,7 +246,7 @@ TEST_P(VersionSourceContract, GivesBytesAsMemoryOnlyIfItShares) {
 }
 
 TEST_P(VersionSourceContract, GoesOnFromAByteThatTheReaderNames) {
-  if (GetParam() == Body::kPeer) GTEST_SKIP() << "a peer keeps an update only while others take it";
+  if (is_peer()) GTEST_SKIP() << "a peer keeps an update only while others take it";
   be_offered();
   request(0);
   ASSERT_TRUE(turn_until([&] { return reader->ended.has_value(); }));
@@ -271,7 +287,7 @@ TEST_P(VersionSourceContract, ARefusedPlanIsFollowedByAllBytesOrTheEnd) {
   reader->plan.reset();
   source().refuse({{1, 2}, Code::kCorrupt, true, "a test refuses it"});
   ASSERT_TRUE(turn_until([&] { return reader->plan || reader->closed; }));
-  if (GetParam() == Body::kPeer) {
+  if (is_peer()) {
     EXPECT_EQ(reader->closed->code(), Code::kWrongBase);
   } else {
     ASSERT_TRUE(reader->plan);
@@ -282,9 +298,9 @@ TEST_P(VersionSourceContract, ARefusedPlanIsFollowedByAllBytesOrTheEnd) {
 TEST_P(VersionSourceContract, AReaderWithoutAPathGetsAllBytesOrTheEnd) {
   before.step(77, 10);  // bytes that were never published
   open();
-  if (GetParam() == Body::kPeer) publish();  // it waits for a version that might lead on
+  if (is_peer()) publish();  // it waits for a version that might lead on
   ASSERT_TRUE(turn_until([&] { return reader->plan || reader->closed; }));
-  if (GetParam() == Body::kPeer) {
+  if (is_peer()) {
     EXPECT_EQ(reader->closed->code(), Code::kWrongBase);
   } else {
     EXPECT_TRUE(reader->plan->commit.is_anchor);
@@ -312,12 +328,13 @@ TEST_P(VersionSourceContract, SaysWhyItIsClosed) {
 }
 
 std::string source_name(const testing::TestParamInfo<Body>& info) {
-  const char* names[] = {"Publisher", "SharedMemory", "Peer"};
+  const char* names[] = {"Publisher", "SharedMemory", "Peer", "Encrypted", "EncryptedPeer"};
   return names[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, VersionSourceContract,
-                         testing::Values(Body::kPublisher, Body::kSharedMemory, Body::kPeer),
+                         testing::Values(Body::kPublisher, Body::kSharedMemory, Body::kPeer,
+                                         Body::kEncrypted, Body::kEncryptedPeer),
                          source_name);
 
 }  // namespace

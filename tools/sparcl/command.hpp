@@ -35,5 +35,6 @@ void add_status(CLI::App& app, Invocation& invocation);
 void add_publish(CLI::App& app, Invocation& invocation);
 void add_subscribe(CLI::App& app, Invocation& invocation);
 void add_keygen(CLI::App& app, Invocation& invocation);
+void add_secret(CLI::App& app, Invocation& invocation);
 
 }  // namespace sparcl::tool

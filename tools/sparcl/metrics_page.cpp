@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -39,10 +40,20 @@ bool is_whole(const std::string& request) {
 
 }  // namespace
 
+void check_metrics_reach(const std::string& where) {
+  if (where.empty() || !replication::is_reachable(where)) return;
+  throw CLI::ValidationError(
+      "--metrics",
+      fmt::format("other machines can reach {}, and the figures are sent in the clear: give a host "
+                  "of this machine, such as 127.0.0.1, or --insecure",
+                  where));
+}
+
 Result<std::unique_ptr<MetricsPage>> MetricsPage::open(
     const std::string& where, std::function<std::vector<Metric>()> collect) {
   SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed, net::parse_host_port(where));
-  Result<replication::Listener> listener = replication::Listener::open(where);
+  Result<replication::Listener> listener =
+      replication::Listener::open(where, replication::Reach::kNetwork);
   if (!listener.ok()) {
     return Status(
         Code::kSystemError,

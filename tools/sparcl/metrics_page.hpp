@@ -14,6 +14,9 @@
 
 namespace sparcl::tool {
 
+// A usage error if other machines can reach `where` ("": no page): the page is sent in the clear.
+void check_metrics_reach(const std::string& where);
+
 class MetricsPage {
  public:
   // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread,

@@ -44,8 +44,9 @@ class Waiting {
 // is_final: further questions are useless.
 Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patience_s,
                                      bool& is_final) {
-  SPARCL_ASSIGN_OR_RETURN(const replication::ModelReply reply,
-                          replication::query_model(question.address, patience_s, question.latest));
+  SPARCL_ASSIGN_OR_RETURN(
+      const replication::ModelReply reply,
+      replication::query_model(question.address, patience_s, question.latest, question.security));
   const std::string prefix = fmt::format("publisher {}: ", question.address);
   if (question.model_id && *question.model_id != reply.model_id) {
     return Status(Code::kMismatch, fmt::format("{}it has the model {}, asked for is {}", prefix,

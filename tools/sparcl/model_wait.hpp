@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "src/replication/service_security.hpp"
 #include "src/trust/trusted_keys.hpp"
 #include "tools/sparcl/part_choice.hpp"
 #include "tools/sparcl/published_model.hpp"
@@ -17,6 +18,7 @@ struct ModelQuestion {
   replication::LatestHeld latest;               // the last held version
   PartChoice parts;
   double timeout_s = 0;
+  replication::ClientSecurity security;
 };
 
 // Nothing if a stop was asked for. Refusals and unusable answers are printed, and asked for again

@@ -180,8 +180,9 @@ Status run_publish(PublishOptions options, bool as_json) {
     SPARCL_ASSIGN_OR_RETURN(const trust::SigningKey key,
                             trust::SigningKey::load(options.publisher.key_path));
   }
-  SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
-                          replication::Listener::open(options.publisher.listen));
+  SPARCL_ASSIGN_OR_RETURN(
+      replication::Listener listener,
+      replication::Listener::open(options.publisher.listen, options.publisher.reach()));
   const Result<std::unique_ptr<VersionPublisher>> created = VersionPublisher::create(
       std::move(listener), options.publisher, options.first_version, as_json);
   if (!created.ok()) return created.status();
@@ -203,6 +204,23 @@ Status run_publish(PublishOptions options, bool as_json) {
   return {};
 }
 
+std::string name_fault(const std::string& name) {
+  return name.empty() ? "the name is empty: give a file, or leave the option out" : "";
+}
+
+// A usage error, before anything is opened.
+void check_reach(const PublishOptions& options) {
+  const bool has_secret = !options.publisher.secret_path.empty() || !setting("SECRET").text.empty();
+  if (options.publisher.is_insecure) return;
+  if (!has_secret && replication::is_reachable(options.publisher.listen))
+    throw CLI::ValidationError(
+        "--listen",
+        fmt::format("other machines can reach {}: give --secret FILE (sparcl secret makes one), or "
+                    "--insecure if everybody who reaches the port may read the weights",
+                    options.publisher.listen));
+  check_metrics_reach(options.metrics);
+}
+
 std::string listen_fault(const std::string& text) {
   const Result<net::HostPort> where = net::parse_host_port(text);
   return where.ok() ? std::string() : where.status().message();
@@ -220,8 +238,10 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                                       "comes into it, in the order of names, once it is complete")
                            ->type_name("DIR")
                            ->excludes(files);
-  app.add_option("--listen", options->publisher.listen,
-                 "where replicas connect; without a host on all interfaces (default: any port)")
+  app.add_option(
+         "--listen", options->publisher.listen,
+         "where replicas connect; without a host on all interfaces. Beyond this machine it needs "
+         "--secret or --insecure (default: any port of the loopback interface)")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--model-id", options->publisher.model_id,
@@ -231,10 +251,16 @@ void add_publish(CLI::App& app, Invocation& invocation) {
               "");
   app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
       ->type_name("FILE")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
-                                        : "");
-      });
+      ->check(name_fault);
+  app.add_option("--secret", options->publisher.secret_path,
+                 "of sparcl secret, role publish: connections are encrypted, replicas need the "
+                 "secret of role replicate, and versions are signed (default: SPARCL_SECRET)")
+      ->type_name("FILE")
+      ->check(name_fault);
+  app.add_flag(
+      "--insecure", options->publisher.is_insecure,
+      "the ports of --listen and --metrics may be in the clear for other machines. Each process "
+      "that reaches them may read what is sent");
   app.add_option("--interval", options->interval_s,
                  "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
@@ -269,8 +295,9 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->type_name("N")
       ->check(CLI::Range(1ULL, 1ULL << 62));
   // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
-  app.parse_complete_callback([files, watch] {
+  app.parse_complete_callback([files, watch, options] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
+    check_reach(*options);
   });
   invocation.run = [options, &invocation] { return run_publish(*options, invocation.json); };
 }

@@ -51,6 +51,8 @@ constexpr std::array kCommands{
             "or a publisher's replicas",
             add_status},
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
+    Command{"secret", "Make the secrets of a publisher, its replicas and its observers",
+            add_secret},
 };
 
 // Asked before the command line is parsed, because the parser may refuse it.

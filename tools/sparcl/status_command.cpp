@@ -13,6 +13,7 @@
 
 #include "src/base/flight/flight_reader.hpp"
 #include "src/base/process_info.hpp"
+#include "src/base/settings.hpp"
 #include "src/net/host_port.hpp"
 #include "src/replication/query.hpp"
 #include "tools/sparcl/command.hpp"
@@ -27,6 +28,7 @@ constexpr double kAnswerSeconds = 5;  // for a publisher
 
 struct StatusOptions {
   std::string process;
+  std::string secret_path;
   bool all = false;
   bool remove = false;
 };
@@ -45,9 +47,12 @@ std::string place_fault(const std::string& text) {
   return fmt::format("{} is no process id, and no HOST:PORT of a publisher", text);
 }
 
-Status show_publisher(const std::string& address, bool as_json) {
+Status show_publisher(const std::string& address, std::string secret_path, bool as_json) {
+  if (secret_path.empty()) secret_path = setting("SECRET").text;
+  SPARCL_ASSIGN_OR_RETURN(const replication::ClientSecurity security,
+                          replication::load_client_security(secret_path, trust::Role::kObserve));
   SPARCL_ASSIGN_OR_RETURN(const std::string answer,
-                          replication::query_status(address, kAnswerSeconds));
+                          replication::query_status(address, kAnswerSeconds, security));
   const Result<Json> report = parse_publisher_report(answer);
   if (!report.ok()) return report.status().with_prefix(fmt::format("publisher {}: ", address));
   return print(as_json, *report, publisher_text(*report));
@@ -190,6 +195,10 @@ void add_status(CLI::App& app, Invocation& invocation) {
                                         "that live and have a record are listed")
                              ->type_name("PID|HOST:PORT")
                              ->check(place_fault, "", "");
+  app.add_option("--secret", options->secret_path,
+                 "of sparcl secret, role observe or more: of a publisher that has a secret "
+                 "(default: SPARCL_SECRET)")
+      ->type_name("FILE");
   app.add_flag("--all", options->all, "list dead processes, too")->excludes(process);
   const CLI::Option* remove =
       app.add_flag("--remove", options->remove,
@@ -200,7 +209,8 @@ void add_status(CLI::App& app, Invocation& invocation) {
       throw CLI::ExcludesError("--remove", "HOST:PORT");
   });
   invocation.run = [options, &invocation] {
-    if (is_address(options->process)) return show_publisher(options->process, invocation.json);
+    if (is_address(options->process))
+      return show_publisher(options->process, options->secret_path, invocation.json);
     pid_t pid = 0;
     const std::string& place = options->process;
     (void)std::from_chars(place.data(), place.data() + place.size(),

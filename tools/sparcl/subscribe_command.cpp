@@ -41,6 +41,7 @@ struct SubscribeOptions {
   std::uint64_t until = 0;
   double timeout_s = kMaxSeconds;
   bool may_roll_back = false;
+  bool is_insecure = false;
   std::string metrics;  // HOST:PORT; empty: none
 };
 
@@ -279,10 +280,9 @@ class Keeper {
 // The record of the last held version, if keys are trusted.
 Result<KeptRecord> open_record(const SubscribeOptions& options) {
   KeptRecord record;
-  if (options.subscriber.trust_path.empty()) return record;
-  Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(options.subscriber.trust_path);
-  if (!trusted.ok()) return trusted.status();
-  record.trusted = std::move(*trusted);
+  SPARCL_ASSIGN_OR_RETURN(record.trusted, replication::load_trust(options.subscriber.trust_path,
+                                                                  options.subscriber.secret_path));
+  if (!record.trusted) return record;
   const std::string& output = options.output;
   record.path = replication::record_path_of(
       output.ends_with('/') ? output.substr(0, output.size() - 1) : output);
@@ -294,7 +294,7 @@ Result<KeptRecord> open_record(const SubscribeOptions& options) {
   }
   SPARCL_ASSIGN_OR_RETURN(
       std::optional<replication::Offer> latest,
-      replication::load_replica_record(record.path, *record.trusted, *options.model_id));
+      replication::load_replica_record(record.path, *record.trusted, options.model_id));
   record.latest = std::move(latest);
   return record;
 }
@@ -323,11 +323,14 @@ Status check_own(SubscribeOptions& options) {
 Status run_subscribe(SubscribeOptions options, bool as_json) {
   stop_on_signals();
   SPARCL_RETURN_IF_ERROR(check_own(options));
+  Result<replication::ClientSecurity> security =
+      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate);
+  if (!security.ok()) return security.status();
   Result<KeptRecord> record = open_record(options);
   if (!record.ok()) return record.status();
   const Result<std::optional<PublishedModel>> published = wait_for_model(
       {options.address, options.model_id, record->trusted ? &*record->trusted : nullptr,
-       latest_of(*record), options.parts, options.timeout_s});
+       latest_of(*record), options.parts, options.timeout_s, std::move(*security)});
   if (!published.ok()) return published.status();
   if (!*published) return {};
   const PublishedModel& model = **published;
@@ -415,8 +418,19 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                                         : "");
       })
       ->type_name("KEYFILE");
+  app.add_option("--secret", options->subscriber.secret_path,
+                 "of sparcl secret, role replicate: the publisher must have the key that it names, "
+                 "which also signs the versions (default: SPARCL_SECRET)")
+      ->check([](const std::string& name) {
+        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
+                                        : "");
+      })
+      ->type_name("FILE");
+  app.add_flag("--insecure", options->is_insecure,
+               "other machines may read --metrics");
   app.add_flag("--allow-rollback", options->may_roll_back,
-               "with --trust: take any signed version first, also one that is older than what FILE "
+               "with --trust or --secret: take any signed version first, also one that is older "
+               "than what FILE "
                "held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
       ->transform(is_unsigned())
@@ -438,6 +452,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMaxSeconds));
   app.parse_complete_callback([options] {
+    if (!options->is_insecure) check_metrics_reach(options->metrics);
     const bool is_named = options->model_id && !options->model_id->empty();
     if (options->subscriber.trust_path.empty() || is_named) return;
     throw CLI::ValidationError(
