@@ -14,10 +14,9 @@
 namespace sparcl::net {
 namespace {
 
-constexpr std::size_t kReadAtOnce = std::size_t{64} << 10;     // of a socket; heuristic
 constexpr std::size_t kMaxEncrypted = std::size_t{64} << 10;   // that wait to be sent; heuristic
 constexpr std::size_t kMaxRecord = std::size_t{17} << 10;      // encrypted
-constexpr std::size_t kTlsStateBytes = std::size_t{48} << 10;  // OpenSSL's own, about
+constexpr std::size_t kTlsStateBytes = std::size_t{14} << 10;  // OpenSSL's own, measured
 // A new key long before the limit for AES-GCM of 2^24.5 records (RFC 8446, section 5.5).
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 constexpr std::size_t kMaxHandshakeBytes = std::size_t{16} << 10;  // of the peer; ours take 1 KiB
@@ -40,31 +39,69 @@ Moved send_pieces(const Socket& socket, std::span<const iovec> pieces) {
   }
 }
 
+// Bytes that wait. Without any it keeps no memory, because most connections are idle: the
+// connections of a thread share a spare piece.
+class WaitingBytes {
+ public:
+  static constexpr std::size_t kCapacity = kMaxEncrypted + kMaxRecord;
+
+  std::span<const std::byte> bytes() const { return {memory_.get() + begin_, end_ - begin_}; }
+  bool is_empty() const { return begin_ == end_; }
+  std::size_t capacity() const { return memory_ != nullptr ? kCapacity : 0; }
+  void take(std::size_t count) {
+    begin_ += count;
+    if (is_empty()) release();
+  }
+  // The room after the bytes, for add().
+  std::span<std::byte> room() {
+    if (memory_ == nullptr) memory_ = std::exchange(spare(), nullptr);
+    if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(kCapacity);
+    return {memory_.get() + end_, kCapacity - end_};
+  }
+  void add(std::size_t count) { end_ += count; }
+  void release() {
+    if (memory_ != nullptr) spare() = std::move(memory_);
+    begin_ = end_ = 0;
+  }
+
+ private:
+  static std::unique_ptr<std::byte[]>& spare() {
+    static thread_local std::unique_ptr<std::byte[]> kept;
+    return kept;
+  }
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t begin_ = 0, end_ = 0;
+};
+
 }  // namespace
 
 // The encrypted bytes of one connection, between OpenSSL and the socket.
 struct SecureSocket::Streams {
-  std::vector<std::byte> in, out;
-  std::size_t read = 0, sent = 0;  // bytes of each that are done
+  WaitingBytes in, out;
 
   static Streams& of(BIO* bio) { return *static_cast<Streams*>(BIO_get_data(bio)); }
 
   static int read_bio(BIO* bio, char* out, int count) {
-    Streams& own = of(bio);
+    WaitingBytes& in = of(bio).in;
     BIO_clear_retry_flags(bio);
-    const std::size_t bytes = std::min(static_cast<std::size_t>(count), own.in.size() - own.read);
+    const std::size_t bytes = std::min(static_cast<std::size_t>(count), in.bytes().size());
     if (bytes == 0) {
       BIO_set_retry_read(bio);
       return -1;
     }
-    std::memcpy(out, own.in.data() + own.read, bytes);
-    own.read += bytes;
+    std::memcpy(out, in.bytes().data(), bytes);
+    in.take(bytes);
     return static_cast<int>(bytes);
   }
 
+  // The room suffices for records, and for all that a handshake or a change of keys says.
   static int write_bio(BIO* bio, const char* data, int count) try {
-    const auto* bytes = reinterpret_cast<const std::byte*>(data);
-    of(bio).out.insert(of(bio).out.end(), bytes, bytes + count);
+    WaitingBytes& out = of(bio).out;
+    const std::span<std::byte> room = out.room();
+    if (room.size() < static_cast<std::size_t>(count)) return -1;
+    std::memcpy(room.data(), data, static_cast<std::size_t>(count));
+    out.add(static_cast<std::size_t>(count));
     return count;
   } catch (const std::bad_alloc&) {
     return -1;
@@ -159,28 +196,23 @@ Moved SecureSocket::fail(const char* step) {
   return {Moved::Kind::kClosed, 0, EPROTO};
 }
 
-// Reads encrypted bytes; kBytes: some came.
+// Reads encrypted bytes, if none wait; kBytes: some came.
 Moved SecureSocket::fill() {
-  Streams& streams = tls_->streams;
-  streams.in.resize(kReadAtOnce);
-  streams.read = 0;
-  const Moved step = read_some(socket_, streams.in);
-  streams.in.resize(step.kind == Moved::Kind::kBytes ? step.bytes : 0);
-  if (streams.in.empty())
-    streams.in = std::vector<std::byte>();  // an idle connection keeps no memory for them
+  WaitingBytes& in = tls_->streams.in;
+  const Moved step = read_some(socket_, in.room());
+  if (step.kind == Moved::Kind::kBytes) in.add(step.bytes);
+  if (in.is_empty()) in.release();
   return step;
 }
 
 Moved SecureSocket::send_encrypted() {
-  Streams& streams = tls_->streams;
-  while (streams.sent < streams.out.size()) {
-    const iovec piece{streams.out.data() + streams.sent, streams.out.size() - streams.sent};
+  WaitingBytes& out = tls_->streams.out;
+  while (!out.is_empty()) {
+    const iovec piece{const_cast<std::byte*>(out.bytes().data()), out.bytes().size()};
     const Moved step = send_pieces(socket_, std::span(&piece, 1));
     if (step.kind != Moved::Kind::kBytes) return step;
-    streams.sent += step.bytes;
+    out.take(step.bytes);
   }
-  streams.sent = 0;
-  streams.out = std::vector<std::byte>();  // an idle connection keeps no memory for them
   return moved(0);
 }
 
@@ -224,7 +256,7 @@ Moved SecureSocket::read(std::span<std::byte> out) {
     const int error = SSL_get_error(tls_->ssl, returned);
     if (error == SSL_ERROR_ZERO_RETURN) return {Moved::Kind::kClosed, 0, 0};
     if (error != SSL_ERROR_WANT_READ) return fail("a TLS record");
-    if (tls_->streams.read < tls_->streams.in.size()) {
+    if (!tls_->streams.in.is_empty()) {
       if (++tls_->empty_records > kMaxEmptyRecords) return fail("TLS records without data");
       continue;
     }
@@ -237,11 +269,10 @@ Moved SecureSocket::write(std::span<const iovec> pieces) {
   if (tls_ == nullptr) return send_pieces(socket_, pieces);
   if (const Moved step = handshake(false); step.kind != Moved::Kind::kBytes) return step;
   if (const Moved step = send_encrypted(); step.kind != Moved::Kind::kBytes) return step;
-  tls_->streams.out.reserve(kMaxEncrypted + kMaxRecord);
   std::size_t taken = 0;
   for (const iovec& piece : pieces) {
     std::size_t at = 0;
-    while (at < piece.iov_len && tls_->streams.out.size() < kMaxEncrypted) {
+    while (at < piece.iov_len && tls_->streams.out.bytes().size() < kMaxEncrypted) {
       ERR_clear_error();
       std::size_t bytes = 0;
       if (++tls_->records % kRecordsPerKey == 0)
@@ -264,16 +295,17 @@ Moved SecureSocket::flush() {
 }
 
 bool SecureSocket::wants_to_write() const {
-  return tls_ != nullptr && tls_->streams.sent < tls_->streams.out.size();
+  return tls_ != nullptr && !tls_->streams.out.is_empty();
 }
 
+// OpenSSL itself keeps one record at most: what it has not opened of that is not whole.
 bool SecureSocket::has_unread() const {
   return tls_ != nullptr && is_ready() &&
-         (SSL_has_pending(tls_->ssl) == 1 || tls_->streams.read < tls_->streams.in.size());
+         (SSL_pending(tls_->ssl) > 0 || !tls_->streams.in.is_empty());
 }
 
 std::size_t SecureSocket::unacknowledged_bytes() const {
-  const std::size_t encrypted = tls_ != nullptr ? tls_->streams.out.size() - tls_->streams.sent : 0;
+  const std::size_t encrypted = tls_ != nullptr ? tls_->streams.out.bytes().size() : 0;
   return net::unacknowledged_bytes(socket_) + encrypted;
 }
 
