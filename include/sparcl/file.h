@@ -186,9 +186,10 @@ SPARCL_API sparclResult_t sparclFileConvert(const char* input, const char* from,
 
 /** Which hash sparclFileHash computes. */
 typedef enum {
-  sparclFileHashState = 0,  /**< the hash by which deltas name base and target; sparclStateHash */
-  sparclFileHashXxh3 = 1,   /**< XXH3-128 of the list of tensors and all bytes */
-  sparclFileHashSha256 = 2, /**< GRAIL's weights_hash: sorted names, types and bytes */
+  sparclFileHashState = 0,    /**< the hash by which deltas name base and target; sparclStateHash */
+  sparclFileHashXxh3 = 1,     /**< XXH3-128 of the list of tensors and all bytes */
+  sparclFileHashSha256 = 2,   /**< GRAIL's weights_hash: sorted names, types and bytes */
+  sparclFileHashIdentity = 3, /**< a SHA-256 tree over names, types, shapes and bytes */
   sparclFileHashForceInt = 0x7fffffff
 } sparclFileHashKind_t;
 

@@ -33,6 +33,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
   made->view_.schema_hash = state->schema_hash;
   made->schema_ = model::serialise(state->schema);
   made->view_.schema = made->schema_;
+  SPARCL_ASSIGN_OR_RETURN(made->view_.schema_digest, model::sha256_of(made->schema_));
   made->arrays_ = state->data_in(MemorySpace::kHost);
   made->view_.arrays = made->arrays_;
   made->view_.kernels = bodies == "ref" ? &kernels::reference_kernels() : &kernels::cpu_kernels();

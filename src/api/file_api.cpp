@@ -25,6 +25,8 @@
 #include "src/model/files/mode_costs.hpp"
 #include "src/model/files/output_check.hpp"
 #include "src/model/model_hash.hpp"
+#include "src/model/state_identity.hpp"
+#include "src/trust/hex.hpp"
 
 using sparcl::Code;
 using sparcl::Hash128;
@@ -206,11 +208,15 @@ bool is_same_file(const char* a, const char* b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
+std::string hex_text(const sparcl::Hash128& hash) { return to_hex(hash); }
+std::string hex_text(const sparcl::trust::Sha256::Digest& digest) {
+  return sparcl::trust::to_hex(digest);
+}
+std::string hex_text(const model::Digest256& digest) { return sparcl::trust::hex_of(digest); }
+
 template <class Hash>
 Status put_hash(const Result<Hash>& hash, sparclFileReport_t& report) {
-  using sparcl::to_hex;
-  using sparcl::trust::to_hex;
-  if (hash.ok()) put_text(report.hash, to_hex(*hash));
+  if (hash.ok()) put_text(report.hash, hex_text(*hash));
   return hash.status();
 }
 
@@ -422,7 +428,7 @@ sparclResult_t sparclFileHash(const char* path, sparclFileHashKind_t kind,
   const auto work = [&](const sparclFileOptions_t&, const FileWatch& watch,
                         sparclFileReport_t& full) -> Status {
     SPARCL_RETURN_IF_ERROR(check_text("path", path));
-    if (kind < sparclFileHashState || kind > sparclFileHashSha256) {
+    if (kind < sparclFileHashState || kind > sparclFileHashIdentity) {
       return Status(
           Code::kInvalidArgument,
           fmt::format("kind is {}: it must be one of sparclFileHash...", static_cast<int>(kind)));
@@ -430,6 +436,8 @@ sparclResult_t sparclFileHash(const char* path, sparclFileHashKind_t kind,
     SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, open_unread(path, watch, full));
     if (kind == sparclFileHashXxh3) return put_hash(model::xxh3_hash(checkpoint, watch), full);
     if (kind == sparclFileHashSha256) return put_hash(model::weights_hash(checkpoint, watch), full);
+    if (kind == sparclFileHashIdentity)
+      return put_hash(model::state_identity(checkpoint, watch), full);
     return put_hash(model::state_hash(checkpoint, watch), full);
   };
   return file_call(__func__, options, SPARCL_FILE_OPTIONS_INITIALIZER, report, work);

@@ -75,10 +75,10 @@ UpdateRef Issuer::reissue(const UpdateRef& update) const {
 }
 
 Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, const Options& options)
-    : Feed(issuer, whole, nullptr, whole.schema_hash, {}, options) {}
+    : Feed(issuer, whole, nullptr, {whole.schema_hash, whole.schema_digest}, {}, options) {}
 
 Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map,
-           const Hash128& schema_hash, std::vector<model::PlacedSlice> places,
+           const SchemaHashes& schema, std::vector<model::PlacedSlice> places,
            const Options& options)
     : issuer_(issuer),
       whole_map_(*whole.map),
@@ -92,15 +92,16 @@ Feed::Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<c
               whole_map_.byte_count() / kReplacedBytesPart},
              account_),
       fan_out_(options.fan_out),
-      identities_(schema_hash) {
+      identities_(schema.hash, schema.digest) {
   list_charge_.set(places_.size() * kPlaceBytes);
   state_.map = map_;
-  state_.schema_hash = schema_hash;
+  state_.schema_hash = schema.hash;
+  state_.schema_digest = schema.digest;
   state_.schema = {};
   state_.arrays = {};
   state_.source = nullptr;
   state_.finder = nullptr;
-  session_feed_.schema_hash = schema_hash;
+  session_feed_.schema_hash = schema.hash;
   session_feed_.tensor_bytes = map_->byte_count();
   session_feed_.store = &store_;
   session_feed_.fan_out = &fan_out_;
@@ -148,8 +149,10 @@ Result<std::shared_ptr<Feed>> Feed::of_parts(const Issuer& issuer, const Replica
   SPARCL_ASSIGN_OR_RETURN(std::vector<model::PlacedSlice> places, model::place_slices(parts, held));
   SPARCL_RETURN_IF_ERROR(check_bytes(parts, held));
   auto map = std::make_unique<codec::BlockMap>(model::make_block_map(parts));
-  return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map), model::schema_hash(parts),
-                                        std::move(places), options));
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 digest, model::sha256_of(schema));
+  return std::shared_ptr<Feed>(new Feed(issuer, whole, std::move(map),
+                                        {model::schema_hash(parts), digest}, std::move(places),
+                                        options));
 }
 
 Commit Feed::commit_of(const HeldVersion& base, std::uint64_t version) const {

@@ -129,8 +129,12 @@ class Feed final : public model::VersionSink {
 
   static constexpr std::uint64_t kSliceBytes = 4096;  // heuristic
 
+  struct SchemaHashes {
+    Hash128 hash;
+    Digest256 digest;
+  };
   Feed(const Issuer& issuer, const ReplicatedState& whole, std::unique_ptr<codec::BlockMap> map,
-       const Hash128& schema_hash, std::vector<model::PlacedSlice> places, const Options& options);
+       const SchemaHashes& schema, std::vector<model::PlacedSlice> places, const Options& options);
 
   bool is_whole() const { return own_map_ == nullptr; }
   Commit commit_of(const HeldVersion& base, std::uint64_t version) const;

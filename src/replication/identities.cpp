@@ -30,7 +30,7 @@ IdentityAnswer Identities::find(const Hash128& hash, const std::optional<HeldVer
 
 void Identities::begin(std::optional<UpdateMaker::Arrays> arrays) {
   if (making_ == nullptr) {
-    making_.reset(new Making{wanted_.front(), StateDigest(schema_hash_), {}, 0});
+    making_.reset(new Making{wanted_.front(), model::StateIdentity(schema_digest_), {}, 0});
     wanted_.pop_front();
   }
   making_->arrays = std::move(arrays);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "src/replication/state_digest.hpp"
+#include "src/model/state_identity.hpp"
 #include "src/replication/update_maker.hpp"
 
 namespace sparcl::replication {
@@ -20,7 +20,8 @@ struct IdentityAnswer {
 
 class Identities {
  public:
-  explicit Identities(const Hash128& schema_hash) : schema_hash_(schema_hash) {}
+  Identities(const Hash128& schema_hash, const Digest256& schema_digest)
+      : schema_hash_(schema_hash), schema_digest_(schema_digest) {}
 
   // at_hand: this version, if its bytes can be had; else nothing will be made.
   IdentityAnswer find(const Hash128& hash, const std::optional<HeldVersion>& at_hand);
@@ -44,12 +45,13 @@ class Identities {
  private:
   struct Making {
     HeldVersion of;
-    StateDigest digest;
+    model::StateIdentity digest;
     std::optional<UpdateMaker::Arrays> arrays;  // nothing: it rests
     int interruptions = 0;                      // by new versions
   };
 
   Hash128 schema_hash_;
+  Digest256 schema_digest_;
   std::deque<Identity> made_;
   std::deque<HeldVersion> wanted_;
   std::deque<Hash128> given_up_;

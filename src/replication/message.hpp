@@ -162,7 +162,7 @@ struct Identity {
   std::uint64_t epoch = 0;
   HeldVersion version;
   Hash128 schema_hash;
-  Digest256 digest{};                        // StateDigest
+  Digest256 digest{};                        // model::StateIdentity
   std::optional<CommitSignature> signature;  // of signed_bytes()
 };
 
@@ -170,7 +170,7 @@ struct Identity {
 // can be sent alone.
 struct BlockDigests {
   HeldVersion version;               // of the IDENTITY
-  std::vector<Digest256> of_blocks;  // of each block of what it holds (StateDigest)
+  std::vector<Digest256> of_blocks;  // of each block of what it holds (model::StateIdentity)
 };
 constexpr std::size_t block_digests_bytes(std::uint64_t blocks) {
   return 24 + blocks * sizeof(Digest256);

@@ -21,7 +21,7 @@ RepairMaker::RepairMaker(const ReplicatedState& state, UpdateMaker::Arrays targe
       target_(std::move(target)),
       repair_(std::move(repair)),
       commit_(std::move(commit)),
-      target_digest_(state.schema_hash),
+      target_digest_(state.schema_digest),
       differing_((state.map->block_count() + 63) / 64, 0) {}
 
 Result<bool> RepairMaker::step() {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/replication/state_digest.hpp"
+#include "src/model/state_identity.hpp"
 #include "src/replication/update_maker.hpp"
 
 namespace sparcl::replication {
@@ -15,7 +15,7 @@ struct Repair {
   HeldVersion wanted;                 // what it held before
   Hash128 held_hash;                  // of the state that it holds, which is no version
   std::vector<Hash128> block_hashes;  // of each block of it (codec::add_block_hashes), or else
-  std::vector<Digest256> digests;     // of bytes that are not vouched for (StateDigest)
+  std::vector<Digest256> digests;     // of bytes that are not vouched for (model::StateIdentity)
   int attempts = 0;
   bool is_over = false;
   UpdateRef update;  // then: nullptr where so much differs that all bytes may as well be sent
@@ -47,7 +47,7 @@ class RepairMaker {
   UpdateMaker::Arrays target_;
   RepairRef repair_;
   Commit commit_;
-  StateDigest target_digest_;
+  model::StateIdentity target_digest_;
   std::uint64_t next_block_ = 0;
   std::vector<std::uint64_t> differing_;  // bit i of word i/64: of block i
   std::uint64_t differing_count_ = 0;

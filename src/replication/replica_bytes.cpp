@@ -35,7 +35,8 @@ Status ReplicaMachine::take_identity(Identity identity) {
     SPARCL_RETURN_IF_ERROR(options_.trusted->verify(signed_bytes(identity), identity.signature->key,
                                                     identity.signature->signature));
   }
-  comparison_.emplace(Comparison{std::move(identity), StateDigest(options_.schema_hash)});
+  comparison_.emplace(
+      Comparison{std::move(identity), model::StateIdentity(options_.schema_digest)});
   return {};
 }
 
@@ -43,7 +44,7 @@ bool ReplicaMachine::may_compare() const {
   return comparison_.has_value() && staged_.empty() && is<replica_phase::Resting>(writer_);
 }
 
-StateDigest* ReplicaMachine::to_compare(double now) {
+model::StateIdentity* ReplicaMachine::to_compare(double now) {
   if (!may_compare()) return nullptr;
   const bool is_like = held_.hash == comparison_->with.version.hash;
   if (!is_vouched() && (is_like || options_.holds_copy)) return &comparison_->digest;
@@ -187,7 +188,7 @@ replica_phase::Applying& ReplicaMachine::begin_applying() {
   auto* brought = std::get_if<replica_phase::Brought>(&bytes_);
   if (brought != nullptr && next.update->commit().is_repair()) {
     // Without a digest to expect, nothing passes the check.
-    next.expected.emplace(Comparison{{}, StateDigest(options_.schema_hash)});
+    next.expected.emplace(Comparison{{}, model::StateIdentity(options_.schema_digest)});
     if (brought->asked) std::swap(*next.expected, *brought->asked);
     brought->asked.reset();
   }

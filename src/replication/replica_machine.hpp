@@ -28,6 +28,7 @@ class ReplicaMachine {
   struct Options {
     std::string model_id;
     Hash128 schema_hash;
+    Digest256 schema_digest{};
     std::uint64_t max_stream_bytes = 0;    // that an update of these tensors can have
     std::uint64_t max_replaced_bytes = 0;  // that are kept of what an update replaces
     bool holds_copy = false;               // SubscriberOptions
@@ -85,7 +86,7 @@ class ReplicaMachine {
   void on_memory_again();
   bool may_compare() const;
   // The digest that needs more blocks of what is held; nullptr: it is compared no more.
-  StateDigest* to_compare(double now);
+  model::StateIdentity* to_compare(double now);
   void on_digest(const Result<Digest256>& digest, double now);
   bool may_sweep() const;
   void on_damage(Status why, const Hash128& found, const HeldVersion& wanted,

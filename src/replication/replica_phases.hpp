@@ -20,17 +20,17 @@
 #include <optional>
 #include <variant>
 
+#include "src/model/state_identity.hpp"
 #include "src/replication/message.hpp"
 #include "src/replication/parent_progress.hpp"
 #include "src/replication/staged_update.hpp"
-#include "src/replication/state_digest.hpp"
 
 namespace sparcl::replication {
 
 // A comparison of the bytes that are held with a version, by SHA-256.
 struct Comparison {
   Identity with;
-  StateDigest digest;
+  model::StateIdentity digest;
 };
 
 namespace replica_phase {

@@ -11,6 +11,7 @@
 #include "src/codec/block_map.hpp"
 #include "src/codec/block_place.hpp"
 #include "src/codec/update.hpp"
+#include "src/model/stream_digest.hpp"
 
 namespace sparcl {
 class WorkerPool;
@@ -29,6 +30,7 @@ struct ReplicatedState {
   const codec::BlockMap* map = nullptr;
   Hash128 schema_hash;
   std::span<const std::byte> schema;  // its bytes, as model::serialise() writes them
+  model::Digest256 schema_digest{};   // SHA-256 of these bytes, for model::StateIdentity
   std::span<std::byte* const> arrays;
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
   codec::ChangeFinder* finder =

@@ -48,6 +48,7 @@ ReplicaMachine::Options complete(ReplicaMachine::Options machine, const Replicat
                                  std::string name) {
   machine.model_id = options.model_id;
   machine.schema_hash = state.schema_hash;
+  machine.schema_digest = state.schema_digest;
   machine.max_stream_bytes = max_stream_bytes(*state.map);
   machine.max_replaced_bytes = max_replaced_bytes;
   machine.holds_copy = options.holds_copy;

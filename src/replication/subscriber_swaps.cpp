@@ -244,7 +244,7 @@ Status Subscriber::apply_front(replica_phase::Applying& front, const HeldVersion
 // publisher vouches for.
 Status Subscriber::check_repaired(const ReplicatedState& written, const Comparison& expected,
                                   Swap& swap) const try {
-  StateDigest now(state_.schema_hash);
+  model::StateIdentity now(state_.schema_digest);
   const Result<bool> whole = now.step(*written.map, {written.readable()}, UINT64_MAX);
   SPARCL_ASSIGN_OR_RETURN(const Digest256 digest,
                           whole.ok() ? now.finish() : Result<Digest256>(whole.status()));

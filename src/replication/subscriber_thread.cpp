@@ -188,7 +188,7 @@ void Subscriber::sweep_on(double now) {
 }
 
 void Subscriber::compare_on(double now) {
-  StateDigest* const digest = machine_.to_compare(now);
+  model::StateIdentity* const digest = machine_.to_compare(now);
   if (digest != nullptr) {
     const Result<bool> is_whole = digest->step(*state_.map, {state_.readable()}, kBlocksCompared);
     if (is_whole.ok() && !*is_whole) return;

@@ -226,8 +226,9 @@ TEST_F(FileApi, HashesAreThoseOfDeltas) {
   EXPECT_EQ(report.bytes, 280'128u);
   EXPECT_EQ(hash(sparclFileHashXxh3).size(), 32u);
   EXPECT_EQ(hash(sparclFileHashSha256).size(), 64u);
+  EXPECT_EQ(hash(sparclFileHashIdentity).size(), 64u);
   EXPECT_EQ(
-      sparclFileHash(at("s0").c_str(), static_cast<sparclFileHashKind_t>(3), nullptr, nullptr),
+      sparclFileHash(at("s0").c_str(), static_cast<sparclFileHashKind_t>(4), nullptr, nullptr),
       sparclInvalidArgument);
 }
 

@@ -111,7 +111,8 @@ class FileWatching : public FileCalls {
     calls.push_back(call("verify", [this](const sparclFileOptions_t* options) {
       return sparclFileVerify(at("delta").c_str(), options, nullptr);
     }));
-    for (const auto kind : {sparclFileHashState, sparclFileHashXxh3, sparclFileHashSha256}) {
+    for (const auto kind :
+         {sparclFileHashState, sparclFileHashXxh3, sparclFileHashSha256, sparclFileHashIdentity}) {
       calls.push_back(call("hash", [this, kind](const sparclFileOptions_t* options) {
         return sparclFileHash(at("s0").c_str(), kind, options, nullptr);
       }));

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "src/codec/wire.hpp"
-#include "src/replication/state_digest.hpp"
+#include "src/model/state_identity.hpp"
 #include "tests/replication/replica_pair.hpp"
 
 namespace sparcl::replication {
@@ -53,7 +53,7 @@ inline Buffer noise_of(std::size_t bytes) {
 // A publisher's digest of `state` as version `version`.
 inline Identity identity_of(const ReplicatedState& state, std::uint64_t version,
                             std::uint64_t epoch) {
-  StateDigest digest(state.schema_hash);
+  model::StateIdentity digest(state.schema_digest);
   EXPECT_TRUE(*digest.step(*state.map, {state.readable()}, UINT64_MAX));
   return {kModelId, epoch, {version, state.hash()}, state.schema_hash, *digest.finish(), {}};
 }

@@ -35,6 +35,7 @@ class HeldTensors {
     view.map = &*map_;
     view.schema_hash = model::schema_hash(schema_);
     view.schema = bytes_;
+    view.schema_digest = *model::sha256_of(bytes_);
     view.arrays = arrays_;
     view.kernels = &kernels::cpu_kernels();
     return view;

@@ -55,7 +55,7 @@ TEST_F(OpaqueTypes, GoThroughFilesBitForBit) {
   EXPECT_EQ(
       run_program({"advise", at("1.safetensors"), at("2.safetensors"), "--json"}).json()["bytes"],
       diff.json()["bytes"]);
-  for (const char* kind : {"state", "xxh3", "sha256"})
+  for (const char* kind : {"state", "xxh3", "sha256", "identity"})
     EXPECT_EQ(run_program({"hash", at("1.safetensors"), "--kind", kind}).exit_code, 0) << kind;
   const nlohmann::json tensors =
       run_program({"inspect", at("1.safetensors"), "--json"}).json()["tensors"];

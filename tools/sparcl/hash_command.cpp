@@ -17,6 +17,7 @@ struct HashOptions {
 
 sparclFileHashKind_t kind_of(const std::string& name) {
   if (name == "xxh3") return sparclFileHashXxh3;
+  if (name == "identity") return sparclFileHashIdentity;
   return name == "sha256" ? sparclFileHashSha256 : sparclFileHashState;
 }
 
@@ -41,11 +42,13 @@ Status run_hash(const HashOptions& options, bool as_json) {
 void add_hash(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<HashOptions>();
   app.add_option("FILE", options->path, "a .safetensors file, or a folder of shards")->required();
-  app.add_option(
-         "--kind", options->kind,
-         "state: what deltas name their base and target by; xxh3: XXH3-128 of the list of tensors "
-         "and all bytes; sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes")
-      ->check(CLI::IsMember({"state", "xxh3", "sha256"}))
+  app.add_option("--kind", options->kind,
+                 "state: deltas name their base and target by it. xxh3: XXH3-128 of the list of "
+                 "tensors and "
+                 "all bytes. sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes. "
+                 "identity: a "
+                 "SHA-256 tree over names, types, shapes and bytes")
+      ->check(CLI::IsMember({"state", "xxh3", "sha256", "identity"}))
       ->capture_default_str();
   invocation.run = [options, &invocation] { return run_hash(*options, invocation.json); };
 }

@@ -87,6 +87,7 @@ Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& sc
   for (const model::TensorSchema& tensor : schema) bytes += place_of_next(byte_count_of(tensor));
   SPARCL_ASSIGN_OR_RETURN(model::ZeroMemory memory, model::ZeroMemory::allocate(bytes));
   std::unique_ptr<ModelMemory> made(new ModelMemory(schema, std::move(memory)));
+  SPARCL_ASSIGN_OR_RETURN(made->view_.schema_digest, model::sha256_of(made->schema_bytes_));
   made->view_.kernels = kernels;
   made->view_.verify_all = verify == "full";
   made->workers_ = std::make_unique<WorkerPool>(threads);
