@@ -21,7 +21,7 @@ class Publisher {
   struct Options {
     std::string listen = {};  // "HOST:PORT"; empty: a free port of the loopback interface
     std::string model_id = {};
-    std::string key_path = {};  // empty: not signed
+    std::string key_path = {};  // empty: the secret's key signs; without a secret, none
     std::uint64_t queue = 0;    // versions kept for late replicas; 0: 64
     std::string state_path =
         {};  // keeps the publisher's epoch for its next life; empty: nothing is kept
@@ -89,10 +89,10 @@ class Subscriber {
  public:
   struct Options {
     std::string model_id = {};
-    std::string trust_path = {};                              // empty: signatures are not asked for
+    std::string trust_path = {};  // empty: the key of the secret; without a secret, no signatures
     std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
-    bool double_buffer = false;            // tensor() stays as it is while next() works
-    std::string record_path = {};          // with trust_path: the next life refuses older versions
+    bool double_buffer = false;    // tensor() stays as it is while next() works
+    std::string record_path = {};  // with trusted keys: the next life refuses older versions
     sparclToggle_t relay = sparclDefault;  // pass updates on to other replicas
     std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
   };

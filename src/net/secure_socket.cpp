@@ -14,9 +14,10 @@
 namespace sparcl::net {
 namespace {
 
-constexpr std::size_t kMaxEncrypted = std::size_t{64} << 10;   // that wait to be sent; heuristic
-constexpr std::size_t kMaxRecord = std::size_t{17} << 10;      // encrypted
-constexpr std::size_t kTlsStateBytes = std::size_t{14} << 10;  // OpenSSL's own, measured
+constexpr std::size_t kMaxEncrypted = std::size_t{64} << 10;  // that wait to be sent; heuristic
+constexpr std::size_t kMaxRecord = std::size_t{17} << 10;     // encrypted
+// OpenSSL's own: 14 KiB, measured, and a record of which a part has come.
+constexpr std::size_t kTlsStateBytes = std::size_t{32} << 10;
 // A new key long before the limit for AES-GCM of 2^24.5 records (RFC 8446, section 5.5).
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 constexpr std::size_t kMaxHandshakeBytes = std::size_t{16} << 10;  // of the peer; ours take 1 KiB
@@ -200,7 +201,10 @@ Moved SecureSocket::fail(const char* step) {
 Moved SecureSocket::fill() {
   WaitingBytes& in = tls_->streams.in;
   const Moved step = read_some(socket_, in.room());
-  if (step.kind == Moved::Kind::kBytes) in.add(step.bytes);
+  if (step.kind == Moved::Kind::kBytes) {
+    in.add(step.bytes);
+    bytes_received_ += step.bytes;
+  }
   if (in.is_empty()) in.release();
   return step;
 }
@@ -243,7 +247,11 @@ Moved SecureSocket::handshake(bool may_read) {
 // One look at the socket at most: a peer that sends records without data does not hold the others
 // up.
 Moved SecureSocket::read(std::span<std::byte> out) {
-  if (tls_ == nullptr) return read_some(socket_, out);
+  if (tls_ == nullptr) {
+    const Moved step = read_some(socket_, out);
+    bytes_received_ += step.bytes;
+    return step;
+  }
   if (const Moved step = handshake(true); step.kind != Moved::Kind::kBytes) return step;
   for (bool has_looked = false;;) {
     ERR_clear_error();
@@ -304,9 +312,8 @@ bool SecureSocket::has_unread() const {
          (SSL_pending(tls_->ssl) > 0 || !tls_->streams.in.is_empty());
 }
 
-std::size_t SecureSocket::unacknowledged_bytes() const {
-  const std::size_t encrypted = tls_ != nullptr ? tls_->streams.out.bytes().size() : 0;
-  return net::unacknowledged_bytes(socket_) + encrypted;
+std::size_t SecureSocket::waiting_bytes() const {
+  return tls_ != nullptr ? tls_->streams.out.bytes().size() : 0;
 }
 
 std::size_t SecureSocket::own_bytes() const {

@@ -51,8 +51,10 @@ class SecureSocket {
   bool wants_to_write() const;
   // Bytes have come that poll() does not tell of: read() has more.
   bool has_unread() const;
-  // Bytes that were taken and are not known to be at the other machine.
-  std::size_t unacknowledged_bytes() const;
+  // Encrypted bytes that the system has not taken yet.
+  std::size_t waiting_bytes() const;
+  // Bytes that have come, encrypted or not.
+  std::uint64_t bytes_received() const { return bytes_received_; }
   std::size_t own_bytes() const;  // of memory
   // Why a handshake or a record failed; empty: it did not.
   const std::string& failure() const { return failure_; }
@@ -68,6 +70,7 @@ class SecureSocket {
 
   Socket socket_;
   std::unique_ptr<Tls> tls_;
+  std::uint64_t bytes_received_ = 0;
   std::string failure_;
 };
 

@@ -19,4 +19,19 @@ inline Status no_connection(int error, const char* what) {
                   what));
 }
 
+// What the user can do about a publisher that closed an encrypted connection before its PROOF.
+inline Status closed_in_handshake(const Status& why) {
+  return Status(why.code(),
+                fmt::format("{}: it has another secret, or none: give both sides files that sparcl "
+                            "secret made together",
+                            why.message()));
+}
+
+// The same, of one that closed a connection in the clear before its first answer.
+inline Status closed_before_answer(const Status& why) {
+  return Status(why.code(), fmt::format("{} before it has answered: if it has a secret, give that "
+                                        "of role replicate (--secret, secret_path)",
+                                        why.message()));
+}
+
 }  // namespace sparcl::replication

@@ -11,7 +11,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr int kBacklog = 256;
+constexpr int kBacklog = 4096;            // the system's limit counts, too (net.core.somaxconn)
 constexpr double kResolverPatience = 10;  // seconds
 
 net::NetAddress any_address(net::NetAddress::Family family, std::uint16_t port) {

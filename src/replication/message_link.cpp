@@ -209,6 +209,7 @@ void MessageLink::close_and_forget() {
 }
 
 bool MessageLink::flush() {
+  if (!socket_.is_open()) return why_.ok();
   constexpr std::size_t kMaxPieces = 16;
   while (!out_.empty()) {
     std::array<iovec, kMaxPieces> pieces;

@@ -2,6 +2,7 @@
 // Messages over a stream socket that never blocks. The bytes of chunks go straight to where they
 // belong, and leave from where they lie.
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -87,13 +88,16 @@ class MessageLink {
   bool flush();
   // receive() has more, and poll() does not say so.
   bool has_unread() const { return socket_.has_unread(); }
-  // Bytes that were sent and are not known to be at the other machine.
-  std::size_t unacknowledged_bytes() const { return socket_.unacknowledged_bytes(); }
+  // Bytes have come since the connection began: a part of a message, or of a record of TLS, is one.
+  std::uint64_t heard_bytes() const { return socket_.bytes_received(); }
   // Closed, and nothing of what came or was queued is kept.
   void close_and_forget();
 
   const Status& why() const { return why_; }  // kClosed, kCorrupt, or a flush() that failed
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // Those that the system has taken, never more: a link must stay until its last bytes have left.
+  std::uint64_t bytes_sent() const {
+    return bytes_sent_ - std::min<std::uint64_t>(bytes_sent_, socket_.waiting_bytes());
+  }
   std::uint64_t bytes_received() const { return bytes_received_; }
 
  private:

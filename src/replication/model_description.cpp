@@ -11,7 +11,7 @@ Status check_description(const ModelReply& reply, const trust::TrustedKeys& trus
   if (!reply.signature) {
     return Status(Code::kUnauthorized,
                   "the description of its model (tensors, file names, header) is not signed, and "
-                  "only signed ones are trusted here: start the publisher with --key");
+                  "only signed ones are trusted here: start the publisher with --key or --secret");
   }
   SPARCL_RETURN_IF_ERROR(
       trusted.verify(signed_text(reply), reply.signature->key, reply.signature->signature)

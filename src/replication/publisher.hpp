@@ -29,6 +29,8 @@ struct PublisherOptions {
   // File with the secret of role publish: connections are encrypted, and replicas need a secret,
   // too. "": they are in the clear.
   std::string secret_path;
+  // The content of that file, if it was read before.
+  std::optional<ServerSecurity> security;
   bool is_insecure = false;  // without a secret, it may listen beyond the loopback interface
   std::string model_id;      // replicas name the same
   std::vector<std::byte> description;  // how the tensors lie in files, for a MODEL_QUERY

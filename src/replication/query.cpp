@@ -44,7 +44,7 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     switch (link.receive(nowhere)) {
       case MessageLink::Progress::kMessage:
         if (link.type() == answer) return std::move(link.content());
-        if (link.type() == MessageType::kRefusal) {
+        if (link.type() == MessageType::kRefusal && answer != MessageType::kProof) {
           const Result<Refusal> refusal = parse_refusal(link.content());
           return refusal.ok() ? Status(refusal->code, refusal->text) : refusal.status();
         }
@@ -73,14 +73,19 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
   if (!link.ok()) return link.status().with_prefix(prefix);
   if (security.publisher_key) {
     const Result<std::vector<std::byte>> proof = hear(*link, MessageType::kProof, deadline);
-    const Status status =
+    Status status =
         proof.ok() ? check_proof(*link, *proof, *security.publisher_key) : proof.status();
+    if (status.code() == Code::kRemoteError) status = closed_in_handshake(status);
     SPARCL_RETURN_IF_ERROR(status.with_prefix(prefix));
   }
   link->allow(answer);
   link->queue(question, content);
-  Result<std::vector<std::byte>> heard = hear(*link, answer, deadline);
-  return heard.ok() ? heard : Result<std::vector<std::byte>>(heard.status().with_prefix(prefix));
+  const Result<std::vector<std::byte>> heard = hear(*link, answer, deadline);
+  if (heard.ok()) return heard;
+  const bool is_closed = !link->is_open() && heard.status().code() == Code::kRemoteError;
+  const bool may_need_secret = is_closed && security.tls == nullptr && link->bytes_received() == 0;
+  return (may_need_secret ? closed_before_answer(heard.status()) : heard.status())
+      .with_prefix(prefix);
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ void Relay::open(const net::NetAddress& interface) {
 void Relay::close() {
   if (server_ != nullptr) server_->leave();
   server_ = nullptr;
+  key_->reset();  // tickets of the session that ends open nothing
   context_.slots = std::make_shared<ReplicaSlots>();  // its sessions' places
   address_.port = 0;
 }

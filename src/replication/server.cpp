@@ -22,6 +22,9 @@ constexpr double kTurnSeconds =
     0.005;  // of all sessions, then the users' threads have theirs; heuristic
 constexpr double kEvictSeconds =
     0.25;  // time of an unauthenticated connection if there are too many; heuristic
+constexpr double kEvictCrowdSeconds =
+    0.02;                              // the same if most of them are of one address; heuristic
+constexpr double kFullSeconds = 0.01;  // until the next try to take a connection; heuristic
 
 }  // namespace
 
@@ -203,7 +206,9 @@ double Server::next_tick(double now) const {
   const bool is_due = std::ranges::any_of(sessions_, [](const auto& session) {
     return session->has_news() || session->has_unread() || session->machine().list() != nullptr;
   });
-  return is_due ? now : now + kServerTickSeconds;
+  const double tick = now + kServerTickSeconds;
+  const double accept = accept_from_ > now ? std::min(accept_from_, tick) : tick;
+  return is_due ? now : accept;
 }
 
 void Server::end_sessions() {
@@ -257,14 +262,21 @@ bool Server::make_place(double now) {
   if (counts_.waiting < kMaxUnauthenticated) return true;
   count();
   if (counts_.waiting < kMaxUnauthenticated) return true;
-  // Connections that have proven a secret end after all others.
-  const auto since = [](const auto& session) {
-    return std::pair(session->machine().role().has_value(),
-                     session->is_waiting() ? session->machine().waits_since() : 1e300);
+  // Of the address that has most of them. Connections that have proven a secret end after all
+  // others.
+  std::map<std::string, std::size_t> of_host;
+  for (const auto& each : sessions_) {
+    if (each->is_waiting()) ++of_host[host_of(*each)];
+  }
+  const auto rank = [&](const auto& each) {
+    return std::tuple(!each->is_waiting(), each->machine().role().has_value(),
+                      each->is_waiting() ? -static_cast<double>(of_host[host_of(*each)]) : 0,
+                      each->machine().waits_since());
   };
-  const auto oldest = std::ranges::min_element(sessions_, {}, since);
-  if (now - (*oldest)->machine().waits_since() < kEvictSeconds) {
-    accept_from_ = now + 0.05;
+  const auto oldest = std::ranges::min_element(sessions_, {}, rank);
+  const bool is_crowd = 2 * of_host[host_of(**oldest)] > kMaxUnauthenticated;
+  if (now - (*oldest)->machine().waits_since() < (is_crowd ? kEvictCrowdSeconds : kEvictSeconds)) {
+    accept_from_ = now + kFullSeconds;
     return false;
   }
   (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));

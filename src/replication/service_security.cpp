@@ -59,7 +59,7 @@ Result<std::optional<trust::TrustedKeys>> load_trust(const std::string& trust_pa
     SPARCL_ASSIGN_OR_RETURN(trusted, trust::TrustedKeys::load(trust_path));
   } else if (!secret_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(const trust::RoleSecret secret, trust::RoleSecret::load(secret_path));
-    trusted = trust::TrustedKeys::only(secret.publisher_key(), secret_path);
+    trusted = trust::TrustedKeys::of_secret(secret.publisher_key(), secret_path);
   }
   return trusted;
 }

@@ -111,13 +111,13 @@ void Session::send_on(double now) {
 
 void Session::read(double now) {
   const auto nowhere = [](const ChunkHead&, std::size_t) { return Buffer(); };
-  const std::uint64_t before = link_.bytes_received();
+  const std::uint64_t before = link_.heard_bytes();
   for (int i = 0; i < kMessagesAtOnce && machine_.is_listening(); ++i) {
     const MessageLink::Progress progress = link_.receive(nowhere);
     if (!note_secured()) return;
     switch (progress) {
       case MessageLink::Progress::kMore:
-        if (link_.bytes_received() > before) machine_.on_bytes(now);
+        if (link_.heard_bytes() > before) machine_.on_bytes(now);
         return;
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
@@ -151,7 +151,7 @@ bool Session::note_secured() {
 
 void Session::tick(double now) {
   const std::uint64_t waiting =
-      machine_.is_replica() ? link_.unacknowledged_bytes() : std::uint64_t{0};
+      machine_.is_replica() ? unacknowledged_bytes(link_.socket()) : std::uint64_t{0};
   const std::uint64_t sent = link_.bytes_sent();
   const bool has_more = machine_.on_tick(sent - std::min(waiting, sent), now);
   carry_out();

@@ -84,8 +84,9 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
     until = wait_until(now);
   }
   applied = nullptr;  // its memory, without the lock
-  const bool is_quiet = clock_.poll(entries, until) == 0;
+  const bool is_silent = clock_.poll(entries, until) == 0;
   const std::lock_guard lock(mutex_);
+  const bool is_quiet = is_silent && !publisher_.has_unread() && !parent_.has_unread();
   if (entries[1].revents != 0) wake_.drain();
   const double now = clock_.look();
   if (machine_.must_begin_anew()) begin_anew(now);
@@ -360,7 +361,7 @@ void Subscriber::connect_parent(const replica_action::ConnectParent& parent, dou
   if (security_.tls != nullptr) {
     const Result<net::TlsEndpointRef> tls =
         parent.ticket ? ticket_client(*parent.ticket)
-                      : Status(Code::kUnauthorized, "the publisher gave no ticket for it");
+                      : Status(Code::kRemoteError, "the publisher gave no ticket for it");
     if (tls.ok()) security.tls = *tls;
     if (!tls.ok()) socket = tls.status();
   }

@@ -92,14 +92,9 @@ Status Upstream::take_proof(double now) {
 
 // Adds what the user can do about a connection that ended before there was an answer.
 Status Upstream::closed_early(Status why) const {
-  if (phase_ == Phase::kSecuring && is_encrypted_)
-    return Status(why.code(), fmt::format("{}: it has another secret, or none: give both sides "
-                                          "files that sparcl secret made together",
-                                          why.message()));
-  if (phase_ == Phase::kGreeting && !is_encrypted_)
-    return Status(why.code(), fmt::format("{} before it has answered: if it has a secret, give "
-                                          "that of role replicate (--secret, secret_path)",
-                                          why.message()));
+  if (std::string_view(what_) != "publisher") return why;
+  if (phase_ == Phase::kSecuring && is_encrypted_) return closed_in_handshake(why);
+  if (phase_ == Phase::kGreeting && !is_encrypted_) return closed_before_answer(why);
   return why;
 }
 
@@ -124,9 +119,9 @@ void Upstream::tick(std::uint64_t held, double now) {
 }
 
 void Upstream::read(double now) {
-  const std::uint64_t before = link_.bytes_received();
+  const std::uint64_t before = link_.heard_bytes();
   read_messages(now);
-  if (!is_apart() && link_.bytes_received() > before)
+  if (!is_apart() && link_.heard_bytes() > before)
     heard_ = now;  // a part of a message is a sign of life, too
 }
 
@@ -148,7 +143,9 @@ void Upstream::read_messages(double now) {
     }
     heard_ = now;
     if (Status status = handle(now); !status.ok()) {
-      link_.queue(MessageType::kRefusal, Refusal{status.code(), status.message()});
+      // Before its PROOF the other side learns nothing.
+      if (phase_ != Phase::kSecuring)
+        link_.queue(MessageType::kRefusal, Refusal{status.code(), status.message()});
       (void)link_.flush();
       return part(std::move(status), now);
     }

@@ -55,8 +55,9 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
   return keys;
 }
 
-TrustedKeys TrustedKeys::only(const PublicKey& key, const std::string& path) {
+TrustedKeys TrustedKeys::of_secret(const PublicKey& key, const std::string& path) {
   TrustedKeys keys(path);
+  keys.is_of_secret_ = true;
   keys.trusted_.push_back({key, 1});
   return keys;
 }
@@ -71,6 +72,14 @@ const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
 Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& key,
                            const Signature& signature) const {
   const Trusted* trusted = find(key);
+  if (trusted == nullptr && is_of_secret_) {
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("signed by the key {}, which is not the publisher's of the secret {}: "
+                    "if you trust it, name the file with its public key (--trust, "
+                    "trust_path)",
+                    fingerprint(key), path_));
+  }
   if (trusted == nullptr) {
     return Status(Code::kUnauthorized,
                   fmt::format("signed by the key {}, which is not among the {} of {}: if you trust "

@@ -18,8 +18,8 @@ class TrustedKeys {
   // ignored. Unauthorized if the file is writable by all.
   static Result<TrustedKeys> load(const std::string& path);
 
-  // One key, which stands in the first line of the file.
-  static TrustedKeys only(const PublicKey& key, const std::string& path);
+  // The publisher's key of a secret (RoleSecret), whose file this is.
+  static TrustedKeys of_secret(const PublicKey& key, const std::string& path);
 
   bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   std::size_t count() const { return trusted_.size(); }  // different keys
@@ -38,6 +38,7 @@ class TrustedKeys {
   const Trusted* find(const PublicKey& key) const;
 
   std::string path_;
+  bool is_of_secret_ = false;
   std::vector<Trusted> trusted_;
 };
 

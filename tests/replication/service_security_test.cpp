@@ -118,13 +118,14 @@ TEST_F(SecureService, StrangersGetAClosedConnection) {
   publish(*publisher);
   RawPeer plain = RawPeer::connect(publisher->address(), {});
   plain.say(MessageType::kHello, hello_of(source_));
-  EXPECT_FALSE(plain.hear(5).has_value());
+  EXPECT_TRUE(plain.is_dropped());
   EXPECT_EQ(plain.link().bytes_received(), 0u);
   RawPeer asks = RawPeer::connect(publisher->address(), {});
   asks.say(MessageType::kModelQuery, LatestHeld());
-  EXPECT_FALSE(asks.hear(5).has_value());
-  RawPeer other(net::Socket(), nullptr);
-  EXPECT_EQ(query_status(publisher->address(), 5).status().code(), Code::kRemoteError);
+  EXPECT_TRUE(asks.is_dropped());
+  const Status in_the_clear = query_status(publisher->address(), 5).status();
+  EXPECT_EQ(in_the_clear.code(), Code::kRemoteError);
+  EXPECT_THAT(std::string(in_the_clear.message()), HasSubstr("if it has a secret"));
   EXPECT_EQ(query_status(publisher->address(), 5, client("other.observe", trust::Role::kObserve))
                 .status()
                 .code(),
@@ -190,11 +191,64 @@ TEST_F(SecureService, AHolderOfTheSameSecretIsNoPublisher) {
     }
     if (text == "no proof") peer.say(MessageType::kWelcome, Welcome());
     // It says neither what it holds nor who it is.
-    EXPECT_EQ(peer.hear(), MessageType::kRefusal);
-    EXPECT_FALSE(peer.hear().has_value());
+    EXPECT_TRUE(peer.is_dropped());
+    EXPECT_EQ(peer.link().bytes_received(), 0u);
     EXPECT_THAT(std::string(replica->next(0.1).status().message()), HasSubstr(address));
   }
   EXPECT_EQ(replica->versions().newest, 0u);
+}
+
+// Nor for those who ask: its answers and refusals do not count.
+TEST_F(SecureService, AHolderOfTheSameSecretAnswersNoQuery) {
+  const trust::RoleSecret stolen = std::move(*trust::RoleSecret::load(secret("run.observe")));
+  const trust::SigningKey own = std::move(*trust::SigningKey::generate());
+  for (const bool refuses : {false, true}) {
+    Result<net::Socket> listener = net::listen_at(net::loopback_address(), 8);
+    std::thread answers([&] {
+      pollfd entry{listener->fd(), POLLIN, 0};
+      net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + 20);
+      RawPeer peer(net::Socket(::accept4(listener->fd(), nullptr, nullptr, SOCK_NONBLOCK)),
+                   impostor(stolen));
+      if (!peer.shake()) return;
+      const net::SecureSocket::Exporter exporter = *peer.link().stream().exporter();
+      if (refuses) peer.say(MessageType::kRefusal, Refusal{Code::kMismatch, "go away"});
+      if (!refuses)
+        peer.say(MessageType::kProof,
+                 SessionProof{own.public_key(), own.sign(signed_session(exporter))});
+      EXPECT_TRUE(peer.is_dropped());
+      EXPECT_EQ(peer.link().bytes_received(), 0u);
+    });
+    const Status status = query_status(to_text(*local_address(*listener)), 20,
+                                       client("run.observe", trust::Role::kObserve))
+                              .status();
+    EXPECT_EQ(status.code(), refuses ? Code::kCorrupt : Code::kUnauthorized) << status.message();
+    answers.join();
+  }
+}
+
+// An answer goes out whole, though its last bytes wait encrypted when all was taken.
+TEST_F(SecureService, ALongAnswerToASlowReaderIsWhole) {
+  for (std::size_t bytes = 100'000; bytes < 700'000; bytes += 37'111) {
+    PublisherOptions options = publishing();
+    options.description.resize(bytes, std::byte{7});
+    const auto publisher = open_publisher(source_, options);
+    RawPeer reader =
+        RawPeer::connect(publisher->address(), client("run.replicate", trust::Role::kReplicate));
+    reader.link().allow(MessageType::kModelReply);
+    reader.say(MessageType::kModelQuery, LatestHeld());
+    usleep(20'000);
+    ASSERT_EQ(reader.hear(), MessageType::kModelReply) << bytes;
+    EXPECT_EQ(parse_model_reply(reader.link().content())->description.size(), bytes);
+  }
+}
+
+// The tests of others run encrypted, if they are told to.
+TEST_F(SecureService, TheSettingOfTheTestsCounts) {
+  const auto publisher = open_publisher(source_);
+  RawPeer plain = RawPeer::connect(publisher->address(), {});
+  plain.say(MessageType::kStatusQuery, Bye());
+  const bool answers = plain.hear(5) == MessageType::kRefusal;
+  EXPECT_EQ(answers, test_secret().empty());
 }
 
 // The port of a replica that passes updates on takes tickets of the publisher's alone.
@@ -226,19 +280,20 @@ TEST_F(SecureService, ARelayIsClosedToThosePublishersDidNotSend) {
   ASSERT_FALSE(relay.empty());
   RawPeer plain = RawPeer::connect(relay, {});
   plain.say(MessageType::kHello, hello_of(source_));
-  EXPECT_FALSE(plain.hear(5).has_value());
+  EXPECT_TRUE(plain.is_dropped());
   EXPECT_EQ(plain.link().bytes_received(), 0u);
   for (const char* name : {"run.replicate", "run.observe"}) {
     ClientSecurity holder = client(name, trust::Role::kObserve);
     holder.publisher_key.reset();
     RawPeer peer = RawPeer::connect(relay, holder);
-    EXPECT_FALSE(peer.shake(5)) << name;
+    EXPECT_FALSE(peer.shake()) << name;
+    EXPECT_FALSE(peer.link().is_open()) << name;
   }
-  RawPeer forger(net::Socket(), nullptr);
   RelayTicket ticket;
   EXPECT_EQ(trust::fill_random(ticket.key).code(), Code::kSuccess);
   RawPeer guess = RawPeer::connect(relay, {*ticket_client(ticket), {}});
-  EXPECT_FALSE(guess.shake(5));
+  EXPECT_FALSE(guess.shake());
+  EXPECT_FALSE(guess.link().is_open());
 }
 
 TEST_F(SecureService, APublisherNeedsItsOwnSecret) {

@@ -88,12 +88,30 @@ TEST(SecretCommand, ProgramsWithItsFilesFollowEachOther) {
   EXPECT_EQ(status.json()["version"], 2);
   EXPECT_EQ(status.json()["signed"], true);
   EXPECT_EQ(stranger.exit_code(), 1) << stranger.err();
-  EXPECT_THAT(stranger.err(), HasSubstr("closed"));
+  EXPECT_THAT(stranger.err(), HasSubstr("if it has a secret"));
   EXPECT_EQ(other.exit_code(), 1) << other.err();
-  EXPECT_THAT(other.err(), HasSubstr("TLS handshake"));
+  EXPECT_THAT(other.err(), HasSubstr("another secret, or none"));
   EXPECT_EQ(observer.exit_code(), 3) << observer.err();
   EXPECT_THAT(observer.err(), HasSubstr("role observe"));
   EXPECT_FALSE(fs::exists(training / "out"));
+}
+
+// Two models with one secret: a redirected replica does not swap them.
+TEST(SecretCommand, AFileStaysThatOfItsModel) {
+  Training training;
+  const std::vector<std::string> files = training.write_up_to(2);
+  ASSERT_EQ(run_program({"secret", "-o", training / "run"}).exit_code, 0);
+  const std::string own = training / "run", replicate = training / "run.replicate";
+  BackgroundProgram a(publish({"--secret", own, "--model-id", "a", files[0]}));
+  const std::string out = training / "out";
+  BackgroundProgram first(subscribe(a.address(), out, {"--secret", replicate, "--until", "1"}));
+  EXPECT_EQ(first.exit_code(), 0) << first.err();
+  BackgroundProgram b(publish({"--secret", own, "--model-id", "b", files[1]}));  // it begins later
+  BackgroundProgram second(
+      subscribe(b.address(), out, {"--secret", replicate, "--until", "1", "--timeout", "20"}));
+  EXPECT_EQ(second.exit_code(), 3) << second.err();
+  EXPECT_THAT(second.err(), HasSubstr("the record is of the model"));
+  expect_same(out, files[0]);
 }
 
 TEST(SecretCommand, TheSettingNamesItToo) {

@@ -50,10 +50,10 @@ void check_metrics_reach(const std::string& where) {
 }
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::open(
-    const std::string& where, std::function<std::vector<Metric>()> collect) {
+    const std::string& where, replication::Reach reach,
+    std::function<std::vector<Metric>()> collect) {
   SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed, net::parse_host_port(where));
-  Result<replication::Listener> listener =
-      replication::Listener::open(where, replication::Reach::kNetwork);
+  Result<replication::Listener> listener = replication::Listener::open(where, reach);
   if (!listener.ok()) {
     return Status(
         Code::kSystemError,

@@ -10,6 +10,7 @@
 
 #include "src/base/status.hpp"
 #include "src/net/service_thread.hpp"
+#include "src/replication/listener.hpp"
 #include "tools/sparcl/metrics.hpp"
 
 namespace sparcl::tool {
@@ -17,11 +18,16 @@ namespace sparcl::tool {
 // A usage error if other machines can reach `where` ("": no page): the page is sent in the clear.
 void check_metrics_reach(const std::string& where);
 
+inline replication::Reach reach_of_metrics(bool is_insecure) {
+  return is_insecure ? replication::Reach::kNetwork : replication::Reach::kThisMachine;
+}
+
 class MetricsPage {
  public:
   // where: HOST:PORT; without a host on all interfaces. collect: called by the page's own thread,
   // until the page is destroyed. SystemError: the port is not available.
   static Result<std::unique_ptr<MetricsPage>> open(const std::string& where,
+                                                   replication::Reach reach,
                                                    std::function<std::vector<Metric>()> collect);
 
   const std::string& address() const { return address_; }  // "http://HOST:PORT/metrics"

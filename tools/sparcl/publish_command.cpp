@@ -189,9 +189,9 @@ Status run_publish(PublishOptions options, bool as_json) {
   VersionPublisher& publisher = **created;
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
   if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
-      return publisher_metrics(Json::parse(publisher.status(), nullptr, false));
-    });
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
+        options.metrics, reach_of_metrics(options.publisher.is_insecure),
+        [&] { return publisher_metrics(Json::parse(publisher.status(), nullptr, false)); });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));

@@ -9,6 +9,7 @@
 
 #include "src/base/settings.hpp"
 #include "src/net/host_port.hpp"
+#include "src/model/text.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
@@ -334,6 +335,14 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   if (!published.ok()) return published.status();
   if (!*published) return {};
   const PublishedModel& model = **published;
+  if (record->latest && record->latest->commit.model_id != model.model_id) {
+    return Status(
+        Code::kMismatch,
+        fmt::format("{}: the record is of the model {}, publisher {} has {}: give another "
+                    "output, or remove the record to replace what is there",
+                    record->path, model::in_quotes(record->latest->commit.model_id),
+                    options.address, model::in_quotes(model.model_id)));
+  }
   options.subscriber.model_id = model.model_id;
   options.subscriber.latest = record->latest;
 
@@ -357,8 +366,9 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   SwapCounts counts;
   std::unique_ptr<MetricsPage> page;  // it asks the subscriber: it ends first
   if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
-        options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
+    Result<std::unique_ptr<MetricsPage>> opened =
+        MetricsPage::open(options.metrics, reach_of_metrics(options.is_insecure),
+                          [&] { return subscriber_metrics(**subscriber, counts); });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
@@ -426,8 +436,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                                         : "");
       })
       ->type_name("FILE");
-  app.add_flag("--insecure", options->is_insecure,
-               "other machines may read --metrics");
+  app.add_flag("--insecure", options->is_insecure, "other machines may read --metrics");
   app.add_flag("--allow-rollback", options->may_roll_back,
                "with --trust or --secret: take any signed version first, also one that is older "
                "than what FILE "
