@@ -106,11 +106,11 @@ constexpr std::array kRows{
                "Bytes of memory that peers may cause in a publisher, or in a replica that passes "
                "updates on, beside its own updates. 0: twice the model's bytes, at least 64 MiB."},
     SettingRow{
-        "SECRET", SettingType::kText, "", "",
+        "SECRET", SettingType::kText, "", "none",
         "File with the secret of a publisher (role publish), a replica (role replicate) or an "
         "observer (role observe, for `sparcl status`), where no option names one. Connections of "
         "the replication service are "
-        "then encrypted, and both sides prove who they are. Empty: none."},
+        "then encrypted, and both sides prove who they are."},
     SettingRow{"SWEEP_S", SettingType::kCount, "", "300",
                "Seconds between two checks of a replica's whole state. Damaged blocks are found "
                "and fetched again. 0: no checks."},

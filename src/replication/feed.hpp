@@ -4,7 +4,6 @@
 // composed updates and repairs. It has no copy of any tensor: all is read from the publisher's
 // snapshot.
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -14,27 +13,14 @@
 #include "src/model/slice_place.hpp"
 #include "src/replication/fan_out.hpp"
 #include "src/replication/identities.hpp"
+#include "src/replication/issuer.hpp"
 #include "src/replication/repair.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/session.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
-#include "src/trust/signing_key.hpp"
 
 namespace sparcl::replication {
-
-// In whose name versions are published.
-struct Issuer {
-  std::string model_id;
-  std::atomic<std::uint64_t> epoch{0};           // it rises while versions are coded
-  std::shared_ptr<const trust::SigningKey> key;  // nullptr: versions are not signed
-
-  // The commit's digest, and its signature where there is a key. digested: of as many bytes as the
-  // caller has had time for.
-  Status seal(Update& update, StreamDigest& digested) const;
-  // The same update, of the epoch as it is now.
-  UpdateRef reissue(const UpdateRef& update) const;
-};
 
 // A version as it goes out, and what may be taken back.
 struct Edition : model::VersionEdition {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/settings.hpp"
+
 namespace sparcl::replication {
 namespace {
 
@@ -22,6 +24,11 @@ Result<RoleKeys> role_keys(const trust::RoleSecret& secret) {
 }
 
 }  // namespace
+
+std::string secret_setting() {
+  std::string path = setting("SECRET").text;
+  return path == "none" ? std::string() : path;
+}
 
 Result<ServerSecurity> load_server_security(const std::string& secret_path) {
   ServerSecurity made;

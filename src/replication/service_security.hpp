@@ -15,6 +15,9 @@
 
 namespace sparcl::replication {
 
+// The file that SPARCL_SECRET names; "": none.
+std::string secret_setting();
+
 // A publisher's end. Without `tls` whoever reaches the port may do all that a replica may.
 struct ServerSecurity {
   net::TlsEndpointRef tls;

@@ -70,7 +70,7 @@ Status SubscriberOptions::take_settings() {
   SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
   sweep_s = sweep;
   peer_bytes = static_cast<std::uint64_t>(peers);
-  if (secret_path.empty()) secret_path = setting("SECRET").text;
+  if (secret_path.empty()) secret_path = secret_setting();
   passes_on = relay != "off";
   return {};
 }

@@ -120,6 +120,13 @@ TEST(Message, PartsOfMessagesAreNone) {
                [](const auto& bytes) { return parse_model_reply(bytes); });
   expect_exact(serialise(Parent{1, net::loopback_address(4711), "host"}),
                [](const auto& bytes) { return parse_parent(bytes); });
+  expect_exact(serialise(Parent{1, net::loopback_address(4711), "host", RelayTicket{}}),
+               [](const auto& bytes) { return parse_parent(bytes); });
+  Welcome with_key;
+  with_key.relay_key.emplace();
+  expect_exact(serialise(with_key), [](const auto& bytes) { return parse_welcome(bytes); });
+  expect_exact(serialise(SessionProof{}),
+               [](const auto& bytes) { return parse_session_proof(bytes); });
   expect_exact(serialise(Parent{1, {}, "host"}),
                [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}),

@@ -210,7 +210,8 @@ std::string name_fault(const std::string& name) {
 
 // A usage error, before anything is opened.
 void check_reach(const PublishOptions& options) {
-  const bool has_secret = !options.publisher.secret_path.empty() || !setting("SECRET").text.empty();
+  const bool has_secret =
+      !options.publisher.secret_path.empty() || !replication::secret_setting().empty();
   if (options.publisher.is_insecure) return;
   if (!has_secret && replication::is_reachable(options.publisher.listen))
     throw CLI::ValidationError(

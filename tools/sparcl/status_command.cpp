@@ -48,7 +48,7 @@ std::string place_fault(const std::string& text) {
 }
 
 Status show_publisher(const std::string& address, std::string secret_path, bool as_json) {
-  if (secret_path.empty()) secret_path = setting("SECRET").text;
+  if (secret_path.empty()) secret_path = replication::secret_setting();
   SPARCL_ASSIGN_OR_RETURN(const replication::ClientSecurity security,
                           replication::load_client_security(secret_path, trust::Role::kObserve));
   SPARCL_ASSIGN_OR_RETURN(const std::string answer,
