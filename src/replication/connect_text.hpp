@@ -19,7 +19,8 @@ inline Status no_connection(int error, const char* what) {
                   what));
 }
 
-// What the user can do about a publisher that closed an encrypted connection before its PROOF.
+// Adds what the user can do about a publisher that closed an encrypted connection before its
+// PROOF.
 inline Status closed_in_handshake(const Status& why) {
   return Status(why.code(),
                 fmt::format("{}: it has another secret, or none: give both sides files that sparcl "

@@ -262,8 +262,8 @@ bool Server::make_place(double now) {
   if (counts_.waiting < kMaxUnauthenticated) return true;
   count();
   if (counts_.waiting < kMaxUnauthenticated) return true;
-  // Of the address that has most of them. Connections that have proven a secret end after all
-  // others.
+  // The oldest of the address with most of them ends. Connections that have proven a secret end
+  // after all others.
   std::map<std::string, std::size_t> of_host;
   for (const auto& each : sessions_) {
     if (each->is_waiting()) ++of_host[host_of(*each)];
