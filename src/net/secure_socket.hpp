@@ -11,8 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "src/net/socket.hpp"
 #include "src/net/tls_endpoint.hpp"

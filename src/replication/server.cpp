@@ -23,7 +23,7 @@ constexpr double kTurnSeconds =
 constexpr double kEvictSeconds =
     0.25;  // time of an unauthenticated connection if there are too many; heuristic
 constexpr double kEvictCrowdSeconds =
-    0.02;                              // the same if most of them are of one address; heuristic
+    0.03;                              // the same if most of them are of one address; heuristic
 constexpr double kFullSeconds = 0.01;  // until the next try to take a connection; heuristic
 
 }  // namespace
