@@ -12,18 +12,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class Streams : public ::testing::Test {
+class Streams : public DiffedModels {
  protected:
-  void SetUp() override {
-    const Tensors base = small_model();
-    Tensors target = base;
-    change(target, 0.01, 3);
-    write_model(at("a"), base);
-    write_model(at("b"), target);
-    ASSERT_EQ(run_program({"diff", at("a"), at("b"), "-o", at("delta")}).exit_code, 0);
-  }
-  std::string at(std::string_view name) const { return folder_ / name; }
-  // By the shell, with its redirections; "a" and so on are files here. The exit code, or 128 and
+  // By the shell, with its redirections; "base" and so on are files here. The exit code, or 128 and
   // the signal.
   int run(const std::string& line) const {
     const int status = std::system(
@@ -32,22 +23,20 @@ class Streams : public ::testing::Test {
             .c_str());
     return WEXITSTATUS(status);
   }
-
-  TempFolder folder_;
 };
 
 TEST_F(Streams, ExitCodesDoNotDependOnStandardError) {
   for (const char* where : {"2>/dev/full", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
-    EXPECT_EQ(run(fmt::format("apply b delta -o y {}", where)), 3) << where;
+    EXPECT_EQ(run(fmt::format("apply target delta -o y {}", where)), 3) << where;
     EXPECT_EQ(run(fmt::format("apply no delta -o y {}", where)), 1) << where;
     EXPECT_EQ(run(fmt::format("nosuch {}", where)), 2) << where;
-    EXPECT_EQ(run(fmt::format("hash a --json {} >/dev/null", where)), 0) << where;
+    EXPECT_EQ(run(fmt::format("hash base --json {} >/dev/null", where)), 0) << where;
   }
 }
 
 // As cat does.
 TEST_F(Streams, AResultThatCannotBeWrittenIsAnError) {
-  for (const char* command : {"hash a", "hash a --json", "inspect delta", "info", "--help",
+  for (const char* command : {"hash base", "hash base --json", "inspect delta", "info", "--help",
                               "--version", "status --json"}) {
     EXPECT_EQ(run(fmt::format("{} >/dev/full 2>err", command)), 1) << command;
     EXPECT_THAT(read_text(at("err")),
@@ -57,7 +46,7 @@ TEST_F(Streams, AResultThatCannotBeWrittenIsAnError) {
 }
 
 TEST_F(Streams, AReaderThatHasEnoughIsNone) {
-  for (const char* command : {"inspect a", "hash a --json", "--help"}) {
+  for (const char* command : {"inspect base", "hash base --json", "--help"}) {
     // The reading end is closed before the program begins.
     const int code = run(
         fmt::format("--version >/dev/null; mkfifo pipe; exec 3<>pipe 4>pipe 3>&-; '" SPARCL_PROGRAM
