@@ -31,8 +31,8 @@ typedef struct {
                                interfaces need secret_path or insecure */
   const char* model_id;   /**< subscribers must pass the same; UTF-8 without control characters, at
                                most 4,096 bytes; NULL: "" */
-  const char* key_path;   /**< Ed25519 key (`sparcl keygen`) that signs versions; NULL: by the
-                             secret's   key, else unsigned */
+  const char* key_path;   /**< Ed25519 key (`sparcl keygen`) that signs versions; NULL: the
+                               secret's key signs; without a secret, none */
   const char* state_path; /**< file that keeps the publisher's epoch over restarts, so that a clock
                                may go back; NULL: the epoch is learned from subscribers */
   uint64_t queue;         /**< versions that are kept for late subscribers, up to the model's bytes;
@@ -106,7 +106,7 @@ typedef struct {
   const char* model_id;   /**< of the publisher; NULL: "" */
   const char* trust_path; /**< file of public keys: versions need a signature by one of them, and
                                model_id is required. NULL: the key of secret_path; without it
-                             unsigned versions are accepted */
+                               unsigned versions are accepted */
   const char*
       record_path; /**< with trust_path or secret_path: file that keeps the last version, so that
                       the next subscriber refuses older ones (docs/reference/keys.md); NULL: none */
