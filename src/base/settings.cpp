@@ -109,8 +109,7 @@ constexpr std::array kRows{
         "SECRET", SettingType::kText, "", "none",
         "File with the secret of a publisher (role publish), a replica (role replicate) or an "
         "observer (role observe, for `sparcl status`), where no option names one. Connections of "
-        "the replication service are "
-        "then encrypted, and both sides prove who they are."},
+        "the replication service are then encrypted, and both sides prove who they are."},
     SettingRow{"SWEEP_S", SettingType::kCount, "", "300",
                "Seconds between two checks of a replica's whole state. Damaged blocks are found "
                "and fetched again. 0: no checks."},

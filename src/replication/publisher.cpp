@@ -88,10 +88,11 @@ Status Publisher::open(Listener listener) {
     SPARCL_ASSIGN_OR_RETURN(trust::SigningKey key, trust::SigningKey::load(options_.key_path));
     issuer_.key = std::make_shared<const trust::SigningKey>(std::move(key));
   }
-  Result<ServerSecurity> security =
-      options_.security ? *options_.security : load_server_security(options_.secret_path);
-  if (!security.ok()) return security.status();
-  security_ = std::move(*security);
+  if (options_.security) {
+    security_ = *options_.security;
+  } else {
+    SPARCL_ASSIGN_OR_RETURN(security_, load_server_security(options_.secret_path));
+  }
   if (security_.key != nullptr) {
     if (issuer_.key == nullptr) issuer_.key = security_.key;
     context_.tls = security_.tls;

@@ -60,13 +60,12 @@ std::function<SessionProof(std::span<const std::byte> exporter)> prover(
 }
 
 Result<std::optional<trust::TrustedKeys>> load_trust(const std::string& trust_path,
-                                                     const std::string& secret_path) {
+                                                     const ClientSecurity& security) {
   std::optional<trust::TrustedKeys> trusted;
   if (!trust_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(trusted, trust::TrustedKeys::load(trust_path));
-  } else if (!secret_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(const trust::RoleSecret secret, trust::RoleSecret::load(secret_path));
-    trusted = trust::TrustedKeys::of_secret(secret.publisher_key(), secret_path);
+  } else if (security.publisher_key) {
+    trusted = trust::TrustedKeys::of_secret(*security.publisher_key, security.secret_path);
   }
   return trusted;
 }
@@ -81,6 +80,7 @@ Result<ClientSecurity> load_client_security(const std::string& secret_path, trus
   SPARCL_ASSIGN_OR_RETURN(trust::SecretBytes key, of_role->tls_key());
   SPARCL_ASSIGN_OR_RETURN(made.tls, net::TlsEndpoint::client(std::move(identity), std::move(key)));
   made.publisher_key = secret.publisher_key();
+  made.secret_path = secret_path;
   return made;
 }
 

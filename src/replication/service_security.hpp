@@ -33,6 +33,7 @@ std::function<SessionProof(std::span<const std::byte> exporter)> prover(
 struct ClientSecurity {
   net::TlsEndpointRef tls;
   std::optional<trust::PublicKey> publisher_key;  // signs each connection
+  std::string secret_path{};                      // for errors
 };
 // The file has a secret of the role, or of one that includes it. "": no security.
 Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role);
@@ -40,6 +41,6 @@ Result<ClientSecurity> load_client_security(const std::string& secret_path, trus
 // The keys whose signatures a replica wants: those of the file, else the publisher's of the secret,
 // else none.
 Result<std::optional<trust::TrustedKeys>> load_trust(const std::string& trust_path,
-                                                     const std::string& secret_path);
+                                                     const ClientSecurity& security);
 
 }  // namespace sparcl::replication

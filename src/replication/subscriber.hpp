@@ -36,6 +36,7 @@ struct SubscriberOptions {
   // File with the secret of role replicate: connections are encrypted, and the publisher must have
   // the key that stands there. "": they are in the clear.
   std::string secret_path;
+  std::optional<ClientSecurity> security;  // the content of that file, if it was read before
   double silence_s = 5;        // after which the publisher counts as stopped or cut off
   bool passes_on = true;       // to other replicas, at a port of its own
   bool shares_memory = true;   // with the publisher and replicas of its machine

@@ -26,7 +26,8 @@ std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
 }
 
 // The keys that the replica trusts, and what it has held in its life before.
-Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options) {
+Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options,
+                                                     const ClientSecurity& security) {
   if (!options.record_path.empty() && options.trust_path.empty() && options.secret_path.empty()) {
     return Status(Code::kInvalidArgument,
                   fmt::format("a record ({}) without trusted keys proves nothing: set trust_path "
@@ -34,7 +35,7 @@ Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options)
                               options.record_path));
   }
   SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted,
-                          load_trust(options.trust_path, options.secret_path));
+                          load_trust(options.trust_path, security));
   if (trusted && !options.record_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
                             load_replica_record(options.record_path, *trusted, options.model_id));
@@ -89,9 +90,14 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
             options.trust_path));
   }
   SubscriberOptions kept = options;
-  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept));
-  SPARCL_ASSIGN_OR_RETURN(ClientSecurity security,
-                          load_client_security(options.secret_path, trust::Role::kReplicate));
+  ClientSecurity security;
+  if (options.security) {
+    security = *options.security;
+  } else {
+    SPARCL_ASSIGN_OR_RETURN(security,
+                            load_client_security(options.secret_path, trust::Role::kReplicate));
+  }
+  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept, security));
   ReplicaMachine::Options machine;
   machine.trusted = std::move(trusted);
   // With other trusted keys the publisher's connection proves nothing of the bytes.
@@ -124,8 +130,8 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
                     ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)
                     : 0),
       sweep_(options.sweep_s, options.double_buffer),
-      publisher_(*this, "publisher", options.silence_s),
-      parent_(*this, "replica", options.silence_s),
+      publisher_(*this, UpstreamKind::kPublisher, options.silence_s),
+      parent_(*this, UpstreamKind::kParent, options.silence_s),
       machine_(complete(std::move(machine), state, options, rollback_.max_bytes(), name_.text()),
                publisher_, parent_, state.hash()),
       relay_(state,

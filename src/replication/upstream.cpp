@@ -51,7 +51,7 @@ void Upstream::leave(bool begins_anew) {
 }
 
 std::string Upstream::who() const {
-  return fmt::format("{} {}", what_, name_.empty() ? address_ : name_);
+  return fmt::format("{} {}", what(), name_.empty() ? address_ : name_);
 }
 
 void Upstream::part(Status why, double now) {
@@ -65,7 +65,7 @@ void Upstream::step(short events, double now) {
   if (phase_ == Phase::kApart) return;
   if (phase_ == Phase::kConnecting && events != 0) {
     if (const int error = link_.connect_failure(); error != 0)
-      return part(no_connection(error, what_), now);
+      return part(no_connection(error, what()), now);
     phase_ = Phase::kSecuring;
     heard_ = now;
     greet_if_secured(now);
@@ -92,7 +92,7 @@ Status Upstream::take_proof(double now) {
 
 // Adds what the user can do about a connection that ended before there was an answer.
 Status Upstream::closed_early(Status why) const {
-  if (std::string_view(what_) != "publisher") return why;
+  if (kind_ != UpstreamKind::kPublisher) return why;
   if (phase_ == Phase::kSecuring && is_encrypted_) return closed_in_handshake(why);
   if (phase_ == Phase::kGreeting && !is_encrypted_) return closed_before_answer(why);
   return why;

@@ -29,10 +29,9 @@ class UpstreamOwner : public model::VersionReader {
 
 class Upstream final : public UpstreamView, public model::VersionSource {
  public:
-  // what: of messages, "publisher" or "replica". silence_s: after which the other side counts as
-  // stopped or cut off.
-  Upstream(UpstreamOwner& owner, const char* what, double silence_s)
-      : owner_(owner), what_(what), silence_s_(silence_s) {}
+  // silence_s: after which the other side counts as stopped or cut off.
+  Upstream(UpstreamOwner& owner, UpstreamKind kind, double silence_s)
+      : owner_(owner), kind_(kind), silence_s_(silence_s) {}
 
   // address: as users know it. With security.publisher_key nothing is said or heard before the
   // other side has signed the connection by that key.
@@ -74,6 +73,7 @@ class Upstream final : public UpstreamView, public model::VersionSource {
  private:
   enum class Phase : std::uint8_t { kApart, kConnecting, kSecuring, kGreeting, kReady };
 
+  const char* what() const { return kind_ == UpstreamKind::kPublisher ? "publisher" : "replica"; }
   void read(double now);
   void greet_if_secured(double now);
   Status take_proof(double now);
@@ -89,7 +89,7 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   void note_newest(std::uint64_t version);
 
   UpstreamOwner& owner_;
-  const char* what_;
+  UpstreamKind kind_;
   double silence_s_;
   MessageLink link_;
   std::int64_t memory_pid_ = 0;  // whose memory can be reached; 0: none

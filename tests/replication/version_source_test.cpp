@@ -146,7 +146,7 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
   void open(bool is_vouched = true) {
     reader.emplace(before.view(), HeldVersion{1, before.hash()}, GetParam() == Body::kSharedMemory);
     reader->is_vouched = is_vouched;
-    upstream.emplace(*reader, "source", 5.0);
+    upstream.emplace(*reader, UpstreamKind::kPublisher, 5.0);
     Result<net::Socket> socket =
         net::start_connect(net::resolve(*net::parse_host_port(address))->front());
     ASSERT_TRUE(socket.ok()) << socket.status().message();

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 #include "src/base/status.hpp"
 
@@ -20,6 +21,11 @@ struct Command {
   // outlive the call.
   void (*add)(CLI::App& app, Invocation& invocation);
 };
+
+// The fault of an option that names a file: an unset variable of a shell is no choice.
+inline std::string empty_name_fault(const std::string& name) {
+  return name.empty() ? "the name is empty: give a file, or leave the option out" : "";
+}
 
 void add_info(CLI::App& app, Invocation& invocation);
 void add_diff(CLI::App& app, Invocation& invocation);

@@ -44,10 +44,8 @@ void add_hash(CLI::App& app, Invocation& invocation) {
   app.add_option("FILE", options->path, "a .safetensors file, or a folder of shards")->required();
   app.add_option("--kind", options->kind,
                  "state: deltas name their base and target by it. xxh3: XXH3-128 of the list of "
-                 "tensors and "
-                 "all bytes. sha256: GRAIL's weights_hash, over sorted names, dtypes and bytes. "
-                 "identity: a "
-                 "SHA-256 tree over names, types, shapes and bytes")
+                 "tensors and all bytes. sha256: GRAIL's weights_hash, over sorted names, dtypes "
+                 "and bytes. identity: a SHA-256 tree over names, types, shapes and bytes")
       ->check(CLI::IsMember({"state", "xxh3", "sha256", "identity"}))
       ->capture_default_str();
   invocation.run = [options, &invocation] { return run_hash(*options, invocation.json); };

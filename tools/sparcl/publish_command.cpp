@@ -204,10 +204,6 @@ Status run_publish(PublishOptions options, bool as_json) {
   return {};
 }
 
-std::string name_fault(const std::string& name) {
-  return name.empty() ? "the name is empty: give a file, or leave the option out" : "";
-}
-
 // A usage error, before anything is opened.
 void check_reach(const PublishOptions& options) {
   const bool has_secret =
@@ -252,12 +248,12 @@ void add_publish(CLI::App& app, Invocation& invocation) {
               "");
   app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
       ->type_name("FILE")
-      ->check(name_fault);
+      ->check(empty_name_fault);
   app.add_option("--secret", options->publisher.secret_path,
                  "of sparcl secret, role publish: connections are encrypted, replicas need the "
                  "secret of role replicate, and versions are signed (default: SPARCL_SECRET)")
       ->type_name("FILE")
-      ->check(name_fault);
+      ->check(empty_name_fault);
   app.add_flag(
       "--insecure", options->publisher.is_insecure,
       "the ports of --listen and --metrics may be in the clear for other machines. Each process "

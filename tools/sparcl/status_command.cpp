@@ -198,10 +198,7 @@ void add_status(CLI::App& app, Invocation& invocation) {
   app.add_option("--secret", options->secret_path,
                  "of sparcl secret, role observe or more: of a publisher that has a secret "
                  "(default: SPARCL_SECRET)")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
-                                        : "");
-      })
+      ->check(empty_name_fault)
       ->type_name("FILE");
   app.add_flag("--all", options->all, "list dead processes, too")->excludes(process);
   const CLI::Option* remove =

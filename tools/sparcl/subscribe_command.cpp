@@ -8,8 +8,8 @@
 #include <string>
 
 #include "src/base/settings.hpp"
-#include "src/net/host_port.hpp"
 #include "src/model/text.hpp"
+#include "src/net/host_port.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/replication/replica_record.hpp"
 #include "src/replication/subscriber.hpp"
@@ -279,10 +279,11 @@ class Keeper {
 };
 
 // The record of the last held version, if keys are trusted.
-Result<KeptRecord> open_record(const SubscribeOptions& options) {
+Result<KeptRecord> open_record(const SubscribeOptions& options,
+                               const replication::ClientSecurity& security) {
   KeptRecord record;
-  SPARCL_ASSIGN_OR_RETURN(record.trusted, replication::load_trust(options.subscriber.trust_path,
-                                                                  options.subscriber.secret_path));
+  SPARCL_ASSIGN_OR_RETURN(record.trusted,
+                          replication::load_trust(options.subscriber.trust_path, security));
   if (!record.trusted) return record;
   const std::string& output = options.output;
   record.path = replication::record_path_of(
@@ -324,14 +325,15 @@ Status check_own(SubscribeOptions& options) {
 Status run_subscribe(SubscribeOptions options, bool as_json) {
   stop_on_signals();
   SPARCL_RETURN_IF_ERROR(check_own(options));
-  Result<replication::ClientSecurity> security =
-      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate);
-  if (!security.ok()) return security.status();
-  Result<KeptRecord> record = open_record(options);
+  SPARCL_ASSIGN_OR_RETURN(
+      const replication::ClientSecurity security,
+      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate));
+  options.subscriber.security = security;
+  Result<KeptRecord> record = open_record(options, security);
   if (!record.ok()) return record.status();
   const Result<std::optional<PublishedModel>> published = wait_for_model(
       {options.address, options.model_id, record->trusted ? &*record->trusted : nullptr,
-       latest_of(*record), options.parts, options.timeout_s, std::move(*security)});
+       latest_of(*record), options.parts, options.timeout_s, security});
   if (!published.ok()) return published.status();
   if (!*published) return {};
   const PublishedModel& model = **published;
@@ -423,24 +425,17 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->take_all();
   app.add_option("--trust", options->subscriber.trust_path,
                  "public keys, a line each: what none of them has signed is refused")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
-                                        : "");
-      })
+      ->check(empty_name_fault)
       ->type_name("KEYFILE");
   app.add_option("--secret", options->subscriber.secret_path,
                  "of sparcl secret, role replicate: the publisher must have the key that it names, "
                  "which also signs the versions (default: SPARCL_SECRET)")
-      ->check([](const std::string& name) {
-        return std::string(name.empty() ? "the name is empty: give a file, or leave the option out"
-                                        : "");
-      })
+      ->check(empty_name_fault)
       ->type_name("FILE");
   app.add_flag("--insecure", options->is_insecure, "other machines may read --metrics");
   app.add_flag("--allow-rollback", options->may_roll_back,
                "with --trust or --secret: take any signed version first, also one that is older "
-               "than what FILE "
-               "held last (FILE.sparcl-record)");
+               "than what FILE held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
       ->transform(is_unsigned())
       ->type_name("VERSION")
