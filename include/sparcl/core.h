@@ -71,6 +71,7 @@ typedef enum {
   sparclWrongBase = 21,    /**< the update is for another base than this rank holds */
   sparclUnauthorized = 22, /**< the signature is missing, wrong or by an unknown key */
   sparclTruncated = 23,    /**< the result does not fit the capacity of a rank */
+  sparclStale = 24,        /**< a replica's version may be older than max_age_s */
   sparclResultForceInt = 0x7fffffff
 } sparclResult_t;
 

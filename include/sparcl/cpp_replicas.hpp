@@ -29,6 +29,7 @@ class Publisher {
     std::string secret_path = {};  // of role publish; empty: SPARCL_SECRET, else none
     bool insecure = false;         // without a secret, listen on any interface
     sparclToggle_t shared_memory = sparclDefault;  // to replicas of this machine
+    std::string witness_path = {};  // terms of all publishers of the model; empty: none
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -42,6 +43,7 @@ class Publisher {
     given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
     given.insecure = options.insecure ? sparclOn : sparclDefault;
     given.shared_memory = options.shared_memory;
+    given.witness_path = options.witness_path.empty() ? nullptr : options.witness_path.c_str();
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});
@@ -95,6 +97,8 @@ class Subscriber {
     std::string record_path = {};  // with trusted keys: the next life refuses older versions
     sparclToggle_t relay = sparclDefault;  // pass updates on to other replicas
     std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
+    std::uint64_t trust_threshold = 1;     // keys of trust_path that must have signed a version
+    double max_age_s = 0;                  // next() throws sparclStale after that; 0: any age
   };
   Subscriber(const State& state, const std::string& address)
       : Subscriber(state, address, Options()) {}
@@ -106,6 +110,8 @@ class Subscriber {
     given.double_buffer = options.double_buffer ? sparclOn : sparclDefault;
     given.relay = options.relay;
     given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
+    given.trust_threshold = options.trust_threshold;
+    given.max_age_s = options.max_age_s;
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) {

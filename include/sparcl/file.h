@@ -66,7 +66,7 @@ typedef struct {
   uint64_t bytes;                       /**< of the file; of a checkpoint: of its tensors */
   uint64_t input_bytes;                 /**< of the deltas, or of another program's files */
   uint64_t dense_bytes;                 /**< sparclFileDiff: of all tensors of the target */
-  uint64_t files;                       /**< sparclFileConvert: that were written */
+  uint64_t files;                       /**< sparclFileConvert: written; of a signature: signed */
   uint64_t unchanged;                   /**< sparclFileConvert: values that the base has already */
   uint64_t blocks, chunks;              /**< sparclFileVerify: in the delta */
   uint64_t left_out;                    /**< sparclFileDiff: changes that are not selected */
@@ -183,6 +183,57 @@ SPARCL_API sparclResult_t sparclFileConvert(const char* input, const char* from,
                                             const char* to, const char* base,
                                             const sparclFileOptions_t* options,
                                             sparclFileReport_t* report);
+
+/** Options of sparclFileSign. */
+typedef struct {
+  size_t size;                      /**< set by SPARCL_FILE_SIGN_OPTIONS_INITIALIZER */
+  sparclFileProgress_t on_progress; /**< NULL: none */
+  sparclFileNote_t on_note;         /**< not called */
+  void* arg;                        /**< passed to the callbacks */
+  const char* signature;            /**< path of the signature file; NULL: path + ".sparcl-sig" */
+  const char* model_id;             /**< signed, too; NULL: none */
+  uint64_t version;                 /**< of the model; signed, too; 0: none */
+  double valid_s;                   /**< seconds from now until it expires; 0: never */
+} sparclFileSignOptions_t;
+#define SPARCL_FILE_SIGN_OPTIONS_INITIALIZER \
+  { sizeof(sparclFileSignOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+
+/** Signs a file, or all files of a folder, by Ed25519 over their names, sizes and SHA-256.
+ * Adds to a signature file of the same files and bytes (docs/reference/signatures.md).
+ * @param path path of the file or folder
+ * @param key path of a file of secret keys (`sparcl keygen`); each of them signs
+ * @param options NULL: defaults
+ * @param report files, bytes
+ * @retval sparclMismatch the signature file is of other files or facts */
+SPARCL_API sparclResult_t sparclFileSign(const char* path, const char* key,
+                                         const sparclFileSignOptions_t* options,
+                                         sparclFileReport_t* report);
+
+/** Options of sparclFileVerifySignature. */
+typedef struct {
+  size_t size;                      /**< set by SPARCL_FILE_SIGNATURE_OPTIONS_INITIALIZER */
+  sparclFileProgress_t on_progress; /**< NULL: none */
+  sparclFileNote_t on_note;         /**< not called */
+  void* arg;                        /**< passed to the callbacks */
+  const char* signature;            /**< path of the signature file; NULL: path + ".sparcl-sig" */
+  const char* model_id;             /**< that must have been signed; NULL: any */
+  uint64_t min_version;             /**< older versions are refused; 0: any */
+  uint64_t trust_threshold;         /**< keys that must have signed; 0: 1 */
+} sparclFileSignatureOptions_t;
+#define SPARCL_FILE_SIGNATURE_OPTIONS_INITIALIZER \
+  { sizeof(sparclFileSignatureOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+
+/** Checks that a file or folder is what was signed: all of its files, and no others.
+ * @param path path of the file or folder
+ * @param trust path of a file of public keys
+ * @param options NULL: defaults
+ * @param report files, bytes
+ * @retval sparclUnauthorized no trusted key has signed, or too few; it has expired, or is of
+ * another model or an older version
+ * @retval sparclCorrupt a file was changed, is missing, or was not signed */
+SPARCL_API sparclResult_t sparclFileVerifySignature(const char* path, const char* trust,
+                                                    const sparclFileSignatureOptions_t* options,
+                                                    sparclFileReport_t* report);
 
 /** Which hash sparclFileHash computes. */
 typedef enum {

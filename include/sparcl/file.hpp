@@ -169,6 +169,48 @@ inline std::string hash(const std::string& path, sparclFileHashKind_t kind = spa
   return report.hash;
 }
 
+struct SignOptions {
+  std::string signature = {};  // path of the signature file; empty: beside what is signed
+  std::string model_id = {};
+  std::uint64_t version = 0;
+  double valid_s = 0;  // 0: it never expires
+};
+
+inline Report sign(const std::string& path, const std::string& key, const SignOptions& options = {},
+                   const Watch& watch = {}) {
+  sparclFileSignOptions_t all = SPARCL_FILE_SIGN_OPTIONS_INITIALIZER;
+  all.signature = detail::or_null(options.signature);
+  all.model_id = detail::or_null(options.model_id);
+  all.version = options.version;
+  all.valid_s = options.valid_s;
+  Report report = SPARCL_FILE_REPORT_INITIALIZER;
+  detail::run(watch, all, [&](const sparclFileSignOptions_t* given) {
+    return sparclFileSign(path.c_str(), key.c_str(), given, &report);
+  });
+  return report;
+}
+
+struct SignatureOptions {
+  std::string signature = {};  // path of the signature file; empty: beside what was signed
+  std::string model_id = {};   // empty: any
+  std::uint64_t min_version = 0;
+  std::uint64_t trust_threshold = 1;
+};
+
+inline Report verify_signature(const std::string& path, const std::string& trust,
+                               const SignatureOptions& options = {}, const Watch& watch = {}) {
+  sparclFileSignatureOptions_t all = SPARCL_FILE_SIGNATURE_OPTIONS_INITIALIZER;
+  all.signature = detail::or_null(options.signature);
+  all.model_id = detail::or_null(options.model_id);
+  all.min_version = options.min_version;
+  all.trust_threshold = options.trust_threshold;
+  Report report = SPARCL_FILE_REPORT_INITIALIZER;
+  detail::run(watch, all, [&](const sparclFileSignatureOptions_t* given) {
+    return sparclFileVerifySignature(path.c_str(), trust.c_str(), given, &report);
+  });
+  return report;
+}
+
 inline Advice advise(const std::string& first, const std::string& second, double link_gbit = 10,
                      int ranks = 8, const Watch& watch = {}) {
   Advice advice = SPARCL_FILE_ADVICE_INITIALIZER;

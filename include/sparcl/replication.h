@@ -31,25 +31,29 @@ typedef struct {
                                interfaces need secret_path or insecure */
   const char* model_id;   /**< subscribers must pass the same; UTF-8 without control characters, at
                                most 4,096 bytes; NULL: "" */
-  const char* key_path;   /**< Ed25519 key (`sparcl keygen`) that signs versions; NULL: the
-                               secret's key signs; without a secret, none */
+  const char* key_path;   /**< Ed25519 keys (`sparcl keygen`) that sign versions, read again when
+                               they change; NULL: the secret's key signs; without a secret, none */
   const char* state_path; /**< file that keeps the publisher's epoch over restarts, so that a clock
                                may go back; NULL: the epoch is learned from subscribers */
   uint64_t queue;         /**< versions that are kept for late subscribers, up to the model's bytes;
                                0: 64 */
   uint64_t peer_bytes; /**< memory that connections may take beside that; 0: SPARCL_PEER_BYTES, else
                             twice the model's bytes, at least 64 MiB */
-  const char* secret_path; /**< secret of role publish (`sparcl secret`): connections are encrypted,
-                                and only holders of a secret may connect; NULL: SPARCL_SECRET, else
-                                none */
-  sparclToggle_t insecure; /**< on: without a secret, listen on any interface: whoever reaches
-                                the port reads the weights */
+  const char* secret_path;      /**< secret of role publish (`sparcl secret`), read again when it
+                                     changes: connections are encrypted, and only holders of a secret may
+                                     connect; NULL: SPARCL_SECRET, else none */
+  sparclToggle_t insecure;      /**< on: without a secret, listen on any interface: whoever reaches
+                                     the port reads the weights */
   sparclToggle_t shared_memory; /**< to replicas of this machine; default: SPARCL_SHARED_MEMORY */
+  const char* witness_path; /**< file that all publishers of the model use, on a file system that
+                                 they share: each takes the next term there, and one that comes back
+                                 after another has taken over publishes nothing. Instead of
+                                 state_path; NULL: none */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER                                             \
   {                                                                                      \
     sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0, NULL, sparclDefault, \
-        sparclDefault                                                                    \
+        sparclDefault, NULL                                                              \
   }
 
 /** Starts a publisher: takes a port and serves subscribers until it is destroyed.
@@ -69,7 +73,8 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
 /** Publishes the tensors as a version.
  * Compares with the last version, or reads what sparclStateMark... named. Does not wait for
  * subscribers. The tensors may change when the call returns.
- * @param version 1 or more, and larger than all versions before */
+ * @param version 1 or more, and larger than all versions before
+ * @retval sparclInvalidUsage another publisher has taken over (witness_path) */
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /** Waits until replicas hold a version, or a later one. Blocking, from any thread.
@@ -104,9 +109,10 @@ SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 typedef struct {
   size_t size;
   const char* model_id;   /**< of the publisher; NULL: "" */
-  const char* trust_path; /**< file of public keys: versions need a signature by one of them, and
-                               model_id is required. NULL: the key of secret_path; without it
-                               unsigned versions are accepted */
+  const char* trust_path; /**< file of public keys, read again when it changes: versions need
+                               signatures by trust_threshold of them, and model_id is required.
+                               NULL: the key of secret_path; without it unsigned versions are
+                               accepted */
   const char*
       record_path; /**< with trust_path or secret_path: file that keeps the last version, so that
                       the next subscriber refuses older ones (docs/reference/keys.md); NULL: none */
@@ -116,13 +122,17 @@ typedef struct {
   void* arg;
   sparclToggle_t double_buffer; /**< on: a second set of the tensors; see sparclSubscriberTensor */
   sparclToggle_t relay;         /**< pass updates on to other replicas; default: SPARCL_RELAY */
-  const char* secret_path; /**< secret of role replicate: the publisher must have the key that it
-                                names, which also signs versions; NULL: SPARCL_SECRET, else none */
+  const char* secret_path;  /**< secret of role replicate: the publisher must have the key that it
+                                 names, which also signs versions; NULL: SPARCL_SECRET, else none */
+  uint64_t trust_threshold; /**< keys of trust_path that must have signed a version; 0: 1 */
+  double
+      max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
+                      word; after that sparclSubscriberNext returns sparclStale. 0: any age */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \
     sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault, \
-        NULL                                                                                       \
+        NULL, 0, 0                                                                                 \
   }
 
 /** Starts a subscriber, which connects to a publisher and connects again after each failure.
@@ -147,6 +157,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * @retval sparclUnsupported the publisher is of another version; returned at once
  * @retval sparclCorrupt tensors were damaged; their blocks are fetched again
  * @retval sparclWrongBase an update did not fit; another one is fetched
+ * @retval sparclStale the version may be older than max_age_s; returned at once, and again each
+ *   max_age_s
  *
  * The subscriber goes on after an error: call again. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,

@@ -42,11 +42,15 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   if (all.secret_path != nullptr && *all.secret_path == '\0')  // an unset variable is no choice
     return Status(Code::kInvalidArgument,
                   "options.secret_path is empty: give the secret's file, or NULL for none");
+  if (all.witness_path != nullptr && *all.witness_path == '\0')
+    return Status(Code::kInvalidArgument,
+                  "options.witness_path is empty: give the witness's file, or NULL for none");
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);
   options.key_path = text_or_empty(all.key_path);
   options.state_path = text_or_empty(all.state_path);
+  options.witness_path = text_or_empty(all.witness_path);
   options.peer_bytes = all.peer_bytes;
   options.secret_path = text_or_empty(all.secret_path);
   options.is_insecure = all.insecure == sparclOn;

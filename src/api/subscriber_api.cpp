@@ -1,6 +1,7 @@
 // The subscriber behind the C interface.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -40,6 +41,17 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
     return Status(Code::kInvalidArgument,
                   "options.secret_path is empty: give the secret's file, or NULL for none");
   if (all.secret_path != nullptr) options.secret_path = all.secret_path;
+  if (all.trust_threshold > 1 && all.trust_path == nullptr)
+    return Status(
+        Code::kInvalidArgument,
+        "options.trust_threshold is more than 1 without options.trust_path: name the file "
+        "of trusted keys");
+  options.trust_threshold = std::max<std::size_t>(all.trust_threshold, 1);
+  if (!(all.max_age_s >= 0))
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.max_age_s is {}: give seconds, or 0 for any age", all.max_age_s));
+  options.max_age_s = all.max_age_s;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   options.passes_on = sparcl::api::is_on(all.relay, options.passes_on);
   if (all.on_swap != nullptr)

@@ -26,6 +26,7 @@ enum class Code : int {
   kWrongBase = 21,
   kUnauthorized = 22,
   kTruncated = 23,
+  kStale = 24,
 };
 
 bool is_code(int number);  // one of the above

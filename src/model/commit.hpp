@@ -35,11 +35,6 @@ struct Commit {
   friend bool operator==(const Commit&, const Commit&) = default;
 };
 
-struct CommitSignature {
-  std::array<std::byte, 32> key{};        // Ed25519, RFC 8032
-  std::array<std::byte, 64> signature{};  // of serialise(commit)
-};
-
 std::vector<std::byte> serialise(const Commit& commit);
 [[nodiscard]] bool read_commit(ByteReader& bytes, Commit& commit);
 

@@ -35,7 +35,7 @@ struct VersionHave {
 // The next update from what the reader has.
 struct VersionPlan {
   Commit commit;
-  std::optional<CommitSignature> signature;
+  trust::Signatures signatures{};  // of serialise(commit); empty: it is not signed
 };
 
 // Asks for the bytes of a plan.

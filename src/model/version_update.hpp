@@ -10,6 +10,7 @@
 #include "src/codec/change_log.hpp"
 #include "src/model/commit.hpp"
 #include "src/model/stream_digest.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::model {
 
@@ -30,7 +31,7 @@ struct UpdateName {
 // Once it is shared, only its leaves and the end of its bytes may still come.
 struct VersionUpdate {
   Commit commit;
-  std::optional<CommitSignature> signature;
+  trust::Signatures signatures;  // of serialise(commit); empty: it is not signed
   // The leaves of the tree whose root the commit names; empty: they are on their way.
   std::vector<Digest256> leaves;
   Staging bytes;

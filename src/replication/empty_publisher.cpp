@@ -39,7 +39,12 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;
   context_.tls = security.tls;
-  if (security.key != nullptr) context_.prove = prover(security.key);
+  if (security.secrets != nullptr) {
+    context_.prove = [secrets = security.secrets](PeerTag peer,
+                                                  std::span<const std::byte> exporter) {
+      return secrets->prove(peer, exporter);
+    };
+  }
   context_.closed = "nothing is published there yet";
   context_.status_report = [this] { return status_; };
 }

@@ -392,9 +392,7 @@ bool Feed::identify_on() {
   if (made) {
     made->model_id = issuer_.model_id;
     made->epoch = issuer_.epoch;
-    if (issuer_.key)
-      made->signature =
-          CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_bytes(*made))};
+    made->signatures = issuer_.sign(signed_bytes(*made));
     identities_.keep(std::move(*made));
     repaired_last_ = false;
   }

@@ -188,7 +188,7 @@ Result<Pin> parse_pin(std::span<const std::byte> bytes) {
 std::vector<std::byte> serialise(const ModelReply& model) {
   ByteWriter out;
   write_model(out, model);
-  write_signature(out, model.signature);
+  write_signatures(out, model.signatures);
   return out.take();
 }
 
@@ -215,7 +215,7 @@ Result<ModelReply> parse_model_reply(std::span<const std::byte> bytes) {
       bytes, "the description of a model", [](ByteReader& in, ModelReply& model) {
         return read_text(in, model.model_id) && read_blob(in, model.schema) &&
                read_blob(in, model.description) && in.read(model.epoch) &&
-               read_signature(in, model.signature);
+               read_signatures(in, model.signatures);
       });
 }
 

@@ -15,14 +15,14 @@
 #include "src/net/net_address.hpp"
 #include "src/replication/relay_ticket.hpp"
 #include "src/replication/version_words.hpp"
-#include "src/trust/signing_key.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::replication {
 
 // Updates that a sender has under way before the first of them is acknowledged.
 constexpr std::size_t kMaxUpdatesAhead = 2;
 
-constexpr std::uint16_t kProtocolVersion = 6;
+constexpr std::uint16_t kProtocolVersion = 7;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
@@ -63,11 +63,13 @@ enum class MessageType : std::uint8_t {
   kSchema = 24,        // subscriber: what they are
   kDamage = 25,        // subscriber: what it holds, block by block
   kLeaves = 26,  // publisher: digests of each MiB of the update that is asked for, before its bytes
-  kIdentity = 27,  // publisher: SHA-256 of a version that the subscriber may hold
-  kBlocks = 28,    // subscriber: SHA-256 of each block of what it holds instead
-  kProof = 29,     // publisher: signs the session, before anything else
+  kIdentity = 27,   // publisher: SHA-256 of a version that the subscriber may hold
+  kBlocks = 28,     // subscriber: SHA-256 of each block of what it holds instead
+  kProof = 29,      // publisher: signs the session, before anything else
+  kChallenge = 30,  // subscriber: which version is the newest now?
+  kFresh = 31,      // publisher: the signed answer
 };
-constexpr MessageType kLastMessageType = MessageType::kProof;
+constexpr MessageType kLastMessageType = MessageType::kFresh;
 
 std::size_t max_content_bytes(MessageType type);
 
@@ -102,6 +104,19 @@ struct SessionProof {
 };
 // exporter: of the connection (RFC 8446, section 7.5).
 std::vector<std::byte> signed_session(std::span<const std::byte> exporter);
+
+// Random bytes, which the answer repeats: it was made later.
+using Challenge = std::array<std::byte, 16>;
+
+// The newest version at the time of a challenge.
+struct Fresh {
+  std::string model_id;
+  std::uint64_t epoch = 0;
+  HeldVersion newest;
+  Hash128 schema_hash;  // of the tensors of that state
+  Challenge challenge{};
+  trust::Signatures signatures{};  // of signed_bytes(); empty: it is not signed
+};
 
 // The token that a session gets at its beginning. Named again after a broken connection, it shows
 // that this is the same replica.
@@ -162,8 +177,8 @@ struct Identity {
   std::uint64_t epoch = 0;
   HeldVersion version;
   Hash128 schema_hash;
-  Digest256 digest{};                        // model::StateIdentity
-  std::optional<CommitSignature> signature;  // of signed_bytes()
+  Digest256 digest{};              // model::StateIdentity
+  trust::Signatures signatures{};  // of signed_bytes(); empty: it is not signed
 };
 
 // The digests of what a replica holds instead of the version of an IDENTITY: the blocks that differ
@@ -235,7 +250,7 @@ struct ModelReply {
   std::vector<std::byte>
       description;          // the publisher's user's: how these tensors lie in files; may be empty
   std::uint64_t epoch = 0;  // of the publisher that says so
-  std::optional<CommitSignature> signature{};  // of signed_text() of it
+  trust::Signatures signatures{};  // of signed_text() of it; empty: it is not signed
 };
 
 std::vector<std::byte> serialise(const Hello& hello);
@@ -260,6 +275,8 @@ std::vector<std::byte> serialise(const Parent& parent);
 std::vector<std::byte> serialise(const Orphan& orphan);
 std::vector<std::byte> serialise(const Leaves& leaves);
 std::vector<std::byte> signed_bytes(const Identity& identity);  // they begin with what they are for
+std::vector<std::byte> signed_bytes(const Fresh& fresh);        // so do these
+std::vector<std::byte> serialise(const Fresh& fresh);
 std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 std::vector<std::byte> serialise(const BlockDigests& blocks);
@@ -286,6 +303,8 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes);
 Result<Orphan> parse_orphan(std::span<const std::byte> bytes);
 Result<Leaves> parse_leaves(std::span<const std::byte> bytes);
 Result<Identity> parse_identity(std::span<const std::byte> bytes);
+Result<Challenge> parse_challenge(std::span<const std::byte> bytes);
+Result<Fresh> parse_fresh(std::span<const std::byte> bytes);
 Result<Damage> parse_damage(std::span<const std::byte> bytes);
 Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes);
 

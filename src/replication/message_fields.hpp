@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 
@@ -48,28 +49,30 @@ inline bool read_held(ByteReader& bytes, HeldVersion& held) {
   return bytes.read(held.version) && read_hash(bytes, held.hash);
 }
 
-inline void write_signature(ByteWriter& out, const std::optional<CommitSignature>& signature) {
-  write_flag(out, signature.has_value());
-  if (!signature) return;
-  out.write_bytes(signature->key);
-  out.write_bytes(signature->signature);
+inline void write_signatures(ByteWriter& out, const trust::Signatures& signatures) {
+  out.write(static_cast<std::uint8_t>(signatures.size()));
+  for (const trust::KeySignature& each : signatures) {
+    out.write_bytes(each.key);
+    out.write_bytes(each.signature);
+  }
 }
 
-inline bool read_signature(ByteReader& bytes, std::optional<CommitSignature>& signature) {
-  bool is_signed = false;
-  if (!read_flag(bytes, is_signed)) return false;
-  if (!is_signed) return true;
-  signature.emplace();
-  return read_array(bytes, signature->key) && read_array(bytes, signature->signature);
+inline bool read_signatures(ByteReader& bytes, trust::Signatures& signatures) {
+  std::uint8_t count = 0;
+  if (!bytes.read(count) || count > trust::kMaxSignatures) return false;
+  signatures.resize(count);
+  return std::ranges::all_of(signatures, [&](trust::KeySignature& each) {
+    return read_array(bytes, each.key) && read_array(bytes, each.signature);
+  });
 }
 
 inline void write_offer(ByteWriter& out, const Offer& offer) {
   out.write_bytes(serialise(offer.commit));
-  write_signature(out, offer.signature);
+  write_signatures(out, offer.signatures);
 }
 
 inline bool read_offer(ByteReader& bytes, Offer& offer) {
-  return read_commit(bytes, offer.commit) && read_signature(bytes, offer.signature);
+  return read_commit(bytes, offer.commit) && read_signatures(bytes, offer.signatures);
 }
 
 inline bool read_code(ByteReader& bytes, Code& code) {

@@ -46,15 +46,22 @@ Result<std::unique_ptr<Publisher>> Publisher::create(const ReplicatedState& stat
                                                      const PublisherOptions& options,
                                                      Listener listener) {
   SPARCL_RETURN_IF_ERROR(check_model_id(options.model_id));
-  std::unique_ptr<Publisher> made(new Publisher(state, options));
+  std::unique_ptr<Witness> witness;
+  if (!options.witness_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(witness, Witness::take(options.witness_path, process_name()));
+  }
+  std::unique_ptr<Publisher> made(new Publisher(state, options, std::move(witness)));
   SPARCL_RETURN_IF_ERROR(made->open(std::move(listener)));
   return made;
 }
 
-Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options)
+Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& options,
+                     std::unique_ptr<Witness> witness)
     : state_(state),
       options_(options),
-      epoch_(options.state_path, options.clock),
+      witness_(std::move(witness)),
+      epoch_(witness_ != nullptr ? PublisherEpoch(witness_->term(), options.clock)
+                                 : PublisherEpoch(options.state_path, options.clock)),
       clock_(net::clock_slack_s(options.silence_s)) {
   issuer_.model_id = options.model_id;
   issuer_.epoch = epoch_.value();
@@ -84,20 +91,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
 }
 
 Status Publisher::open(Listener listener) {
-  if (!options_.key_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(trust::SigningKey key, trust::SigningKey::load(options_.key_path));
-    issuer_.key = std::make_shared<const trust::SigningKey>(std::move(key));
-  }
-  if (options_.security) {
-    security_ = *options_.security;
-  } else {
-    SPARCL_ASSIGN_OR_RETURN(security_, load_server_security(options_.secret_path));
-  }
-  if (security_.key != nullptr) {
-    if (issuer_.key == nullptr) issuer_.key = security_.key;
-    context_.tls = security_.tls;
-    context_.prove = prover(security_.key);
-  }
+  SPARCL_RETURN_IF_ERROR(load_keys());
   describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {
     return Status(
@@ -119,25 +113,23 @@ void Publisher::describe() {
                    options_.description,
                    issuer_.epoch,
                    {}};
-  if (issuer_.key)
-    reply.signature =
-        CommitSignature{issuer_.key->public_key(), issuer_.key->sign(signed_text(reply))};
+  reply.signatures = issuer_.sign(signed_text(reply));
   context_.model_reply.emplace(MessageType::kModelReply, serialise(reply));
 }
 
 Status Publisher::learn_epoch(const LatestHeld& latest) {
-  const std::optional<trust::PublicKey> key =
-      issuer_.key ? std::optional(issuer_.key->public_key()) : std::nullopt;
-  SPARCL_ASSIGN_OR_RETURN(const bool raised,
-                          epoch_.learn(latest, options_.model_id, key, net::monotonic_seconds()));
-  if (raised) raise_epoch();
+  const trust::SigningKeysRef keys = issuer_.keys.load();
+  SPARCL_ASSIGN_OR_RETURN(const bool raised, epoch_.learn(latest, options_.model_id, keys.get(),
+                                                          net::monotonic_seconds()));
+  if (!raised) return {};
+  issuer_.epoch = context_.epoch = epoch_.value();
+  reissue();
   return {};
 }
 
-// A replica takes updates only of the epoch of its welcome. Connected replicas therefore connect
-// again, with the version that they hold.
-void Publisher::raise_epoch() {
-  issuer_.epoch = context_.epoch = epoch_.value();
+// All updates get the present epoch, and signatures by the present keys. A replica takes updates only of the epoch of its
+// welcome: connected replicas connect again, with the version that they hold.
+void Publisher::reissue() {
   at_work_ = nullptr;
   for (const FeedRef& feed : feeds()) feed->reissue();
   describe();
@@ -180,6 +172,8 @@ void Publisher::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& 
   }
   clock_.poll(entries, until);
   epoch_.save();  // this thread alone changes it
+  look_at_witness();
+  look_for_new_keys();
   look_at_list();
   const std::lock_guard lock(mutex_);
   const double now = clock_.look();
@@ -265,6 +259,7 @@ Result<Publisher::PublishReport> Publisher::publish(
   const std::lock_guard one(publishing_);
   const StageRange range("publish a version");
   const double begin = net::monotonic_seconds();
+  if (witness_ != nullptr) SPARCL_RETURN_IF_ERROR(witness_->check());
   {
     // The snapshot is what an anchor is made of. Nothing else is a reason to wait.
     std::unique_lock lock(mutex_);

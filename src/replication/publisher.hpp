@@ -10,6 +10,7 @@
 #include <string>
 
 #include "src/base/fair_mutex.hpp"
+#include "src/base/files/file_stamp.hpp"
 #include "src/base/repeated_messages.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
@@ -21,6 +22,7 @@
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 #include "src/replication/service_security.hpp"
+#include "src/replication/witness.hpp"
 
 namespace sparcl::replication {
 
@@ -34,10 +36,15 @@ struct PublisherOptions {
   bool is_insecure = false;  // without a secret, it may listen beyond the loopback interface
   std::string model_id;      // replicas name the same
   std::vector<std::byte> description;  // how the tensors lie in files, for a MODEL_QUERY
-  std::string key_path;  // of an Ed25519 key that signs commits; "": they are not signed
+  // File of Ed25519 keys that sign commits. It is read again when it changes, as secret_path is.
+  // "": the secrets' keys sign; without a secret, none.
+  std::string key_path;
   std::string
-      state_path;   // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
-  WallClock clock;  // empty: the system's
+      state_path;  // the last epoch is kept there for the next life (PublisherEpoch); "": nowhere
+  // All publishers of the model take their epochs there (Witness), instead of from the clock and
+  // state_path. "": they do not.
+  std::string witness_path;
+  WallClock clock;         // empty: the system's
   std::size_t queue = 64;  // versions kept for replicas that are behind
   int fan_out = 0;       // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;  // after which a replica counts as stopped or cut off
@@ -110,11 +117,17 @@ class Publisher {
 
  private:
   using FeedRef = std::shared_ptr<Feed>;
-  Publisher(const ReplicatedState& state, const PublisherOptions& options);
+  Publisher(const ReplicatedState& state, const PublisherOptions& options,
+            std::unique_ptr<Witness> witness);
   Status open(Listener listener);
   void describe();
   Status learn_epoch(const LatestHeld& latest);
-  void raise_epoch();
+  void reissue();
+  Status load_keys();
+  void look_for_new_keys();
+  void take_secrets(SecretRing secrets);
+  void look_at_witness();
+  void sign_by(const trust::SigningKeysRef& keys);
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void recover(const std::exception& error);
@@ -155,8 +168,12 @@ class Publisher {
 
   ReplicatedState state_;
   PublisherOptions options_;
+  std::unique_ptr<Witness> witness_;  // nullptr: none
+  double witness_looked_at_ = 0;
   PublisherEpoch epoch_;
   ServerSecurity security_;
+  FileStamp key_file_;
+  double keys_looked_at_ = 0;
   Issuer issuer_;
   std::string address_;
   SessionContext context_;

@@ -15,18 +15,22 @@ namespace {
 
 constexpr std::string_view kStateKind = "sparcl publisher state 1";
 constexpr std::uint64_t kYear = std::uint64_t{365} * 24 * 3600 * 1'000'000'000;
-constexpr std::uint64_t kLastEpoch = INT64_MAX;  // the year 2262
+constexpr std::uint64_t kFirstClock = std::uint64_t{1'000'000} * 1'000'000'000;  // in 1970
+constexpr std::uint64_t kLastEpoch = INT64_MAX;                                  // the year 2262
 constexpr double kFirstPause =
     1;  // seconds between two unsigned epochs that count; twice as long each time
 constexpr double kLastPause = 3600;  // both heuristic
 
-bool is_signed_by(const trust::PublicKey& key, const LatestHeld& latest,
+bool is_signed_by(const trust::SigningKeys& keys, const LatestHeld& latest,
                   const std::string& model_id) {
-  if (!latest.proof || !latest.proof->signature || latest.proof->signature->key != key)
-    return false;
+  if (!latest.proof) return false;
   const Commit& commit = latest.proof->commit;
+  const std::vector<std::byte> bytes = serialise(commit);
+  const auto is_own = [&](const trust::KeySignature& each) {
+    return keys.has(each.key) && trust::is_signature(each.signature, bytes, each.key);
+  };
   return commit.epoch == latest.epoch && commit.model_id == model_id &&
-         trust::is_signature(latest.proof->signature->signature, serialise(commit), key);
+         std::ranges::any_of(latest.proof->signatures, is_own);
 }
 
 }  // namespace
@@ -38,6 +42,7 @@ std::uint64_t system_nanoseconds() {
 }
 
 std::string epoch_text(std::uint64_t epoch) {
+  if (epoch < kFirstClock) return fmt::format("term {}", epoch);
   if (epoch > kLastEpoch) return fmt::format("{} (no time)", epoch);
   const auto seconds = static_cast<std::time_t>(epoch / 1'000'000'000);
   std::tm parts{};
@@ -52,6 +57,11 @@ PublisherEpoch::PublisherEpoch(std::string path, WallClock clock)
   load();
   value_ = begun_at_ = std::max(clock_(), saved_ + 1);
   save();
+}
+
+PublisherEpoch::PublisherEpoch(std::uint64_t term, WallClock clock)
+    : clock_(std::move(clock)), is_by_clock_(false), value_(term), begun_at_(term) {
+  if (!clock_) clock_ = system_nanoseconds;
 }
 
 void PublisherEpoch::load() {
@@ -102,7 +112,7 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
 }
 
 Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id,
-                                   const std::optional<trust::PublicKey>& key, double now) {
+                                   const trust::SigningKeys* keys, double now) {
   if (latest.epoch <= value_) return false;
   if (latest.epoch >= kLastEpoch) {
     return Status(Code::kUnauthorized,
@@ -110,16 +120,17 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
                               "let the replica begin without that version",
                               latest.epoch));
   }
-  if (key && !is_signed_by(*key, latest, model_id)) {
+  if (keys != nullptr && !is_signed_by(*keys, latest, model_id)) {
     return Status(
         Code::kUnauthorized,
         fmt::format("it holds a version of a publisher that began on {}, this one began on {}. "
                     "The replica has no commit of that time that this publisher's key {} signed. "
                     "Compare the clocks, give the publisher its earlier key, or restart the "
                     "replica without its record (sparcl subscribe --allow-rollback)",
-                    epoch_text(latest.epoch), epoch_text(value_), trust::fingerprint(*key)));
+                    epoch_text(latest.epoch), epoch_text(value_),
+                    trust::fingerprint(keys->first().public_key())));
   }
-  if (!key) {
+  if (keys == nullptr) {
     SPARCL_RETURN_IF_ERROR(check_word(latest.epoch, now));
     pause_s_ = pause_s_ == 0 ? kFirstPause : std::min(2 * pause_s_, kLastPause);
     raised_at_ = now;
@@ -129,7 +140,7 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
       "publisher ({}). The clock of the other publisher was ahead, or the clock of this host is "
       "behind. This publisher raises its epoch, and all replicas connect again",
       epoch_text(latest.epoch), epoch_text(value_));
-  value_ = std::max(clock_(), latest.epoch + 1);
+  value_ = is_by_clock_ ? std::max(clock_(), latest.epoch + 1) : latest.epoch + 1;
   return true;
 }
 

@@ -8,13 +8,13 @@
 #include <string>
 
 #include "src/replication/message.hpp"
-#include "src/trust/signing_key.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::replication {
 
 using WallClock = std::function<std::uint64_t()>;  // nanoseconds since 1970
 std::uint64_t system_nanoseconds();
-std::string epoch_text(std::uint64_t epoch);  // "2026-11-25 21:24:13 UTC"
+std::string epoch_text(std::uint64_t epoch);  // "2026-11-25 21:24:13 UTC", "term 7"
 
 class PublisherEpoch {
  public:
@@ -22,16 +22,19 @@ class PublisherEpoch {
   // nothing. A file that is missing, damaged or cannot be written is a warning at most: replicas
   // say which epoch they know.
   PublisherEpoch(std::string path, WallClock clock);
+  // A term of a witness (witness.hpp), and later ones where replicas have made them necessary: no
+  // clock is asked.
+  PublisherEpoch(std::uint64_t term, WallClock clock);
 
   std::uint64_t value() const { return value_; }
 
   // latest: the latest version that a replica has applied. True: it is of a later life than this
   // publisher's, and this publisher's epoch is now later still. An error says why replicas that
-  // hold it cannot be served. key: a signing publisher believes only commits with its own
-  // signature. Without a key, epochs count up to a year after the clock, each time after a longer
-  // pause. An unauthenticated peer therefore cannot keep replicas from their updates.
+  // hold it cannot be served. keys: a signing publisher believes only commits with its own
+  // signature. Without keys (nullptr), epochs count up to a year after the clock, each time after a
+  // longer pause. An unauthenticated peer therefore cannot keep replicas from their updates.
   Result<bool> learn(const LatestHeld& latest, const std::string& model_id,
-                     const std::optional<trust::PublicKey>& key, double now);
+                     const trust::SigningKeys* keys, double now);
 
   // Writes the file anew where the value is not in it. May take long.
   void save();
@@ -42,6 +45,7 @@ class PublisherEpoch {
 
   std::string path_;
   WallClock clock_;
+  bool is_by_clock_ = true;
   std::uint64_t value_ = 0;
   std::uint64_t begun_at_ = 0;  // the first value: unsigned epochs are measured by it
   std::uint64_t saved_ = 0;

@@ -105,7 +105,7 @@ std::string Publisher::status_locked() const {
   const std::uint64_t newest = whole_->store().newest() ? whole_->store().newest()->version : 0;
   report["version"] = newest;
   report["hash"] = whole_->store().newest() ? to_hex(whole_->store().newest()->hash) : "";
-  report["signed"] = issuer_.key != nullptr;
+  report["signed"] = issuer_.keys.load() != nullptr;
   report["acknowledgements"] =
       "advisory";  // replicas prove neither their identity nor their version
   report["tensor_bytes"] = whole_->tensor_bytes();

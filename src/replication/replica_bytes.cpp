@@ -27,13 +27,12 @@ Status ReplicaMachine::take_identity(Identity identity) {
                   "the digest that came is of another model, or of another publisher");
   }
   if (options_.trusted) {
-    if (!identity.signature) {
+    if (identity.signatures.empty()) {
       return Status(
           Code::kUnauthorized,
           "the digest of a version is not signed, and this replica trusts signed ones only");
     }
-    SPARCL_RETURN_IF_ERROR(options_.trusted->verify(signed_bytes(identity), identity.signature->key,
-                                                    identity.signature->signature));
+    SPARCL_RETURN_IF_ERROR(options_.trusted->verify(signed_bytes(identity), identity.signatures));
   }
   comparison_.emplace(
       Comparison{std::move(identity), model::StateIdentity(options_.schema_digest)});
@@ -175,7 +174,7 @@ bool ReplicaMachine::may_lead_on() const {
 bool ReplicaMachine::may_apply() const { return may_lead_on() && staged_.front()->is_checked(); }
 
 bool ReplicaMachine::has_reason() const {
-  return !damage_.ok() || !lasting_.ok() || wants_back() || may_apply();
+  return !damage_.ok() || !lasting_.ok() || tells_age_ || wants_back() || may_apply();
 }
 
 bool ReplicaMachine::is_as_far_as_it_goes() const {
@@ -264,6 +263,7 @@ void ReplicaMachine::on_not_restored(const Status& why, const std::optional<Held
 }
 
 Status ReplicaMachine::nothing_newer(double seconds) const {
+  if (Status why = why_nothing_comes(); !why.ok()) return why;
   const bool is_past_pin = pin_.version != 0 && !holds_published() && !staged_.empty() &&
                            staged_.front()->commit().version > pin_.version;
   const bool is_damaged = is<replica_phase::Damaged>(bytes_);

@@ -27,7 +27,8 @@ ReplicaMachine::ReplicaMachine(Options options, const UpstreamView& publisher,
     : options_(std::move(options)),
       publisher_(publisher),
       parent_view_(parent),
-      held_{0, brought_hash} {
+      held_{0, brought_hash},
+      freshness_(options_.max_age_s) {
   staged_.reserve(kStagedRoom);  // so that an update goes back there without memory
   if (!options_.latest) return;
   latest_epoch_ = options_.latest->commit.epoch;
@@ -145,6 +146,7 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
 void ReplicaMachine::forget_other_epochs(std::uint64_t epoch) {
   act(replica_action::SetEpoch{epoch});
   if (std::exchange(publisher_epoch_, epoch) == epoch) return;
+  freshness_.on_new_epoch();
   act(replica_action::StopPassingOn{});
   transfer_ = replica_phase::NoUpdate{};
   if (chain_length() == 0) return;
@@ -183,6 +185,8 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
   if (type == MessageType::kAnnounce && is_publisher)
     return parsed(parse_offer(content),
                   [&](Offer each) { return take_announce(std::move(each), now); });
+  if (type == MessageType::kFresh && is_publisher)
+    return parsed(parse_fresh(content), [&](const Fresh& each) { return take_fresh(each); });
   if (type == MessageType::kIdentity && is_publisher)
     return parsed(parse_identity(content),
                   [&](Identity each) { return take_identity(std::move(each)); });
@@ -262,6 +266,7 @@ void ReplicaMachine::on_tick(double now) {
   leave_if_not_announced();
   if (replica_phase::FromParent* at = parent()) at->progress.want(wants_from_parent(), now);
   leave_if_silent(now);
+  look_at_age(now);
 }
 
 // The announcement comes by itself, and soon. A publisher that is not heard any more says nothing

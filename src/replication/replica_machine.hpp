@@ -14,6 +14,7 @@
 #include <string>
 
 #include "src/base/repeated_messages.hpp"
+#include "src/replication/freshness.hpp"
 #include "src/replication/replica_actions.hpp"
 #include "src/replication/replica_phases.hpp"
 #include "src/trust/trusted_keys.hpp"
@@ -37,6 +38,7 @@ class ReplicaMachine {
     std::optional<trust::TrustedKeys> trusted;
     bool is_publisher_proven = false;  // its connection is encrypted, and signed by a trusted key
     std::optional<Offer> latest;       // applied in its life before
+    double max_age_s = 0;              // of what is held (Freshness); 0: any
   };
   ReplicaMachine(Options options, const UpstreamView& publisher, const UpstreamView& parent,
                  const Hash128& brought_hash);
@@ -92,6 +94,9 @@ class ReplicaMachine {
   void on_damage(Status why, const Hash128& found, const HeldVersion& wanted,
                  const std::vector<Hash128>& block_hashes);
 
+  // The user trusts other keys.
+  void on_new_trust(std::optional<trust::TrustedKeys> trusted);
+
   // --- events of the user ---
 
   // before: the version that next() can go back to; else why there is none.
@@ -116,7 +121,9 @@ class ReplicaMachine {
   void on_not_restored(const Status& why, const std::optional<HeldVersion>& before);
   Status take_damage_report() { return std::exchange(damage_, Status()); }
   Status take_lasting_trouble() { return std::exchange(lasting_, Status()); }
-  Status nothing_newer(double seconds) const;
+  // An error: the held version has become too old, or is so still.
+  Status take_age_report();
+  Status nothing_newer(double seconds) const;  // or why nothing comes
 
   // Each is done once; in this order.
   ReplicaActions take_actions() { return std::exchange(actions_, {}); }
@@ -131,6 +138,7 @@ class ReplicaMachine {
   LatestHeld latest() const;
   const std::shared_ptr<const Offer>& proof() const { return proof_; }
   const Status& trouble() const { return trouble_; }
+  Status why_nothing_comes() const { return is_stale_ ? stale_error() : trouble_; }
   const Status& damage() const { return damage_; }
   const Status& lasting_trouble() const { return lasting_; }
   const StagedUpdate* incoming() const;
@@ -190,6 +198,11 @@ class ReplicaMachine {
   void drop_past_pin();
   void forget_other_epochs(std::uint64_t epoch);
 
+  // The age of what is held.
+  Status take_fresh(const Fresh& fresh);
+  void look_at_age(double now);
+  Status stale_error() const;
+
   // The bytes that are held.
   Status take_identity(Identity identity);
   void refuse_comparison(const std::string& why, double now);
@@ -240,6 +253,11 @@ class ReplicaMachine {
   bool has_news_ = false;               // to be acknowledged: what is held
   bool must_begin_anew_ = false;
 
+  Freshness freshness_;
+  bool is_stale_ = false;   // by the last tick
+  bool tells_age_ = false;  // next() has not said so yet
+  double stale_age_s_ = 0;
+  double stale_told_at_ = 0;
   Status trouble_;  // why nothing comes
   Status lasting_;  // such a one that waiting does not cure, and next() has not said yet
   Status damage_;   // that the sweep has found, and next() has not said yet

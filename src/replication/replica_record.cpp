@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -48,17 +49,20 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path,
   if (!fields.ok()) return fields.status();
   if (!*fields) return std::optional<Offer>();
   Result<Offer> latest = parse_offer(trust::bytes_of_hex(field_of(**fields, "commit")));
-  if (!latest.ok() || !latest->signature) return damaged_record(path);
-  if (!trusted.trusts(latest->signature->key)) {
+  if (!latest.ok() || latest->signatures.empty()) return damaged_record(path);
+  if (!trusted.trusts_any(latest->signatures)) {
     log_warn(
         "replication: {}: version {} was signed by the key {}, which is not trusted any more: the "
         "record does not count",
-        path, latest->commit.version, trust::fingerprint(latest->signature->key));
+        path, latest->commit.version, trust::fingerprint(latest->signatures.front().key));
     return std::optional<Offer>();
   }
-  const Status signature = trusted.verify(serialise(latest->commit), latest->signature->key,
-                                          latest->signature->signature);
-  if (!signature.ok()) return damaged_record(path);
+  // Its own file: one key that is still trusted is enough, whatever the threshold.
+  const std::vector<std::byte> bytes = serialise(latest->commit);
+  const auto is_wrong = [&](const trust::KeySignature& each) {
+    return trusted.trusts(each.key) && !trust::is_signature(each.signature, bytes, each.key);
+  };
+  if (std::ranges::any_of(latest->signatures, is_wrong)) return damaged_record(path);
   if (model_id && latest->commit.model_id != *model_id) {
     return Status(Code::kMismatch,
                   fmt::format("{}: the record is of the model '{}', asked for is '{}': give "
@@ -69,7 +73,7 @@ Result<std::optional<Offer>> load_replica_record(const std::string& path,
 }
 
 Status save_replica_record(const std::string& path, const Offer& latest) {
-  if (!latest.signature)
+  if (latest.signatures.empty())
     return Status(Code::kInternalError,
                   fmt::format("{}: what is to be recorded is not signed", path));
   return write_record(path, kRecordKind,
@@ -77,7 +81,7 @@ Status save_replica_record(const std::string& path, const Offer& latest) {
                        {"version", std::to_string(latest.commit.version)},
                        {"hash", to_hex(latest.commit.target_hash)},
                        {"publisher_began", epoch_text(latest.commit.epoch)},
-                       {"key", trust::public_key_line(latest.signature->key)},
+                       {"key", trust::public_key_line(latest.signatures.front().key)},
                        {"commit", trust::hex_of(serialise(latest))}});
 }
 

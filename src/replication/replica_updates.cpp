@@ -25,10 +25,9 @@ Status unauthorized(std::string text) { return Status(Code::kUnauthorized, std::
 Status ReplicaMachine::check_offer(const Offer& offer) const {
   const Commit& commit = offer.commit;
   if (options_.trusted) {
-    if (!offer.signature)
+    if (offer.signatures.empty())
       return unauthorized("the commit is not signed, and this replica trusts signed ones only");
-    SPARCL_RETURN_IF_ERROR(options_.trusted->verify(serialise(commit), offer.signature->key,
-                                                    offer.signature->signature));
+    SPARCL_RETURN_IF_ERROR(options_.trusted->verify(serialise(commit), offer.signatures));
   }
   if (commit.model_id != options_.model_id || commit.schema_hash != options_.schema_hash) {
     return Status(Code::kMismatch, "the commit is for another model");
@@ -101,7 +100,8 @@ Status ReplicaMachine::on_plan(UpstreamKind from, Offer offer, double now) {
 
 Status ReplicaMachine::accept_offer(Offer offer, double now) {
   SPARCL_RETURN_IF_ERROR(check_offer(offer).with_prefix("an update is refused: "));
-  if (offer.signature && !options_.trusted && !std::exchange(has_told_of_signatures_, true)) {
+  if (!offer.signatures.empty() && !options_.trusted &&
+      !std::exchange(has_told_of_signatures_, true)) {
     log_info(
         "replication: what {} publishes is signed, but this replica checks no signature: name its "
         "public key to trust it alone (options.trust_path, --trust)",
@@ -120,7 +120,7 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
       return {};
     }
     tell_why_all_bytes(offer.commit);
-    update = std::make_unique<StagedUpdate>(std::move(offer.commit), offer.signature,
+    update = std::make_unique<StagedUpdate>(std::move(offer.commit), std::move(offer.signatures),
                                             options_.max_replaced_bytes);
     act(replica_action::PassOn{update->shared()});
   }

@@ -211,6 +211,16 @@ double Server::next_tick(double now) const {
   return is_due ? now : accept;
 }
 
+std::size_t Server::end_revoked(const std::function<bool(int secret)>& knows) {
+  std::size_t ended = 0;
+  for (const auto& session : sessions_) {
+    if (session->is_over() || !session->secret() || knows(*session->secret())) continue;
+    session->drop(Status());
+    ++ended;
+  }
+  return ended;
+}
+
 void Server::end_sessions() {
   for (const auto& session : sessions_) session->leave();
 }

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ class Server {
   void keep_within_budget(double now);
   // The first session whose list of tensors is to be looked at; nullptr: there is none.
   Session* first_with_list() const;
+  // Ends the sessions of peers whose secret is not known any more, and counts them.
+  std::size_t end_revoked(const std::function<bool(int secret)>& knows);
   void end_sessions();
   void end_replicas();
   void leave();  // and takes no others

@@ -2,15 +2,14 @@
 // How the two ends of a service's connections know each other: by the secrets of roles
 // (role_secret.hpp), or not at all.
 
-#include <functional>
+#include <cstddef>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
+#include "src/base/files/file_stamp.hpp"
 #include "src/net/tls_endpoint.hpp"
-#include "src/replication/message.hpp"
-#include "src/trust/role_secret.hpp"
+#include "src/replication/secret_ring.hpp"
 #include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::replication {
@@ -21,26 +20,26 @@ std::string secret_setting();
 // A publisher's end. Without `tls` whoever reaches the port may do all that a replica may.
 struct ServerSecurity {
   net::TlsEndpointRef tls;
-  std::shared_ptr<const trust::SigningKey> key;  // signs each connection
+  std::shared_ptr<SecretRing> secrets;  // of the file; nullptr: there is none
+  FileStamp file{};
 };
-// The file has a secret of role publish. "": no security.
+// The file has secrets of role publish. "": no security.
 Result<ServerSecurity> load_server_security(const std::string& secret_path);
-// Signs a connection by its exporter (SessionContext::prove).
-std::function<SessionProof(std::span<const std::byte> exporter)> prover(
-    std::shared_ptr<const trust::SigningKey> key);
 
 // The end of a replica or an observer. Without `tls` the other end may be anybody.
 struct ClientSecurity {
   net::TlsEndpointRef tls;
   std::optional<trust::PublicKey> publisher_key;  // signs each connection
-  std::string secret_path{};                      // for errors
+  FileStamp file{};
 };
 // The file has a secret of the role, or of one that includes it. "": no security.
 Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role);
 
 // The keys whose signatures a replica wants: those of the file, else the publisher's of the secret,
 // else none.
+// threshold: so many of the file's keys must have signed.
 Result<std::optional<trust::TrustedKeys>> load_trust(const std::string& trust_path,
+                                                     std::size_t threshold,
                                                      const ClientSecurity& security);
 
 }  // namespace sparcl::replication

@@ -143,8 +143,15 @@ bool Session::note_secured() {
     drop(exporter.status());
     return false;
   }
-  machine_.on_secured(static_cast<trust::Role>(stream.peer_tag().value_or(0)),
-                      context_.prove ? std::optional(context_.prove(*exporter)) : std::nullopt);
+  const PeerTag peer = PeerTag::of(stream.peer_tag().value_or(0));
+  const std::optional<SessionProof> proof =
+      context_.prove ? context_.prove(peer, *exporter) : std::nullopt;
+  if (context_.prove && !proof) {
+    drop(Status(Code::kUnauthorized, "its secret is not accepted any more"));
+    return false;
+  }
+  secret_ = peer.secret;
+  machine_.on_secured(peer.role, proof);
   carry_out();
   return true;
 }

@@ -43,6 +43,8 @@ class Session {
   // The update is of no use after all; sessions that send it end.
   void withdraw(const UpdateRef& update);
 
+  // The number of the peer's secret (SecretRing); nothing: it has proven none.
+  std::optional<int> secret() const { return is_secured_ ? std::optional(secret_) : std::nullopt; }
   std::uint64_t own_bytes() const { return charge_.bytes(); }  // of the budget of peers
   std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
 
@@ -61,6 +63,7 @@ class Session {
   SessionMachine machine_;
   PeerBudget::Charge charge_;  // memory that this session alone causes
   bool has_news_ = false;
+  int secret_ = 0;           // of the peer (PeerTag), once it is secured
   bool is_secured_ = false;  // the machine knows who the peer is, as far as that is proven
 };
 

@@ -18,6 +18,7 @@
 #include "src/replication/receipt_book.hpp"
 #include "src/replication/repair.hpp"
 #include "src/replication/replica_slots.hpp"
+#include "src/replication/secret_ring.hpp"
 #include "src/replication/update_store.hpp"
 
 namespace sparcl::replication {
@@ -52,8 +53,12 @@ struct SessionContext {
   std::uint64_t epoch = 0;
   std::optional<WholeMessage> model_reply;  // what is published; nothing: not told here
   net::TlsEndpointRef tls;                  // nullptr: connections are in the clear
-  // Signs an encrypted connection, whose exporter it is given. Empty: nothing is signed here.
-  std::function<SessionProof(std::span<const std::byte> exporter)> prove;
+  // Signs an encrypted connection, whose exporter it is given; nothing: the peer's secret is not
+  // accepted any more. Empty: nothing is signed here.
+  std::function<std::optional<SessionProof>(PeerTag peer, std::span<const std::byte> exporter)>
+      prove;
+  // The publisher's signatures of a text. Empty: there is no publisher here.
+  std::function<trust::Signatures(std::span<const std::byte> text)> sign;
   std::string name;        // of this process: "host h1, pid 4711"
   double handshake_s = 5;  // an unauthenticated connection's time for its HELLO
   double silence_s = 5;    // after which a peer counts as stopped or cut off

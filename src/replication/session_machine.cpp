@@ -179,6 +179,7 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   drop_if_nothing_moves(at, taken, now);
   if (is_over()) return false;
   note_given_by_parent();
+  const bool has_answered = answer_challenge(now);
   if (const UpdateRef* update = update_of(at.stage); update != nullptr && fan_out() != nullptr) {
     const auto* sending = std::get_if<session_stage::Sending>(&at.stage);
     const double moved = sending != nullptr
@@ -186,7 +187,7 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
                              : std::get<session_stage::Offered>(at.stage).progress_at;
     if (now - moved > kStalledSeconds) fan_out()->held_up(id(), (*update)->commit.version, moved);
   }
-  if (now - spoke_ <= at.alive_period_s) return false;
+  if (now - spoke_ <= at.alive_period_s) return has_answered;
   send(MessageType::kAlive, Alive{store().newest() ? store().newest()->version : 0});
   return true;
 }

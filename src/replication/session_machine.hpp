@@ -167,6 +167,7 @@ class SessionMachine {
   Status take_damage(Serving& at, std::span<const std::byte> content);
   Status take_blocks(Serving& at, std::span<const std::byte> content);
   Status take_taken(double now);
+  bool answer_challenge(double now);
 
   // The way in.
   Status enter(const Hello& hello);
@@ -224,6 +225,9 @@ class SessionMachine {
   Receipt last_receipt_{};    // of its session before, in this life
   ReceiptBook::Given given_;  // from here, or from a parent that was given them
   std::uint64_t refused_ = 0;
+
+  std::optional<Challenge> challenge_;  // not answered yet
+  double answered_at_ = -1e9;           // the one before
 
   double born_;
   double heard_;

@@ -176,7 +176,7 @@ void SessionMachine::offer_next(Serving& at, double now) {
 
 void SessionMachine::offer(Serving& at, UpdateRef update, double now) {
   at.needs_anchor = false;
-  send_of_update(MessageType::kOffer, serialise(Offer{update->commit, update->signature}));
+  send_of_update(MessageType::kOffer, serialise(Offer{update->commit, update->signatures}));
   at.stage = session_stage::Offered{std::move(update), now};
   SPARCL_FAILPOINT("publisher.offered");
 }

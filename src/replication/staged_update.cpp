@@ -8,12 +8,13 @@
 
 namespace sparcl::replication {
 
-StagedUpdate::StagedUpdate(Commit commit, std::optional<CommitSignature> signature,
+StagedUpdate::StagedUpdate(Commit commit, trust::Signatures signatures,
                            std::uint64_t max_replaced_bytes)
     : max_replaced_bytes_(commit.has_no_base() ? 0 : max_replaced_bytes) {
   update_->commit = std::move(commit);
-  update_->signature = signature;
-  if (signature) proof_ = std::make_shared<const Offer>(Offer{update_->commit, signature});
+  update_->signatures = std::move(signatures);
+  if (!update_->signatures.empty())
+    proof_ = std::make_shared<const Offer>(Offer{update_->commit, update_->signatures});
   update_->missing_bytes = update_->commit.stream_bytes;
   if (leaf_count(update_->commit.stream_bytes) == 1)
     update_->leaves = {update_->commit.stream_digest};  // the root is the leaf

@@ -16,8 +16,7 @@ class StagedUpdate {
  public:
   // max_replaced_bytes: that are kept of the values that it replaces, unless it is an anchor or a
   // repair.
-  StagedUpdate(Commit commit, std::optional<CommitSignature> signature,
-               std::uint64_t max_replaced_bytes = 0);
+  StagedUpdate(Commit commit, trust::Signatures signatures, std::uint64_t max_replaced_bytes = 0);
 
   const Commit& commit() const { return update_->commit; }
   const Update& update() const { return *update_; }

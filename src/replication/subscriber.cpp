@@ -36,7 +36,7 @@ LatestHeld Subscriber::latest() const {
 
 Status Subscriber::trouble() const {
   const std::lock_guard lock(mutex_);
-  return machine_.trouble();
+  return machine_.why_nothing_comes();
 }
 
 std::string Subscriber::publisher() const {

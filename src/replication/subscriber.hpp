@@ -33,13 +33,15 @@ struct SubscriberOptions {
   std::string model_id;    // the publisher's
   std::string trust_path;  // of public keys; then only what one of them has signed is applied. "":
                            // anything that is sound
+  std::size_t trust_threshold = 1;  // so many of them must have signed it
+  // Files of keys and of the secret are read again when they change.
   // File with the secret of role replicate: connections are encrypted, and the publisher must have
   // the key that stands there. "": they are in the clear.
   std::string secret_path;
   std::optional<ClientSecurity> security;  // the content of that file, if it was read before
-  double silence_s = 5;        // after which the publisher counts as stopped or cut off
-  bool passes_on = true;       // to other replicas, at a port of its own
-  bool shares_memory = true;   // with the publisher and replicas of its machine
+  double silence_s = 5;                    // after which the publisher counts as stopped or cut off
+  bool passes_on = true;                   // to other replicas, at a port of its own
+  bool shares_memory = true;               // with the publisher and replicas of its machine
   bool keeps_rollback = true;  // to the version before: up to a quarter of the model's bytes, and
                                // as much again while updates wait
   std::string record_path;  // with trusted keys: what was applied last is kept there for the next
@@ -52,6 +54,8 @@ struct SubscriberOptions {
       false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
+  double max_age_s = 0;  // since what is held was the newest version: then next() says so
+                         // (Freshness); 0: any
   double sweep_s = 300;  // between two looks at all that is held; 0: none
   std::uint64_t peer_bytes =
       0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
@@ -148,6 +152,7 @@ class Subscriber final : private UpstreamOwner {
   void look_publisher_up(double now);
   void connect_publisher(double now);
   void warn_of_clear(const net::NetAddress& address);
+  void look_for_new_trust();
   void miss_publisher(const Status& why, double now);
   void check_on(double now);
   void sweep_on(double now);
@@ -208,6 +213,8 @@ class Subscriber final : private UpstreamOwner {
   std::string address_;
   ReplicaName name_;
   ClientSecurity security_;  // of the publisher's connection
+  FileStamp trust_file_;
+  double trust_looked_at_ = 0;
   net::WakeEvent wake_;
 
   std::mutex using_;  // one next() at a time; taken before mutex_

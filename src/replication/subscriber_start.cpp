@@ -35,7 +35,7 @@ Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options,
                               options.record_path));
   }
   SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted,
-                          load_trust(options.trust_path, security));
+                          load_trust(options.trust_path, options.trust_threshold, security));
   if (trusted && !options.record_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
                             load_replica_record(options.record_path, *trusted, options.model_id));
@@ -56,6 +56,7 @@ ReplicaMachine::Options complete(ReplicaMachine::Options machine, const Replicat
   machine.silence_ms = to_ms(options.silence_s);
   machine.name = std::move(name);
   if (machine.trusted) machine.latest = options.latest;
+  machine.max_age_s = options.max_age_s;
   return machine;
 }
 
@@ -125,6 +126,7 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
     : state_(state),
       options_(options),
       security_(std::move(security)),
+      trust_file_(options.trust_path),
       clock_(net::clock_slack_s(options.silence_s)),
       rollback_(options.keeps_rollback
                     ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)

@@ -38,6 +38,7 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
   const std::lock_guard one(using_);
   std::unique_lock lock(mutex_);
   const double deadline = net::monotonic_seconds() + std::clamp(seconds, 0.0, 1e8);
+  SPARCL_RETURN_IF_ERROR(machine_.take_age_report());
   Swap swap = unshown_;
   if (swap.is_news() || wait_for_news(lock, deadline)) {
     if (!machine_.damage().ok()) {
@@ -55,6 +56,7 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     if (!status.ok() && swap.updates == unshown_.updates)
       return status;  // what is still to be shown waits for the next call
     if (!swap.is_news() && !machine_.lasting_trouble().ok()) return machine_.take_lasting_trouble();
+    if (!swap.is_news()) SPARCL_RETURN_IF_ERROR(machine_.take_age_report());
   }
   if (swap.is_news()) {
     SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
@@ -65,7 +67,7 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     tell_repairs(swap);
     return swap;
   }
-  return machine_.trouble().ok() ? machine_.nothing_newer(seconds) : machine_.trouble();
+  return machine_.nothing_newer(seconds);
 }
 
 void Subscriber::tell_repairs(const Swap& swap) const {

@@ -24,7 +24,8 @@ constexpr double kLastRetry = 1;  // seconds
 constexpr double kLastRefusedRetry =
     16;  // the same, after what waiting alone does not cure; heuristic
 constexpr double kTickSeconds = 0.1;
-constexpr double kLookupPatience = 2;        // seconds, then users hear that the resolver is at it
+constexpr double kLookupPatience = 2;  // seconds, then users hear that the resolver is at it
+constexpr double kTrustPeriod = 1;     // seconds between two looks at files of keys; heuristic
 constexpr double kLongestUnchecked = 0.005;  // seconds, while bytes come
 
 }  // namespace
@@ -69,6 +70,7 @@ double Subscriber::wait_until(double now) const {
 void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
   std::unique_ptr<StagedUpdate> applied;
+  look_for_new_trust();
   {
     const std::lock_guard lock(mutex_);
     applied = std::move(applied_);
@@ -233,6 +235,31 @@ void Subscriber::warn_of_clear(const net::NetAddress& address) {
       "signature: each program on the way can read and change the weights. Give both sides a "
       "secret (sparcl secret)",
       address_);
+}
+
+// Reads files that were changed, without the lock. A file that cannot be used changes nothing.
+void Subscriber::look_for_new_trust() {
+  const double now = net::monotonic_seconds();
+  if (now - trust_looked_at_ < kTrustPeriod) return;
+  trust_looked_at_ = now;
+  const bool has_new_secret = security_.file.has_changed();
+  if (!trust_file_.has_changed() && !has_new_secret) return;
+  const auto warn = [](const Status& why) {
+    log_error("replication: {}; the file has changed, and what it had before still counts",
+              why.message());
+  };
+  Result<ClientSecurity> security = security_;
+  if (has_new_secret)
+    security = load_client_security(security_.file.path(), trust::Role::kReplicate);
+  if (!security.ok()) return warn(security.status());
+  Result<std::optional<trust::TrustedKeys>> trusted =
+      load_trust(options_.trust_path, options_.trust_threshold, *security);
+  if (!trusted.ok()) return warn(trusted.status());
+  const std::lock_guard lock(mutex_);
+  security_ = std::move(*security);
+  log_info("replication: the files of keys have changed: {} is connected to anew", address_);
+  machine_.on_new_trust(std::move(*trusted));
+  carry_out(clock_.now());
 }
 
 void Subscriber::miss_publisher(const Status& why, double now) {

@@ -18,6 +18,7 @@ bool read_rest(ByteReader& bytes, std::vector<Entry>& entries, bool (*read)(Byte
 // So that a signature of an identity is none of anything else.
 constexpr std::string_view kIdentityContext = "sparcl digest 1\n";
 static_assert(kIdentityContext.size() == 16);
+constexpr std::string_view kFreshContext = "sparcl fresh 1\n";  // likewise
 
 }  // namespace
 
@@ -154,7 +155,7 @@ std::vector<std::byte> signed_bytes(const Identity& identity) {
 std::vector<std::byte> serialise(const Identity& identity) {
   ByteWriter out;
   out.write_bytes(signed_bytes(identity));
-  write_signature(out, identity.signature);
+  write_signatures(out, identity.signatures);
   return out.take();
 }
 
@@ -165,7 +166,7 @@ Result<Identity> parse_identity(std::span<const std::byte> bytes) {
     if (!std::ranges::equal(context, std::as_bytes(std::span(kIdentityContext)))) return false;
     return read_text(in, identity.model_id) && in.read(identity.epoch) &&
            read_held(in, identity.version) && read_hash(in, identity.schema_hash) &&
-           read_array(in, identity.digest) && read_signature(in, identity.signature);
+           read_array(in, identity.digest) && read_signatures(in, identity.signatures);
   });
 }
 
@@ -196,6 +197,44 @@ Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes) {
         return read_held(in, blocks.version) &&
                read_rest(in, blocks.of_blocks, read_array<std::tuple_size_v<Digest256>>);
       });
+}
+
+// --- the newest version ---
+
+std::vector<std::byte> signed_bytes(const Fresh& fresh) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kFreshContext)));
+  write_text(out, fresh.model_id);
+  out.write(fresh.epoch);
+  write_held(out, fresh.newest);
+  write_hash(out, fresh.schema_hash);
+  out.write_bytes(fresh.challenge);
+  return out.take();
+}
+
+std::vector<std::byte> serialise(const Fresh& fresh) {
+  ByteWriter out;
+  out.write_bytes(signed_bytes(fresh));
+  write_signatures(out, fresh.signatures);
+  return out.take();
+}
+
+Result<Fresh> parse_fresh(std::span<const std::byte> bytes) {
+  return parse_message<Fresh>(
+      bytes, "a word of the newest version", [](ByteReader& in, Fresh& fresh) {
+        std::span<const std::byte> context;
+        if (!in.read_bytes(kFreshContext.size(), context)) return false;
+        if (!std::ranges::equal(context, std::as_bytes(std::span(kFreshContext)))) return false;
+        return read_text(in, fresh.model_id) && in.read(fresh.epoch) &&
+               read_held(in, fresh.newest) && read_hash(in, fresh.schema_hash) &&
+               read_array(in, fresh.challenge) && read_signatures(in, fresh.signatures);
+      });
+}
+
+Result<Challenge> parse_challenge(std::span<const std::byte> bytes) {
+  return parse_message<Challenge>(bytes, "a challenge", [](ByteReader& in, Challenge& challenge) {
+    return read_array(in, challenge);
+  });
 }
 
 }  // namespace sparcl::replication

@@ -27,7 +27,7 @@ void UpdateStore::note_published(const HeldVersion& version) {
 }
 
 void UpdateStore::note_made(const Update& update) {
-  made_.push_back({update.commit, update.signature});
+  made_.push_back({update.commit, update.signatures});
   if (made_.size() <= kMaxMade) return;
   made_.pop_front();
   ++first_made_;

@@ -8,7 +8,6 @@
 namespace sparcl::replication {
 
 using model::Commit;
-using model::CommitSignature;
 using model::HeldVersion;
 using model::UpdateName;
 

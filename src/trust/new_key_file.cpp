@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
@@ -60,6 +61,14 @@ Status NewKeyFile::appear() {
   }
   ::unlink(present_.path().c_str());
   present_.take(path_);
+  return {};
+}
+
+Status NewKeyFile::replace() {
+  if (::rename(present_.path().c_str(), path_.c_str()) != 0)
+    return system_error(path_, "the finished file cannot get this name");
+  present_.take(path_);
+  keep();  // the file before is gone: the new one stays
   return {};
 }
 

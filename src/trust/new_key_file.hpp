@@ -20,8 +20,9 @@ class NewKeyFile {
   static Result<NewKeyFile> write(const std::string& path, std::string_view text,
                                   bool private_to_owner);
 
-  Status appear();  // under its name; InvalidArgument if the name exists
-  void keep();      // without this call the destructor removes the file
+  Status appear();   // under its name; InvalidArgument if the name exists
+  Status replace();  // takes its name, also from another file
+  void keep();       // without this call the destructor removes the file
 
  private:
   NewKeyFile(std::string path, TemporaryPath present)

@@ -15,11 +15,12 @@
 #include "src/trust/key_file.hpp"
 #include "src/trust/keyed_hash.hpp"
 #include "src/trust/new_key_file.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::trust {
 namespace {
 
-constexpr std::size_t kMaxRoleFileBytes = 4096;  // heuristic: one line, and room for comments
+constexpr std::size_t kMaxRoleFileBytes = 4096;  // heuristic: some lines, and room for comments
 constexpr std::string_view kRoleKind = "sparcl-join-";  // and the role's name
 constexpr std::array<std::string_view, 3> kRoleNames = {"observe", "replicate", "publish"};
 
@@ -44,8 +45,9 @@ std::optional<Role> role_of(std::string_view kind) {
   return static_cast<Role>(found - kRoleNames.begin());
 }
 
-Result<KeyLine> only_line(const KeyFile& file, const std::string& path) {
-  const std::vector<KeyLine> lines = file.lines();
+// The lines of secrets, of a file that has nothing else.
+Result<std::vector<KeyLine>> lines_of_secrets(const KeyFile& file, const std::string& path) {
+  std::vector<KeyLine> lines = file.lines();
   const auto is_join = [](const KeyLine& line) { return role_of(line.kind).has_value(); };
   if (std::ranges::none_of(lines, is_join))
     return wrong_line(
@@ -59,9 +61,16 @@ Result<KeyLine> only_line(const KeyFile& file, const std::string& path) {
                           "have read it",
                           file.mode(), path));
   }
-  if (lines.size() != 1)
-    return wrong_line(path, fmt::format("line {}: a file holds one secret", lines[1].number));
-  return lines[0];
+  // A publisher knows several secrets while one is replaced; others have one.
+  for (const KeyLine& line : lines) {
+    const bool is_only = lines.size() == 1;
+    const bool is_publishers = line.kind == std::string(kRoleKind) + "publish";
+    if (!is_join(line) || (!is_only && !is_publishers))
+      return wrong_line(path, fmt::format("line {}: a file holds one secret, or several of role "
+                                          "publish",
+                                          line.number));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -81,8 +90,31 @@ Result<RoleSecret> RoleSecret::generate() {
 }
 
 Result<RoleSecret> RoleSecret::load(const std::string& path) {
+  SPARCL_ASSIGN_OR_RETURN(std::vector<RoleSecret> secrets, load_all(path, kMaxSignatures));
+  return std::move(secrets.front());
+}
+
+Result<std::vector<RoleSecret>> RoleSecret::load_all(const std::string& path,
+                                                     std::size_t max_secrets) {
   SPARCL_ASSIGN_OR_RETURN(const KeyFile file, KeyFile::read(path, kMaxRoleFileBytes));
-  SPARCL_ASSIGN_OR_RETURN(const KeyLine line, only_line(file, path));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<KeyLine> lines, lines_of_secrets(file, path));
+  if (lines.size() > max_secrets)
+    return wrong_line(path, fmt::format("line {}: it holds more than {} secrets",
+                                        lines[max_secrets].number, max_secrets));
+  std::vector<RoleSecret> secrets;
+  for (const KeyLine& line : lines) {
+    SPARCL_ASSIGN_OR_RETURN(RoleSecret secret, of_line(line, path));
+    const auto is_same = [&](const RoleSecret& each) {
+      return each.publisher_key() == secret.publisher_key();
+    };
+    if (std::ranges::any_of(secrets, is_same))
+      return wrong_line(path, fmt::format("line {}: this secret stands there twice", line.number));
+    secrets.push_back(std::move(secret));
+  }
+  return secrets;
+}
+
+Result<RoleSecret> RoleSecret::of_line(const KeyLine& line, const std::string& path) {
   const Role role = *role_of(line.kind);
   SPARCL_ASSIGN_OR_RETURN(SecretBytes secret, SecretBytes::zeros());
   if (const std::optional<std::string> wrong = decode_key(line.key, secret.bytes()))
@@ -136,35 +168,61 @@ Result<std::string> RoleSecret::tls_identity() const {
   return identity;
 }
 
+void RoleSecret::add_line(std::string& text) const {
+  const auto add_key = [&](std::span<const std::byte, kKeyBytes> key) {
+    text.resize(text.size() + kKeyTextBytes);
+    encode_key(key, std::span<char, kKeyTextBytes>(text.end() - kKeyTextBytes, text.end()));
+  };
+  text += fmt::format("{}{} ", kRoleKind, role_name(role_));
+  add_key(secret_.bytes());
+  if (role_ != Role::kPublish) {
+    text += ' ';
+    add_key(publisher_key_);
+  }
+  text += '\n';
+}
+
+// The file of a role, with the lines of these secrets.
+Result<NewKeyFile> RoleSecret::new_file(const std::string& path, Role role,
+                                        std::span<const RoleSecret> secrets) {
+  std::string text;
+  text.reserve(secrets.size() * (2 * kKeyTextBytes + 32));  // no copy of a secret stays behind
+  for (const RoleSecret& secret : secrets) {
+    SPARCL_ASSIGN_OR_RETURN(const RoleSecret of_role, secret.for_role(role));
+    of_role.add_line(text);
+  }
+  const bool is_own = role == Role::kPublish;
+  Result<NewKeyFile> file =
+      NewKeyFile::write(is_own ? path : fmt::format("{}.{}", path, role_name(role)), text, true);
+  sodium_memzero(text.data(), text.size());
+  return file;
+}
+
 Status RoleSecret::save(const std::string& path) const {
   SPARCL_RETURN_IF_ERROR(check_key_path(path));
   std::vector<NewKeyFile> files;
   for (const Role role : {Role::kObserve, Role::kReplicate, Role::kPublish}) {
-    SPARCL_ASSIGN_OR_RETURN(const RoleSecret secret, for_role(role));
-    const bool is_own = role == Role::kPublish;
-    std::string line = fmt::format("{}{} ", kRoleKind, role_name(role));
-    line.reserve(line.size() + 2 * kKeyTextBytes + 2);  // no copy of the secret stays behind
-    const std::size_t at = line.size();
-    line.resize(at + kKeyTextBytes);
-    encode_key(secret.secret_.bytes(), std::span<char, kKeyTextBytes>(&line[at], kKeyTextBytes));
-    if (!is_own) {
-      line += ' ';
-      line.resize(line.size() + kKeyTextBytes);
-      encode_key(publisher_key_,
-                 std::span<char, kKeyTextBytes>(line.end() - kKeyTextBytes, line.end()));
-    }
-    line += '\n';
-    Result<NewKeyFile> file =
-        NewKeyFile::write(is_own ? path : fmt::format("{}.{}", path, role_name(role)), line, true);
-    sodium_memzero(line.data(), line.size());
-    if (!file.ok()) return file.status();
-    files.push_back(std::move(*file));
+    SPARCL_ASSIGN_OR_RETURN(NewKeyFile file, new_file(path, role, {this, 1}));
+    files.push_back(std::move(file));
   }
   // The publisher's file comes last: if it exists, however the process ended, all do.
   for (NewKeyFile& file : files) SPARCL_RETURN_IF_ERROR(file.appear());
   SPARCL_RETURN_IF_ERROR(sync_folder_of(path));
   for (NewKeyFile& file : files) file.keep();
   return {};
+}
+
+// The publisher's file comes first: it accepts the old secrets, and others could not use the new
+// one before.
+Status RoleSecret::replace(const std::string& path, const std::vector<RoleSecret>& secrets) {
+  std::vector<NewKeyFile> files;
+  for (const Role role : {Role::kPublish, Role::kReplicate, Role::kObserve}) {
+    const std::size_t count = role == Role::kPublish ? secrets.size() : 1;
+    SPARCL_ASSIGN_OR_RETURN(NewKeyFile file, new_file(path, role, {secrets.data(), count}));
+    files.push_back(std::move(file));
+  }
+  for (NewKeyFile& file : files) SPARCL_RETURN_IF_ERROR(file.replace());
+  return sync_folder_of(path);
 }
 
 }  // namespace sparcl::trust

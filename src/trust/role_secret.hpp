@@ -7,9 +7,12 @@
 // Each is derived from the one before it (HMAC-SHA256), so a holder can act in the weaker roles and
 // in no stronger one.
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/status.hpp"
 #include "src/trust/secret_bytes.hpp"
@@ -25,12 +28,18 @@ enum class Role : std::uint8_t {
 };
 std::string_view role_name(Role role);  // "observe"
 
+struct KeyLine;
+class NewKeyFile;
+
 class RoleSecret {
  public:
   // A new secret of role publish.
   static Result<RoleSecret> generate();
-  // Reads a file of one line. Refuses a file that other users may read or write.
+  // Reads a file. Refuses one that other users may read or write. If a publisher's file has several
+  // secrets, this is the first.
   static Result<RoleSecret> load(const std::string& path);
+  // All secrets of a publisher's file, at most max_secrets.
+  static Result<std::vector<RoleSecret>> load_all(const std::string& path, std::size_t max_secrets);
 
   Role role() const { return role_; }
   // Unauthorized for a role that this one does not include.
@@ -50,10 +59,18 @@ class RoleSecret {
   // none. Existing files are never overwritten.
   Status save(const std::string& path) const;
 
+  // Replaces the file `path` by one with these secrets of role publish, the newest first. The files
+  // of the other roles get the newest. Each file is old or new at any time.
+  static Status replace(const std::string& path, const std::vector<RoleSecret>& secrets);
+
  private:
   RoleSecret(Role role, SecretBytes secret, const PublicKey& publisher_key)
       : role_(role), secret_(std::move(secret)), publisher_key_(publisher_key) {}
   static Result<RoleSecret> of_publisher(SecretBytes secret);
+  void add_line(std::string& text) const;
+  static Result<NewKeyFile> new_file(const std::string& path, Role role,
+                                     std::span<const RoleSecret> secrets);
+  static Result<RoleSecret> of_line(const KeyLine& line, const std::string& path);
 
   Role role_;
   SecretBytes secret_;

@@ -22,7 +22,7 @@ static_assert(std::tuple_size_v<PublicKey> == crypto_sign_PUBLICKEYBYTES &&
               std::tuple_size_v<Signature> == crypto_sign_BYTES);
 
 constexpr std::size_t kMaxSecretFileBytes =
-    4096;  // heuristic: one line of 66 bytes, and room for comments
+    4096;  // heuristic: lines of 66 bytes, and room for comments
 
 // Zeroed on destruction.
 template <class T, std::size_t kCount>
@@ -39,10 +39,10 @@ Status wrong_file(const std::string& path, std::string_view what) {
   return Status(Code::kInvalidArgument, fmt::format("{}: {}", path, what));
 }
 
-Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) {
-  const Result<KeyFile> file = KeyFile::read(path, kMaxSecretFileBytes);
-  if (!file.ok()) return file.status();
-  const std::vector<KeyLine> lines = file->lines();
+// The lines of secret keys, of a file that has nothing else.
+Result<std::vector<KeyLine>> secret_lines(const KeyFile& file, const std::string& path,
+                                          std::size_t max_keys) {
+  std::vector<KeyLine> lines = file.lines();
   const auto is_secret = [](const KeyLine& line) { return line.kind == kSecretKeyKind; };
   const auto is_public = [](const KeyLine& line) { return line.kind == kPublicKeyKind; };
   if (std::ranges::none_of(lines, is_secret)) {
@@ -56,20 +56,25 @@ Status read_seed(const std::string& path, std::span<std::byte, kKeyBytes> seed) 
                     kSecretKeyKind));
   }
   // Checked only now: a public key may be readable by all, and the advice would be wrong.
-  if ((file->mode() & 077) != 0) {
+  if ((file.mode() & 077) != 0) {
     return wrong_file(
         path,
         fmt::format("its mode is {:04o}, so that others than its owner may read or change this "
                     "secret key: run chmod 600 {}. Make a new key if another user may have read or "
                     "changed it",
-                    file->mode(), path));
+                    file.mode(), path));
   }
-  if (lines.size() != 1 || !lines[0].comment.empty())
+  const auto wrong = std::ranges::find_if(lines, [&](const KeyLine& line) {
+    return line.kind != kSecretKeyKind || !line.comment.empty();
+  });
+  if (wrong != lines.end())
+    return wrong_file(path, fmt::format("line {}: it is no line '{} BASE64', and nothing after it",
+                                        wrong->number, kSecretKeyKind));
+  if (lines.size() > max_keys)
     return wrong_file(
-        path, fmt::format("line {}: it holds more than one secret key, '{} BASE64'",
-                          lines.size() > 1 ? lines[1].number : lines[0].number, kSecretKeyKind));
-  const std::optional<std::string> wrong = decode_key(lines[0].key, seed);
-  return wrong ? wrong_file(path, fmt::format("line {}: {}", lines[0].number, *wrong)) : Status();
+        path, fmt::format("line {}: it holds more than {} secret {}", lines[max_keys].number,
+                          max_keys, max_keys == 1 ? "key" : "keys"));
+  return lines;
 }
 
 }  // namespace
@@ -108,9 +113,28 @@ Result<SigningKey> SigningKey::generate() {
 }
 
 Result<SigningKey> SigningKey::load(const std::string& path) {
-  SeedScratch seed;
-  SPARCL_RETURN_IF_ERROR(read_seed(path, seed.data));
-  return from_seed(seed.data);
+  SPARCL_ASSIGN_OR_RETURN(std::vector<SigningKey> keys, load_all(path, 1));
+  return std::move(keys.front());
+}
+
+Result<std::vector<SigningKey>> SigningKey::load_all(const std::string& path,
+                                                     std::size_t max_keys) {
+  SPARCL_ASSIGN_OR_RETURN(const KeyFile file, KeyFile::read(path, kMaxSecretFileBytes));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<KeyLine> lines, secret_lines(file, path, max_keys));
+  std::vector<SigningKey> keys;
+  for (const KeyLine& line : lines) {
+    SeedScratch seed;
+    if (const std::optional<std::string> wrong = decode_key(line.key, seed.data))
+      return wrong_file(path, fmt::format("line {}: {}", line.number, *wrong));
+    SPARCL_ASSIGN_OR_RETURN(SigningKey key, from_seed(seed.data));
+    const auto is_same = [&](const SigningKey& each) {
+      return each.public_key() == key.public_key();
+    };
+    if (std::ranges::any_of(keys, is_same))
+      return wrong_file(path, fmt::format("line {}: this key stands there twice", line.number));
+    keys.push_back(std::move(key));
+  }
+  return keys;
 }
 
 Status SigningKey::save(const std::string& path) const {

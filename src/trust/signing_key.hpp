@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/status.hpp"
 
@@ -34,8 +35,10 @@ class SigningKey {
   static Result<SigningKey> generate();
   static Result<SigningKey> from_seed(std::span<const std::byte, 32> seed);
 
-  // Refuses a file that other users may read or write.
+  // Refuses a file that other users may read or write, and one of several keys.
   static Result<SigningKey> load(const std::string& path);
+  // The same, of at most max_keys different keys, one a line.
+  static Result<std::vector<SigningKey>> load_all(const std::string& path, std::size_t max_keys);
 
   // Writes `path`, with mode 0600, and the public key as `path`.pub: both, or neither. Existing
   // files are never overwritten.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sodium.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "src/trust/key_file.hpp"
@@ -29,13 +30,13 @@ std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
 
 }  // namespace
 
-Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
+Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t threshold) {
   SPARCL_RETURN_IF_ERROR(prepare_sodium());
   const Result<KeyFile> file = KeyFile::read(path, kMaxTrustFileBytes);
   if (!file.ok()) return file.status();
   TrustedKeys keys(path);
   for (const KeyLine& line : file->lines()) {
-    Trusted trusted{{}, line.number};
+    Trusted trusted{{}, line.number, std::string(line.comment)};
     if (const std::optional<std::string> wrong = parse(line, trusted.key))
       return Status(Code::kInvalidArgument,
                     fmt::format("{}: line {}: {}", path, line.number, *wrong));
@@ -52,13 +53,21 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path) {
                     "{} {}, then run chmod o-w {}",
                     path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
   }
+  if (threshold == 0 || threshold > keys.count()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it names {} {}, and signatures by {} of them are wanted: give a "
+                              "threshold from 1 to {}",
+                              path, keys.count(), keys.count() == 1 ? "key" : "keys", threshold,
+                              keys.count()));
+  }
+  keys.threshold_ = threshold;
   return keys;
 }
 
 TrustedKeys TrustedKeys::of_secret(const PublicKey& key, const std::string& path) {
   TrustedKeys keys(path);
   keys.is_of_secret_ = true;
-  keys.trusted_.push_back({key, 1});
+  keys.trusted_.push_back({key, 1, {}});
   return keys;
 }
 
@@ -69,10 +78,13 @@ const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
   return nullptr;
 }
 
-Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& key,
-                           const Signature& signature) const {
-  const Trusted* trusted = find(key);
-  if (trusted == nullptr && is_of_secret_) {
+bool TrustedKeys::trusts_any(const Signatures& signatures) const {
+  return std::ranges::any_of(signatures,
+                             [&](const KeySignature& each) { return trusts(each.key); });
+}
+
+Status TrustedKeys::no_trusted_key(const PublicKey& key) const {
+  if (is_of_secret_) {
     return Status(
         Code::kUnauthorized,
         fmt::format("signed by the key {}, which is not the publisher's of the secret {}: "
@@ -80,17 +92,33 @@ Status TrustedKeys::verify(std::span<const std::byte> message, const PublicKey& 
                     "trust_path)",
                     fingerprint(key), path_));
   }
-  if (trusted == nullptr) {
-    return Status(Code::kUnauthorized,
-                  fmt::format("signed by the key {}, which is not among the {} of {}: if you trust "
-                              "it, add the line of its .pub file there",
-                              fingerprint(key), count(), path_));
-  }
-  if (is_signature(signature, message, key)) return {};
   return Status(Code::kUnauthorized,
-                fmt::format("the signature is not one by the key {} (line {} of {}) over these "
-                            "bytes: they were changed, or another key signed them",
-                            fingerprint(key), trusted->line, path_));
+                fmt::format("signed by the key {}, which is not among the {} of {}: if you trust "
+                            "it, add the line of its .pub file there",
+                            fingerprint(key), count(), path_));
+}
+
+Status TrustedKeys::verify(std::span<const std::byte> message, const Signatures& signatures) const {
+  std::vector<const Trusted*> signers;
+  for (const KeySignature& each : signatures) {
+    const Trusted* trusted = find(each.key);
+    if (trusted == nullptr || std::ranges::find(signers, trusted) != signers.end()) continue;
+    if (!is_signature(each.signature, message, each.key)) {
+      return Status(Code::kUnauthorized,
+                    fmt::format("the signature is not one by the key {} (line {} of {}) over these "
+                                "bytes: they were changed, or another key signed them",
+                                fingerprint(each.key), trusted->line, path_));
+    }
+    signers.push_back(trusted);
+  }
+  if (signers.size() >= threshold_) return {};
+  if (signatures.empty()) return Status(Code::kUnauthorized, "it is not signed");
+  if (signers.empty()) return no_trusted_key(signatures.front().key);
+  return Status(
+      Code::kUnauthorized,
+      fmt::format("signed by {} of the {} keys of {}, and {} are wanted: let more of them "
+                  "sign, or lower the threshold",
+                  signers.size(), count(), path_, threshold_));
 }
 
 }  // namespace sparcl::trust

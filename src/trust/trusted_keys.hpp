@@ -8,37 +8,42 @@
 #include <vector>
 
 #include "src/base/status.hpp"
-#include "src/trust/signing_key.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::trust {
 
 class TrustedKeys {
  public:
   // Reads lines as in .pub files, at least one; empty lines and lines that begin with # are
-  // ignored. Unauthorized if the file is writable by all.
-  static Result<TrustedKeys> load(const std::string& path);
+  // ignored. Unauthorized if the file is writable by all. threshold: so many of the keys must have
+  // signed, at least 1 and at most all of them.
+  static Result<TrustedKeys> load(const std::string& path, std::size_t threshold = 1);
 
   // The publisher's key of a secret (RoleSecret), whose file this is.
   static TrustedKeys of_secret(const PublicKey& key, const std::string& path);
 
-  bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
-  std::size_t count() const { return trusted_.size(); }  // different keys
-
-  // Unauthorized, with the key's fingerprint and the file, if the key is not trusted or the
-  // signature does not match these bytes.
-  Status verify(std::span<const std::byte> message, const PublicKey& key,
-                const Signature& signature) const;
-
- private:
   struct Trusted {
     PublicKey key;
     std::size_t line;
+    std::string comment{};
   };
+  const std::vector<Trusted>& all() const { return trusted_; }
+  bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
+  bool trusts_any(const Signatures& signatures) const;
+  std::size_t count() const { return trusted_.size(); }  // different keys
+
+  // Unauthorized, with a key's fingerprint and the file, if a signature by a trusted key does not
+  // match these bytes, or fewer trusted keys than the threshold have signed.
+  Status verify(std::span<const std::byte> message, const Signatures& signatures) const;
+
+ private:
   explicit TrustedKeys(std::string path) : path_(std::move(path)) {}
   const Trusted* find(const PublicKey& key) const;
+  Status no_trusted_key(const PublicKey& key) const;
 
   std::string path_;
   bool is_of_secret_ = false;
+  std::size_t threshold_ = 1;
   std::vector<Trusted> trusted_;
 };
 

@@ -60,7 +60,8 @@ class CallOptions : public ::testing::Test {
 
   // not_here: names that a communicator of threads takes as auto.
   void expect_named_algorithm(const Made& call, const std::vector<std::string>& not_here = {}) {
-    ASSERT_THAT(make(call, nullptr), Each(sparclSuccess));
+    for (int turn = 0; turn < 2; ++turn)  // the first sparse sum learns the size of the union
+      ASSERT_THAT(make(call, nullptr), Each(sparclSuccess));
     const std::string automatic = algorithm_of_last();
     const std::vector<std::string> names = names_of(call);
     ASSERT_GE(names.size(), 2u);
@@ -248,8 +249,9 @@ TEST_F(CallOptions, SparseSumsAreOfTheRoundedValues) {
     std::vector<SparseResult> exact(kRanks), rounded(kRanks), scaled(kRanks);
     (void)party_.run([&](int rank, sparclComm_t comm) {
       const auto r = static_cast<std::size_t>(rank);
-      exact[r] = sum_sparse(rank, comm, nullptr, op);
       sparclSparseOptions_t options = SPARCL_SPARSE_OPTIONS_INITIALIZER;
+      options.algorithm = "gather";  // the cheapest depends on links, which a busy machine slows
+      exact[r] = sum_sparse(rank, comm, &options, op);
       options.wire = sparclWireBfloat16;
       rounded[r] = sum_sparse(rank, comm, &options, op);
       options.wire = sparclWireInt8;

@@ -82,6 +82,10 @@ TEST_F(FileArguments, NullArgumentsAreNamed) {
   expect(sparclFileConvert(base.c_str(), nullptr, out.c_str(), nullptr, nullptr, nullptr, nullptr),
          "to is NULL");
   expect(sparclFileHash(nullptr, sparclFileHashState, nullptr, nullptr), "path is NULL");
+  expect(sparclFileSign(nullptr, base.c_str(), nullptr, nullptr), "path is NULL");
+  expect(sparclFileSign(base.c_str(), nullptr, nullptr, nullptr), "key is NULL");
+  expect(sparclFileVerifySignature(nullptr, base.c_str(), nullptr, nullptr), "path is NULL");
+  expect(sparclFileVerifySignature(base.c_str(), nullptr, nullptr, nullptr), "trust is NULL");
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
   expect(sparclFileAdvise(base.c_str(), nullptr, 1, 2, nullptr, &advice), "second is NULL");
 }

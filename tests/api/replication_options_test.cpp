@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -113,6 +117,62 @@ TEST(PublisherOptions, ASecretOpensItToHoldersAlone) {
     publisher.publish(version + 1);
   }
   EXPECT_TRUE(fs::exists(options.record_path));
+}
+
+// A file that all publishers of a model use: the later one has taken over.
+TEST(PublisherOptions, AWitnessLetsOnePublisherPublish) {
+  const TempFolder folder;
+  std::vector<float> source(1'000, 1.0f);
+  State state, other;
+  state.add("w", source, {1'000});
+  other.add("w", source, {1'000});
+  const Publisher::Options options{.witness_path = folder / "witness"};
+  Publisher first(state, options);
+  first.publish(1);
+  Publisher second(other, options);
+  second.publish(1);
+  EXPECT_EQ(sparclPublish(first.get(), 2), sparclInvalidUsage);
+  EXPECT_THAT(sparclGetLastError(nullptr), testing::HasSubstr("has taken over in term 2"));
+  second.publish(2);
+}
+
+TEST(SubscriberOptions, AnAgeAndAThresholdAreCheckedAndHeld) {
+  const Secrets secrets(kPublish, kReplicate);
+  std::vector<float> source(1'000, 1.0f), held(1'000);
+  State state, copy;
+  state.add("w", source, {1'000});
+  copy.add("w", held, {1'000});
+  auto publisher =
+      std::make_unique<Publisher>(state, Publisher::Options{.secret_path = secrets.of_publisher()});
+  publisher->publish(1);
+  sparclSubscriberOptions_t wrong = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  sparclSubscriber_t none = nullptr;
+  for (const double age : {-1.0, std::nan("")}) {
+    wrong.max_age_s = age;
+    EXPECT_EQ(sparclSubscriberCreate(&none, copy.get(), publisher->address().c_str(), &wrong),
+              sparclInvalidArgument);
+    EXPECT_THAT(sparclGetLastError(nullptr), testing::HasSubstr("options.max_age_s"));
+  }
+  wrong.max_age_s = 0;
+  wrong.trust_threshold = 2;
+  EXPECT_EQ(sparclSubscriberCreate(&none, copy.get(), publisher->address().c_str(), &wrong),
+            sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), testing::HasSubstr("options.trust_threshold"));
+
+  Subscriber subscriber(copy, publisher->address(),
+                        {.secret_path = secrets.of_replicas(), .max_age_s = 1});
+  EXPECT_EQ(subscriber.next(20), 1u) << subscriber.reason();
+  EXPECT_EQ(subscriber.next(2.5), std::nullopt) << "its publisher answers: nothing is stale";
+  publisher.reset();
+  const auto begin = std::chrono::steady_clock::now();
+  sparclResult_t result = sparclSuccess;
+  while (result != sparclStale &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+    result = sparclSubscriberNext(subscriber.get(), 5, nullptr);
+  EXPECT_EQ(result, sparclStale);
+  EXPECT_THAT(sparclGetLastError(nullptr),
+              testing::HasSubstr("version 1 was not known to be the newest"));
+  EXPECT_EQ(held, source);
 }
 
 TEST(PublisherOptions, TheSettingNamesTheSecretOfBothSides) {

@@ -34,7 +34,8 @@ TEST(Status, HasANameAndATextForEachPublicResult) {
       sparclSuccess,         sparclUnhandledCudaError, sparclSystemError,  sparclInternalError,
       sparclInvalidArgument, sparclInvalidUsage,       sparclRemoteError,  sparclInProgress,
       sparclTimeout,         sparclMismatch,           sparclCorrupt,      sparclUnsupported,
-      sparclOutOfMemory,     sparclWrongBase,          sparclUnauthorized, sparclTruncated};
+      sparclOutOfMemory,     sparclWrongBase,          sparclUnauthorized, sparclTruncated,
+      sparclStale};
   std::set<std::string> names;
   std::set<std::string> texts;
   for (const sparclResult_t result : results) {

@@ -89,7 +89,7 @@ Bytes seed(MessageType type, const Message& message) {
 }
 
 std::vector<Bytes> seeds() {
-  const Offer offer{{}, CommitSignature{}};
+  const Offer offer{{}, {trust::KeySignature{}}};
   Hello known;
   known.latest = {1, 2, offer};
   Welcome full;
@@ -108,7 +108,7 @@ std::vector<Bytes> seeds() {
       seed(MessageType::kAlive, Alive{}),
       seed(MessageType::kBye, Bye{}),
       seed(MessageType::kModelQuery, LatestHeld{1, 2, offer}),
-      seed(MessageType::kModelReply, ModelReply{"m", {{}}, {{}}, 1, CommitSignature{}}),
+      seed(MessageType::kModelReply, ModelReply{"m", {{}}, {{}}, 1, {trust::KeySignature{}}}),
       seed(MessageType::kParent, Parent{1, net::loopback_address(4711), "host", RelayTicket{}}),
       seed(MessageType::kParent, Parent{1, {}, "host", {}}),
       seed(MessageType::kOrphan, Orphan{}),
@@ -116,7 +116,7 @@ std::vector<Bytes> seeds() {
       seed(MessageType::kPin, Pin{}),
       seed(MessageType::kDamage, Damage{{}, {{}, {}}}),
       seed(MessageType::kLeaves, Leaves{}),
-      seed(MessageType::kIdentity, Identity{"m", 1, {}, {}, {}, CommitSignature{}}),
+      seed(MessageType::kIdentity, Identity{"m", 1, {}, {}, {}, {trust::KeySignature{}}}),
       seed(MessageType::kBlocks, BlockDigests{{}, {{}, {}}}),
       seed(MessageType::kProof, SessionProof{}),
   };

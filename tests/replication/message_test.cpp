@@ -59,13 +59,14 @@ TEST(Message, OffersComeBackWithAndWithoutASignature) {
   Result<Offer> read = parse_offer(serialise(offer));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->commit, offer.commit);
-  EXPECT_FALSE(read->signature);
-  offer.signature.emplace().key.fill(std::byte{1});
-  offer.signature->signature.fill(std::byte{2});
+  EXPECT_TRUE(read->signatures.empty());
+  offer.signatures.resize(2);
+  offer.signatures[1].key.fill(std::byte{1});
+  offer.signatures[1].signature.fill(std::byte{2});
   read = parse_offer(serialise(offer));
-  ASSERT_TRUE(read.ok() && read->signature);
-  EXPECT_EQ(read->signature->key, offer.signature->key);
-  EXPECT_EQ(read->signature->signature, offer.signature->signature);
+  ASSERT_TRUE(read.ok() && read->signatures.size() == 2);
+  EXPECT_EQ(read->signatures[1].key, offer.signatures[1].key);
+  EXPECT_EQ(read->signatures[1].signature, offer.signatures[1].signature);
 }
 
 // Whatever is cut off or put behind: no message, and no read outside it.
@@ -103,7 +104,7 @@ TEST(Message, PartsOfMessagesAreNone) {
       [](const auto& bytes) { return parse_welcome(bytes); });
   expect_exact(serialise(Refusal{Code::kMismatch, "why"}),
                [](const auto& bytes) { return parse_refusal(bytes); });
-  expect_exact(serialise(Offer{some_commit(), CommitSignature{}}),
+  expect_exact(serialise(Offer{some_commit(), {trust::KeySignature{}}}),
                [](const auto& bytes) { return parse_offer(bytes); });
   expect_exact(serialise(Request{{1, 2}, 3}),
                [](const auto& bytes) { return parse_request(bytes); });
@@ -131,7 +132,7 @@ TEST(Message, PartsOfMessagesAreNone) {
                [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}),
                [](const auto& bytes) { return parse_orphan(bytes); });
-  expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, CommitSignature{}}),
+  expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, {trust::KeySignature{}}}),
                [](const auto& bytes) { return parse_identity(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
   expect_exact(serialise(Damage{{1, {2, 3}}, {}}),

@@ -58,7 +58,7 @@ TEST(PublisherEpoch, GoesOnWithoutItsFile) {
 TEST(PublisherEpoch, UnsignedEpochsCountUpToAYearAndWithPauses) {
   PublisherEpoch epoch("", fixed_clock(kToday));
   const auto word = [&](std::uint64_t of, double now) {
-    return epoch.learn({of, 1, {}}, "m", {}, now);
+    return epoch.learn({of, 1, {}}, "m", nullptr, now);
   };
   EXPECT_FALSE(*word(kToday, 0));
   EXPECT_EQ(word(kToday + 366 * kDay, 0).status().code(), Code::kUnauthorized);
@@ -85,13 +85,14 @@ TEST(PublisherEpoch, ASigningPublisherBelievesItsOwnSignatureAlone) {
     offer.commit.model_id = model;
     offer.commit.epoch = epoch;
     offer.commit.version = 3;
-    offer.signature = CommitSignature{signer.public_key(), signer.sign(serialise(offer.commit))};
+    offer.signatures = {{signer.public_key(), signer.sign(serialise(offer.commit))}};
     return LatestHeld{epoch, 3, offer};
   };
+  std::vector<trust::SigningKey> one;
+  one.push_back(trust::key_of(trust::kVectors[0]));
+  const trust::SigningKeys keys(std::move(one));
   PublisherEpoch epoch("", fixed_clock(kToday));
-  const auto learn = [&](const LatestHeld& held) {
-    return epoch.learn(held, "m", key.public_key(), 0);
-  };
+  const auto learn = [&](const LatestHeld& held) { return epoch.learn(held, "m", &keys, 0); };
   EXPECT_EQ(learn({kToday + 1, 3, {}}).status().code(), Code::kUnauthorized);
   EXPECT_EQ(learn(latest(other, kToday + 1, "m")).status().code(), Code::kUnauthorized);
   EXPECT_EQ(learn(latest(key, kToday + 1, "another")).status().code(), Code::kUnauthorized);

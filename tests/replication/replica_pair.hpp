@@ -222,7 +222,9 @@ class RawPublisher {
     net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     RawPeer peer(std::move(socket), security_.tls);
     if (security_.tls != nullptr && peer.shake())
-      peer.say(MessageType::kProof, prover(security_.key)(*peer.link().stream().exporter()));
+      peer.say(MessageType::kProof,
+               *security_.secrets->prove(PeerTag::of(*peer.link().stream().peer_tag()),
+                                         *peer.link().stream().exporter()));
     return peer;
   }
   // The next subscriber that comes, after its HELLO.

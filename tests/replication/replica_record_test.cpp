@@ -212,14 +212,14 @@ TEST_F(ReplicaRecord, ADescriptionIsTakenAsItWasSigned) {
     change(reply);
     EXPECT_EQ(check_description(reply, trusted(), 0).code(), Code::kUnauthorized);
   };
-  expect_refused([](ModelReply& reply) { reply.signature.reset(); });
+  expect_refused([](ModelReply& reply) { reply.signatures.clear(); });
   expect_refused([](ModelReply& reply) { reply.description[1] = std::byte{9}; });
   expect_refused([](ModelReply& reply) { reply.schema.push_back(std::byte{0}); });
   expect_refused([](ModelReply& reply) { reply.model_id = "another"; });
   expect_refused([](ModelReply& reply) { reply.epoch += 1; });
   // No signature of a commit is one of a description.
   const Recorded update = record_newest(*publisher);
-  expect_refused([&](ModelReply& reply) { reply.signature = update.offer.signature; });
+  expect_refused([&](ModelReply& reply) { reply.signatures = update.offer.signatures; });
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class Reader final : public UpstreamOwner {
   Status take(Upstream&, double) override { return {}; }
 
   Status on_plan(model::VersionSource&, model::VersionPlan offered, double) override {
-    update = std::make_unique<StagedUpdate>(offered.commit, offered.signature);
+    update = std::make_unique<StagedUpdate>(offered.commit, offered.signatures);
     update->change_sender(StagedUpdate::Leaf::kChecked);
     plan = std::move(offered);
     return {};

@@ -257,8 +257,7 @@ TEST(VouchedState, AnUnsignedDigestIsNoneForOneThatTrustsKeys) {
     RawPeer peer = publisher.accept();
     peer.say(MessageType::kWelcome, Welcome{kProtocolVersion, "m", 1, 1, 5000, "rogue", {}});
     Identity identity = identity_of(copy.view(), 1, 1);
-    if (is_signed)
-      identity.signature = CommitSignature{key->public_key(), key->sign(signed_bytes(identity))};
+    if (is_signed) identity.signatures = {{key->public_key(), key->sign(signed_bytes(identity))}};
     peer.say(MessageType::kIdentity, identity);
     EXPECT_EQ(peer.hear(), is_signed ? MessageType::kAck : MessageType::kRefusal);
   }

@@ -31,7 +31,7 @@ TEST(KeygenCommand, MakesAPairThatSignsAndVerifies) {
   const Result<trust::TrustedKeys> trusted = trust::TrustedKeys::load(folder / "key.pub");
   ASSERT_TRUE(trusted.ok()) << trusted.status().message();
   const std::array message{std::byte{1}, std::byte{2}};
-  EXPECT_TRUE(trusted->verify(message, key->public_key(), key->sign(message)).ok());
+  EXPECT_TRUE(trusted->verify(message, {{key->public_key(), key->sign(message)}}).ok());
   const std::string line = read_text(folder / "key.pub");
   EXPECT_EQ(run.json(), (nlohmann::json{{"ok", true},
                                         {"output", folder / "key"},

@@ -175,7 +175,7 @@ TEST(ReplicationProgram, ADescriptionThatWasChangedIsNotTakenByThoseThatTrustAKe
   BackgroundProgram publisher(publish({"--model-id", "m", "--key", training / "key", files[0]}));
   ASSERT_TRUE(serves(publisher));
   const Result<replication::ModelReply> truth = replication::query_model(publisher.address(), 20);
-  ASSERT_TRUE(truth.ok() && truth->signature) << truth.status().message();
+  ASSERT_TRUE(truth.ok() && !truth->signatures.empty()) << truth.status().message();
   replication::ModelReply changed = *truth;
   const std::string_view own = "a training", evil = "a stranger";
   const auto found = std::ranges::search(changed.description, std::as_bytes(std::span(own)));

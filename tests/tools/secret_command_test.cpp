@@ -26,7 +26,8 @@ TEST(SecretCommand, MakesAFileForEachRole) {
                             {"replicate", folder / "run.replicate"},
                             {"observe", folder / "run.observe"},
                             {"public_key", line.substr(line.find(' ') + 1)},
-                            {"fingerprint", trust::fingerprint(secret->publisher_key())}}));
+                            {"fingerprint", trust::fingerprint(secret->publisher_key())},
+                            {"secrets", 1}}));
   for (const char* name : {"run", "run.replicate", "run.observe"}) {
     struct stat about {};
     ASSERT_EQ(::stat((folder / name).c_str(), &about), 0);
@@ -38,6 +39,41 @@ TEST(SecretCommand, MakesAFileForEachRole) {
   EXPECT_EQ(run_program({"secret", "-o", folder / "run"}).exit_code, 1);
   EXPECT_EQ(run_program({"secret"}).exit_code, 2);
   EXPECT_EQ(folder.count(), 3u);
+}
+
+TEST(SecretCommand, RenewsASecretAndEndsTheOldOnes) {
+  const TempFolder folder;
+  const std::string path = folder / "run";
+  ASSERT_EQ(run_program({"secret", "-o", path}).exit_code, 0);
+  const std::string first = read_text(path), replicas = read_text(path + ".replicate");
+  const ProgramRun renewed = run_program({"secret", "-o", path, "--renew"});
+  ASSERT_EQ(renewed.exit_code, 0) << renewed.err;
+  EXPECT_THAT(renewed.out, HasSubstr("1 older secret is still accepted"));
+  const std::string both = read_text(path);
+  EXPECT_TRUE(both.ends_with(first) && both.size() == 2 * first.size());
+  const Result<std::vector<trust::RoleSecret>> loaded = trust::RoleSecret::load_all(path, 8);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  const std::vector<trust::RoleSecret>& secrets = *loaded;
+  ASSERT_EQ(secrets.size(), 2u);
+  EXPECT_NE(read_text(path + ".replicate"), replicas);
+  EXPECT_EQ(trust::RoleSecret::load(path + ".replicate")->publisher_key(),
+            secrets[0].publisher_key());
+  EXPECT_EQ(trust::RoleSecret::load(path + ".observe")->publisher_key(),
+            secrets[0].publisher_key());
+  ASSERT_EQ(run_program({"secret", "-o", path, "--end-old"}).exit_code, 0);
+  EXPECT_EQ(read_text(path), both.substr(0, first.size()));
+  EXPECT_EQ(folder.count(), 3u);
+
+  const ProgramRun weaker = run_program({"secret", "-o", path + ".replicate", "--renew"});
+  EXPECT_EQ(weaker.exit_code, 1);
+  EXPECT_THAT(weaker.err, HasSubstr("give the publisher's file"));
+  EXPECT_EQ(run_program({"secret", "-o", folder / "none", "--renew"}).exit_code, 1);
+  EXPECT_EQ(run_program({"secret", "-o", path, "--renew", "--end-old"}).exit_code, 2);
+  for (int i = 0; i < 7; ++i)
+    EXPECT_EQ(run_program({"secret", "-o", path, "--renew"}).exit_code, 0);
+  const ProgramRun full = run_program({"secret", "-o", path, "--renew"});
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.err, HasSubstr("--end-old"));
 }
 
 // The two ways out are named, and nothing listens.

@@ -112,7 +112,7 @@ TEST(RoleSecret, RefusesFilesThatAreNone) {
       {"sparcl-join-replicate " + key + "\n", "the publisher's public key"},
       {"sparcl-join-replicate " + key + " " + key + " x\n", "the publisher's public key"},
       {"sparcl-join-publish " + key + "\nsparcl-join-publish " + key + "\n",
-       "line 2: a file holds one secret"},
+       "line 2: this secret stands there twice"},
   };
   for (const auto& bad : kBad) {
     const Status status = RoleSecret::load(private_file(folder / "bad", bad.text)).status();

@@ -42,9 +42,9 @@ TEST_F(Trust, AcceptsTheSignaturesOfRfc8032) {
   const TrustedKeys trusted = keys(lines);
   EXPECT_EQ(trusted.count(), kVectors.size());
   for (const Vector& vector : kVectors) {
-    const Status verified =
-        trusted.verify(from_hex(vector.message), array_from_hex<PublicKey>(vector.key),
-                       array_from_hex<Signature>(vector.signature));
+    const Status verified = trusted.verify(
+        from_hex(vector.message),
+        {{array_from_hex<PublicKey>(vector.key), array_from_hex<Signature>(vector.signature)}});
     EXPECT_TRUE(verified.ok()) << vector.name << ": " << verified.message();
   }
 }
@@ -55,7 +55,7 @@ TEST_F(Trust, ReadsTheFileThatSavingMade) {
   const Result<TrustedKeys> trusted = TrustedKeys::load(folder_ / "key.pub");
   ASSERT_TRUE(trusted.ok()) << trusted.status().message();
   EXPECT_TRUE(
-      trusted->verify(bytes_of("commit 7"), key->public_key(), key->sign(bytes_of("commit 7")))
+      trusted->verify(bytes_of("commit 7"), {{key->public_key(), key->sign(bytes_of("commit 7"))}})
           .ok());
 }
 
@@ -64,23 +64,23 @@ TEST_F(Trust, RefusesEveryFlippedBit) {
   const TrustedKeys trusted = keys(public_line(kVectors[0]));
   const std::string message = "version 3 follows version 2";
   const Signature signature = key.sign(bytes_of(message));
-  ASSERT_TRUE(trusted.verify(bytes_of(message), key.public_key(), signature).ok());
+  ASSERT_TRUE(trusted.verify(bytes_of(message), {{key.public_key(), signature}}).ok());
   for (std::size_t bit = 0; bit < 8 * signature.size(); ++bit) {
     Signature flipped = signature;
     flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    EXPECT_EQ(trusted.verify(bytes_of(message), key.public_key(), flipped).code(),
+    EXPECT_EQ(trusted.verify(bytes_of(message), {{key.public_key(), flipped}}).code(),
               Code::kUnauthorized)
         << bit;
   }
   for (std::size_t bit = 0; bit < 8 * message.size(); ++bit) {
     std::string flipped = message;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
-    EXPECT_EQ(trusted.verify(bytes_of(flipped), key.public_key(), signature).code(),
+    EXPECT_EQ(trusted.verify(bytes_of(flipped), {{key.public_key(), signature}}).code(),
               Code::kUnauthorized)
         << bit;
   }
   for (const std::string& other : {std::string(), message.substr(1), message + '\0'})
-    EXPECT_EQ(trusted.verify(bytes_of(other), key.public_key(), signature).code(),
+    EXPECT_EQ(trusted.verify(bytes_of(other), {{key.public_key(), signature}}).code(),
               Code::kUnauthorized)
         << other;
 }
@@ -98,14 +98,15 @@ TEST_F(Trust, RefusesTheOtherFormOfASignature) {
     carry >>= 8;
   }
   ASSERT_EQ(carry, 0u);
-  EXPECT_EQ(trusted.verify(bytes_of("m"), key.public_key(), signature).code(), Code::kUnauthorized);
+  EXPECT_EQ(trusted.verify(bytes_of("m"), {{key.public_key(), signature}}).code(),
+            Code::kUnauthorized);
 }
 
 TEST_F(Trust, SaysWhichKeyIsUnknownAndWhichSignatureIsWrong) {
   const SigningKey known = key_of(kVectors[0]), unknown = key_of(kVectors[1]);
   const TrustedKeys trusted = keys("# the trainer\n" + public_line(kVectors[0]));
   const Status stranger =
-      trusted.verify(bytes_of("m"), unknown.public_key(), unknown.sign(bytes_of("m")));
+      trusted.verify(bytes_of("m"), {{unknown.public_key(), unknown.sign(bytes_of("m"))}});
   EXPECT_EQ(stranger.code(), Code::kUnauthorized);
   EXPECT_THAT(stranger.message(),
               AllOf(HasSubstr("by the key " + fingerprint(unknown.public_key())),
@@ -113,11 +114,41 @@ TEST_F(Trust, SaysWhichKeyIsUnknownAndWhichSignatureIsWrong) {
                     Not(HasSubstr("over these bytes"))));
   // Signed by the stranger in the known key's name.
   const Status forged =
-      trusted.verify(bytes_of("m"), known.public_key(), unknown.sign(bytes_of("m")));
+      trusted.verify(bytes_of("m"), {{known.public_key(), unknown.sign(bytes_of("m"))}});
   EXPECT_EQ(forged.code(), Code::kUnauthorized);
   EXPECT_THAT(forged.message(),
               AllOf(HasSubstr("not one by the key " + fingerprint(known.public_key())),
                     HasSubstr("line 2 of " + (folder_ / "trust")), Not(HasSubstr("not among"))));
+}
+
+// So many different trusted keys must have signed; a stranger's signature does no harm.
+TEST_F(Trust, WantsAsManySignaturesAsTheThreshold) {
+  const std::string path = file(public_line(kVectors[0]) + public_line(kVectors[1]));
+  const Result<TrustedKeys> both = TrustedKeys::load(path, 2);
+  ASSERT_TRUE(both.ok()) << both.status().message();
+  const auto by = [](std::initializer_list<int> which) {
+    Signatures made;
+    for (const int i : which) {
+      const SigningKey key = key_of(kVectors[static_cast<std::size_t>(i)]);
+      made.push_back({key.public_key(), key.sign(bytes_of("m"))});
+    }
+    return made;
+  };
+  EXPECT_TRUE(both->verify(bytes_of("m"), by({0, 1})).ok());
+  EXPECT_TRUE(both->verify(bytes_of("m"), by({1, 2, 0})).ok());
+  for (const Signatures& few : {by({0}), by({1, 1}), by({0, 2})}) {
+    const Status refused = both->verify(bytes_of("m"), few);
+    EXPECT_EQ(refused.code(), Code::kUnauthorized);
+    EXPECT_THAT(refused.message(), HasSubstr("signed by 1 of the 2 keys"));
+  }
+  EXPECT_THAT(both->verify(bytes_of("m"), by({2})).message(), HasSubstr("not among the 2"));
+  EXPECT_THAT(both->verify(bytes_of("m"), {}).message(), HasSubstr("it is not signed"));
+  Signatures wrong = by({0, 1});
+  wrong[1].signature[0] ^= std::byte{1};
+  EXPECT_THAT(both->verify(bytes_of("m"), wrong).message(), HasSubstr("not one by the key"));
+  for (const std::size_t threshold : {std::size_t{0}, std::size_t{3}})
+    EXPECT_THAT(TrustedKeys::load(path, threshold).status().message(),
+                HasSubstr("give a threshold from 1 to 2"));
 }
 
 TEST_F(Trust, CountsDifferentKeysAmongCommentsAndEmptyLines) {

@@ -42,5 +42,8 @@ void add_publish(CLI::App& app, Invocation& invocation);
 void add_subscribe(CLI::App& app, Invocation& invocation);
 void add_keygen(CLI::App& app, Invocation& invocation);
 void add_secret(CLI::App& app, Invocation& invocation);
+void add_sign(CLI::App& app, Invocation& invocation);
+void add_verify_signature(CLI::App& app, Invocation& invocation);
+void add_trust(CLI::App& app, Invocation& invocation);
 
 }  // namespace sparcl::tool

@@ -177,8 +177,8 @@ Status run_publish(PublishOptions options, bool as_json) {
         WatchedFolder(options.folder, {}).look(net::monotonic_seconds()).status());
   SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
   if (!options.publisher.key_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(const trust::SigningKey key,
-                            trust::SigningKey::load(options.publisher.key_path));
+    SPARCL_ASSIGN_OR_RETURN(const trust::SigningKeysRef keys,
+                            trust::SigningKeys::load(options.publisher.key_path));
   }
   SPARCL_ASSIGN_OR_RETURN(
       replication::Listener listener,
@@ -246,7 +246,10 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->type_name("ID")
       ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "",
               "");
-  app.add_option("--key", options->publisher.key_path, "of sparcl keygen: versions are signed")
+  app.add_option(
+         "--key", options->publisher.key_path,
+         "of sparcl keygen, one or more lines: versions are signed by each key. The file is "
+         "read again when it changes")
       ->type_name("FILE")
       ->check(empty_name_fault);
   app.add_option("--secret", options->publisher.secret_path,
@@ -278,6 +281,14 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->check([](const std::string& name) {
         return std::string(name.empty() ? "the name is empty: give a file" : "");
       });
+  app.add_option(
+         "--witness", options->publisher.witness_path,
+         "file on a file system that all publishers of the model share, instead of --state: "
+         "each takes the next term there. One that comes back after another has taken over "
+         "publishes nothing more")
+      ->type_name("FILE")
+      ->check(empty_name_fault)
+      ->excludes("--state");
   app.add_option("--peer-bytes", options->publisher.peer_bytes,
                  "memory that peers may cause beside what is kept for all of them (default: "
                  "SPARCL_PEER_BYTES; if that is 0, twice the model's bytes, 64 MiB at least)")

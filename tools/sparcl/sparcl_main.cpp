@@ -53,6 +53,10 @@ constexpr std::array kCommands{
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
     Command{"secret", "Make the secrets of a publisher, its replicas and its observers",
             add_secret},
+    Command{"sign", "Sign a checkpoint, a delta, or any file or folder", add_sign},
+    Command{"verify-signature", "Check that files are what was signed, by keys that you trust",
+            add_verify_signature},
+    Command{"trust", "List, add and remove keys of a file of trusted keys", add_trust},
 };
 
 // Asked before the command line is parsed, because the parser may refuse it.

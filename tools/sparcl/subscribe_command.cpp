@@ -283,7 +283,8 @@ Result<KeptRecord> open_record(const SubscribeOptions& options,
                                const replication::ClientSecurity& security) {
   KeptRecord record;
   SPARCL_ASSIGN_OR_RETURN(record.trusted,
-                          replication::load_trust(options.subscriber.trust_path, security));
+                          replication::load_trust(options.subscriber.trust_path,
+                                                  options.subscriber.trust_threshold, security));
   if (!record.trusted) return record;
   const std::string& output = options.output;
   record.path = replication::record_path_of(
@@ -424,9 +425,21 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->check(slice_fault, "", "")
       ->take_all();
   app.add_option("--trust", options->subscriber.trust_path,
-                 "public keys, a line each: what none of them has signed is refused")
+                 "public keys, a line each: what none of them has signed is refused. The file is "
+                 "read again when it changes")
       ->check(empty_name_fault)
       ->type_name("KEYFILE");
+  app.add_option("--trust-threshold", options->subscriber.trust_threshold,
+                 "so many keys of --trust must have signed (default: 1)")
+      ->transform(is_unsigned())
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures));
+  app.add_option("--max-age", options->subscriber.max_age_s,
+                 "warn, and say so in --metrics, once the held version was not the newest for so "
+                 "long, by the publisher's signed word (default: any time)")
+      ->type_name("SECONDS")
+      ->transform(no_nan())
+      ->check(CLI::Range(0.0, kMaxSeconds));
   app.add_option("--secret", options->subscriber.secret_path,
                  "of sparcl secret, role replicate: the publisher must have the key that it names, "
                  "which also signs the versions (default: SPARCL_SECRET)")
@@ -457,6 +470,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(0.0, kMaxSeconds));
   app.parse_complete_callback([options] {
     if (!options->is_insecure) check_metrics_reach(options->metrics);
+    if (options->subscriber.trust_threshold > 1 && options->subscriber.trust_path.empty())
+      throw CLI::ValidationError("--trust-threshold", "needs --trust KEYFILE: name the keys");
     const bool is_named = options->model_id && !options->model_id->empty();
     if (options->subscriber.trust_path.empty() || is_named) return;
     throw CLI::ValidationError(

@@ -1,0 +1,124 @@
+#include "src/replication/witness.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "src/base/files/file_reader.hpp"
+#include "src/replication/record_file.hpp"
+#include "src/trust/hex.hpp"
+#include "src/trust/keyed_hash.hpp"
+
+namespace sparcl::replication {
+namespace {
+
+constexpr std::string_view kTermKind = "sparcl term 1";
+constexpr auto kLockPatience = std::chrono::seconds(10);
+constexpr auto kLockPause = std::chrono::milliseconds(20);  // both heuristic
+
+// The lock of a witness, for a moment.
+class WitnessLock {
+ public:
+  static Result<WitnessLock> take(const std::string& path) {
+    WitnessLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (lock.fd_ < 0) return system_error(path, "cannot be opened");
+    const auto until = std::chrono::steady_clock::now() + kLockPatience;
+    while (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) return system_error(path, "cannot be locked");
+      if (std::chrono::steady_clock::now() > until)
+        return Status(Code::kTimeout,
+                      fmt::format("{}: another process has held this lock for {} s: find it by "
+                                  "lslocks, and end it",
+                                  path, kLockPatience.count()));
+      std::this_thread::sleep_for(kLockPause);
+    }
+    return lock;
+  }
+  WitnessLock(WitnessLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  WitnessLock& operator=(WitnessLock&&) = delete;
+  ~WitnessLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  explicit WitnessLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+struct Taken {
+  std::uint64_t term = 0;
+  std::string holder, token;
+};
+
+// The last term that was taken; 0: none.
+Result<Taken> read_term(const std::string& path) {
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<RecordFields> fields, read_record(path, kTermKind));
+  Taken taken;
+  if (!fields) return taken;
+  const std::string text = field_of(*fields, "term");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), taken.term);
+  if (error != std::errc() || end != text.data() + text.size() || taken.term >= INT64_MAX)
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: '{}' is no term: restore the file, or remove it if no publisher "
+                              "runs",
+                              path, text));
+  taken.holder = field_of(*fields, "holder");
+  taken.token = field_of(*fields, "token");
+  return taken;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Witness>> Witness::take(const std::string& path, const std::string& holder) {
+  std::array<std::byte, 8> token{};
+  SPARCL_RETURN_IF_ERROR(trust::fill_random(token));
+  std::unique_ptr<Witness> made(new Witness(path, holder, trust::hex_of(token)));
+  SPARCL_ASSIGN_OR_RETURN(const WitnessLock lock, WitnessLock::take(path + ".lock"));
+  SPARCL_ASSIGN_OR_RETURN(const Taken last, read_term(path));
+  SPARCL_RETURN_IF_ERROR(made->write(last.term + 1));
+  return made;
+}
+
+Status Witness::raise(std::uint64_t term) {
+  if (term <= term_) return {};
+  SPARCL_ASSIGN_OR_RETURN(const WitnessLock lock, WitnessLock::take(path_ + ".lock"));
+  SPARCL_RETURN_IF_ERROR(check());
+  return write(term);
+}
+
+Status Witness::write(std::uint64_t term) {
+  SPARCL_RETURN_IF_ERROR(write_record(
+      path_, kTermKind, {{"term", std::to_string(term)}, {"holder", holder_}, {"token", token_}}));
+  term_ = term;
+  return {};
+}
+
+Status Witness::check() const {
+  SPARCL_ASSIGN_OR_RETURN(const Taken last, read_term(path_));
+  if (last.term >= term_ && last.token == token_) return {};
+  if (last.term > term_) {
+    return Status(Code::kInvalidUsage,
+                  fmt::format("{} has taken over in term {} (this publisher: {}, term {}; witness "
+                              "{}): end this publisher",
+                              last.holder, last.term, holder_, term_.load(), path_));
+  }
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: it names term {} of {}, and this publisher has taken term {}: the "
+                  "file was removed or restored. End all publishers but one, and start "
+                  "it again",
+                  path_, last.term, last.holder.empty() ? "no publisher" : last.holder, term_.load()));
+}
+
+}  // namespace sparcl::replication
