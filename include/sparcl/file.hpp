@@ -32,6 +32,7 @@ struct DiffOptions {
   sparclUpdateOptions_t selection = SPARCL_UPDATE_OPTIONS_INITIALIZER;
   bool side_files = true;
   int threads = 0;
+  bool with_identities = false;  // base and target by a SHA-256 tree, too
 };
 
 namespace detail {
@@ -102,6 +103,7 @@ inline Report diff(const std::string& base, const std::string& target, const std
   all.selection = &options.selection;
   all.side_files = options.side_files ? sparclFileSideFilesCarry : sparclFileSideFilesOmit;
   all.threads = options.threads;
+  all.with_identities = options.with_identities ? 1 : 0;
   Report report = SPARCL_FILE_REPORT_INITIALIZER;
   detail::run(watch, all, [&](const sparclFileDiffOptions_t* given) {
     return sparclFileDiff(base.c_str(), target.c_str(), output.c_str(), given, &report);

@@ -123,6 +123,10 @@ Result<model::DiffOptions> read_diff_options(const sparclFileDiffOptions_t& give
                                                       given.threads, sparcl::kMaxThreads));
   }
   options.threads = static_cast<unsigned>(given.threads);
+  if (given.with_identities > 1)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.with_identities is {}: give 1 or 0", given.with_identities));
+  options.with_identities = given.with_identities == 1;
   return options;
 }
 

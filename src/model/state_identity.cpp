@@ -42,18 +42,23 @@ Result<Digest256> StateIdentity::finish() const {
   return sha256_of(all.take());
 }
 
-Result<Digest256> state_identity(const Checkpoint& checkpoint, const FileWatch& watch) {
-  const codec::BlockMap map = make_block_map(checkpoint.schema());
-  const CheckpointSource source(checkpoint);
-  SPARCL_ASSIGN_OR_RETURN(const Digest256 schema, sha256_of(serialise(checkpoint.schema())));
-  StateIdentity identity(schema);
+Result<Digest256> state_identity(const Schema& schema, const codec::ArrayInput& arrays,
+                                 const FileWatch& watch) {
+  const codec::BlockMap map = make_block_map(schema);
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 schema_digest, sha256_of(serialise(schema)));
+  StateIdentity identity(schema_digest);
   for (bool is_whole = false; !is_whole;) {
-    SPARCL_ASSIGN_OR_RETURN(is_whole, identity.step(map, source.input(), kIdentityBlocks));
+    SPARCL_ASSIGN_OR_RETURN(is_whole, identity.step(map, arrays, kIdentityBlocks));
     SPARCL_RETURN_IF_ERROR(
         watch.part(identity.of_blocks().size(), map.block_count(), map.byte_count()));
   }
-  SPARCL_RETURN_IF_ERROR(source.status());
+  if (arrays.source != nullptr) SPARCL_RETURN_IF_ERROR(arrays.source->status());
   return identity.finish();
+}
+
+Result<Digest256> state_identity(const Checkpoint& checkpoint, const FileWatch& watch) {
+  const CheckpointSource source(checkpoint);
+  return state_identity(checkpoint.schema(), source.input(), watch);
 }
 
 }  // namespace sparcl::model

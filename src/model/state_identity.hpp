@@ -34,6 +34,8 @@ class StateIdentity {
   std::vector<Digest256> of_blocks_;
 };
 
+Result<Digest256> state_identity(const Schema& schema, const codec::ArrayInput& arrays,
+                                 const FileWatch& watch = {});
 // Reads the checkpoint's files.
 Result<Digest256> state_identity(const Checkpoint& checkpoint, const FileWatch& watch = {});
 

@@ -21,6 +21,7 @@ struct DiffArguments {
   std::string delta;
   std::string mode = "auto";
   bool no_side_files = false;
+  bool with_identities = false;
   SelectionOptions selection;
 };
 
@@ -105,6 +106,7 @@ Status run_diff(const DiffArguments& options, bool as_json) {
   call_options.selection = &selection;
   call_options.side_files =
       options.no_side_files ? sparclFileSideFilesOmit : sparclFileSideFilesCarry;
+  call_options.with_identities = options.with_identities ? 1 : 0;
   sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(command.status(
       "sparclFileDiff", sparclFileDiff(options.base.c_str(), options.target.c_str(),
@@ -141,6 +143,10 @@ void add_diff(CLI::App& app, Invocation& invocation) {
       ->capture_default_str();
   app.add_flag("--no-side-files", options->no_side_files,
                "of folders: leave out configuration and tokenizer files that changed");
+  app.add_flag(
+      "--identities", options->with_identities,
+      "also name BASE and TARGET by a SHA-256 tree, which apply checks (sparcl hash --kind "
+      "identity). It finds bytes that were chosen to have the same state hash");
   add_selection_options(app, options->selection);
   invocation.run = [options, &invocation] { return run_diff(*options, invocation.json); };
 }

@@ -27,6 +27,9 @@ constexpr std::array kWordings{
             "--grid"},
     Wording{"", "; options.side_files = sparclFileSideFilesOmit leaves the files out", "",
             "; --no-side-files leaves the files out"},
+    Wording{"", ": leave options.selection and options.only out, or options.with_identities", "",
+            ": leave --threshold, --largest, --budget, --grid, --only and --values out, or "
+            "--identities"},
     Wording{"", ": give it as `base`", "", ": give it by --base"},
     Wording{"", ": give the checkpoint as `base`", "", ": give the checkpoint by --base"},
 };

@@ -10,6 +10,7 @@
 #include "src/model/files/delta_file.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
+#include "src/trust/hex.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/left_out_text.hpp"
@@ -32,6 +33,12 @@ Json side_files_json(std::span<const model::PackedFile> files) {
   for (const model::PackedFile& file : files)
     json.push_back({{"name", file.name}, {"bytes", file.bytes}});
   return json;
+}
+
+Json identity_json(const model::DeltaSummary& summary,
+                   model::Digest256 model::StateIdentities::*which) {
+  const std::optional<model::StateIdentities>& identities = summary.attachment.identities;
+  return identities ? Json(trust::hex_of((*identities).*which)) : Json(nullptr);
 }
 
 Json delta_json(const model::Delta& delta, const model::DeltaSummary& summary) {
@@ -68,7 +75,9 @@ Json delta_json(const model::Delta& delta, const model::DeltaSummary& summary) {
       {"attachment_bytes", summary.attachment_bytes},
       {"layout_change",
        summary.attachment.layout ? layout_json(*summary.attachment.layout) : Json(nullptr)},
-      {"side_files", side_files_json(summary.attachment.side_files)}};
+      {"side_files", side_files_json(summary.attachment.side_files)},
+      {"base_identity", identity_json(summary, &model::StateIdentities::base)},
+      {"target_identity", identity_json(summary, &model::StateIdentities::target)}};
 }
 
 std::string delta_text(const model::Delta& delta, const model::DeltaSummary& summary) {
@@ -105,6 +114,9 @@ std::string delta_text(const model::Delta& delta, const model::DeltaSummary& sum
                            : "other metadata, or another style of header";
     out += fmt::format("attachment: {}, {} bytes\n", what, summary.attachment_bytes);
   }
+  if (const auto& identities = summary.attachment.identities)
+    out += fmt::format("identity of the base   {}\nidentity of the target {}\n",
+                       trust::hex_of(identities->base), trust::hex_of(identities->target));
   for (const model::PackedFile& file : summary.attachment.side_files) {
     out += fmt::format("file {}: {} bytes, {} packed\n", model::in_quotes(file.name), file.bytes,
                        file.packed.size());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/codec/compose.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/files/delta_sink.hpp"
@@ -21,13 +23,16 @@ Result<std::vector<Delta>> read_deltas(std::span<const std::string> paths, const
 Result<Attachment> compose_all_attachments(std::span<const codec::UpdateReader> updates,
                                            std::span<const std::string> paths) {
   Attachment all;
+  std::vector<std::optional<StateIdentities>> identities(updates.size());
   for (std::size_t i = 0; i < updates.size(); ++i) {
     if (updates[i].attachment().empty()) continue;
     Result<Attachment> next = parse_attachment(updates[i].attachment());
+    if (next.ok()) identities[i] = next->identities;
     if (next.ok()) next = compose_attachments(std::move(all), std::move(*next));
     if (!next.ok()) return next.status().with_prefix(paths[i] + ": ");
     all = std::move(*next);
   }
+  SPARCL_ASSIGN_OR_RETURN(all.identities, compose_identities(identities));
   return all;
 }
 
@@ -102,6 +107,8 @@ Result<ComposeReport> compose_deltas_on(const std::string& base_path,
   DiffOptions options;
   if (!summaries.empty()) options.base_version = summaries.front().base_version;
   if (!summaries.empty()) options.target_version = summaries.back().target_version;
+  options.with_identities = std::ranges::all_of(
+      summaries, [](const DeltaSummary& each) { return each.attachment.identities.has_value(); });
   for (const Delta& delta : deltas) SPARCL_RETURN_IF_ERROR(state.apply(delta, watch));
   SPARCL_ASSIGN_OR_RETURN(const DiffReport report,
                           write_delta(base.view(), state.view(), out_path, options, watch));
@@ -118,6 +125,7 @@ Result<DiffReport> invert_delta(const std::string& base_path, const Delta& delta
   DiffOptions options;
   options.base_version = summary.target_version;
   options.target_version = summary.base_version;
+  options.with_identities = summary.attachment.identities.has_value();
   return write_delta(target.view(), base.view(), out_path, options, watch);
 }
 

@@ -13,6 +13,7 @@
 #include "src/model/files/delta_sink.hpp"
 #include "src/model/files/tensor_match.hpp"
 #include "src/model/model_hash.hpp"
+#include "src/model/state_identity.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -59,6 +60,12 @@ Result<ModelChange> compare_states(const StateView& base, const StateView& targe
     SPARCL_ASSIGN_OR_RETURN(std::vector<PackedFile> files,
                             changed_side_files(base.side_files, target.side_files));
     change.attachment.side_files = std::move(files);
+  }
+  if (options.with_identities) {
+    StateIdentities& identities = change.attachment.identities.emplace();
+    SPARCL_ASSIGN_OR_RETURN(identities.base, state_identity(base.schema, base.input(), watch));
+    SPARCL_ASSIGN_OR_RETURN(identities.target,
+                            state_identity(target.schema, target.input(), watch));
   }
   if (base.layout == target.layout) return change;
   if (!change.same_schema) {
@@ -130,6 +137,12 @@ Result<OpenCheckpoint> open_checkpoint(const std::string& path, bool with_side_f
 Result<DiffReport> encode_delta(const StateView& base, const StateView& target,
                                 const DiffOptions& options, DeltaSink& sink,
                                 const FileWatch& watch) {
+  if (options.with_identities && !options.selection.is_exact()) {
+    return Status(
+        Code::kInvalidArgument,
+        "identities are of exact deltas: leave options.selection and options.only out, or "
+        "options.with_identities");
+  }
   const Result<const kernels::KernelSet*> kernels = chosen_kernels();
   if (!kernels.ok()) return kernels.status();
   SPARCL_ASSIGN_OR_RETURN(const ModelChange change, compare_states(base, target, options, watch));

@@ -23,7 +23,8 @@ std::vector<const codec::BlockMode*> forceable_modes();
 struct DiffOptions {
   const codec::BlockMode* mode = nullptr;  // as in codec::EncodeOptions
   bool with_side_files = true;
-  unsigned threads = 0;  // for encoding; 0: the setting
+  bool with_identities = false;  // of base and target; exact deltas only
+  unsigned threads = 0;          // for encoding; 0: the setting
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
   ChangeSelection selection = {};

@@ -8,7 +8,9 @@
 #include "src/codec/update.hpp"
 #include "src/model/files/tensor_match.hpp"
 #include "src/model/model_hash.hpp"
+#include "src/model/state_identity.hpp"
 #include "src/model/text.hpp"
+#include "src/trust/hex.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -87,6 +89,15 @@ Status HeldState::check_base(const Delta& delta, const DeltaSummary& summary) co
           path(), delta.path, hashes));
 }
 
+Status HeldState::check_identity(const Digest256& wanted, Code code, const std::string& text,
+                                 const FileWatch& watch) const {
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 own,
+                          state_identity(schema_, {{read_.begin(), read_.end()}, nullptr}, watch));
+  if (own == wanted) return {};
+  return Status(code, fmt::format("{}: the identity is {}, the delta names {}", text,
+                                  trust::hex_of(own), trust::hex_of(wanted)));
+}
+
 // The addresses of the target's tensors: those of the base's tensors that they are coded against,
 // or new memory.
 Status HeldState::hold(const Schema& schema, const Delta& delta) {
@@ -134,6 +145,13 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   const Result<DeltaSummary> summary = scan_delta(delta, watch);
   if (!summary.ok()) return summary.status();
   SPARCL_RETURN_IF_ERROR(check_base(delta, *summary));
+  const std::optional<StateIdentities>& identities = summary->attachment.identities;
+  if (identities)
+    SPARCL_RETURN_IF_ERROR(
+        check_identity(identities->base, Code::kWrongBase,
+                       fmt::format("{}: it is not the base of {}, though it has its state hash",
+                                   path(), delta.path),
+                       watch));
   SPARCL_RETURN_IF_ERROR(
       take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
   Result<ChangedLayout> layout = target_layout(layout_, summary->attachment);
@@ -156,6 +174,11 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
 
   // Hashes the actual contents of memory, not the values that the decoder meant to write.
   SPARCL_RETURN_IF_ERROR(rehash(watch));
+  if (identities)
+    SPARCL_RETURN_IF_ERROR(check_identity(
+        identities->target, Code::kCorrupt,
+        fmt::format("{}: it leads to another state than it names; nothing is written", delta.path),
+        watch));
   if (hash_ == *summary->target_hash) return {};
   return Status(
       Code::kInternalError,

@@ -62,6 +62,9 @@ class HeldState {
   Status hold(const Schema& schema, const Delta& delta);
   Status take_side_files(std::span<const PackedFile> packed_files);
   Status rehash(const FileWatch& watch);
+  // WrongBase or InternalError, by `code`, if the state's identity is another one.
+  Status check_identity(const Digest256& wanted, Code code, const std::string& text,
+                        const FileWatch& watch) const;
 
   Checkpoint base_;
   std::vector<ZeroMemory> fresh_;  // tensors that deltas have brought
