@@ -12,6 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "src/net/certificate_text.hpp"
+
 namespace sparcl::net {
 namespace {
 
@@ -22,6 +24,7 @@ constexpr std::size_t kTlsStateBytes = std::size_t{32} << 10;
 // A new key long before the limit for AES-GCM of 2^24.5 records (RFC 8446, section 5.5).
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 constexpr std::size_t kMaxHandshakeBytes = std::size_t{16} << 10;  // of the peer; ours take 1 KiB
+constexpr std::size_t kMaxHandshakeWithCertificates = std::size_t{64} << 10;
 constexpr int kMaxEmptyRecords = 32;  // in a row: a peer changes its key once in 2^22 records
 constexpr char kExporterLabel[] = "EXPORTER-sparcl-session";
 
@@ -132,9 +135,11 @@ struct SecureSocket::Tls {
   TlsEndpointRef endpoint;
   Streams streams;
   SSL* ssl = nullptr;
+  TlsPeer peer;
   std::uint64_t records = 0;        // written with the present key
   std::size_t handshake_bytes = 0;  // that have come
   int empty_records = 0;            // that have come since the last data
+  bool has_spoken = false;          // bytes were sent
 
   Tls() = default;
   Tls(const Tls&) = delete;
@@ -143,8 +148,9 @@ struct SecureSocket::Tls {
 
   // False: OpenSSL has no memory.
   bool begin() {
-    ssl = SSL_new(endpoint->context());
+    ssl = SSL_new(endpoint->context().get());  // which keeps the context
     if (ssl == nullptr || Streams::method() == nullptr) return false;
+    SSL_set_app_data(ssl, &peer);
     BIO* bio = BIO_new(Streams::method());
     if (bio == nullptr) return false;
     BIO_set_data(bio, &streams);
@@ -152,6 +158,16 @@ struct SecureSocket::Tls {
     SSL_set_bio(ssl, bio, bio);
     endpoint->is_server() ? SSL_set_accept_state(ssl) : SSL_set_connect_state(ssl);
     return true;
+  }
+
+  std::size_t max_handshake_bytes() const {
+    return endpoint->has_certificates() ? kMaxHandshakeWithCertificates : kMaxHandshakeBytes;
+  }
+  // Both ends have proven a key, or shown certificates that are accepted.
+  bool is_proven() const {
+    if (endpoint->has_certificates())
+      return peer.tag.has_value() && SSL_get_verify_result(ssl) == X509_V_OK;
+    return SSL_session_reused(ssl) == 1;
   }
 };
 
@@ -179,8 +195,7 @@ bool SecureSocket::is_ready() const {
 
 std::optional<int> SecureSocket::peer_tag() const {
   if (tls_ == nullptr || !is_ready()) return {};
-  const auto tag = reinterpret_cast<std::intptr_t>(SSL_get_app_data(tls_->ssl));
-  return tag == 0 ? std::optional<int>() : static_cast<int>(tag - 1);
+  return tls_->peer.tag;
 }
 
 Result<SecureSocket::Exporter> SecureSocket::exporter() const {
@@ -194,7 +209,12 @@ Result<SecureSocket::Exporter> SecureSocket::exporter() const {
 }
 
 Moved SecureSocket::fail(const char* step) {
-  if (failure_.empty()) failure_ = fmt::format("{}: {}", step, tls_error_text());
+  if (failure_.empty()) {
+    failure_ = tls_->endpoint->certificate_fault(tls_->peer);
+    is_refused_ = !failure_.empty();
+    if (!is_refused_) failure_ = fmt::format("{}: {}", step, ssl_error_text());
+  }
+  ERR_clear_error();
   return {Moved::Kind::kClosed, 0, EPROTO};
 }
 
@@ -217,8 +237,19 @@ Moved SecureSocket::send_encrypted() {
     const Moved step = send_pieces(socket_, std::span(&piece, 1));
     if (step.kind != Moved::Kind::kBytes) return step;
     out.take(step.bytes);
+    tls_->has_spoken = true;
   }
   return moved(0);
+}
+
+// If the other side has ended the connection, an alert with the reason may have come before.
+Moved SecureSocket::send_or_hear_why() {
+  const Moved sent = send_encrypted();
+  if (sent.kind != Moved::Kind::kClosed || !tls_->endpoint->has_certificates() || !is_ready())
+    return sent;
+  std::byte none;
+  const Moved heard = read({&none, 1});
+  return heard.kind == Moved::Kind::kClosed && is_refused_ ? heard : sent;
 }
 
 // kBytes: it is over.
@@ -227,19 +258,23 @@ Moved SecureSocket::handshake(bool may_read) {
     ERR_clear_error();
     const int returned = SSL_do_handshake(tls_->ssl);
     if (returned != 1) {
-      // Alerts are not sent: a peer without a key gets nothing but a closed connection.
-      if (SSL_get_error(tls_->ssl, returned) != SSL_ERROR_WANT_READ)
-        return fail("the TLS handshake failed");
+      if (SSL_get_error(tls_->ssl, returned) != SSL_ERROR_WANT_READ) {
+        const Moved failed = fail("the TLS handshake failed");
+        // An alert says why. A peer that has got nothing yet gets no alert, and neither does a
+        // peer without a key.
+        if (tls_->endpoint->has_certificates() && tls_->has_spoken) (void)send_encrypted();
+        return failed;
+      }
       if (const Moved sent = send_encrypted(); sent.kind == Moved::Kind::kClosed) return sent;
       if (!may_read) return would_block();
       const Moved step = fill();
       if (step.kind != Moved::Kind::kBytes) return step;
       tls_->handshake_bytes += step.bytes;
-      if (tls_->handshake_bytes > kMaxHandshakeBytes) return fail("the TLS handshake is too long");
+      if (tls_->handshake_bytes > tls_->max_handshake_bytes())
+        return fail("the TLS handshake is too long");
       continue;
     }
-    // Both ends must have proven a key.
-    if (SSL_session_reused(tls_->ssl) != 1) return fail("the TLS handshake used no key");
+    if (!tls_->is_proven()) return fail("the TLS handshake used no key");
     if (const Moved sent = send_encrypted(); sent.kind == Moved::Kind::kClosed) return sent;
   }
   return moved(0);
@@ -277,7 +312,7 @@ Moved SecureSocket::read(std::span<std::byte> out) {
 Moved SecureSocket::write(std::span<const iovec> pieces) {
   if (tls_ == nullptr) return send_pieces(socket_, pieces);
   if (const Moved step = handshake(false); step.kind != Moved::Kind::kBytes) return step;
-  if (const Moved step = send_encrypted(); step.kind != Moved::Kind::kBytes) return step;
+  if (const Moved step = send_or_hear_why(); step.kind != Moved::Kind::kBytes) return step;
   std::size_t taken = 0;
   for (const iovec& piece : pieces) {
     std::size_t at = 0;
@@ -293,14 +328,14 @@ Moved SecureSocket::write(std::span<const iovec> pieces) {
       taken += bytes;
     }
   }
-  if (const Moved step = send_encrypted(); step.kind == Moved::Kind::kClosed) return step;
+  if (const Moved step = send_or_hear_why(); step.kind == Moved::Kind::kClosed) return step;
   return moved(taken);
 }
 
 Moved SecureSocket::flush() {
   if (tls_ == nullptr) return moved(0);
   if (const Moved step = handshake(false); step.kind != Moved::Kind::kBytes) return step;
-  return send_encrypted();
+  return send_or_hear_why();
 }
 
 bool SecureSocket::wants_to_write() const {

@@ -33,8 +33,9 @@ class SecureSocket {
   void close();
 
   bool is_encrypted() const { return tls_ != nullptr; }
-  bool is_ready() const;                // in the clear, or the handshake is over
-  std::optional<int> peer_tag() const;  // of a client's key, once the handshake is over
+  bool is_ready() const;  // in the clear, or the handshake is over
+  // Of the other side's key or certificate, once the handshake is over.
+  std::optional<int> peer_tag() const;
   // 32 bytes that only the two ends of this connection know (RFC 8446, section 7.5). They are the
   // same on both ends once the handshake is over.
   using Exporter = std::array<std::byte, 32>;
@@ -56,6 +57,8 @@ class SecureSocket {
   std::size_t own_bytes() const;  // of memory
   // Why a handshake or a record failed; empty: it did not.
   const std::string& failure() const { return failure_; }
+  // The failure is that one side refuses the other's certificate, or that there is none.
+  bool is_refused() const { return is_refused_; }
 
  private:
   struct Tls;
@@ -65,11 +68,13 @@ class SecureSocket {
   Moved fail(const char* step);
   Moved fill();
   Moved send_encrypted();
+  Moved send_or_hear_why();
 
   Socket socket_;
   std::unique_ptr<Tls> tls_;
   std::uint64_t bytes_received_ = 0;
   std::string failure_;
+  bool is_refused_ = false;
 };
 
 }  // namespace sparcl::net

@@ -1,7 +1,7 @@
 #pragma once
-// One side of TLS 1.3 (RFC 8446), by OpenSSL: the keys that it accepts or offers. A pre-shared key
-// is always combined with a new Diffie-Hellman exchange (psk_dhe_ke): a key that is stolen later
-// opens no recorded connection.
+// One side of TLS 1.3 (RFC 8446), by OpenSSL: the keys that it accepts or offers, or the
+// certificates. A pre-shared key is always combined with a new Diffie-Hellman exchange
+// (psk_dhe_ke): a key that is stolen later opens no recorded connection.
 
 #include <cstddef>
 #include <functional>
@@ -21,11 +21,17 @@ namespace sparcl::net {
 class TlsEndpoint;
 using TlsEndpointRef = std::shared_ptr<const TlsEndpoint>;
 
+// What an endpoint learns about the other side of one connection.
+struct TlsPeer {
+  std::optional<int> tag;  // by which the endpoint knows it
+  std::string refusal;     // why its certificate is refused; empty: it is not
+};
+
 class TlsEndpoint {
  public:
   struct KnownKey {
     trust::SecretBytes key;
-    int tag;  // by which the server knows the client, at least 0
+    int tag;  // by which the server knows the client
   };
   // The key with this name; nothing: there is none. Called from the thread that uses the
   // connection.
@@ -35,26 +41,44 @@ class TlsEndpoint {
   // Offers one key, and accepts a server that has it.
   static Result<TlsEndpointRef> client(std::string identity, trust::SecretBytes key);
 
+  // The tag of a certificate with these URIs, or why it must not be used. Called from the threads
+  // that use the connections.
+  using Judge = std::function<Result<int>(std::span<const std::string> uris)>;
+  // Both sides show certificates. own: of the process's own, in a folder (certificate_folder.hpp);
+  // peer: of the other side's. The files are read again for the next connection after they have
+  // changed. If they cannot be used then, a warning is logged, and the old ones stay in use.
+  static Result<TlsEndpointRef> server(const std::string& folder, Judge own, Judge peer);
+  static Result<TlsEndpointRef> client(const std::string& folder, Judge own, Judge peer);
+
   ~TlsEndpoint();
   TlsEndpoint(const TlsEndpoint&) = delete;
   TlsEndpoint& operator=(const TlsEndpoint&) = delete;
 
   bool is_server() const { return is_server_; }
-  ssl_ctx_st* context() const { return context_; }
+  bool has_certificates() const { return certificates_ != nullptr; }
+  // For one connection. SSL_get_app_data() of it is a TlsPeer, or nullptr.
+  std::shared_ptr<ssl_ctx_st> context() const;
+  // Why one side refuses the other's certificate, by the last error of OpenSSL in this thread;
+  // empty: the error is another one.
+  std::string certificate_fault(const TlsPeer& peer) const;
 
  private:
   friend struct TlsCallbacks;
+  struct Watched;  // certificates, and the state of their files
+
   explicit TlsEndpoint(bool is_server) : is_server_(is_server) {}
-  Status begin();
+  Result<std::shared_ptr<ssl_ctx_st>> new_context() const;
+  static Result<TlsEndpointRef> of_certificates(bool is_server, const std::string& folder,
+                                                Judge own, Judge peer);
+  Result<std::shared_ptr<ssl_ctx_st>> read_certificates() const;
+  Status read_again() const;
 
   bool is_server_;
-  ssl_ctx_st* context_ = nullptr;
+  std::shared_ptr<ssl_ctx_st> context_;    // of keys
   FindKey find_key_;                       // server
   std::string identity_;                   // client
   std::optional<trust::SecretBytes> key_;  // client
+  std::shared_ptr<Watched> certificates_;
 };
-
-// The last error of OpenSSL in this thread, whose queue is emptied.
-std::string tls_error_text();
 
 }  // namespace sparcl::net

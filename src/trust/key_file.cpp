@@ -85,7 +85,7 @@ Result<KeyFile> KeyFile::read(const std::string& path, std::size_t max_bytes) {
     return Status(Code::kInvalidArgument, fmt::format("{}: it is no regular file", path));
   if (about.st_size > static_cast<off_t>(max_bytes)) return too_large(path, max_bytes);
   const std::size_t capacity_bytes = max_bytes + 1;  // it may grow during the read
-  KeyFile file(capacity_bytes, about.st_mode & 0777);
+  KeyFile file(capacity_bytes, about.st_mode & 0777, about.st_uid);
   const ssize_t got = read_all(opened.fd(), {file.text_.get(), capacity_bytes});
   if (got < 0) return system_error(path, "cannot be read");
   file.size_bytes_ = static_cast<std::size_t>(got);

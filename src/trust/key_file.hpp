@@ -38,7 +38,9 @@ class KeyFile {
   // A regular file of at most max_bytes.
   static Result<KeyFile> read(const std::string& path, std::size_t max_bytes);
 
-  unsigned mode() const { return mode_; }  // 0600: the permissions alone
+  unsigned mode() const { return mode_; }    // 0600: the permissions alone
+  unsigned owner() const { return owner_; }  // its user id
+  std::string_view text() const { return {text_.get(), size_bytes_}; }
   // All but empty lines and those that begin with #. The lines point into this object.
   std::vector<KeyLine> lines() const;
 
@@ -47,12 +49,13 @@ class KeyFile {
     std::size_t size_bytes;
     void operator()(char* text) const;
   };
-  KeyFile(std::size_t capacity_bytes, unsigned mode)
-      : text_(new char[capacity_bytes], Zeroing{capacity_bytes}), mode_(mode) {}
+  KeyFile(std::size_t capacity_bytes, unsigned mode, unsigned owner)
+      : text_(new char[capacity_bytes], Zeroing{capacity_bytes}), mode_(mode), owner_(owner) {}
 
   std::unique_ptr<char[], Zeroing> text_;
   std::size_t size_bytes_ = 0;
   unsigned mode_;
+  unsigned owner_;
 };
 
 // The error in a key's text, if any. It never quotes the text.

@@ -181,7 +181,7 @@ TEST(SecureSocket, AnyChangedByteEndsTheConnection) {
 
 // A client of OpenSSL's own, which may do what SecureSocket never does.
 struct RawClient {
-  explicit RawClient(int fd) : endpoint(client()), ssl(SSL_new(endpoint->context())) {
+  explicit RawClient(int fd) : endpoint(client()), ssl(SSL_new(endpoint->context().get())) {
     SSL_set_fd(ssl, fd);
     SSL_set_connect_state(ssl);
   }
