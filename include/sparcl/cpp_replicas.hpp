@@ -30,6 +30,7 @@ class Publisher {
     bool insecure = false;         // without a secret, listen on any interface
     sparclToggle_t shared_memory = sparclDefault;  // to replicas of this machine
     std::string witness_path = {};  // terms of all publishers of the model; empty: none
+    std::string certificates_path = {};  // folder, role publish; empty: SPARCL_CERTIFICATES
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -44,6 +45,8 @@ class Publisher {
     given.insecure = options.insecure ? sparclOn : sparclDefault;
     given.shared_memory = options.shared_memory;
     given.witness_path = options.witness_path.empty() ? nullptr : options.witness_path.c_str();
+    given.certificates_path =
+        options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});
@@ -99,6 +102,7 @@ class Subscriber {
     std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
     std::uint64_t trust_threshold = 1;     // keys of trust_path that must have signed a version
     double max_age_s = 0;                  // next() throws sparclStale after that; 0: any age
+    std::string certificates_path = {};    // folder, role replicate; empty: SPARCL_CERTIFICATES
   };
   Subscriber(const State& state, const std::string& address)
       : Subscriber(state, address, Options()) {}
@@ -112,6 +116,8 @@ class Subscriber {
     given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
     given.trust_threshold = options.trust_threshold;
     given.max_age_s = options.max_age_s;
+    given.certificates_path =
+        options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) {

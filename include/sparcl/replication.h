@@ -28,7 +28,7 @@ typedef struct sparclSubscriber* sparclSubscriber_t;
 typedef struct {
   size_t size;
   const char* listen;     /**< "HOST:PORT"; NULL: a free port of the loopback interface. Other
-                               interfaces need secret_path or insecure */
+                               interfaces need secret_path, certificates_path or insecure */
   const char* model_id;   /**< subscribers must pass the same; UTF-8 without control characters, at
                                most 4,096 bytes; NULL: "" */
   const char* key_path;   /**< Ed25519 keys (`sparcl keygen`) that sign versions, read again when
@@ -40,8 +40,8 @@ typedef struct {
   uint64_t peer_bytes; /**< memory that connections may take beside that; 0: SPARCL_PEER_BYTES, else
                             twice the model's bytes, at least 64 MiB */
   const char* secret_path;      /**< secret of role publish (`sparcl secret`), read again when it
-                                     changes: connections are encrypted, and only holders of a secret may
-                                     connect; NULL: SPARCL_SECRET, else none */
+                                     changes: connections are encrypted, and only holders of a secret
+                                     may connect; NULL: SPARCL_SECRET, else none */
   sparclToggle_t insecure;      /**< on: without a secret, listen on any interface: whoever reaches
                                      the port reads the weights */
   sparclToggle_t shared_memory; /**< to replicas of this machine; default: SPARCL_SHARED_MEMORY */
@@ -49,11 +49,14 @@ typedef struct {
                                  they share: each takes the next term there, and one that comes back
                                  after another has taken over publishes nothing. Instead of
                                  state_path; NULL: none */
+  const char* certificates_path; /**< folder with ca.crt, tls.crt of role publish, and tls.key, in
+                                      place of a secret (docs/reference/certificates.md); NULL:
+                                      SPARCL_CERTIFICATES, else none */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER                                             \
   {                                                                                      \
     sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0, NULL, sparclDefault, \
-        sparclDefault, NULL                                                              \
+        sparclDefault, NULL, NULL                                                        \
   }
 
 /** Starts a publisher: takes a port and serves subscribers until it is destroyed.
@@ -125,14 +128,16 @@ typedef struct {
   const char* secret_path;  /**< secret of role replicate: the publisher must have the key that it
                                  names, which also signs versions; NULL: SPARCL_SECRET, else none */
   uint64_t trust_threshold; /**< keys of trust_path that must have signed a version; 0: 1 */
-  double
-      max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
-                      word; after that sparclSubscriberNext returns sparclStale. 0: any age */
+  double max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
+                         word; after that sparclSubscriberNext returns sparclStale. 0: any age */
+  const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
+                                      place of a secret: the publisher must have a certificate of
+                                      role publish; NULL: SPARCL_CERTIFICATES, else none */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \
     sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault, \
-        NULL, 0, 0                                                                                 \
+        NULL, 0, 0, NULL                                                                           \
   }
 
 /** Starts a subscriber, which connects to a publisher and connects again after each failure.

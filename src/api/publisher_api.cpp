@@ -45,6 +45,9 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   if (all.witness_path != nullptr && *all.witness_path == '\0')
     return Status(Code::kInvalidArgument,
                   "options.witness_path is empty: give the witness's file, or NULL for none");
+  if (all.certificates_path != nullptr && *all.certificates_path == '\0')
+    return Status(Code::kInvalidArgument,
+                  "options.certificates_path is empty: give the folder, or NULL for none");
   PublisherOptions options;
   options.listen = text_or_empty(all.listen);
   options.model_id = text_or_empty(all.model_id);
@@ -53,6 +56,7 @@ Result<PublisherOptions> read_publisher_options(const sparclPublisherOptions_t* 
   options.witness_path = text_or_empty(all.witness_path);
   options.peer_bytes = all.peer_bytes;
   options.secret_path = text_or_empty(all.secret_path);
+  options.certificates_path = text_or_empty(all.certificates_path);
   options.is_insecure = all.insecure == sparclOn;
   if (all.queue > 0) options.queue = all.queue;
   SPARCL_RETURN_IF_ERROR(options.take_settings());

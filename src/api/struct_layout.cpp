@@ -57,13 +57,14 @@ using Publisher = sparclPublisherOptions_t;
 static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,
                              &Publisher::key_path, &Publisher::state_path, &Publisher::queue,
                              &Publisher::peer_bytes, &Publisher::secret_path, &Publisher::insecure,
-                             &Publisher::shared_memory, &Publisher::witness_path));
+                             &Publisher::shared_memory, &Publisher::witness_path,
+                             &Publisher::certificates_path));
 
 using Subscriber = sparclSubscriberOptions_t;
 static_assert(has_no_padding(&Subscriber::size, &Subscriber::model_id, &Subscriber::trust_path,
                              &Subscriber::record_path, &Subscriber::on_swap, &Subscriber::arg,
                              &Subscriber::double_buffer, &Subscriber::relay,
                              &Subscriber::secret_path, &Subscriber::trust_threshold,
-                             &Subscriber::max_age_s));
+                             &Subscriber::max_age_s, &Subscriber::certificates_path));
 
 }  // namespace sparcl::api::struct_layout

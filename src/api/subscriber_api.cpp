@@ -40,6 +40,9 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   if (all.secret_path != nullptr && *all.secret_path == '\0')
     return Status(Code::kInvalidArgument,
                   "options.secret_path is empty: give the secret's file, or NULL for none");
+  if (all.certificates_path != nullptr && *all.certificates_path == '\0')
+    return Status(Code::kInvalidArgument,
+                  "options.certificates_path is empty: give the folder, or NULL for none");
   if (all.secret_path != nullptr) options.secret_path = all.secret_path;
   if (all.trust_threshold > 1 && all.trust_path == nullptr)
     return Status(
@@ -52,6 +55,7 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
         Code::kInvalidArgument,
         fmt::format("options.max_age_s is {}: give seconds, or 0 for any age", all.max_age_s));
   options.max_age_s = all.max_age_s;
+  if (all.certificates_path != nullptr) options.certificates_path = all.certificates_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
   options.passes_on = sparcl::api::is_on(all.relay, options.passes_on);
   if (all.on_swap != nullptr)

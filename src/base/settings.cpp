@@ -110,6 +110,10 @@ constexpr std::array kRows{
         "File with the secret of a publisher (role publish), a replica (role replicate) or an "
         "observer (role observe, for `sparcl status`), where no option names one. Connections of "
         "the replication service are then encrypted, and both sides prove who they are."},
+    SettingRow{"CERTIFICATES", SettingType::kText, "", "none",
+               "Folder with the certificates of a publisher, a replica or an observer (`ca.crt`, "
+               "`tls.crt`, "
+               "`tls.key`), where no option names one. They take the place of a secret."},
     SettingRow{"SWEEP_S", SettingType::kCount, "", "300",
                "Seconds between two checks of a replica's whole state. Damaged blocks are found "
                "and fetched again. 0: no checks."},

@@ -127,11 +127,10 @@ std::string alert_fault(const std::string& own_path) {
           "it refuses the use of the certificate {}: its extendedKeyUsage needs "
           "clientAuth for clients and serverAuth for servers",
           own_path);
-    case SSL_AD_ACCESS_DENIED:
     case SSL_AD_HANDSHAKE_FAILURE:
       return fmt::format(
-          "it refuses the certificate {}: that has no role, or too weak a role "
-          "(subjectAltName URI:sparcl:ROLE)",
+          "it refuses the certificate {}: that has no role, or too weak a role (subjectAltName "
+          "URI:sparcl:ROLE), or another program answers there",
           own_path);
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_CERTIFICATE_UNKNOWN:

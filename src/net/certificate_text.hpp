@@ -1,5 +1,5 @@
 #pragma once
-// What certificates say, and why OpenSSL refuses them, in words.
+// The content of certificates, and why OpenSSL refuses them, in words.
 
 #include <string>
 #include <vector>
@@ -21,8 +21,8 @@ std::vector<std::string> uris_of(const x509_st* certificate);
 // Why X509_verify_cert() refuses a peer's chain. authorities: the path of the accepted ones.
 std::string chain_fault(const x509_store_ctx_st* store, const std::string& authorities,
                         bool peer_is_client);
-// What the peer says by a TLS alert about this process's certificate, `own_path`; empty: the last
-// error of OpenSSL in this thread is none of these.
+// The peer's TLS alert about this process's certificate, `own_path`, in words. Empty: the last
+// error of OpenSSL in this thread is no such alert.
 std::string alert_fault(const std::string& own_path);
 
 }  // namespace sparcl::net

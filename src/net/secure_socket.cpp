@@ -354,7 +354,9 @@ std::size_t SecureSocket::waiting_bytes() const {
 
 std::size_t SecureSocket::own_bytes() const {
   if (tls_ == nullptr) return 0;
-  return kTlsStateBytes + tls_->streams.in.capacity() + tls_->streams.out.capacity();
+  // The peer's certificates are kept as they came, and parsed.
+  const std::size_t chain = tls_->endpoint->has_certificates() ? 2 * tls_->handshake_bytes : 0;
+  return kTlsStateBytes + chain + tls_->streams.in.capacity() + tls_->streams.out.capacity();
 }
 
 }  // namespace sparcl::net

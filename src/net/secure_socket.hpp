@@ -34,7 +34,7 @@ class SecureSocket {
 
   bool is_encrypted() const { return tls_ != nullptr; }
   bool is_ready() const;  // in the clear, or the handshake is over
-  // Of the other side's key or certificate, once the handshake is over.
+  // By the other side's key or certificate, once the handshake is over.
   std::optional<int> peer_tag() const;
   // 32 bytes that only the two ends of this connection know (RFC 8446, section 7.5). They are the
   // same on both ends once the handshake is over.

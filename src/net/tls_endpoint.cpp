@@ -23,9 +23,10 @@ namespace {
 constexpr const char* kSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr std::array<unsigned char, 2> kKeySuite = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 constexpr const char* kGroups = "X25519:P-256";
-constexpr int kSecurityLevel = 2;      // RSA keys of 2,048 bits at least, no SHA-1
-constexpr int kMaxChain = 8;           // certificates between a peer's and its authority
-constexpr double kSecondsToRetry = 1;  // between two looks at files that could not be used
+constexpr int kSecurityLevel = 2;           // RSA keys of 2,048 bits at least, no SHA-1
+constexpr long kMaxChainBytes = 48L << 10;  // of a peer; heuristic
+constexpr int kMaxChain = 8;                // certificates between a peer's and its authority
+constexpr double kSecondsToRetry = 1;       // between two looks at files that could not be used
 constexpr int kLooksAtChangingFiles = 3;
 
 Status no_tls(const char* step) {
@@ -197,6 +198,7 @@ Result<std::shared_ptr<SSL_CTX>> TlsEndpoint::read_certificates() const {
   SSL_CTX_set_security_level(made.get(), kSecurityLevel);
   SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_verify_depth(made.get(), kMaxChain);
+  SSL_CTX_set_max_cert_list(made.get(), kMaxChainBytes);
   SSL_CTX_set_cert_verify_callback(made.get(), TlsCallbacks::judge_chain, nullptr);
   SPARCL_RETURN_IF_ERROR(read.install(made.get()).with_prefix(folder.path() + ": "));
   return made;

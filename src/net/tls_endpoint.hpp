@@ -21,7 +21,7 @@ namespace sparcl::net {
 class TlsEndpoint;
 using TlsEndpointRef = std::shared_ptr<const TlsEndpoint>;
 
-// What an endpoint learns about the other side of one connection.
+// The other side of one connection, as an endpoint knows it.
 struct TlsPeer {
   std::optional<int> tag;  // by which the endpoint knows it
   std::string refusal;     // why its certificate is refused; empty: it is not

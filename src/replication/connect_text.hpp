@@ -19,6 +19,14 @@ inline Status no_connection(int error, const char* what) {
                   what));
 }
 
+// Adds what the user can do about a publisher that closed a connection with certificates during
+// the handshake, and said nothing.
+inline Status closed_without_certificates(const Status& why) {
+  return Status(why.code(), fmt::format("{}: it has no certificates: give both sides "
+                                        "--certificates FOLDER, or both a secret, or neither",
+                                        why.message()));
+}
+
 // Adds what the user can do about a publisher that closed an encrypted connection before its
 // PROOF.
 inline Status closed_in_handshake(const Status& why) {
@@ -30,8 +38,10 @@ inline Status closed_in_handshake(const Status& why) {
 
 // The same, of one that closed a connection in the clear before its first answer.
 inline Status closed_before_answer(const Status& why) {
-  return Status(why.code(), fmt::format("{} before it has answered: if it has a secret, give that "
-                                        "of role replicate (--secret, secret_path)",
+  return Status(why.code(), fmt::format("{} before it has answered: if it has a secret or "
+                                        "certificates, give this side its own of role replicate "
+                                        "(--secret or --certificates; secret_path or "
+                                        "certificates_path)",
                                         why.message()));
 }
 

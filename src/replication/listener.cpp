@@ -60,8 +60,8 @@ Result<Listener> Listener::open(const std::string& where, Reach reach) {
     return Status(
         Code::kInvalidArgument,
         fmt::format("other machines can reach {}, and no secret is given: give --secret "
-                    "FILE (options.secret_path; sparcl secret makes it). If every process "
-                    "that reaches the port may read what is sent: --insecure "
+                    "FILE (options.secret_path; sparcl secret makes it) or --certificates FOLDER. "
+                    "If every process that reaches the port may read what is sent: --insecure "
                     "(options.insecure)",
                     where));
   }

@@ -26,7 +26,7 @@ Status PublisherOptions::take_settings() {
   SPARCL_ASSIGN_OR_RETURN(const double degree, setting_number("FAN_OUT"));
   SPARCL_ASSIGN_OR_RETURN(const std::string memory, setting_choice("SHARED_MEMORY"));
   SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
-  if (secret_path.empty()) secret_path = secret_setting();
+  SPARCL_RETURN_IF_ERROR(take_credentials(secret_path, certificates_path));
   if (peer_bytes == 0) peer_bytes = static_cast<std::uint64_t>(peers);
   silence_s = silence;
   shares_memory = memory == "on";

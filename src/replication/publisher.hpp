@@ -31,7 +31,10 @@ struct PublisherOptions {
   // File with the secret of role publish: connections are encrypted, and replicas need a secret,
   // too. "": they are in the clear.
   std::string secret_path;
-  // The content of that file, if it was read before.
+  // Folder with certificates (net::CertificateFolder) in place of a secret, its own of role
+  // publish.
+  std::string certificates_path;
+  // The content of one of them, if it was read before.
   std::optional<ServerSecurity> security;
   bool is_insecure = false;  // without a secret, it may listen beyond the loopback interface
   std::string model_id;      // replicas name the same
@@ -53,10 +56,11 @@ struct PublisherOptions {
       0;  // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
 
   Reach reach() const {
-    return is_insecure || !secret_path.empty() ? Reach::kNetwork : Reach::kThisMachine;
+    const bool is_secure = !secret_path.empty() || !certificates_path.empty();
+    return is_insecure || is_secure ? Reach::kNetwork : Reach::kThisMachine;
   }
   // SPARCL_LIVENESS_S, SPARCL_FAN_OUT, SPARCL_SHARED_MEMORY; SPARCL_PEER_BYTES if
-  // peer_bytes is 0, SPARCL_SECRET if secret_path is "".
+  // peer_bytes is 0, SPARCL_SECRET and SPARCL_CERTIFICATES if neither path is given.
   Status take_settings();
 };
 

@@ -83,9 +83,12 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
   const Result<std::vector<std::byte>> heard = hear(*link, answer, deadline);
   if (heard.ok()) return heard;
   const bool is_closed = !link->is_open() && heard.status().code() == Code::kRemoteError;
-  const bool may_need_secret = is_closed && security.tls == nullptr && link->bytes_received() == 0;
-  return (may_need_secret ? closed_before_answer(heard.status()) : heard.status())
-      .with_prefix(prefix);
+  const bool is_early = is_closed && link->bytes_received() == 0 && !link->stream().is_refused();
+  Status status = heard.status();
+  if (is_early && security.tls == nullptr) status = closed_before_answer(status);
+  if (is_early && security.tls != nullptr && !security.publisher_key)
+    status = closed_without_certificates(status);
+  return status.with_prefix(prefix);
 }
 
 }  // namespace

@@ -1,18 +1,76 @@
 #include "src/replication/service_security.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "src/base/settings.hpp"
 
 namespace sparcl::replication {
-std::string secret_setting() {
-  std::string path = setting("SECRET").text;
+namespace {
+
+constexpr std::string_view kRoleUri = "sparcl:";  // and the role's name
+
+std::string path_setting(const char* name) {
+  std::string path = setting(name).text;
   return path == "none" ? std::string() : path;
 }
 
-Result<ServerSecurity> load_server_security(const std::string& secret_path) {
+// The strongest role that URIs of a certificate name; nothing: none does.
+std::optional<trust::Role> role_of_uris(std::span<const std::string> uris) {
+  std::optional<trust::Role> found;
+  for (const trust::Role role :
+       {trust::Role::kObserve, trust::Role::kReplicate, trust::Role::kPublish}) {
+    const std::string wanted = fmt::format("{}{}", kRoleUri, role_name(role));
+    if (std::ranges::find(uris, wanted) != uris.end()) found = role;
+  }
+  return found;
+}
+
+// Takes certificates of this role, or of one that includes it.
+net::TlsEndpoint::Judge at_least(trust::Role role) {
+  return [role](std::span<const std::string> uris) -> Result<int> {
+    const std::optional<trust::Role> found = role_of_uris(uris);
+    if (found && *found >= role) return static_cast<int>(*found);
+    const std::string has = found ? fmt::format("has role {}", role_name(*found)) : "has no role";
+    return Status(Code::kUnauthorized,
+                  fmt::format("{}, and role {} is needed: its subjectAltName needs URI:{}{}", has,
+                              role_name(role), kRoleUri, role_name(role)));
+  };
+}
+
+}  // namespace
+
+Status take_credentials(std::string& secret_path, std::string& certificates_path) {
+  const bool is_given = !secret_path.empty() || !certificates_path.empty();
+  if (!is_given) {
+    secret_path = path_setting("SECRET");
+    certificates_path = path_setting("CERTIFICATES");
+  }
+  if (secret_path.empty() || certificates_path.empty()) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} and {}: a secret and certificates exclude each other: give "
+                            "--secret or --certificates (options.secret_path or "
+                            "options.certificates_path, SPARCL_SECRET or SPARCL_CERTIFICATES)",
+                            secret_path, certificates_path));
+}
+
+Result<net::TlsEndpointRef> observers_server(const std::string& certificates_path) {
+  return net::TlsEndpoint::server(certificates_path, at_least(trust::Role::kObserve),
+                                  at_least(trust::Role::kObserve));
+}
+
+Result<ServerSecurity> load_server_security(const std::string& secret_path,
+                                            const std::string& certificates_path) {
   ServerSecurity made;
+  if (!certificates_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(
+        made.tls, net::TlsEndpoint::server(certificates_path, at_least(trust::Role::kPublish),
+                                           at_least(trust::Role::kObserve)));
+    return made;
+  }
   if (secret_path.empty()) return made;
   made.file = FileStamp(secret_path);  // before it is read: no change is missed
   SPARCL_ASSIGN_OR_RETURN(made.secrets, SecretRing::load(secret_path));
@@ -35,8 +93,14 @@ Result<std::optional<trust::TrustedKeys>> load_trust(const std::string& trust_pa
   return trusted;
 }
 
-Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role) {
+Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role,
+                                            const std::string& certificates_path) {
   ClientSecurity made;
+  if (!certificates_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(made.tls, net::TlsEndpoint::client(certificates_path, at_least(role),
+                                                               at_least(trust::Role::kPublish)));
+    return made;
+  }
   if (secret_path.empty()) return made;
   made.file = FileStamp(secret_path);
   SPARCL_ASSIGN_OR_RETURN(const trust::RoleSecret secret, trust::RoleSecret::load(secret_path));

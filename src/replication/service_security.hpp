@@ -1,6 +1,6 @@
 #pragma once
 // How the two ends of a service's connections know each other: by the secrets of roles
-// (role_secret.hpp), or not at all.
+// (role_secret.hpp), by certificates with roles, or not at all.
 
 #include <cstddef>
 #include <memory>
@@ -14,8 +14,9 @@
 
 namespace sparcl::replication {
 
-// The file that SPARCL_SECRET names; "": none.
-std::string secret_setting();
+// Fills in the paths of SPARCL_SECRET and SPARCL_CERTIFICATES, if both are "". InvalidArgument:
+// both are given.
+Status take_credentials(std::string& secret_path, std::string& certificates_path);
 
 // A publisher's end. Without `tls` whoever reaches the port may do all that a replica may.
 struct ServerSecurity {
@@ -23,17 +24,25 @@ struct ServerSecurity {
   std::shared_ptr<SecretRing> secrets;  // of the file; nullptr: there is none
   FileStamp file{};
 };
-// The file has secrets of role publish. "": no security.
-Result<ServerSecurity> load_server_security(const std::string& secret_path);
+// The file has secrets of role publish, or the folder a certificate of that role. "" and "": no
+// security.
+Result<ServerSecurity> load_server_security(const std::string& secret_path,
+                                            const std::string& certificates_path = {});
 
 // The end of a replica or an observer. Without `tls` the other end may be anybody.
 struct ClientSecurity {
   net::TlsEndpointRef tls;
-  std::optional<trust::PublicKey> publisher_key;  // signs each connection
-  FileStamp file{};
+  // Signs each connection. Nothing: the publisher's certificate proves it, or nothing does.
+  std::optional<trust::PublicKey> publisher_key;
+  FileStamp file{};  // of the secret
 };
-// The file has a secret of the role, or of one that includes it. "": no security.
-Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role);
+// The file has a secret of the role, or of one that includes it; or the folder has a certificate
+// of such a role. "" and "": no security.
+Result<ClientSecurity> load_client_security(const std::string& secret_path, trust::Role role,
+                                            const std::string& certificates_path = {});
+
+// Takes clients whose certificates have a role, whichever it is; own certificate alike.
+Result<net::TlsEndpointRef> observers_server(const std::string& certificates_path);
 
 // The keys whose signatures a replica wants: those of the file, else the publisher's of the secret,
 // else none.

@@ -1,5 +1,7 @@
 #include "src/replication/session.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -121,6 +123,7 @@ void Session::read(double now) {
         return;
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
+        if (link_.stream().is_refused()) warn_of_refusal();
         return drop(link_.why());
       case MessageLink::Progress::kNoRoom:
         machine_.on_no_room();
@@ -131,6 +134,14 @@ void Session::read(double now) {
     machine_.on_message(link_.type(), link_.content(), now);
     carry_out();
   }
+}
+
+void Session::warn_of_refusal() {
+  ++context_.counts->refused;
+  net::NetAddress host = machine_.from().value_or(net::NetAddress());
+  host.port = 0;
+  context_.warnings->say("connections are refused for a certificate", to_text(host),
+                         fmt::format("{}: {}", machine_.replica(), link_.why().message()));
 }
 
 // False: the session is over.

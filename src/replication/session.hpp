@@ -52,6 +52,7 @@ class Session {
   void step_on(double now);
   void read(double now);
   bool note_secured();
+  void warn_of_refusal();
   void send_on(double now);
   void carry_out();
   void carry_out(session_action::Any& action);

@@ -79,7 +79,7 @@ Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, d
 Status SessionMachine::check_role(MessageType type) const {
   if (!role_ || *role_ >= trust::Role::kReplicate || type == MessageType::kStatusQuery) return {};
   return Status(Code::kUnauthorized,
-                fmt::format("it has a secret of role {}: give it the one of role {}",
+                fmt::format("it has role {}: give it the secret or the certificate of role {}",
                             role_name(*role_), role_name(trust::Role::kReplicate)));
 }
 

@@ -38,7 +38,10 @@ struct SubscriberOptions {
   // File with the secret of role replicate: connections are encrypted, and the publisher must have
   // the key that stands there. "": they are in the clear.
   std::string secret_path;
-  std::optional<ClientSecurity> security;  // the content of that file, if it was read before
+  // Folder with certificates in place of a secret, its own of role replicate: the publisher must
+  // have one of role publish.
+  std::string certificates_path;
+  std::optional<ClientSecurity> security;  // the content of one of them, if it was read before
   double silence_s = 5;                    // after which the publisher counts as stopped or cut off
   bool passes_on = true;                   // to other replicas, at a port of its own
   bool shares_memory = true;               // with the publisher and replicas of its machine
@@ -61,7 +64,7 @@ struct SubscriberOptions {
       0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
 
   Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S,
-                           // SPARCL_PEER_BYTES
+                           // SPARCL_PEER_BYTES, SPARCL_SECRET, SPARCL_CERTIFICATES
 };
 
 class Subscriber final : private UpstreamOwner {

@@ -72,7 +72,7 @@ Status SubscriberOptions::take_settings() {
   SPARCL_ASSIGN_OR_RETURN(const double peers, setting_number("PEER_BYTES"));
   sweep_s = sweep;
   peer_bytes = static_cast<std::uint64_t>(peers);
-  if (secret_path.empty()) secret_path = secret_setting();
+  SPARCL_RETURN_IF_ERROR(take_credentials(secret_path, certificates_path));
   passes_on = relay != "off";
   return {};
 }
@@ -96,7 +96,8 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
     security = *options.security;
   } else {
     SPARCL_ASSIGN_OR_RETURN(security,
-                            load_client_security(options.secret_path, trust::Role::kReplicate));
+                            load_client_security(options.secret_path, trust::Role::kReplicate,
+                                                 options.certificates_path));
   }
   SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept, security));
   ReplicaMachine::Options machine;

@@ -93,7 +93,9 @@ Status Upstream::take_proof(double now) {
 // Adds what the user can do about a connection that ended before there was an answer.
 Status Upstream::closed_early(Status why) const {
   if (kind_ != UpstreamKind::kPublisher) return why;
-  if (phase_ == Phase::kSecuring && is_encrypted_) return closed_in_handshake(why);
+  if (link_.stream().is_refused()) return why;
+  if (phase_ == Phase::kSecuring && is_encrypted_)
+    return awaited_key_ ? closed_in_handshake(why) : closed_without_certificates(why);
   if (phase_ == Phase::kGreeting && !is_encrypted_) return closed_before_answer(why);
   return why;
 }

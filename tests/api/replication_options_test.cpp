@@ -15,6 +15,7 @@
 
 #include "sparcl/sparcl.hpp"
 #include "tests/model/model_support.hpp"
+#include "tests/support/test_authority.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -189,6 +190,57 @@ TEST(PublisherOptions, TheSettingNamesTheSecretOfBothSides) {
   unsetenv("SPARCL_SECRET");
 }
 
+sparclResult_t result_of_own_publisher() {
+  std::vector<float> source(1'000, 1.0f);
+  State state;
+  state.add("w", source, {1'000});
+  sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  options.listen = ":0";
+  sparclPublisher_t publisher = nullptr;
+  return sparclPublisherCreate(&publisher, state.get(), &options);
+}
+
+TEST(PublisherOptions, CertificatesOpenItToTheirHoldersAlone) {
+  const TempFolder folder;
+  const TestAuthority authority;
+  authority.write(folder / "publish", "publish");
+  authority.write(folder / "replicate", "replicate");
+  TestAuthority("another authority").write(folder / "other", "replicate");
+  std::vector<float> source(100'000, 1.0f), held(100'000);
+  State state, copy;
+  state.add("w", source, {100'000});
+  copy.add("w", held, {100'000});
+  Publisher publisher(state, {.listen = "0.0.0.0:0", .certificates_path = folder / "publish"});
+  publisher.publish(1);
+  {
+    Subscriber plain(copy, publisher.address());
+    EXPECT_THAT(failure_of_next(plain), testing::HasSubstr("certificates_path"));
+  }
+  {
+    Subscriber other(copy, publisher.address(), {.certificates_path = folder / "other"});
+    EXPECT_THAT(failure_of_next(other), testing::HasSubstr("is not of an authority in"));
+  }
+  {
+    Subscriber subscriber(copy, publisher.address(), {.certificates_path = folder / "replicate"});
+    EXPECT_EQ(subscriber.next(20), 1u);
+    EXPECT_EQ(held, source);
+  }
+  setenv("SPARCL_CERTIFICATES", (folder / "replicate").c_str(), 1);
+  EXPECT_EQ(result_of_own_publisher(), sparclUnauthorized);  // role replicate is too weak
+  Subscriber by_setting(copy, publisher.address());
+  unsetenv("SPARCL_CERTIFICATES");
+  EXPECT_EQ(by_setting.next(20), 1u);
+  State other;
+  other.add("w", held, {100'000});
+  try {
+    const Publisher both(other, {.secret_path = folder / "x", .certificates_path = folder / "y"});
+    ADD_FAILURE() << both.address();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.result(), sparclInvalidArgument);
+    EXPECT_THAT(error.what(), testing::HasSubstr("options.certificates_path"));
+  }
+}
+
 TEST(PublisherOptions, OtherMachinesReachItWithASecretOrByTheUsersWord) {
   std::vector<float> source(1'000, 1.0f);
   State state;
@@ -208,6 +260,9 @@ TEST(PublisherOptions, OtherMachinesReachItWithASecretOrByTheUsersWord) {
   options.secret_path = "";
   EXPECT_EQ(sparclPublisherCreate(&publisher, state.get(), &options), sparclInvalidArgument);
   options.secret_path = nullptr;
+  options.certificates_path = "";
+  EXPECT_EQ(sparclPublisherCreate(&publisher, state.get(), &options), sparclInvalidArgument);
+  options.certificates_path = nullptr;
   options.insecure = static_cast<sparclToggle_t>(9);
   EXPECT_EQ(sparclPublisherCreate(&publisher, state.get(), &options), sparclInvalidArgument);
 }

@@ -14,8 +14,8 @@ ENDS_WITH(sparclMaskedOptions_t, determinism);
 ENDS_WITH(sparclTopKOptions_t, tensor_count);
 ENDS_WITH(sparclSparseOptions_t, wire);
 ENDS_WITH(sparclFeedbackStats_t, threshold_drift);
-ENDS_WITH(sparclPublisherOptions_t, witness_path);
-ENDS_WITH(sparclSubscriberOptions_t, max_age_s);
+ENDS_WITH(sparclPublisherOptions_t, certificates_path);
+ENDS_WITH(sparclSubscriberOptions_t, certificates_path);
 
 /* Enums are as wide as int: their ...ForceInt members see to it. */
 #define IS_INT(type) _Static_assert(sizeof(type) == sizeof(int), #type)

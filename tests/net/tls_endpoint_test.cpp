@@ -213,6 +213,21 @@ TEST_F(TlsCertificates, OtherProgramsGetAClosedConnection) {
   EXPECT_FALSE(to_key.talk());
 }
 
+// A peer's certificates take memory before the peer is known.
+TEST_F(TlsCertificates, ALongChainEndsTheConnection) {
+  std::string chain = test::read_text(client_path_ + "/tls.crt");
+  TestAuthority::replace(client_path_ + "/tls.crt", chain + authority_.text(), 0644);
+  Link sound(client(), server());
+  EXPECT_TRUE(sound.talk()) << sound.client.failure() << sound.server.failure();
+  EXPECT_LT(sound.server.own_bytes(), std::size_t{64} << 10);
+  for (int i = 0; i < 200; ++i) chain += authority_.text();
+  TestAuthority::replace(client_path_ + "/tls.crt", chain, 0644);
+  Link link(client(), server());
+  EXPECT_FALSE(link.talk());
+  EXPECT_FALSE(link.server.failure().empty());
+  EXPECT_FALSE(link.server.peer_tag().has_value());
+}
+
 TEST_F(TlsCertificates, TheOwnCertificateIsJudgedWhenItIsRead) {
   const Status status =
       TlsEndpoint::server(client_path_, wants("publish"), wants("replicate")).status();

@@ -1,5 +1,6 @@
 // The contract VersionSource, on every body: a publisher over TCP, with shared memory and with
-// encryption, and another replica that passes updates on, with and without encryption.
+// encryption (by a secret or by certificates), and another replica that passes updates on, with and
+// without encryption.
 
 #include "src/model/version_source.hpp"
 
@@ -11,11 +12,12 @@
 #include "src/replication/staged_update.hpp"
 #include "src/replication/upstream.hpp"
 #include "tests/replication/rogue_support.hpp"
+#include "tests/support/test_authority.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-enum class Body { kPublisher, kSharedMemory, kPeer, kEncrypted, kEncryptedPeer };
+enum class Body { kPublisher, kSharedMemory, kPeer, kEncrypted, kEncryptedPeer, kCertificates };
 
 constexpr std::uint64_t kModelElements = 3'000'000;  // an update has several leaves
 constexpr double kTestPatience = 20;
@@ -98,12 +100,23 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
     PublisherOptions options = local_options();
     options.shares_memory = GetParam() == Body::kSharedMemory;
     if (is_encrypted()) options.secret_path = secret();
+    if (GetParam() == Body::kCertificates) {
+      options.secret_path.clear();
+      options.certificates_path = certificates("publish");
+    }
     publisher = open_publisher(model, options);
     publish();
     before.copy_from(model);
     address = publisher->address();
     security = *load_client_security(is_encrypted() ? secret() : "", trust::Role::kReplicate);
+    if (GetParam() == Body::kCertificates)
+      security = *load_client_security("", trust::Role::kReplicate, certificates("replicate"));
     if (is_peer()) open_peer();
+  }
+  static std::string certificates(const std::string& role) {
+    static const test::TempFolder folder;
+    static const test::TestAuthority authority;
+    return authority.write(folder / role, role);
   }
   static bool is_peer() { return GetParam() == Body::kPeer || GetParam() == Body::kEncryptedPeer; }
   static bool is_encrypted() {
@@ -328,13 +341,15 @@ TEST_P(VersionSourceContract, SaysWhyItIsClosed) {
 }
 
 std::string source_name(const testing::TestParamInfo<Body>& info) {
-  const char* names[] = {"Publisher", "SharedMemory", "Peer", "Encrypted", "EncryptedPeer"};
+  const char* names[] = {"Publisher", "SharedMemory",  "Peer",
+                         "Encrypted", "EncryptedPeer", "Certificates"};
   return names[static_cast<int>(info.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, VersionSourceContract,
                          testing::Values(Body::kPublisher, Body::kSharedMemory, Body::kPeer,
-                                         Body::kEncrypted, Body::kEncryptedPeer),
+                                         Body::kEncrypted, Body::kEncryptedPeer,
+                                         Body::kCertificates),
                          source_name);
 
 }  // namespace

@@ -89,7 +89,7 @@ std::string answer_on(int fd) {
 std::string get(int port) { return answer_on(ask(port, "GET /metrics HTTP/1.0\r\n\r\n")); }
 
 std::unique_ptr<MetricsPage> page_of_one() {
-  auto page = MetricsPage::open("127.0.0.1:0", replication::Reach::kThisMachine, [] {
+  auto page = MetricsPage::open({"127.0.0.1:0"}, [] {
     return std::vector<Metric>{{"one", "A.", Metric::Kind::kGauge, {{{}, 1}}}};
   });
   EXPECT_TRUE(page.ok()) << page.status().message();

@@ -9,10 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <exception>
+#include <new>
 #include <string_view>
 
 #include "src/net/host_port.hpp"
 #include "src/replication/listener.hpp"
+#include "src/replication/service_security.hpp"
+#include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -40,35 +43,42 @@ bool is_whole(const std::string& request) {
 
 }  // namespace
 
-void check_metrics_reach(const std::string& where) {
+void MetricsPlace::check() const {
+  if (is_insecure || !certificates_path.empty()) return;
   if (where.empty() || !replication::is_reachable(where)) return;
   throw CLI::ValidationError(
       "--metrics",
       fmt::format("other machines can reach {}, and the figures are sent in the clear: give a host "
-                  "of this machine, such as 127.0.0.1, or --insecure",
+                  "of this machine, such as 127.0.0.1, or --certificates FOLDER, or --insecure",
                   where));
 }
 
 Result<std::unique_ptr<MetricsPage>> MetricsPage::open(
-    const std::string& where, replication::Reach reach,
-    std::function<std::vector<Metric>()> collect) {
-  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed, net::parse_host_port(where));
-  Result<replication::Listener> listener = replication::Listener::open(where, reach);
+    const MetricsPlace& place, std::function<std::vector<Metric>()> collect) {
+  SPARCL_ASSIGN_OR_RETURN(const net::HostPort parsed, net::parse_host_port(place.where));
+  net::TlsEndpointRef tls;
+  if (!place.certificates_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(tls, replication::observers_server(place.certificates_path));
+  }
+  const bool may_be_far = place.is_insecure || tls != nullptr;
+  Result<replication::Listener> listener = replication::Listener::open(
+      place.where, may_be_far ? replication::Reach::kNetwork : replication::Reach::kThisMachine);
   if (!listener.ok()) {
     return Status(
         Code::kSystemError,
         fmt::format("--metrics {}: the port cannot be opened: another program may have it, or HOST "
                     "is not this machine: give another port, or 0 for any: {}",
-                    where, listener.status().message()));
+                    place.where, listener.status().message()));
   }
   const std::string port = listener->address.substr(listener->address.rfind(':') + 1);
   const bool is_ipv6 = has(parsed.host, ":");
   const std::string host = parsed.host.empty() ? "localhost"
                            : is_ipv6           ? fmt::format("[{}]", parsed.host)
                                                : parsed.host;
-  std::unique_ptr<MetricsPage> page(new MetricsPage(std::move(listener->socket),
-                                                    fmt::format("http://{}:{}/metrics", host, port),
-                                                    std::move(collect)));
+  std::string address =
+      fmt::format("{}://{}:{}/metrics", tls != nullptr ? "https" : "http", host, port);
+  std::unique_ptr<MetricsPage> page(new MetricsPage(std::move(listener->socket), std::move(tls),
+                                                    std::move(address), std::move(collect)));
   SPARCL_RETURN_IF_ERROR(page->thread_.start(
       "--metrics", [each = page.get()](const auto& stop) { each->serve(stop); }));
   return page;
@@ -78,9 +88,10 @@ void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
     entries = {{stop.fd(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
-    for (const Reader& reader : readers_)
-      entries.push_back(
-          {reader.socket.fd(), static_cast<short>(reader.answer.empty() ? POLLIN : POLLOUT), 0});
+    for (const Reader& reader : readers_) {
+      const bool writes = !reader.answer.empty() || reader.socket.wants_to_write();
+      entries.push_back({reader.socket.fd(), static_cast<short>(writes ? POLLOUT : POLLIN), 0});
+    }
     (void)net::poll_until(
         entries, readers_.empty() ? net::monotonic_seconds() + 3600 : readers_.front().deadline);
     auto entry = entries.begin() + 2;
@@ -95,35 +106,49 @@ void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
 }
 
 // False: readers wait, but none can be accepted.
-bool MetricsPage::take_readers() {
+bool MetricsPage::take_readers() try {
   for (;;) {
-    net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    net::SocketAddress from;
+    net::Socket socket(
+        ::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
     if (readers_.size() == kMaxReaders) readers_.pop_front();
-    readers_.push_back({std::move(socket), net::monotonic_seconds() + kReaderSeconds, {}, {}, 0});
+    net::NetAddress host = net::from_socket_address(from.get()).value_or(net::NetAddress());
+    host.port = 0;
+    readers_.push_back({net::SecureSocket(std::move(socket), tls_),
+                        to_text(host),
+                        net::monotonic_seconds() + kReaderSeconds,
+                        {},
+                        {},
+                        0});
     if (is_through(readers_.back())) readers_.pop_back();  // a request has usually come at once
   }
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
 // True: the reader has its answer, or has left.
-bool MetricsPage::is_through(Reader& reader) {
+bool MetricsPage::is_through(Reader& reader) try {
   if (reader.answer.empty()) read_request(reader);
   while (reader.sent < reader.answer.size()) {
-    const net::Moved moved =
-        write_some(reader.socket, std::as_bytes(std::span(reader.answer)).subspan(reader.sent));
+    const iovec rest{reader.answer.data() + reader.sent, reader.answer.size() - reader.sent};
+    const net::Moved moved = reader.socket.write(std::span(&rest, 1));
     if (moved.kind == net::Moved::Kind::kWouldBlock) return false;
     if (moved.kind == net::Moved::Kind::kClosed) return true;
     reader.sent += moved.bytes;
   }
-  return !reader.answer.empty() || !reader.socket.is_open();
+  if (reader.answer.empty()) return !reader.socket.is_open();
+  return reader.socket.flush().kind == net::Moved::Kind::kClosed || !reader.socket.wants_to_write();
+} catch (const std::bad_alloc&) {
+  return true;
 }
 
 void MetricsPage::read_request(Reader& reader) {
   std::array<char, 1024> bytes;
   for (;;) {
-    const net::Moved moved = read_some(reader.socket, std::as_writable_bytes(std::span(bytes)));
+    const net::Moved moved = reader.socket.read(std::as_writable_bytes(std::span(bytes)));
     if (moved.kind == net::Moved::Kind::kWouldBlock) return;
-    if (moved.kind == net::Moved::Kind::kClosed) return reader.socket.close();
+    if (moved.kind == net::Moved::Kind::kClosed) return end(reader);
     reader.request.append(bytes.data(), moved.bytes);
     if (is_whole(reader.request)) {
       reader.answer = answer_to(reader.request);
@@ -134,6 +159,16 @@ void MetricsPage::read_request(Reader& reader) {
       return;
     }
   }
+}
+
+void MetricsPage::end(Reader& reader) {
+  const std::uint64_t times =
+      reader.socket.is_refused() ? refused_.count(reader.from, net::monotonic_seconds()) : 0;
+  if (times > 0) {
+    print_warning(fmt::format("--metrics: {} is refused: {}{}", reader.from,
+                              reader.socket.failure(), times_text(times)));
+  }
+  reader.socket.close();
 }
 
 std::string MetricsPage::answer_to(const std::string& request) const try {

@@ -13,6 +13,7 @@
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/credentials.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/version_publisher.hpp"
@@ -33,7 +34,7 @@ struct PublishOptions {
   double interval_s = 0;
   int replicas = -1;  // end once so many hold the last version; -1: do not end
   std::uint64_t first_version = 1;
-  std::string metrics;  // HOST:PORT; empty: none
+  MetricsPlace metrics;
 };
 
 // Checked before anything is published: an error in the last file must not be found after hours.
@@ -188,10 +189,10 @@ Status run_publish(PublishOptions options, bool as_json) {
   if (!created.ok()) return created.status();
   VersionPublisher& publisher = **created;
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
-  if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
-        options.metrics, reach_of_metrics(options.publisher.is_insecure),
-        [&] { return publisher_metrics(Json::parse(publisher.status(), nullptr, false)); });
+  if (!options.metrics.where.empty()) {
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
+      return publisher_metrics(Json::parse(publisher.status(), nullptr, false));
+    });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
@@ -206,16 +207,15 @@ Status run_publish(PublishOptions options, bool as_json) {
 
 // A usage error, before anything is opened.
 void check_reach(const PublishOptions& options) {
-  const bool has_secret =
-      !options.publisher.secret_path.empty() || !replication::secret_setting().empty();
-  if (options.publisher.is_insecure) return;
-  if (!has_secret && replication::is_reachable(options.publisher.listen))
+  const bool is_near = options.publisher.reach() == replication::Reach::kThisMachine;
+  if (is_near && replication::is_reachable(options.publisher.listen))
     throw CLI::ValidationError(
         "--listen",
-        fmt::format("other machines can reach {}: give --secret FILE (sparcl secret makes one), or "
-                    "--insecure if everybody who reaches the port may read the weights",
+        fmt::format("other machines can reach {}: give --secret FILE (sparcl secret makes one) or "
+                    "--certificates FOLDER, or --insecure if everybody who reaches the port may "
+                    "read the weights",
                     options.publisher.listen));
-  check_metrics_reach(options.metrics);
+  options.metrics.check();
 }
 
 std::string listen_fault(const std::string& text) {
@@ -238,7 +238,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   app.add_option(
          "--listen", options->publisher.listen,
          "where replicas connect; without a host on all interfaces. Beyond this machine it needs "
-         "--secret or --insecure (default: any port of the loopback interface)")
+         "--secret, --certificates or --insecure (default: any port of the loopback interface)")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--model-id", options->publisher.model_id,
@@ -257,6 +257,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "secret of role replicate, and versions are signed (default: SPARCL_SECRET)")
       ->type_name("FILE")
       ->check(empty_name_fault);
+  add_certificates(app, options->publisher.certificates_path, "publish");
   app.add_flag(
       "--insecure", options->publisher.is_insecure,
       "the ports of --listen and --metrics may be in the clear for other machines. Each process "
@@ -294,8 +295,9 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "SPARCL_PEER_BYTES; if that is 0, twice the model's bytes, 64 MiB at least)")
       ->transform(is_unsigned())
       ->type_name("BYTES");
-  app.add_option("--metrics", options->metrics,
-                 "figures for Prometheus at http://HOST:PORT/metrics")
+  app.add_option("--metrics", options->metrics.where,
+                 "figures for Prometheus at http://HOST:PORT/metrics. With --certificates at "
+                 "https://, for readers with a certificate")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
   app.add_option("--first-version", options->first_version, "the first file's number")
@@ -305,6 +307,9 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
   app.parse_complete_callback([files, watch, options] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
+    take_credentials(options->publisher.secret_path, options->publisher.certificates_path);
+    options->metrics.certificates_path = options->publisher.certificates_path;
+    options->metrics.is_insecure = options->publisher.is_insecure;
     check_reach(*options);
   });
   invocation.run = [options, &invocation] { return run_publish(*options, invocation.json); };

@@ -18,6 +18,7 @@
 #include "src/replication/query.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/credentials.hpp"
 #include "tools/sparcl/publisher_report.hpp"
 #include "tools/sparcl/status_report.hpp"
 
@@ -29,6 +30,7 @@ constexpr double kAnswerSeconds = 5;  // for a publisher
 struct StatusOptions {
   std::string process;
   std::string secret_path;
+  std::string certificates_path;
   bool all = false;
   bool remove = false;
 };
@@ -47,10 +49,12 @@ std::string place_fault(const std::string& text) {
   return fmt::format("{} is no process id, and no HOST:PORT of a publisher", text);
 }
 
-Status show_publisher(const std::string& address, std::string secret_path, bool as_json) {
-  if (secret_path.empty()) secret_path = replication::secret_setting();
-  SPARCL_ASSIGN_OR_RETURN(const replication::ClientSecurity security,
-                          replication::load_client_security(secret_path, trust::Role::kObserve));
+Status show_publisher(const StatusOptions& options, bool as_json) {
+  const std::string& address = options.process;
+  SPARCL_ASSIGN_OR_RETURN(
+      const replication::ClientSecurity security,
+      replication::load_client_security(options.secret_path, trust::Role::kObserve,
+                                        options.certificates_path));
   SPARCL_ASSIGN_OR_RETURN(const std::string answer,
                           replication::query_status(address, kAnswerSeconds, security));
   const Result<Json> report = parse_publisher_report(answer);
@@ -200,6 +204,7 @@ void add_status(CLI::App& app, Invocation& invocation) {
                  "(default: SPARCL_SECRET)")
       ->check(empty_name_fault)
       ->type_name("FILE");
+  add_certificates(app, options->certificates_path, "observe, or a stronger one");
   app.add_flag("--all", options->all, "list dead processes, too")->excludes(process);
   const CLI::Option* remove =
       app.add_flag("--remove", options->remove,
@@ -208,10 +213,11 @@ void add_status(CLI::App& app, Invocation& invocation) {
   app.parse_complete_callback([options, remove] {
     if (remove->count() > 0 && is_address(options->process))
       throw CLI::ExcludesError("--remove", "HOST:PORT");
+    if (is_address(options->process))
+      take_credentials(options->secret_path, options->certificates_path);
   });
   invocation.run = [options, &invocation] {
-    if (is_address(options->process))
-      return show_publisher(options->process, options->secret_path, invocation.json);
+    if (is_address(options->process)) return show_publisher(*options, invocation.json);
     pid_t pid = 0;
     const std::string& place = options->process;
     (void)std::from_chars(place.data(), place.data() + place.size(),

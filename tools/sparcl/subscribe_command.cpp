@@ -16,6 +16,7 @@
 #include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/credentials.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
 #include "tools/sparcl/progress.hpp"
@@ -42,8 +43,7 @@ struct SubscribeOptions {
   std::uint64_t until = 0;
   double timeout_s = kMaxSeconds;
   bool may_roll_back = false;
-  bool is_insecure = false;
-  std::string metrics;  // HOST:PORT; empty: none
+  MetricsPlace metrics;
 };
 
 // With trusted keys: the record of the last held version, beside the file.
@@ -328,7 +328,8 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(check_own(options));
   SPARCL_ASSIGN_OR_RETURN(
       const replication::ClientSecurity security,
-      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate));
+      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate,
+                                        options.subscriber.certificates_path));
   options.subscriber.security = security;
   Result<KeptRecord> record = open_record(options, security);
   if (!record.ok()) return record.status();
@@ -368,10 +369,9 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   if (!subscriber.ok()) return subscriber.status();
   SwapCounts counts;
   std::unique_ptr<MetricsPage> page;  // it asks the subscriber: it ends first
-  if (!options.metrics.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened =
-        MetricsPage::open(options.metrics, reach_of_metrics(options.is_insecure),
-                          [&] { return subscriber_metrics(**subscriber, counts); });
+  if (!options.metrics.where.empty()) {
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
+        options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
@@ -445,7 +445,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "which also signs the versions (default: SPARCL_SECRET)")
       ->check(empty_name_fault)
       ->type_name("FILE");
-  app.add_flag("--insecure", options->is_insecure, "other machines may read --metrics");
+  add_certificates(app, options->subscriber.certificates_path, "replicate");
+  app.add_flag("--insecure", options->metrics.is_insecure, "other machines may read --metrics");
   app.add_flag("--allow-rollback", options->may_roll_back,
                "with --trust or --secret: take any signed version first, also one that is older "
                "than what FILE held last (FILE.sparcl-record)");
@@ -457,8 +458,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "run by /bin/sh each time FILE has come to a version. SUBSCRIBED_VERSION and "
                  "SUBSCRIBED_FILE are in its environment")
       ->type_name("CMD");
-  app.add_option("--metrics", options->metrics,
-                 "figures for Prometheus at http://HOST:PORT/metrics, once the model is known")
+  app.add_option("--metrics", options->metrics.where,
+                 "figures for Prometheus at http://HOST:PORT/metrics, once the model is known. "
+                 "With --certificates at https://, for readers with a certificate")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
   app.add_option(
@@ -469,7 +471,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMaxSeconds));
   app.parse_complete_callback([options] {
-    if (!options->is_insecure) check_metrics_reach(options->metrics);
+    take_credentials(options->subscriber.secret_path, options->subscriber.certificates_path);
+    options->metrics.certificates_path = options->subscriber.certificates_path;
+    options->metrics.check();
     if (options->subscriber.trust_threshold > 1 && options->subscriber.trust_path.empty())
       throw CLI::ValidationError("--trust-threshold", "needs --trust KEYFILE: name the keys");
     const bool is_named = options->model_id && !options->model_id->empty();

@@ -24,8 +24,9 @@ VersionPublisher::VersionPublisher(replication::Listener listener,
 Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(
     replication::Listener listener, replication::PublisherOptions options,
     std::uint64_t first_version, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(replication::ServerSecurity security,
-                          replication::load_server_security(options.secret_path));
+  SPARCL_ASSIGN_OR_RETURN(
+      replication::ServerSecurity security,
+      replication::load_server_security(options.secret_path, options.certificates_path));
   options.security = security;
   std::unique_ptr<VersionPublisher> made(
       new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
