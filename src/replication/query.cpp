@@ -13,6 +13,7 @@ namespace {
 Result<MessageLink> connect_to(const net::NetAddress& address, const ClientSecurity& security,
                                double deadline) {
   SPARCL_ASSIGN_OR_RETURN(net::Socket socket, start_connect(address));
+  send_at_once(socket);
   pollfd entry{socket.fd(), POLLOUT, 0};
   if (net::poll_until(std::span(&entry, 1), deadline) == 0)
     return Status(Code::kTimeout, "no answer to the connection in time");

@@ -110,7 +110,6 @@ TEST_F(CertificateService, AnObserverSeesTheStatusAlone) {
   const Status model = query_model(publisher->address(), 20, {}, observer).status();
   EXPECT_EQ(model.code(), Code::kUnauthorized) << model.message();
   RawPeer replica = RawPeer::connect(publisher->address(), observer);
-  ASSERT_TRUE(replica.shake());
   replica.say(MessageType::kHello, hello_of(source_));
   EXPECT_EQ(replica.hear(), MessageType::kRefusal);
   EXPECT_EQ(parse_refusal(replica.link().content())->code, Code::kUnauthorized);
@@ -184,8 +183,10 @@ TEST_F(CertificateService, PeersWithoutOneGetAClosedConnection) {
   SmallModel copy(3);
   SubscriberOptions options = replica_options();
   options.secret_path.clear();
+  options.certificates_path.clear();
   const auto without = open_replica(copy, publisher->address(), options);
   EXPECT_THAT(without->next(1).status().message(), HasSubstr("--certificates"));
+  options.certificates_path.clear();
   options.secret_path = new_secret(temporary_);
   const auto with_secret = open_replica(copy, publisher->address(), options);
   EXPECT_THAT(with_secret->next(1).status().message(), HasSubstr("another secret, or none"));

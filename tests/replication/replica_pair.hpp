@@ -9,7 +9,9 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "src/codec/block_map.hpp"
@@ -19,6 +21,7 @@
 #include "src/replication/service_security.hpp"
 #include "src/replication/subscriber.hpp"
 #include "tests/model/model_support.hpp"
+#include "tests/support/test_authority.hpp"
 
 namespace sparcl::replication {
 
@@ -83,18 +86,33 @@ inline std::string new_secret(const test::TempFolder& folder) {
   return folder / "secret";
 }
 
+inline bool tests_are_secured_by(std::string_view what) {
+  const char* asked = std::getenv("SPARCL_TEST_SECURE");
+  return asked != nullptr && asked == what;
+}
 // The file of a secret that all publishers and replicas of the process have, if
-// SPARCL_TEST_SECURE is set: the same tests then run over encrypted connections. Else "".
+// SPARCL_TEST_SECURE is "secret": the same tests then run over encrypted connections. Else "".
 inline const std::string& test_secret() {
   static const test::TempFolder folder;
-  static const std::string path =
-      std::getenv("SPARCL_TEST_SECURE") != nullptr ? new_secret(folder) : "";
+  static const std::string path = tests_are_secured_by("secret") ? new_secret(folder) : "";
   return path;
+}
+
+// The same with certificates: the folder of this role, if it is "certificates".
+inline std::string test_certificates(const std::string& role) {
+  if (!tests_are_secured_by("certificates")) return "";
+  static const test::TempFolder folder;
+  static const test::TestAuthority authority;
+  static const std::map<std::string, std::string> paths{
+      {"publish", authority.write(folder / "publish", "publish")},
+      {"replicate", authority.write(folder / "replicate", "replicate")}};
+  return paths.at(role);
 }
 
 inline PublisherOptions local_options() {
   PublisherOptions options;
   options.secret_path = test_secret();
+  options.certificates_path = test_certificates("publish");
   options.listen = kAnyPort;
   options.model_id = kModelId;
   return options;
@@ -103,6 +121,7 @@ inline PublisherOptions local_options() {
 inline SubscriberOptions replica_options() {
   SubscriberOptions options;
   options.secret_path = test_secret();
+  options.certificates_path = test_certificates("replicate");
   options.model_id = kModelId;
   return options;
 }
@@ -141,16 +160,20 @@ class RawPeer {
   static RawPeer connect(const std::string& address, const ClientSecurity& security) {
     Result<net::Socket> socket =
         net::start_connect(net::resolve(*net::parse_host_port(address))->front());
+    if (socket.ok()) send_at_once(*socket);
     RawPeer peer(socket.ok() ? std::move(*socket) : net::Socket(), security.tls);
     pollfd entry{peer.link_.fd(), POLLOUT, 0};
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + kPatience);
     if (security.publisher_key) {
       EXPECT_EQ(peer.hear(), MessageType::kProof);
+    } else if (security.tls != nullptr) {
+      (void)peer.shake();  // what is said next shows whether it is over
     }
     return peer;
   }
   static ClientSecurity client_security() {
-    return *load_client_security(test_secret(), trust::Role::kReplicate);
+    return *load_client_security(test_secret(), trust::Role::kReplicate,
+                                 test_certificates("replicate"));
   }
   // Until the handshake of an encrypted connection is over.
   bool shake(double seconds = kPatience) {
@@ -221,7 +244,7 @@ class RawPublisher {
     net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience);
     net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     RawPeer peer(std::move(socket), security_.tls);
-    if (security_.tls != nullptr && peer.shake())
+    if (security_.tls != nullptr && peer.shake() && security_.secrets != nullptr)
       peer.say(MessageType::kProof,
                *security_.secrets->prove(PeerTag::of(*peer.link().stream().peer_tag()),
                                          *peer.link().stream().exporter()));
@@ -237,7 +260,7 @@ class RawPublisher {
 
  private:
   net::Socket listener_;
-  ServerSecurity security_ = *load_server_security(test_secret());
+  ServerSecurity security_ = *load_server_security(test_secret(), test_certificates("publish"));
 };
 
 }  // namespace sparcl::replication

@@ -28,12 +28,14 @@ class SecureService : public testing::Test {
   PublisherOptions publishing(int fan_out = 0) const {
     PublisherOptions options = local_options();
     options.secret_path = secret("run");
+    options.certificates_path.clear();
     options.fan_out = fan_out;
     return options;
   }
   SubscriberOptions replicating(const char* name = "run.replicate") const {
     SubscriberOptions options = replica_options();
     options.secret_path = secret(name);
+    options.certificates_path.clear();
     options.shares_memory = false;
     return options;
   }
@@ -248,7 +250,7 @@ TEST_F(SecureService, TheSettingOfTheTestsCounts) {
   RawPeer plain = RawPeer::connect(publisher->address(), {});
   plain.say(MessageType::kStatusQuery, Bye());
   const bool answers = plain.hear(5) == MessageType::kRefusal;
-  EXPECT_EQ(answers, test_secret().empty());
+  EXPECT_EQ(answers, test_secret().empty() && test_certificates("publish").empty());
 }
 
 // The port of a replica that passes updates on takes tickets of the publisher's alone.
@@ -300,6 +302,7 @@ TEST_F(SecureService, APublisherNeedsItsOwnSecret) {
   for (const char* name : {"run.replicate", "run.observe", "absent"}) {
     PublisherOptions options = publishing();
     options.secret_path = secret(name);
+    options.certificates_path.clear();
     EXPECT_FALSE(Publisher::create(source_, options).ok()) << name;
   }
 }

@@ -99,7 +99,10 @@ class VersionSourceContract : public testing::TestWithParam<Body> {
   VersionSourceContract() {
     PublisherOptions options = local_options();
     options.shares_memory = GetParam() == Body::kSharedMemory;
-    if (is_encrypted()) options.secret_path = secret();
+    if (is_encrypted()) {
+      options.secret_path = secret();
+      options.certificates_path.clear();
+    }
     if (GetParam() == Body::kCertificates) {
       options.secret_path.clear();
       options.certificates_path = certificates("publish");

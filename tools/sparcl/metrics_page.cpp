@@ -112,6 +112,7 @@ bool MetricsPage::take_readers() try {
     net::Socket socket(
         ::accept4(listener_.fd(), from.get(), &from.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+    send_at_once(socket);
     if (readers_.size() == kMaxReaders) readers_.pop_front();
     net::NetAddress host = net::from_socket_address(from.get()).value_or(net::NetAddress());
     host.port = 0;
