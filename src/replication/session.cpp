@@ -136,11 +136,13 @@ void Session::read(double now) {
   }
 }
 
+// One line for each certificate of a host: several processes may come from there.
 void Session::warn_of_refusal() {
   ++context_.counts->refused;
   net::NetAddress host = machine_.from().value_or(net::NetAddress());
   host.port = 0;
-  context_.warnings->say("connections are refused for a certificate", to_text(host),
+  context_.warnings->say("connections are refused for a certificate",
+                         fmt::format("{} ({})", to_text(host), link_.stream().failure()),
                          fmt::format("{}: {}", machine_.replica(), link_.why().message()));
 }
 

@@ -133,20 +133,25 @@ TEST_F(CertificateService, ARefusedReplicaIsToldWhy) {
   const auto publisher = open_publisher(source_, publishing());
   publish(*publisher);
   const TestAuthority other("another authority");
-  other.write(folder("other"), "replicate");
-  TestAuthority::replace(folder("other") + "/ca.crt", authority_.text(), 0644);
+  for (const char* role : {"replicate", "observe"}) {
+    const std::string path = folder(std::string("other ") + role);
+    other.write(path, role);
+    TestAuthority::replace(path + "/ca.crt", authority_.text(), 0644);
+  }
   testing::internal::CaptureStderr();
+  const Status query =
+      query_status(publisher->address(), 20, client("other observe", trust::Role::kObserve))
+          .status();
+  EXPECT_THAT(query.message(), HasSubstr("it does not know the authority"));
   SmallModel copy(3);
-  const auto replica = open_replica(copy, publisher->address(), replicating("other"));
+  const auto replica = open_replica(copy, publisher->address(), replicating("other replicate"));
   const Status status = replica->next(1).status();
   EXPECT_EQ(status.code(), Code::kRemoteError);
   EXPECT_THAT(status.message(), AllOf(HasSubstr("it does not know the authority"),
-                                      HasSubstr(folder("other") + "/tls.crt")));
-  const Status query =
-      query_status(publisher->address(), 20, client("other", trust::Role::kObserve)).status();
-  EXPECT_THAT(query.message(), HasSubstr("it does not know the authority"));
+                                      HasSubstr(folder("other replicate") + "/tls.crt")));
+  // Both are named, though they come from one host.
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("127.0.0.1:"),
+              AllOf(HasSubstr("127.0.0.1:"), HasSubstr("/CN=replicate"), HasSubstr("/CN=observe"),
                     HasSubstr("is not of an authority in " + folder("publish") + "/ca.crt")));
   // The other way round: a publisher of another authority.
   other.write(folder("own"), "publish");
