@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -73,9 +74,12 @@ NetAddress loopback_address(std::uint16_t port) {
 
 bool is_loopback(const NetAddress& address) {
   if (address.family == NetAddress::Family::kIpv4) return address.ip[0] == std::byte{127};
-  NetAddress one;
+  NetAddress one, mapped;  // ::1, and ::ffff:127.0.0.0/104
   one.ip.back() = std::byte{1};
-  return address.ip == one.ip;
+  mapped.ip[10] = mapped.ip[11] = std::byte{0xff};
+  mapped.ip[12] = std::byte{127};
+  return address.ip == one.ip ||
+         std::equal(mapped.ip.begin(), mapped.ip.begin() + 13, address.ip.begin());
 }
 
 bool is_link_local(const NetAddress& address) {

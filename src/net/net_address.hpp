@@ -39,7 +39,8 @@ std::optional<NetAddress> from_socket_address(
     const sockaddr* address);  // nothing for other families, and for nullptr
 
 NetAddress loopback_address(std::uint16_t port = 0);  // 127.0.0.1
-bool is_loopback(const NetAddress& address);          // 127/8, ::1: this machine alone reaches it
+bool is_loopback(
+    const NetAddress& address);  // 127/8, ::1, ::ffff:127/104: this machine alone reaches it
 bool is_link_local(const NetAddress& address);  // fe80::/10, 169.254/16: valid on one link only
 
 // "10.0.0.7:4711", "[fd00::7]:4711", "[fe80::7%eth0]:4711"; without a port if that is 0.

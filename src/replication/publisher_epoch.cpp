@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "src/base/log.hpp"
+#include "src/base/shown_text.hpp"
 #include "src/replication/record_file.hpp"
 
 namespace sparcl::replication {
@@ -119,6 +120,15 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
                   fmt::format("it holds a version of the epoch {}, after which there can be none: "
                               "let the replica begin without that version",
                               latest.epoch));
+  }
+  if (keys != nullptr && latest.proof && latest.proof->commit.model_id != model_id) {
+    return Status(
+        Code::kMismatch,
+        fmt::format(
+            "its record is of the model '{}', and this publisher has '{}'. Give the replica "
+            "the address of its own publisher, or start it with another --out FILE (another "
+            "record_path)",
+            shown(latest.proof->commit.model_id), shown(model_id)));
   }
   if (keys != nullptr && !is_signed_by(*keys, latest, model_id)) {
     return Status(

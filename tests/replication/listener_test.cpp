@@ -34,7 +34,11 @@ TEST(Listener, IsReachedByOtherMachinesOnlyWhereThatIsAllowed) {
     EXPECT_TRUE(Listener::open(where, Reach::kThisMachine).ok()) << where;
     EXPECT_FALSE(is_reachable(where)) << where;
   }
-  for (const char* where : {":0", "0.0.0.0:0", "[::]:0", "10.1.2.3:0"}) {
+  for (const char* where : {"[::1]:0", "[::ffff:127.0.0.1]:0", "[::ffff:127.9.9.9]:0"}) {
+    EXPECT_FALSE(is_reachable(where)) << where;  // if the machine has IPv6
+    EXPECT_NE(Listener::open(where, Reach::kThisMachine).status().code(), Code::kInvalidArgument);
+  }
+  for (const char* where : {":0", "0.0.0.0:0", "[::]:0", "10.1.2.3:0", "[::ffff:10.1.2.3]:0"}) {
     const Status refused = Listener::open(where, Reach::kThisMachine).status();
     EXPECT_EQ(refused.code(), Code::kInvalidArgument) << where;
     EXPECT_NE(std::string(refused.message()).find("--secret FILE"), std::string::npos);
