@@ -19,6 +19,7 @@
 #include "src/replication/session.hpp"
 #include "src/replication/update_maker.hpp"
 #include "src/replication/update_store.hpp"
+#include "src/replication/version_view.hpp"
 
 namespace sparcl::replication {
 
@@ -60,8 +61,10 @@ class Feed final : public model::VersionSink {
   const UpdateStore& store() const { return store_; }
   FanOut& fan_out() { return fan_out_; }
   std::uint64_t tensor_bytes() const { return map_->byte_count(); }
+  // An update of all of them has, at most: what frames the blocks counts, too.
+  std::uint64_t copy_bytes() const { return tensor_bytes() + tensor_bytes() / 256 + 4096; }
   std::optional<HeldVersion> newest() const override { return store_.newest(); }
-  // The work of publish() for it: a slice costs as much as some bytes.
+  // The work of a version for it: a slice costs as much as some bytes.
   std::uint64_t encoded_bytes() const { return tensor_bytes() + places_.size() * kSliceBytes; }
 
   // --- what publish() does, beside the serving of replicas; write() is not ---
@@ -72,9 +75,6 @@ class Feed final : public model::VersionSink {
                          std::span<const codec::ChangedHint* const> hints) const;
   // Without a version before. newest: after that.
   Result<Edition> first_edition(std::uint64_t version, Tensors newest) const;
-  // For parts, once the whole has been brought forward.
-  Result<Edition> next_edition(std::uint64_t version, Tensors newest,
-                               const ChangeLogRef& replaced) const;
   void write(model::VersionEdition edition) override;
   void start_over() override;
   // The epoch has risen: all that is kept is of the new one. Work in progress is begun anew.
@@ -83,13 +83,18 @@ class Feed final : public model::VersionSink {
   // --- what is made of the newest version beside the serving of replicas ---
 
   bool wants_work() const;
+  // A feed of parts lacks versions that the whole has. begin_work() makes the next one.
+  void fall_behind() { is_behind_ = store_.newest().has_value(); }
+  bool wants_next() const { return is_behind_ && !(wants_anchor() && made_next_last_); }
   // For a damaged replica, or for one that comes with bytes: after everything that other replicas
   // wait for.
   bool wants_rest() const {
-    return store_.newest() && (!repairs_.empty() || identities_.wants_work());
+    return store_.newest() && !is_behind_ && (!repairs_.empty() || identities_.wants_work());
   }
-  // The feed's first version may be `version`, the whole's.
-  void begin_work(std::uint64_t version, Tensors newest);
+  // whole: of all tensors; its newest version is in `newest`.
+  void begin_work(const UpdateStore& whole, Tensors newest);
+  // Work is not done yet; only give_up() or bring_forward() ends it before.
+  bool has_begun() const { return hashing_ || maker_ != nullptr; }
   // Some milliseconds of it. False: it is done, as well as it can be.
   bool work();
   // The bytes that count for the budget of peers. For the whole model: repairs, and dropped updates
@@ -100,20 +105,25 @@ class Feed final : public model::VersionSink {
   void drop_idle_anchor() {
     if (store_.has_idle_anchor()) store_.drop_anchor();
   }
-  bool makes_anchor() const { return maker_ != nullptr && maker_->commit().is_anchor; }
-  // The snapshot is about to change: what is being made of it, but an anchor, is made no more.
+  // The snapshot is about to be brought forward: of what is being made only a first version, an
+  // anchor and the next version of parts goes on.
   void give_up();
+  // The snapshot has been brought forward; replaced: what that has replaced. If nothing tells
+  // (nullptr), or if that is too much, nothing goes on.
+  void bring_forward(const ChangeLogRef& replaced);  // needs no memory to end
+  // Versions came so fast that no anchor was made in time, several times: the next one waits.
+  bool is_owed_anchor() const { return anchor_is_wanted_ && outrun_ >= kMaxOutrun; }
 
  private:
   struct Hashing {
     std::uint64_t version = 0;
-    codec::ArrayInput arrays;
-    std::shared_ptr<const codec::ArraySource> source;
+    UpdateMaker::Arrays arrays;
     std::uint64_t next_block = 0;
     Hash128 sum;
   };
 
   static constexpr std::uint64_t kSliceBytes = 4096;  // heuristic
+  static constexpr int kMaxOutrun = 2;                // heuristic
 
   struct SchemaHashes {
     Hash128 hash;
@@ -131,6 +141,10 @@ class Feed final : public model::VersionSink {
                                                     std::vector<ChangeLogRef> replaced) const;
   Result<Edition> code(std::uint64_t version, const codec::ArrayInput& from,
                        const codec::ArrayInput& to, codec::EncodeOptions options) const;
+  UpdateMaker::Arrays view(Tensors tensors, std::vector<ChangeLogRef> replaced);
+  void begin_first(const UpdateStore& whole, Tensors newest);
+  void begin_next(const UpdateStore& whole, Tensors newest);
+  void begin_anchor(const UpdateStore& whole, Tensors newest);
   void begin_composed(Tensors newest);
   void begin_repair(Tensors newest);
   void repair_on();
@@ -143,6 +157,11 @@ class Feed final : public model::VersionSink {
   void hash_on();
   void fail(const char* why);
   Status keep_made(std::shared_ptr<Update> made, StreamDigest& digest);
+  Status keep_next(UpdateMaker& done);
+  void end_making(Status status);
+  void forget_work();
+  bool wants_anchor() const { return anchor_is_wanted_ && !store_.has_newest_anchor(); }
+  bool makes_anchor() const { return maker_ != nullptr && maker_->commit().is_anchor; }
 
   const Issuer& issuer_;
   const codec::BlockMap& whole_map_;
@@ -158,8 +177,14 @@ class Feed final : public model::VersionSink {
 
   bool anchor_is_wanted_ = false;
   std::optional<HeldVersion> composed_is_wanted_;  // of all updates since then
+  bool is_behind_ = false;
+  bool made_next_last_ = false;  // of parts: an anchor has its turn
+  int outrun_ = 0;
   std::optional<Hashing> hashing_;
   std::unique_ptr<UpdateMaker> maker_;
+  std::vector<std::shared_ptr<VersionView>> views_;  // of these two
+  bool is_next_ = false;        // maker_ makes the next version of parts, which replaces
+  ChangeLogRef next_replaced_;  // these values; nullptr: not known
   bool is_turn_of_identities() const { return repaired_last_ && identities_.wants_work(); }
 
   std::deque<std::weak_ptr<Repair>> repairs_;  // that are wanted: their sessions'

@@ -208,26 +208,30 @@ void Publisher::recover(const std::exception& error) {
 
 // A piece of what a replica waits for, then all have their turn.
 void Publisher::work_on() {
-  if (at_work_ == nullptr) {
-    if (is_encoding_ || is_awaited_ || !whole_->store().newest()) return;
-    const std::vector<FeedRef> all = feeds();
-    auto next = std::ranges::find_if(
-        all, [&](const FeedRef& feed) { return feed->wants_work() && has_room_for(*feed); });
-    if (next == all.end())
-      next = std::ranges::find_if(all, [](const FeedRef& feed) { return feed->wants_rest(); });
-    if (next == all.end()) return;
-    at_work_ = *next;
-    at_work_->begin_work(whole_->store().newest()->version, snapshot_.arrays());
-  }
-  if (at_work_->work()) return;
+  if (is_encoding_ || is_awaited_ || !whole_->store().newest()) return;
+  if (at_work_ == nullptr) at_work_ = next_work();
+  if (at_work_ == nullptr || at_work_->work()) return;
   at_work_ = nullptr;
   server_->spread_news();
+}
+
+// Work that has begun before publish() goes on.
+Publisher::FeedRef Publisher::next_work() {
+  const std::vector<FeedRef> all = feeds();
+  auto next = std::ranges::find_if(all, &Feed::has_begun, &FeedRef::operator*);
+  if (next != all.end()) return *next;
+  next = std::ranges::find_if(
+      all, [&](const FeedRef& feed) { return feed->wants_work() && has_room_for(*feed); });
+  if (next == all.end()) next = std::ranges::find_if(all, &Feed::wants_rest, &FeedRef::operator*);
+  if (next == all.end()) return nullptr;
+  (*next)->begin_work(whole_->store(), snapshot_.arrays());
+  return *next;
 }
 
 // However publish() ends.
 Publisher::EncodingEnd::~EncodingEnd() {
   {
-    const std::lock_guard lock(publisher_.mutex_);
+    const std::unique_lock lock = publisher_.lock_to_publish();
     publisher_.is_encoding_ = false;
   }
   publisher_.wake_.wake();
@@ -261,11 +265,9 @@ Result<Publisher::PublishReport> Publisher::publish(
   const double begin = net::monotonic_seconds();
   if (witness_ != nullptr) SPARCL_RETURN_IF_ERROR(witness_->check());
   {
-    // The snapshot is what an anchor is made of. Nothing else is a reason to wait.
-    std::unique_lock lock(mutex_);
-    is_awaited_ = true;
-    changed_.wait(lock, [&] { return at_work_ == nullptr || !at_work_->makes_anchor(); });
-    is_awaited_ = false;
+    std::unique_lock lock = lock_to_publish();
+    // Other work goes on beside later versions. Nothing else is a reason to wait.
+    changed_.wait(lock, [&] { return !whole_->is_owed_anchor(); });
     const std::optional<HeldVersion>& newest = whole_->store().newest();
     if (version == UINT64_MAX) {
       return Status(
@@ -293,17 +295,17 @@ Result<Publisher::PublishReport> Publisher::publish(
   // Until the version is there the snapshot may go back to the one before: a publish() that has
   // failed has changed nothing.
   const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition.written);
-  std::vector<FeedRef> all;
   {
-    const std::lock_guard lock(mutex_);
-    all = parts_to_encode();
+    const std::unique_lock lock = lock_to_publish();
+    const std::vector<FeedRef> all = feeds();  // the last that needs memory, but for write()
     whole_->write(std::move(edition));
     if (written != nullptr) written->keep_forward();
+    for (const FeedRef& feed : all) feed->bring_forward(replaced);
+    update_parts();
   }
   if (state_.finder != nullptr)
     state_.finder->keep(is_first ? codec::ChangeFinder::Hints() : hints, snapshot_.arrays());
   wake_.wake();
-  for (const FeedRef& feed : all) publish_part(*feed, version, replaced, report.stream_bytes);
   report.seconds = net::monotonic_seconds() - begin;
   return report;
 }

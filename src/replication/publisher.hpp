@@ -2,6 +2,7 @@
 // Publishes versions of a state to any number of replicas, which come and go. A thread of its own
 // serves them; none of them can hold publish() up.
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -146,7 +147,26 @@ class Publisher {
     Publisher& publisher_;
   };
 
+  // publish() takes mutex_ by it.
+  class Awaited {
+   public:
+    explicit Awaited(Publisher& publisher) : publisher_(publisher) {
+      publisher_.is_awaited_ = true;
+    }
+    ~Awaited() { publisher_.is_awaited_ = false; }
+    Awaited(const Awaited&) = delete;
+    Awaited& operator=(const Awaited&) = delete;
+
+   private:
+    Publisher& publisher_;
+  };
+  std::unique_lock<FairMutex> lock_to_publish() {
+    const Awaited awaited(*this);
+    return std::unique_lock(mutex_);
+  }
+
   void work_on();
+  FeedRef next_work();
   bool has_room_for(Feed& feed);
   void bound_parts();
   void drop_idle_feeds(double now);
@@ -158,9 +178,8 @@ class Publisher {
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Result<Edition> encode_next(std::uint64_t version,
                               std::span<const codec::ChangedHint* const> hints);
-  void publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,
-                    std::uint64_t expected_bytes);
-  std::vector<FeedRef> parts_to_encode();
+  void update_parts();
+  bool has_room_for_next(Feed& feed);
   const std::string& cached_report();
   std::size_t max_schema_bytes();
   Status parse_held();
@@ -186,7 +205,8 @@ class Publisher {
   model::Schema held_;             // the thread's: once a part is asked for
   RepeatedMessages failed_turns_;  // the thread's
 
-  std::mutex publishing_;  // one publish() at a time; taken before mutex_
+  std::mutex publishing_;                 // one publish() at a time; taken before mutex_
+  std::atomic<bool> is_awaited_ = false;  // publish() waits for mutex_: the thread ends its turn
 
   // Guards all below. The thread holds it but while it waits for the network: for a bounded time in
   // each turn (Server), after which others have theirs.
@@ -204,7 +224,6 @@ class Publisher {
                               // is being made of it
   FeedRef at_work_;           // of which something is being made of the snapshot
   bool is_encoding_ = false;  // publish() is at the snapshot
-  bool is_awaited_ = false;   // publish() waits for the snapshot: nothing new is begun
   struct Report {
     std::string text;
     double made_at = -1e9, took_s = 0;

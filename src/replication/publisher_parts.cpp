@@ -32,11 +32,12 @@ constexpr std::size_t kRefusedSchemaBytes =
 bool Publisher::has_room_for(Feed& feed) {
   if (&feed == whole_.get() || !feed.store().newest())
     return true;  // its first version takes no memory
+  if (feed.wants_next()) return has_room_for_next(feed);
   for (const Part& each : parts_) each.feed->drop_idle_anchor();
   const auto is_idle = [&](const Part& each) {
     return each.feed.get() == &feed || each.feed->update_bytes() == 0;
   };
-  if (std::ranges::all_of(parts_, is_idle) || context_.budget->has_room(feed.tensor_bytes())) {
+  if (std::ranges::all_of(parts_, is_idle) || context_.budget->has_room(feed.copy_bytes())) {
     starved_since_ = -1;
     return true;
   }
@@ -44,6 +45,17 @@ bool Publisher::has_room_for(Feed& feed) {
   if (starved_since_ < 0) starved_since_ = now;
   if (now - starved_since_ > kStarvedSeconds && server_->evict_taker()) starved_since_ = now;
   return false;
+}
+
+// The next version of proven parts is always made. The replicas of the others start over if there
+// is no room.
+bool Publisher::has_room_for_next(Feed& feed) {
+  const auto own =
+      std::ranges::find(parts_, &feed, [](const Part& each) { return each.feed.get(); });
+  const std::uint64_t bytes = std::min(whole_->store().bytes(), feed.copy_bytes());
+  if (own == parts_.end() || (!own->is_proven && !context_.budget->has_room(bytes)))
+    feed.start_over();
+  return true;
 }
 
 // Drops the oldest idle updates of parts until peers are within the budget: first the updates of
@@ -175,43 +187,10 @@ void Publisher::drop_idle_feeds(double now) {
   if (idle != parts_.end()) parts_.erase(idle);
 }
 
-// If it fails, the replicas of that part start over. One that has no version yet, or whose way
-// from the last one is not known, gets its first one from the thread, which hashes it piece by
-// piece.
-void Publisher::publish_part(Feed& part, std::uint64_t version, const ChangeLogRef& replaced,
-                             std::uint64_t expected_bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    bound_parts();
-    const auto own =
-        std::ranges::find(parts_, &part, [](const Part& each) { return each.feed.get(); });
-    const bool has_room =
-        own == parts_.end() || own->is_proven || context_.budget->has_room(expected_bytes);
-    if (!part.store().newest() || replaced == nullptr || !has_room) return part.start_over();
-  }
-  Status status;
-  try {
-    Result<Edition> edition = part.next_edition(version, snapshot_.arrays(), replaced);
-    status = edition.status();
-    const std::lock_guard lock(mutex_);
-    if (edition.ok()) part.write(std::move(*edition));
-  } catch (const std::bad_alloc&) {
-    status = no_memory();
-  }
-  if (!status.ok()) {
-    log_error("replication: version {} of {} bytes of the model: {}", version, part.tensor_bytes(),
-              status.message());
-    const std::lock_guard lock(mutex_);
-    part.start_over();
-  }
-  wake_.wake();
-}
-
 // Parts of proven replicas first, and of all no more bytes than a few times the model's: peers must
-// not make publish() take longer and longer. The others start over, and get their next version as
-// an anchor, which the thread makes.
-std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
-  std::vector<FeedRef> chosen;
+// not make the thread work more and more for a version. The thread makes their next version. The
+// others start over, and get their next version as an anchor.
+void Publisher::update_parts() {
   for (const bool proven : {true, false}) {
     std::uint64_t left = whole_->tensor_bytes() * (proven ? kProvenEncoded : kUnprovenEncoded);
     for (const Part& part : parts_) {
@@ -222,10 +201,9 @@ std::vector<Publisher::FeedRef> Publisher::parts_to_encode() {
         continue;
       }
       left -= bytes;
-      chosen.push_back(part.feed);
+      part.feed->fall_behind();
     }
   }
-  return chosen;
 }
 
 }  // namespace sparcl::replication

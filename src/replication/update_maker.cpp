@@ -5,7 +5,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{4} << 20;  // some milliseconds; heuristic
+constexpr std::uint64_t kStepElements = std::uint64_t{1} << 20;  // about a millisecond; heuristic
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void UpdateMaker::begin(const ReplicatedState& state, Commit commit, codec::Enco
   options.schema_hash = state.schema_hash;
   options.with_state_hash = true;
   options.target_source = target_.source.get();
-  options.workers = state.workers;
+  options.workers = nullptr;  // peers cause this work: it has one core, and short steps
   encoder_ = std::make_unique<codec::UpdateEncoder>(*state.map, none_, target_.pointers, options,
                                                     *state.kernels);
 }

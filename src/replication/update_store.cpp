@@ -172,8 +172,16 @@ const UpdateStore::Composed* UpdateStore::find_composed(const Hash128& base) con
 }
 
 std::vector<ChangeLogRef> UpdateStore::rollback_logs(const HeldVersion& held) const {
-  const auto first = static_cast<std::ptrdiff_t>(find_base(held.hash));
-  std::vector<ChangeLogRef> logs(rollback_logs_.begin() + first, rollback_logs_.end());
+  return logs_from(find_base(held.hash));
+}
+
+std::vector<ChangeLogRef> UpdateStore::logs_since(std::uint64_t version) const {
+  return logs_from(find_step(version));
+}
+
+std::vector<ChangeLogRef> UpdateStore::logs_from(std::size_t first) const {
+  std::vector<ChangeLogRef> logs(rollback_logs_.begin() + static_cast<std::ptrdiff_t>(first),
+                                 rollback_logs_.end());
   if (std::ranges::count(logs, nullptr) > 0) logs.clear();
   return logs;
 }
@@ -186,9 +194,19 @@ std::optional<HeldVersion> UpdateStore::find(const Hash128& hash) const {
 
 std::optional<HeldVersion> UpdateStore::find_version(std::uint64_t version) const {
   if (newest_ && newest_->version == version) return newest_;
+  const std::size_t step = find_step(version);
+  return step < chain_.size() ? std::optional(chain_[step]->base()) : std::nullopt;
+}
+
+std::size_t UpdateStore::find_step(std::uint64_t version) const {
   const auto found = std::ranges::find(chain_, version,
                                        [](const UpdateRef& each) { return each->base().version; });
-  return found != chain_.end() ? std::optional((*found)->base()) : std::nullopt;
+  return static_cast<std::size_t>(found - chain_.begin());
+}
+
+std::optional<std::uint64_t> UpdateStore::version_after(std::uint64_t version) const {
+  const std::size_t step = find_step(version);
+  return step < chain_.size() ? std::optional(chain_[step]->commit.version) : std::nullopt;
 }
 
 void UpdateStore::keep_composed(const HeldVersion& held, UpdateRef composed) {

@@ -100,10 +100,15 @@ class UpdateStore {
   // From the newest version to `held`, whose hash alone counts: what each update since then has
   // replaced, in their order. Empty where that is not known.
   std::vector<ChangeLogRef> rollback_logs(const HeldVersion& held) const;
+  // The same from the newest version to the one of this number.
+  std::vector<ChangeLogRef> logs_since(std::uint64_t version) const;
   // The newest version, or one that the chain leads on from, with these bytes.
   std::optional<HeldVersion> find(const Hash128& hash) const;
   // The same by its number.
   std::optional<HeldVersion> find_version(std::uint64_t version) const;
+  // The number of the version to which the chain leads from `version`; nothing: `version` is not in
+  // the chain.
+  std::optional<std::uint64_t> version_after(std::uint64_t version) const;
   // One update instead of all since `held`. nullptr: it would not be worth it.
   void keep_composed(const HeldVersion& held, UpdateRef composed);
 
@@ -131,6 +136,8 @@ class UpdateStore {
   void note_published(const HeldVersion& version);
   void note_made(const Update& update);
   std::size_t find_base(const Hash128& hash) const;
+  std::size_t find_step(std::uint64_t version) const;  // from the version of this number
+  std::vector<ChangeLogRef> logs_from(std::size_t first) const;
   std::uint64_t bytes_since(std::size_t first) const;
   bool anchor_is_less_than(std::size_t first,
                            std::uint64_t bytes) const;  // than a way from there that has so many

@@ -43,8 +43,8 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
     sink().write(std::move(edition));
   }
   // The snapshot is brought forward to the tensors.
-  Edition make_next(std::uint64_t version) {
-    tensors.change(version, 50);
+  Edition make_next(std::uint64_t version, std::uint64_t every = 50) {
+    tensors.change(version, every);
     const ReplicatedState view = tensors.view();
     Result<Edition> edition = whole->encode(version, snapshot.arrays(), {view.readable()}, {});
     EXPECT_TRUE(edition.ok()) << edition.status().message();
@@ -52,11 +52,24 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
     if (parts == nullptr) return std::move(*edition);
     const ChangeLogRef replaced = edition->replaced;
     whole->write(std::move(*edition));
-    edition = parts->next_edition(version, snapshot.arrays(), replaced);
-    EXPECT_TRUE(edition.ok()) << edition.status().message();
-    return std::move(*edition);
+    parts->bring_forward(replaced);
+    parts->fall_behind();
+    return {};
   }
-  void write_next(std::uint64_t version) { sink().write(make_next(version)); }
+  void write_next(std::uint64_t version) {
+    Edition edition = make_next(version);
+    if (parts == nullptr) return sink().write(std::move(edition));
+    catch_up();
+  }
+  // Beside publish(): what a publisher's thread does.
+  void catch_up() {
+    for (int i = 0; i < 1000 && parts->wants_work(); ++i) {
+      if (!parts->has_begun()) parts->begin_work(whole->store(), snapshot.arrays());
+      while (parts->work()) {
+      }
+    }
+    EXPECT_FALSE(parts->wants_work());
+  }
   // What a replica that holds `held` gets next.
   UpdateStore::Step step_from(const HeldVersion& held) { return body().store().step_from(held); }
 
@@ -123,10 +136,96 @@ TEST_P(VersionSinkContract, AnEditionHasTheEpochOfTheTimeWhenItIsWritten) {
   write_first(1);
   const HeldVersion first = *sink().newest();
   Edition edition = make_next(2);
-  issuer.epoch = 6;
-  sink().write(std::move(edition));
+  if (parts != nullptr) {
+    parts->begin_work(whole->store(), snapshot.arrays());
+    issuer.epoch = 6;
+    parts->reissue();
+    catch_up();
+  } else {
+    issuer.epoch = 6;
+    sink().write(std::move(edition));
+  }
   EXPECT_EQ(step_from(first).update->commit.epoch, 6U);
   EXPECT_EQ(body().store().label()->commit.epoch, 6U);
+}
+
+// Versions that come while one of parts is made hold it up no longer than their own time.
+TEST_P(VersionSinkContract, WhatHasBegunGoesOnBesideLaterVersions) {
+  if (parts == nullptr) return;
+  write_first(1);
+  const HeldVersion first = *sink().newest();
+  (void)make_next(2);
+  for (std::uint64_t version = 3; version <= 6; ++version) {
+    if (!parts->has_begun()) parts->begin_work(whole->store(), snapshot.arrays());
+    (void)make_next(version);
+    while (parts->work()) {
+    }
+    EXPECT_EQ(sink().newest()->version, version - 1);
+  }
+  catch_up();
+  EXPECT_EQ(sink().newest()->version, 6U);
+  HeldTensors held(shard_schema(0, 2));
+  held.copy_from(tensors);
+  EXPECT_EQ(sink().newest()->hash, held.hash());
+  UpdateStore::Step step = step_from(first);
+  for (std::uint64_t version = 2; version <= 6; ++version) {
+    ASSERT_NE(step.update, nullptr);
+    EXPECT_EQ(step.update->commit.version, version);
+    step = step_from(step.update->target());
+  }
+}
+
+TEST_P(VersionSinkContract, OneThatIsFarBehindTakesOneStep) {
+  if (parts == nullptr) return;
+  write_first(1);
+  const HeldVersion first = *sink().newest();
+  for (std::uint64_t version = 2; version <= 12; ++version) (void)make_next(version, 1000);
+  catch_up();
+  const UpdateRef update = step_from(first).update;
+  ASSERT_NE(update, nullptr);
+  EXPECT_EQ(update->commit.version, 12U);
+}
+
+// An anchor that was begun for one version leads to it, and the chain leads on.
+TEST_P(VersionSinkContract, AnAnchorGoesOnBesideLaterVersions) {
+  write_first(1);
+  const HeldVersion first = *sink().newest();
+  body().session_feed().request_anchor();
+  body().begin_work(whole->store(), snapshot.arrays());
+  ASSERT_TRUE(body().has_begun());
+  tensors.change(2, 50);
+  Result<Edition> edition =
+      whole->encode(2, snapshot.arrays(), {tensors.view().readable()}, {});
+  ASSERT_TRUE(edition.ok());
+  edition->written->keep_forward();
+  const ChangeLogRef replaced = edition->replaced;
+  body().give_up();
+  whole->write(std::move(*edition));
+  body().bring_forward(replaced);
+  while (body().work()) {
+  }
+  const UpdateStore::Step step = body().store().step_by_anchor(0);
+  ASSERT_NE(step.update, nullptr);
+  EXPECT_TRUE(step.update->commit.is_anchor);
+  EXPECT_EQ(step.update->target(), first) << "its bytes are those of the version before";
+}
+
+// Without what the update has replaced the bytes of the version are gone.
+TEST_P(VersionSinkContract, AnAnchorThatCannotGoOnIsOwedTheThirdTime) {
+  write_first(1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(body().is_owed_anchor());
+    body().session_feed().request_anchor();
+    body().begin_work(whole->store(), snapshot.arrays());
+    body().bring_forward(nullptr);
+    EXPECT_FALSE(body().has_begun());
+  }
+  EXPECT_TRUE(body().is_owed_anchor());
+  body().begin_work(whole->store(), snapshot.arrays());
+  while (body().work()) {
+  }
+  EXPECT_FALSE(body().is_owed_anchor());
+  EXPECT_TRUE(body().store().has_newest_anchor());
 }
 
 std::string sink_name(const testing::TestParamInfo<SinkBody>& info) {
