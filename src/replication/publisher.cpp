@@ -79,7 +79,10 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.find_feed = [this](const Hash128& schema_hash) { return find_feed(schema_hash); };
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return cached_report(); };
-  context_.evict = [this] { return server_->evict_unproven(clock_.now()); };
+  context_.copy_bytes = state_.map->byte_count();
+  context_.evict = [this](const SessionMachine& asker) {
+    return server_->evict_for(asker, clock_.now());
+  };
   context_.max_schema_bytes = [this] { return max_schema_bytes(); };
   context_.make_room = [this](const Session& asker) {
     return server_->make_room(&asker, clock_.now());

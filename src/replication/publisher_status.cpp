@@ -122,6 +122,10 @@ std::string Publisher::status_locked() const {
   report["parents_blamed"] = context_.counts->blamed;
   report["connections_refused"] = context_.counts->refused;
   report["connections_evicted"] = context_.counts->evicted;
+  ReportFields refused;
+  for (std::size_t i = 0; i < kRefusalNames.size(); ++i)
+    refused[kRefusalNames[i]] = context_.counts->by_reason[i];
+  report["refused"] = refused;
   ReportText text(report, "replicas");
   std::size_t reported = 0;
   for (const auto& each : server_->sessions()) {

@@ -1,5 +1,5 @@
 #pragma once
-// A JSON object without objects inside. A publisher in a trainer's process does not use
+// A JSON object. A publisher in a trainer's process does not use
 // nlohmann::json to write: its destructor takes memory, and ends the process where there is none.
 
 #include <concepts>
@@ -24,6 +24,7 @@ class ReportFields {
     Value(std::string_view text);
     Value(const std::string& text) : Value(std::string_view(text)) {}
     Value(const char* text) : Value(std::string_view(text)) {}
+    Value(const ReportFields& object) : text_(object.text()) {}
     const std::string& text() const { return text_; }
 
    private:

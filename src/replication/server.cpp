@@ -37,7 +37,10 @@ std::size_t Server::max_replicas() {
 }
 
 Server::Server(net::Socket listener, const SessionContext& context)
-    : listener_(std::move(listener)), context_(context), memory_(context.budget) {
+    : listener_(std::move(listener)),
+      context_(context),
+      memory_(context.budget),
+      copies_(context.copy_bytes) {
   if (context_.shares_memory) memory_.open();
 }
 
@@ -49,9 +52,11 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 void Server::step(std::span<const pollfd> entries, double now) {
   context_.warnings->tick(now);
   count();
+  limit_copies(now);
   take_turns(entries.subspan(1), now);
   if (entries[0].revents != 0) accept_all(now);
   for (const auto& session : sessions_) session->tick(now);
+  end_backed_off(now);
   for (const auto& session : sessions_) {
     if (session->is_over()) session->release();
   }
@@ -75,29 +80,96 @@ void Server::take_turns(std::span<const pollfd> entries, double now) {
 }
 
 std::string Server::host_of(const Session& session) {
-  net::NetAddress from = session.machine().from().value_or(net::NetAddress());
-  from.port = 0;
-  return to_text(from);
+  return PeerScores::key_of(session.machine().from());
 }
 
-bool Server::evict_unproven(double now) {
-  const auto is_candidate = [&](const Session& each) {
-    return each.machine().is_replica() && !each.machine().is_proven() &&
-           now - each.machine().born() >= kProvingSeconds;
-  };
+// A waiting connection may be of any peer of its address: it is not refused, but has less time.
+void Server::end_backed_off(double now) {
+  if (context_.scores->is_empty() || counts_.waiting == 0) return;
+  for (const auto& each : sessions_) {
+    if (!each->machine().is_unauthenticated() || each->machine().list() != nullptr ||
+        now - each->machine().born() < PeerScores::kBackedOffPatience ||
+        context_.scores->backed_off_s(host_of(*each), now) <= 0)
+      continue;
+    context_.counts->count(RefusalReason::kBackedOff);
+    each->drop(Status(Code::kTimeout, "its address has misbehaved, and it says nothing"));
+  }
+}
+
+// Sessions of an address that takes all bytes again and again share a bounded rate.
+void Server::limit_copies(double now) {
+  for (const auto& each : sessions_) {
+    if (each->takes_copy()) copies_.begin(host_of(*each), now);
+  }
+  if (copies_.is_empty()) return;
+  std::map<std::string, std::size_t> replicas;
+  for (const auto& each : sessions_) {
+    if (each->machine().is_replica()) ++replicas[host_of(*each)];
+  }
+  for (const auto& each : sessions_) {
+    const std::uint64_t bytes = each->take_sent_bytes();
+    if (!each->machine().is_sent_copy()) {
+      each->pause(false);
+      continue;
+    }
+    const std::string host = host_of(*each);
+    const bool is_over = copies_.is_over(host, replicas[host], now);
+    if (is_over) copies_.sent(host, bytes);
+    each->pause(is_over && !copies_.may_send(host, now));
+  }
+}
+
+bool Server::evict_for(const SessionMachine& asker, double now) {
+  return evict_unproven(now) || evict_excess(asker, now);
+}
+
+bool Server::evict_excess(const SessionMachine& asker, double now) {
   std::map<std::string, std::size_t> of_host;
-  for (const auto& each : sessions_) of_host[host_of(*each)] += is_candidate(*each) ? 1 : 0;
+  for (const auto& each : sessions_)
+    of_host[host_of(*each)] += each->machine().is_replica() ? 1 : 0;
+  const auto most =
+      std::ranges::max_element(of_host, {}, [](const auto& each) { return each.second; });
+  if (most == of_host.end() || 2 * most->second <= context_.max_replicas ||
+      most->first == PeerScores::key_of(asker.from()))
+    return false;
+  for (auto each = sessions_.rbegin(); each != sessions_.rend(); ++each) {
+    if (!(*each)->machine().is_replica() || host_of(**each) != most->first ||
+        now - (*each)->machine().born() < kProvingSeconds)
+      continue;
+    end_for_others(**each, RefusalReason::kSlots);
+    --counts_.replicas;
+    return true;
+  }
+  return false;
+}
+
+// If an address has more than half of the slots, its sessions that ask for nothing have less time.
+bool Server::evict_unproven(double now) {
+  std::map<std::string, std::size_t> of_host, of_name;
+  const auto is_unproven = [](const Session& each) {
+    return each.machine().is_replica() && !each.machine().is_proven();
+  };
+  for (const auto& each : sessions_) {
+    of_host[host_of(*each)] += is_unproven(*each) ? 1 : 0;
+    of_name[each->machine().score_key()] += is_unproven(*each) ? 1 : 0;
+  }
+  const auto is_candidate = [&](const Session& each) {
+    const bool is_crowd = 2 * of_host[host_of(each)] > context_.max_replicas;
+    const bool is_hasty = is_crowd && !each.machine().has_answered();
+    return is_unproven(each) &&
+           now - each.machine().born() >= (is_hasty ? kEvictCrowdSeconds : kProvingSeconds);
+  };
   Session* chosen = nullptr;
   const auto rank = [&](const Session& each) {
     return std::tuple(of_host[host_of(each)], !each.machine().has_answered(),
-                      -each.machine().born());
+                      of_name[each.machine().score_key()], -each.machine().born());
   };
   for (const auto& each : sessions_) {
     if (is_candidate(*each) && (chosen == nullptr || rank(*each) > rank(*chosen)))
       chosen = each.get();
   }
   if (chosen == nullptr) return false;
-  end_for_others(*chosen);
+  end_for_others(*chosen, RefusalReason::kSlots);
   --counts_.replicas;
   return true;
 }
@@ -109,7 +181,7 @@ bool Server::evict_taker() {
   };
   const auto found = std::ranges::find_if(sessions_, is_taker);
   if (found == sessions_.end()) return false;
-  end_for_others(**found);
+  end_for_others(**found, RefusalReason::kBudget);
   return true;
 }
 
@@ -134,7 +206,7 @@ bool Server::make_room(const Session* asker, double now, std::uint64_t bytes) {
       if (chosen == nullptr || rank(*each) > rank(*chosen)) chosen = each.get();
     }
     if (chosen == nullptr) return false;
-    end_for_others(*chosen);
+    end_for_others(*chosen, RefusalReason::kBudget);
   }
   return true;
 }
@@ -147,7 +219,7 @@ void Server::keep_within_budget(double now) {
     for (const auto& each : sessions_) {
       const bool may_end = each->machine().is_replica() && each->machine().is_proven() == proven &&
                            each->machine().keeps_update(true);
-      if (context_.budget->is_over() && may_end) end_for_others(*each);
+      if (context_.budget->is_over() && may_end) end_for_others(*each, RefusalReason::kBudget);
     }
   }
   if (context_.budget->is_over()) (void)evict_taker();
@@ -160,8 +232,9 @@ Session* Server::first_with_list() const {
   return found == sessions_.end() ? nullptr : found->get();
 }
 
-void Server::end_for_others(Session& session) {
+void Server::end_for_others(Session& session, RefusalReason reason) {
   ++context_.counts->evicted;
+  context_.counts->count(reason);
   const std::string kind = "connections that have proven nothing end to make room for others";
   context_.warnings->say(kind, host_of(session),
                          fmt::format("{} is told to come again: there are too many others",
@@ -278,19 +351,24 @@ bool Server::make_place(double now) {
   for (const auto& each : sessions_) {
     if (each->is_waiting()) ++of_host[host_of(*each)];
   }
+  const auto is_backed_off = [&](const auto& each) {
+    return context_.scores->backed_off_s(host_of(*each), now) > 0;
+  };
   const auto rank = [&](const auto& each) {
-    return std::tuple(!each->is_waiting(), each->machine().role().has_value(),
+    return std::tuple(!each->is_waiting(), each->machine().role().has_value(), !is_backed_off(each),
                       each->is_waiting() ? -static_cast<double>(of_host[host_of(*each)]) : 0,
                       each->machine().waits_since());
   };
   const auto oldest = std::ranges::min_element(sessions_, {}, rank);
-  const bool is_crowd = 2 * of_host[host_of(**oldest)] > kMaxUnauthenticated;
+  const bool is_crowd =
+      2 * of_host[host_of(**oldest)] > kMaxUnauthenticated || is_backed_off(*oldest);
   if (now - (*oldest)->machine().waits_since() < (is_crowd ? kEvictCrowdSeconds : kEvictSeconds)) {
     accept_from_ = now + kFullSeconds;
     return false;
   }
   (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));
   ++context_.counts->evicted;
+  context_.counts->count(RefusalReason::kCrowded);
   --counts_.waiting;
   return true;
 }

@@ -42,10 +42,12 @@ class Server {
   void call_back(std::vector<std::uint64_t> ids);
   // When step() is due, whatever comes.
   double next_tick(double now) const;
-  // Ends the session of an unproven replica to make room. Unproven: it has not held what it was
-  // sent here. The address with most of them loses its oldest session, but first one that has asked
-  // for nothing. False: no such session has had its time.
-  bool evict_unproven(double now);
+  // Ends the session of a replica to make room for `asker`; false: none has had its time. Unproven
+  // replicas end first: they have not held what they were sent here. The address with most of them
+  // loses its oldest session, but first one that has asked for nothing. If there is none, the
+  // address that has more than half of all slots loses its newest session, unless it is the
+  // asker's.
+  bool evict_for(const SessionMachine& asker, double now);
   // Ends an unproven session that is being sent an update that counts for the budget of peers.
   bool evict_taker();
   // Ends the largest unproven sessions until their part of the budget has room for so many bytes.
@@ -67,7 +69,11 @@ class Server {
   void accept_all(double now);
   bool make_place(double now);
   static std::string host_of(const Session& session);
-  void end_for_others(Session& session);
+  bool evict_unproven(double now);
+  bool evict_excess(const SessionMachine& asker, double now);
+  void end_for_others(Session& session, RefusalReason reason);
+  void end_backed_off(double now);
+  void limit_copies(double now);
   void take_turns(std::span<const pollfd> entries, double now);
   void count();
 
@@ -75,6 +81,7 @@ class Server {
   const SessionContext& context_;
   MemoryPieces memory_;
   SessionCounts counts_;
+  CopyLimits copies_;
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
   std::size_t first_ = 0;   // whose turn is next

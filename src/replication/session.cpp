@@ -46,7 +46,8 @@ bool Session::has_room(std::size_t more) {
 
 // A session that only sends its last answer reads no more.
 short Session::events() const {
-  return machine_.is_listening() ? link_.events() : static_cast<short>(link_.events() & ~POLLIN);
+  const auto events = static_cast<short>(is_paused_ ? POLLIN : link_.events());
+  return machine_.is_listening() ? events : static_cast<short>(events & ~POLLIN);
 }
 
 // --- actions ---
@@ -91,6 +92,7 @@ void Session::step(double now) try { step_on(now); } catch (const std::bad_alloc
 void Session::step_on(double now) {
   carry_out();
   read(now);
+  if (is_paused_) return;
   machine_.serve(now);
   send_on(now);
   if (is_over()) return;
@@ -124,7 +126,7 @@ void Session::read(double now) {
       case MessageLink::Progress::kClosed:
       case MessageLink::Progress::kCorrupt:
         if (link_.stream().is_refused()) warn_of_refusal();
-        return drop(link_.why());
+        return break_off(progress, now);
       case MessageLink::Progress::kNoRoom:
         machine_.on_no_room();
         return carry_out();
@@ -144,6 +146,15 @@ void Session::warn_of_refusal() {
   context_.warnings->say("connections are refused for a certificate",
                          fmt::format("{} ({})", to_text(host), link_.stream().failure()),
                          fmt::format("{}: {}", machine_.replica(), link_.why().message()));
+}
+
+// A connection that only ends is no offence, but in the middle of a handshake.
+void Session::break_off(MessageLink::Progress progress, double now) {
+  const bool is_in_handshake = context_.tls != nullptr && !is_secured_;
+  if (!is_in_handshake && progress == MessageLink::Progress::kClosed) return drop(link_.why());
+  machine_.on_broken(link_.why(),
+                     is_in_handshake ? RefusalReason::kHandshake : RefusalReason::kMalformed, now);
+  carry_out();
 }
 
 // False: the session is over.

@@ -3,6 +3,7 @@
 // out what the machine asks for.
 
 #include <optional>
+#include <utility>
 
 #include "src/replication/session_machine.hpp"
 
@@ -36,6 +37,16 @@ class Session {
   // The same, in its next turn.
   void have_news() { has_news_ = true; }
   bool has_news() const { return has_news_; }
+  // It is sent nothing for now, and its messages are read.
+  void pause(bool is_paused) { is_paused_ = is_paused; }
+  // True once, when it begins to be sent all bytes of a version.
+  bool takes_copy() {
+    return !std::exchange(is_sent_copy_, machine_.is_sent_copy()) && is_sent_copy_;
+  }
+  std::uint64_t take_sent_bytes() {  // since the call before, over the connection or as memory
+    const std::uint64_t all = bytes_sent() + machine_.bytes_shared();
+    return all - std::exchange(counted_bytes_, all);
+  }
   // Bytes have come of which poll() does not tell.
   bool has_unread() const { return machine_.is_listening() && link_.has_unread(); }
   // It is to take its updates from here again.
@@ -53,6 +64,7 @@ class Session {
   void read(double now);
   bool note_secured();
   void warn_of_refusal();
+  void break_off(MessageLink::Progress progress, double now);
   void send_on(double now);
   void carry_out();
   void carry_out(session_action::Any& action);
@@ -65,6 +77,9 @@ class Session {
   PeerBudget::Charge charge_;  // memory that this session alone causes
   bool has_news_ = false;
   int secret_ = 0;           // of the peer (PeerTag), once it is secured
+  bool is_paused_ = false;
+  bool is_sent_copy_ = false;
+  std::uint64_t counted_bytes_ = 0;
   bool is_secured_ = false;  // the machine knows who the peer is, as far as that is proven
 };
 

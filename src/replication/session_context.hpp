@@ -14,6 +14,7 @@
 #include "src/replication/message_link.hpp"
 #include "src/replication/peer_budget.hpp"
 #include "src/replication/peer_counts.hpp"
+#include "src/replication/peer_scores.hpp"
 #include "src/replication/peer_warnings.hpp"
 #include "src/replication/receipt_book.hpp"
 #include "src/replication/repair.hpp"
@@ -64,8 +65,10 @@ struct SessionContext {
   double silence_s = 5;    // after which a peer counts as stopped or cut off
   double alive_s = 1e9;    // between two signs of life, at most
   std::size_t max_replicas = SIZE_MAX;
-  // Ends the session of a replica that has not proven itself; false: there is none. May be empty.
-  std::function<bool()> evict;
+  std::uint64_t copy_bytes = 0;  // of all tensors
+  // Ends the session of another replica to make room for `asker`; false: there is none. May be
+  // empty.
+  std::function<bool(const SessionMachine& asker)> evict;
   std::string replica_limit_reason;  // "its descriptors allow: ulimit -n"
   bool shares_memory = false;        // with replicas of this host
   // The feed for replicas with these tensors; nullptr: there is none.
@@ -88,6 +91,7 @@ struct SessionContext {
   std::shared_ptr<ReceiptBook> receipts = std::make_shared<ReceiptBook>();
   std::shared_ptr<PeerWarnings> warnings = std::make_shared<PeerWarnings>();
   std::shared_ptr<PeerCounts> counts = std::make_shared<PeerCounts>();
+  std::shared_ptr<PeerScores> scores = std::make_shared<PeerScores>();
   PeerBudgetRef budget = std::make_shared<PeerBudget>();
   std::shared_ptr<ReplicaSlots> slots = std::make_shared<ReplicaSlots>();
 };

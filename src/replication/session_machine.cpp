@@ -107,6 +107,12 @@ bool SessionMachine::keeps_update(bool is_lost) const {
          std::ranges::any_of(in_flight_, is_kept, &InFlight::update);
 }
 
+bool SessionMachine::is_sent_copy() const {
+  const auto* sending =
+      is_replica() ? std::get_if<session_stage::Sending>(&serving()->stage) : nullptr;
+  return sending != nullptr && sending->update->commit.is_anchor;
+}
+
 std::uint64_t SessionMachine::held_version() const {
   return is_replica() ? serving()->held.version.version : 0;
 }
@@ -163,7 +169,8 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   if (is_over()) return false;
   if (is_unauthenticated()) {
     if (now - born_ > context_.handshake_s && list() == nullptr)
-      drop(Status(Code::kTimeout, "it did not say who it is in time"));
+      on_broken(Status(Code::kTimeout, "it did not say who it is in time"), RefusalReason::kSlow,
+                now);
     return false;
   }
   if (is_leaving()) {
@@ -209,8 +216,9 @@ void SessionMachine::drop_if_nothing_moves(const Serving& at, std::uint64_t take
                                ? fmt::format("it does not ask for version {}, which it was offered",
                                              offered->update->commit.version)
                                : "it takes nothing of what it is sent";
-  drop(Status(Code::kTimeout,
-              fmt::format("{} for {:g} s, though it says that it is alive", text, patience)));
+  on_broken(Status(Code::kTimeout,
+                   fmt::format("{} for {:g} s, though it says that it is alive", text, patience)),
+            RefusalReason::kSlow, now);
 }
 
 // --- what it is known to hold ---
@@ -311,14 +319,67 @@ void SessionMachine::warn(const std::string& text, const std::string& kind) {
   context_.warnings->say(kind, identity(), text);
 }
 
-void SessionMachine::on_no_room() { refuse(no_room(*context_.budget)); }
+std::string SessionMachine::score_key() const {
+  return process_.empty() ? PeerScores::key_of(peer_.from)
+                          : PeerScores::key_of(peer_.from, process_);
+}
+
+void SessionMachine::on_no_room() { refuse(no_room(*context_.budget), RefusalReason::kBudget); }
+
+void SessionMachine::on_broken(Status why, RefusalReason reason, double now) {
+  context_.counts->count(reason);
+  if (reason == RefusalReason::kHandshake)
+    context_.scores->note(score_key(), Offence::kHandshake, now);
+  if (reason == RefusalReason::kMalformed)
+    context_.scores->note(score_key(), Offence::kMalformed, now);
+  drop(std::move(why));
+}
+
+RefusalReason SessionMachine::reason_of(Code code) const {
+  switch (code) {
+    case Code::kCorrupt:
+      return RefusalReason::kMalformed;
+    case Code::kUnauthorized:
+      return role_ && *role_ < trust::Role::kReplicate ? RefusalReason::kRole
+                                                       : RefusalReason::kMismatch;
+    case Code::kMismatch:
+    case Code::kUnsupported:
+      return RefusalReason::kMismatch;
+    case Code::kRemoteError:
+      return RefusalReason::kBudget;
+    default:
+      return RefusalReason::kOther;
+  }
+}
+
+// True: it has misbehaved, and is refused. Whoever has held a version that it was sent here is not:
+// another peer may say its name, and no other peer knows its receipt.
+bool SessionMachine::refuse_backed_off(double now) {
+  const double seconds = context_.scores->backed_off_s(score_key(), now);
+  if (seconds <= 0 || given_.has_bytes) return false;
+  refuse(Status(Code::kRemoteError,
+                fmt::format("it has sent what no replica sends, several times: it may come again "
+                            "in {:.0f} s",
+                            std::max(seconds, 1.0))),
+         RefusalReason::kBackedOff);
+  return true;
+}
 
 void SessionMachine::refuse(Status why) {
+  const RefusalReason reason = reason_of(why.code());
+  refuse(std::move(why), reason);
+}
+
+void SessionMachine::refuse(Status why, RefusalReason reason) {
   // Nothing is published here yet: the peer comes again, and says so itself.
   if (!context_.closed.empty() && why.code() == Code::kRemoteError) {
     log_info("replication: {} is told to come again: {}", replica_, why.message());
   } else {
     ++context_.counts->refused;
+    context_.counts->count(reason);
+    if (reason == RefusalReason::kMalformed)
+      context_.scores->note(score_key(), Offence::kMalformed, heard_);
+    if (reason == RefusalReason::kRole) context_.scores->note(score_key(), Offence::kRole, heard_);
     warn(fmt::format("{} is refused: {}", replica_, why.message()),
          fmt::format("peers are refused ({})", code_name(why.code())));
   }

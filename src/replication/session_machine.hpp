@@ -54,8 +54,10 @@ class SessionMachine {
   void on_feed(Result<SessionFeedRef> feed);
   // The update is of no use after all.
   void on_withdrawal(const UpdateRef& update);
-  void on_call_back();    // it is to take its updates from here again
-  void on_leave();        // says goodbye
+  void on_call_back();  // it is to take its updates from here again
+  void on_leave();      // says goodbye
+  // The bytes that came are no message, or no handshake. Its connection ends.
+  void on_broken(Status why, RefusalReason reason, double now);
   void drop(Status why);  // ok: without a word in the log
 
   // The machine's turns: what is to be offered, and the bytes that there is room for.
@@ -97,6 +99,8 @@ class SessionMachine {
   const std::string& process() const { return process_; }  // its name alone
   const ReplicaLabel& label() const { return label_; }
   double born() const { return born_; }
+  // Its name for PeerScores. Before its HELLO all connections of one address are one peer.
+  std::string score_key() const;
   bool is_proven() const { return standing_ == Standing::kProven; }
   bool has_answered() const { return standing_ != Standing::kNew; }
   const ReceiptBook::Given& given() const { return given_; }
@@ -109,6 +113,7 @@ class SessionMachine {
   // It is being sent an update that takes of the budget. is_lost: which is kept only for the
   // sessions that send it.
   bool keeps_update(bool is_lost) const;
+  bool is_sent_copy() const;  // all bytes of a version
 
   // 0 or false unless it is a replica.
   std::uint64_t held_version() const;
@@ -196,7 +201,10 @@ class SessionMachine {
   void note_given_by_parent();
 
   // The end.
-  void refuse(Status why);
+  void refuse(Status why);  // the reason is that of its code
+  void refuse(Status why, RefusalReason reason);
+  RefusalReason reason_of(Code code) const;
+  bool refuse_backed_off(double now);
   void end_without_path(const Serving& at);
   void tell_of_loss(const Status& why);
   void drop_if_nothing_moves(const Serving& at, std::uint64_t taken, double now);

@@ -260,16 +260,20 @@ void SessionMachine::on_feed(Result<SessionFeedRef> feed) {
 }
 
 Status SessionMachine::enter(const Hello& hello) {
-  if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict())) {
-    return Status(Code::kRemoteError,
+  last_receipt_ = hello.receipt;
+  given_ = context_.receipts->given(last_receipt_);
+  if (refuse_backed_off(heard_)) return {};
+  if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict(*this))) {
+    refuse(Status(Code::kRemoteError,
                   fmt::format("it serves {} replicas already, as many as {}", context_.max_replicas,
-                              context_.replica_limit_reason));
+                              context_.replica_limit_reason)),
+           RefusalReason::kSlots);
+    return {};
   }
   ++counts_.replicas;
   label_ = context_.slots->take(process_, id());
   SPARCL_RETURN_IF_ERROR(trust::fill_random(receipt_));
-  last_receipt_ = hello.receipt;
-  note_given(context_.receipts->given(last_receipt_));
+  if (given_.version > 0) context_.receipts->note(receipt_, given_);
   phase_ = begin_serving(hello);
   const Serving& at = *serving();
   if (at.may_say_damage)
@@ -379,6 +383,9 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
     standing_ = Standing::kProven;
     act(session_action::Prove{});
   }
+  // A replica may repeat what it came with, of another publisher.
+  if (is_held && !is_ours && ack.held != at.held.version && ack.held != at.tip.version)
+    context_.scores->note(score_key(), Offence::kFalseAck, now);
   if (is_ours) at.staged_version = std::max(at.staged_version, ack.held.version);
   const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
   if (has_parent && !is_held) {  // else it was counted when it was sent
@@ -484,9 +491,11 @@ Status SessionMachine::take_nack(Serving& at, const Nack& nack) {
        fmt::format("replicas refuse updates ({})", code_name(nack.code)));
   ++refused_;
   if (++at.refused_in_a_row > kMaxRefusals) {
-    return Status(nack.code,
+    refuse(Status(nack.code,
                   fmt::format("it refused {} updates one after the other, the last one so: {}",
-                              at.refused_in_a_row, nack.text));
+                              at.refused_in_a_row, nack.text)),
+           RefusalReason::kOther);
+    return {};
   }
   // The updates that were sent after it are of no use to it either.
   if (std::holds_alternative<session_stage::AwaitsAnswer>(at.stage)) at.is_compared = true;

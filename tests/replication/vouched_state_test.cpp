@@ -398,6 +398,7 @@ TEST(VouchedState, ListsOfBlocksAreTakenOnlyOfThoseThatWereAskedAndWhole) {
     for (const bool is_asked : {false, true}) {
       RawPeer peer = RawPeer::connect(publisher->address());
       Hello hello = hello_of(source);
+      hello.name += std::to_string(2 * count + (is_asked ? 1 : 0));  // one name would be backed off
       hello.held_is_vouched = hello.tip_is_vouched = !is_asked;
       peer.say(MessageType::kHello, hello);
       ASSERT_EQ(peer.hear(), MessageType::kWelcome);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "src/replication/peer_counts.hpp"
 #include "tests/tools/background_program.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 
@@ -24,7 +25,8 @@ const Metric* find(const std::vector<Metric>& metrics, const std::string& name) 
 TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
   const Json report = Json::parse(
       R"({"version": 7, "kept_updates": 3, "kept_bytes": 1000, "peer_bytes": 30, "peer_bytes_limit": 40,
-      "peer_bytes_unproven": 10, "peer_bytes_unproven_limit": 20, "replicas_lost": 5, "replicas": [
+      "peer_bytes_unproven": 10, "peer_bytes_unproven_limit": 20, "replicas_lost": 5,
+      "refused": {"handshake": 6, "role": 1, "malformed": -1, "another": 3}, "replicas": [
       {"name": "host a, pid 1", "replica": "actor", "host": "a", "slot": 0, "version": 7, "lag": 0, "bytes_sent": 10, "bytes_shared": 5, "refused": 0, "state": "current"},
       {"name": "host b, pid 2", "replica": "actor", "host": "b", "slot": 1, "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"}]})");
   const std::vector<Metric> metrics = publisher_metrics(report);
@@ -43,6 +45,11 @@ TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
   EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes_unproven")->samples[0].value, 10);
   EXPECT_EQ(find(metrics, "sparcl_publisher_peer_bytes_unproven_limit")->samples[0].value, 20);
   EXPECT_EQ(find(metrics, "sparcl_replica_refused_updates_total")->kind, Metric::Kind::kCounter);
+  const Metric* refused = find(metrics, "sparcl_refused_total");
+  ASSERT_TRUE(refused != nullptr && refused->samples.size() == replication::kRefusalNames.size());
+  EXPECT_EQ(refused->kind, Metric::Kind::kCounter);
+  EXPECT_EQ(refused->samples[0].value, 6);
+  EXPECT_THAT(exposition(metrics), HasSubstr("sparcl_refused_total{reason=\"role\"} 1\n"));
   EXPECT_EQ(find(metrics, "sparcl_replica_state")->samples[1].labels.back().second, "behind");
 }
 

@@ -258,12 +258,13 @@ TEST(PublishedModel, RefusesListsThatTakeTooMuchMemoryBeforeItReadsThem) {
 TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
   const Result<Json> report = parse_publisher_report(
       R"({"publisher":"host a, pid 1","address":"a:1","model_id":"m","version":7,"hash":"00","signed":true,"kept_updates":2,"kept_bytes":3,)"
-      R"("peer_bytes":1000,"peer_bytes_limit":67108864,)"
+      R"("peer_bytes":1000,"peer_bytes_limit":67108864,"refused":{"handshake":4,"slots":2,"role":0,"new\u001b":1},)"
       R"("replicas":[{"name":"evil\u001b[2J","version":6,"lag":1,"bytes_sent":5000,"refused":0,"state":"behind","from":"publisher"},17,{}]})");
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string text = publisher_text(*report);
   EXPECT_THAT(text, HasSubstr("version 7, signed"));
   EXPECT_THAT(text, HasSubstr("peers cause 1 KB of 67.1 MB"));
+  EXPECT_THAT(text, HasSubstr("refused: handshake 4, slots 2\n"));
   EXPECT_THAT(text, HasSubstr("evil\\x1b[2J"));
   EXPECT_THAT(text, HasSubstr("behind  publisher\n"));
   EXPECT_EQ(text.find('\033'), std::string::npos);
@@ -274,6 +275,15 @@ TEST(PublisherReport, DoesNotSayWhetherWeSucceeded) {
       parse_publisher_report(R"({"publisher":"x","ok":false,"replicas":[]})");
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_FALSE(report->contains("ok"));
+}
+
+TEST(PublisherReport, HasNoReasonsOfAnOlderPublisherOrAFalseOne) {
+  for (const char* text :
+       {R"({"publisher":"x","replicas":[]})", R"({"publisher":"x","refused":7,"replicas":[]})"}) {
+    const Result<Json> report = parse_publisher_report(text);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_EQ(publisher_text(*report).find("refused:"), std::string::npos) << text;
+  }
 }
 
 TEST(PublisherReport, RefusesWhatIsNone) {

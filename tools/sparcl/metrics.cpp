@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "src/base/shown_text.hpp"
+#include "src/replication/peer_counts.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -92,6 +93,14 @@ std::vector<Metric> publisher_metrics(const Json& report) {
       one("sparcl_publisher_evicted_connections_total",
           "Connections that ended to make room for others.",
           figure_at(report, "connections_evicted"), Metric::Kind::kCounter)};
+  Metric refused{"sparcl_refused_total",
+                 "Connections that were ended, by the reason.",
+                 Metric::Kind::kCounter,
+                 {}};
+  const Json reasons = report.value("refused", Json::object());
+  for (const char* const reason : replication::kRefusalNames)
+    refused.samples.push_back({{{"reason", reason}}, figure_at(reasons, reason)});
+  metrics.push_back(std::move(refused));
   const auto add_each = [&](const char* name, const char* help, Metric::Kind kind,
                             const char* key) {
     Metric metric{name, help, kind, {}};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/shown_text.hpp"
+#include "src/replication/peer_counts.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -46,6 +47,18 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
+// Refusals since the publisher began, by their reasons; empty if there are none.
+std::string refused_text(const Json& report) {
+  const Json reasons = report.value("refused", Json::object());
+  std::string text;
+  if (!reasons.is_object()) return text;  // the answer is not trusted
+  for (const char* const reason : replication::kRefusalNames) {
+    if (const std::uint64_t count = number_at(reasons, reason); count > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "refused: " : ", ", reason, count);
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 // Troubles since the publisher began; empty if there are none.
 std::string troubles_text(const Json& report) {
   std::string text;
@@ -57,7 +70,7 @@ std::string troubles_text(const Json& report) {
   add("parents_blamed", "parents blamed");
   add("connections_refused", "connections refused");
   add("connections_evicted", "connections evicted");
-  return text.empty() ? text : text + "\n";
+  return (text.empty() ? text : text + "\n") + refused_text(report);
 }
 
 // A replica's state with remarks: it holds bytes of its own, or gave nothing to its children in the
