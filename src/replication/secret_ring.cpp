@@ -30,7 +30,7 @@ std::optional<net::TlsEndpoint::KnownKey> SecretRing::find(std::string_view iden
   const auto entry = peers_.find(identity);
   if (entry == peers_.end()) return found;
   Result<trust::SecretBytes> key = entry->second.secret.tls_key();
-  if (key.ok()) found.emplace(std::move(*key), entry->second.tag.value());
+  if (key.ok()) found = net::TlsEndpoint::KnownKey{std::move(*key), entry->second.tag.value()};
   return found;
 }
 
