@@ -180,8 +180,8 @@ int compare_attack(const Options& options) {
 }
 
 int compare_secret(const Options& options) {
-  Weights weights(options.rows);
-  Service plain(options, weights, ""), secret(options, weights, options.secret);
+  Weights weights(options.rows), same(options.rows);  // a state has one publisher
+  Service plain(options, weights, ""), secret(options, same, options.secret);
   std::vector<Child> replicas;
   for (const Service* each : {&plain, &secret}) {
     replicas.emplace_back(std::vector<std::string>{"keep", "--address", each->address(), "--secret",
@@ -195,6 +195,7 @@ int compare_secret(const Options& options) {
     std::vector<double> rounds[2];
     for (int round = 0; round < options.rounds; ++round) {
       weights.change(options.changed);
+      same.change(options.changed);
       usleep(static_cast<useconds_t>(options.pause * 1e6));
       for (int turn = 0; turn < 2; ++turn) {
         const bool is_secret = (pair + round + turn) % 2 == 1;

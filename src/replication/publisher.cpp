@@ -80,6 +80,7 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
   context_.learn_epoch = [this](const LatestHeld& latest) { return learn_epoch(latest); };
   context_.status_report = [this] { return cached_report(); };
   context_.copy_bytes = state_.map->byte_count();
+  context_.is_encoding = [this] { return is_encoding_; };
   context_.evict = [this](const SessionMachine& asker) {
     return server_->evict_for(asker, clock_.now());
   };

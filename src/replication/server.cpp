@@ -23,8 +23,9 @@ constexpr double kTurnSeconds =
 constexpr double kEvictSeconds =
     0.25;  // time of an unauthenticated connection if there are too many; heuristic
 constexpr double kEvictCrowdSeconds =
-    0.03;                              // the same if most of them are of one address; heuristic
-constexpr double kFullSeconds = 0.01;  // until the next try to take a connection; heuristic
+    0.03;                                  // the same if most of them are of one address; heuristic
+constexpr double kMaxYieldSeconds = 0.25;  // of copies to a version; heuristic
+constexpr double kFullSeconds = 0.01;      // until the next try to take a connection; heuristic
 
 }  // namespace
 
@@ -96,12 +97,24 @@ void Server::end_backed_off(double now) {
   }
 }
 
+// Half of the time at most, so that a copy ends however fast versions come.
+bool Server::copies_yield(double now) {
+  const bool is_encoding = context_.is_encoding && context_.is_encoding();
+  if (yields_since_ < 0 && is_encoding && now >= yields_from_) yields_since_ = now;
+  if (yields_since_ < 0) return false;
+  if (is_encoding && now - yields_since_ < kMaxYieldSeconds) return true;
+  yields_from_ = now + (now - yields_since_);
+  yields_since_ = -1;
+  return false;
+}
+
 // Sessions of an address that takes all bytes again and again share a bounded rate.
 void Server::limit_copies(double now) {
   for (const auto& each : sessions_) {
     if (each->takes_copy()) copies_.begin(host_of(*each), now);
   }
   if (copies_.is_empty()) return;
+  const bool yields = copies_yield(now);
   std::map<std::string, std::size_t> replicas;
   for (const auto& each : sessions_) {
     if (each->machine().is_replica()) ++replicas[host_of(*each)];
@@ -115,7 +128,7 @@ void Server::limit_copies(double now) {
     const std::string host = host_of(*each);
     const bool is_over = copies_.is_over(host, replicas[host], now);
     if (is_over) copies_.sent(host, bytes);
-    each->pause(is_over && !copies_.may_send(host, now));
+    each->pause(yields || (is_over && !copies_.may_send(host, now)));
   }
 }
 

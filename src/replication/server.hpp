@@ -74,6 +74,7 @@ class Server {
   void end_for_others(Session& session, RefusalReason reason);
   void end_backed_off(double now);
   void limit_copies(double now);
+  bool copies_yield(double now);
   void take_turns(std::span<const pollfd> entries, double now);
   void count();
 
@@ -82,6 +83,8 @@ class Server {
   MemoryPieces memory_;
   SessionCounts counts_;
   CopyLimits copies_;
+  double yields_since_ = -1;  // to a version that is being encoded; -1: not now
+  double yields_from_ = 0;    // the next time at the earliest
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came
   std::uint64_t last_id_ = 0;
   std::size_t first_ = 0;   // whose turn is next

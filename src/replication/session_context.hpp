@@ -66,6 +66,8 @@ struct SessionContext {
   double alive_s = 1e9;    // between two signs of life, at most
   std::size_t max_replicas = SIZE_MAX;
   std::uint64_t copy_bytes = 0;  // of all tensors
+  // A version is being encoded: copies of all bytes yield for a moment. May be empty.
+  std::function<bool()> is_encoding;
   // Ends the session of another replica to make room for `asker`; false: there is none. May be
   // empty.
   std::function<bool(const SessionMachine& asker)> evict;

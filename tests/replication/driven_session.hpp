@@ -117,6 +117,12 @@ class DrivenSession {
 
   // --- ways to each phase and stage ---
 
+  // The connection is encrypted, and the session proves itself.
+  void secure(trust::Role peer) {
+    role = peer;
+    machine->on_secured(peer, SessionProof());
+  }
+
   void say_hello() { (void)hear(MessageType::kHello, hello()); }
   void become_idle() { (void)hear(MessageType::kHello, hello(2)); }
   void be_sent() {
@@ -161,6 +167,7 @@ class DrivenSession {
   void take_a_parent() {
     other_machine.emplace(SessionMachine::Peer{1, kPeerAddress, false}, context, memory, counts,
                           0.0);
+    if (role) other_machine->on_secured(*role, SessionProof());
     Hello passes_on = hello(2);
     passes_on.port = 4000;
     std::vector<std::byte> content = serialise(passes_on);
@@ -193,6 +200,7 @@ class DrivenSession {
   std::optional<SessionMachine> machine;
   std::optional<SessionMachine> other_machine;
   const SessionMachine* other = nullptr;
+  std::optional<trust::Role> role;
   IdentityAnswer identity;
   RepairRef asked_repair;
   int anchors_asked = 0, composed_asked = 0, departures = 0;

@@ -1,6 +1,6 @@
 #pragma once
 // A replica that says that it has all that there is, and that it passes it on; and does neither. It
-// runs in a thread of its own.
+// runs in a thread of its own. With a secret it is a holder of role replicate.
 
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "src/replication/query.hpp"
+#include "src/replication/relay_ticket.hpp"
 #include "tests/replication/rogue_support.hpp"
 
 namespace sparcl::replication {
@@ -52,7 +53,7 @@ class LyingParent {
     std::string hex;
     for (const double begin = net::monotonic_seconds();
          hex.empty() && net::monotonic_seconds() - begin < 20; usleep(20'000)) {
-      const Result<std::string> status = query_status(publisher, 20);
+      const Result<std::string> status = query_status(publisher, 20, RawPeer::client_security());
       EXPECT_TRUE(status.ok()) << status.status().message();
       report = nlohmann::json::parse(*status);
       hex = report["hash"];
@@ -68,7 +69,7 @@ class LyingParent {
   }
 
   struct Child {
-    explicit Child(net::Socket socket) : link(std::move(socket)) {}
+    Child(net::Socket socket, net::TlsEndpointRef tls) : link(std::move(socket), std::move(tls)) {}
     MessageLink link;
     std::uint64_t offered = 0;
     std::optional<std::uint64_t> next_byte;  // it has asked
@@ -80,7 +81,7 @@ class LyingParent {
       for (const auto& child : children_) entries.push_back({child->link.fd(), POLLIN, 0});
       net::poll_until(entries, net::monotonic_seconds() + 0.05);
       net::Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (socket.is_open()) children_.push_back(std::make_unique<Child>(std::move(socket)));
+      if (socket.is_open()) children_.push_back(std::make_unique<Child>(std::move(socket), tls_));
       listen_to(upstream_.link(), [this](MessageLink& link) { hear_publisher(link); });
       for (const auto& child : children_) {
         listen_to(child->link, [&](MessageLink& link) { hear_child(*child, link); });
@@ -104,7 +105,10 @@ class LyingParent {
   }
 
   void hear_publisher(MessageLink& link) {
-    if (link.type() == MessageType::kWelcome) epoch_ = parse_welcome(link.content())->epoch;
+    if (link.type() == MessageType::kWelcome) {
+      epoch_ = parse_welcome(link.content())->epoch;
+      *own_key_ = parse_welcome(link.content())->relay_key;
+    }
     if (link.type() == MessageType::kOffer) {  // it has all the bytes already, it says
       commit_ = parse_offer(link.content())->commit;
       link.queue(MessageType::kRequest,
@@ -151,6 +155,9 @@ class LyingParent {
     (void)child.link.flush();
   }
 
+  // With a secret its children come with tickets of the publisher.
+  std::shared_ptr<std::optional<RelayKey>> own_key_ = std::make_shared<std::optional<RelayKey>>();
+  net::TlsEndpointRef tls_ = test_secret().empty() ? nullptr : *ticket_server(own_key_);
   net::Socket listener_;
   Lie lie_;
   std::string model_id_;

@@ -240,11 +240,16 @@ std::vector<std::byte> content_of(DrivenSession& session, MessageType type) {
   }
 }
 
+// In the clear, and in a session that has proven itself to a holder of the secret.
 TEST(SessionMachine, EachMessageIsTakenOrRefusedInEachPhase) {
   for (const Situation& situation : situations()) {
-    for (int number = 1; number <= static_cast<int>(kLastMessageType); ++number) {
-      const auto type = static_cast<MessageType>(number);
+    for (int number = 1; number <= 2 * static_cast<int>(kLastMessageType); ++number) {
+      const bool is_secured = number > static_cast<int>(kLastMessageType);
+      const auto type = static_cast<MessageType>(
+          is_secured ? number - static_cast<int>(kLastMessageType) : number);
       DrivenSession session;
+      if (is_secured) session.secure(trust::Role::kReplicate);
+      EXPECT_EQ(session.said(), is_secured ? MessageTypes{MessageType::kProof} : MessageTypes{});
       situation.begin(session);
       const std::vector<MessageType> said = session.hear(type, content_of(session, type));
       const bool is_refused = std::ranges::count(said, MessageType::kRefusal) > 0;
@@ -256,6 +261,23 @@ TEST(SessionMachine, EachMessageIsTakenOrRefusedInEachPhase) {
             << situation.name << " " << number;
       }
     }
+  }
+}
+
+// The proof goes out before anything else, and its role allows the status alone.
+TEST(SessionMachine, AnObserverIsRefusedAllButTheStatus) {
+  for (int number = 1; number <= static_cast<int>(kLastMessageType); ++number) {
+    const auto type = static_cast<MessageType>(number);
+    if (type == MessageType::kRefusal || type == MessageType::kBye) continue;  // they end it
+    DrivenSession session;
+    session.secure(trust::Role::kObserve);
+    EXPECT_EQ(session.said(), MessageTypes{MessageType::kProof});
+    const std::vector<MessageType> said = session.hear(type, content_of(session, type));
+    const bool is_status = type == MessageType::kStatusQuery;
+    EXPECT_EQ(said, MessageTypes{is_status ? MessageType::kStatusReply : MessageType::kRefusal})
+        << number;
+    const auto by_role = session.context.counts->by_reason[1];
+    EXPECT_EQ(by_role, is_status ? 0U : 1U) << kRefusalNames[1];
   }
 }
 
