@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr double kMaxFanOut = 1 << 20;
 constexpr double kRecoverSeconds = 0.1;
+constexpr std::chrono::seconds kAnchorPatience{
+    60};  // of publish(), if it owes an anchor; heuristic
 
 }  // namespace
 
@@ -271,7 +274,7 @@ Result<Publisher::PublishReport> Publisher::publish(
   {
     std::unique_lock lock = lock_to_publish();
     // Other work goes on beside later versions. Nothing else is a reason to wait.
-    changed_.wait(lock, [&] { return !whole_->is_owed_anchor(); });
+    (void)changed_.wait_for(lock, kAnchorPatience, [&] { return !whole_->is_owed_anchor(); });
     const std::optional<HeldVersion>& newest = whole_->store().newest();
     if (version == UINT64_MAX) {
       return Status(
