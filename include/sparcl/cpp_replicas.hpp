@@ -29,7 +29,7 @@ class Publisher {
     std::string secret_path = {};  // of role publish; empty: SPARCL_SECRET, else none
     bool insecure = false;         // without a secret, listen on any interface
     sparclToggle_t shared_memory = sparclDefault;  // to replicas of this machine
-    std::string witness_path = {};  // terms of all publishers of the model; empty: none
+    std::string witness_path = {};       // terms of all publishers of the model; empty: none
     std::string certificates_path = {};  // folder, role publish; empty: SPARCL_CERTIFICATES
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}

@@ -128,8 +128,9 @@ typedef struct {
   const char* secret_path;  /**< secret of role replicate: the publisher must have the key that it
                                  names, which also signs versions; NULL: SPARCL_SECRET, else none */
   uint64_t trust_threshold; /**< keys of trust_path that must have signed a version; 0: 1 */
-  double max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
-                         word; after that sparclSubscriberNext returns sparclStale. 0: any age */
+  double
+      max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
+                      word; after that sparclSubscriberNext returns sparclStale. 0: any age */
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */

@@ -8,6 +8,6 @@ struct Overloaded : Visitors... {
   using Visitors::operator()...;
 };
 template <class... Visitors>  // clang 14 does not deduce it by itself
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
+Overloaded(Visitors...)->Overloaded<Visitors...>;
 
 }  // namespace sparcl

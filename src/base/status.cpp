@@ -31,7 +31,8 @@ constexpr std::array kCodes{
     CodeRow{Code::kUnauthorized, "sparclUnauthorized",
             "a signature is missing, wrong or by an unknown key"},
     CodeRow{Code::kTruncated, "sparclTruncated", "the result does not fit a rank's capacity"},
-    CodeRow{Code::kStale, "sparclStale", "a replica's version may be older than it is allowed to be"},
+    CodeRow{Code::kStale, "sparclStale",
+            "a replica's version may be older than it is allowed to be"},
 };
 
 const CodeRow* find(Code code) {

@@ -38,8 +38,8 @@ Result<Attachment> parse_attachment(std::span<const std::byte> bytes,
 // compose_layout_changes(). The result has no identities.
 Result<Attachment> compose_attachments(Attachment first, Attachment second);
 
-// Identities of consecutive updates as one, if each update has them. WrongBase: one does not begin where the
-// one before it ends.
+// Identities of consecutive updates as one, if each update has them. WrongBase: one does not begin
+// where the one before it ends.
 Result<std::optional<StateIdentities>> compose_identities(
     std::span<const std::optional<StateIdentities>> updates);
 

@@ -134,8 +134,9 @@ Status Publisher::learn_epoch(const LatestHeld& latest) {
   return {};
 }
 
-// All updates get the present epoch, and signatures by the present keys. A replica takes updates only of the epoch of its
-// welcome: connected replicas connect again, with the version that they hold.
+// All updates get the present epoch, and signatures by the present keys. A replica takes updates
+// only of the epoch of its welcome: connected replicas connect again, with the version that they
+// hold.
 void Publisher::reissue() {
   at_work_ = nullptr;
   for (const FeedRef& feed : feeds()) feed->reissue();

@@ -37,8 +37,8 @@ Status Publisher::load_keys() {
   if (options_.security) {
     security_ = *options_.security;
   } else {
-    SPARCL_ASSIGN_OR_RETURN(security_, load_server_security(options_.secret_path,
-                                                            options_.certificates_path));
+    SPARCL_ASSIGN_OR_RETURN(security_,
+                            load_server_security(options_.secret_path, options_.certificates_path));
   }
   context_.tls = security_.tls;
   context_.sign = [this](std::span<const std::byte> text) { return issuer_.sign(text); };

@@ -76,7 +76,7 @@ class Session {
   SessionMachine machine_;
   PeerBudget::Charge charge_;  // memory that this session alone causes
   bool has_news_ = false;
-  int secret_ = 0;           // of the peer (PeerTag), once it is secured
+  int secret_ = 0;  // of the peer (PeerTag), once it is secured
   bool is_paused_ = false;
   bool is_sent_copy_ = false;
   std::uint64_t counted_bytes_ = 0;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kStalledSeconds = 1;  // without any progress of an update
 constexpr double kMinPatience = 10;    // seconds, with a replica that takes nothing it is sent
+constexpr double kAnswerPause = 0.1;   // seconds between two answers to challenges; heuristic
 constexpr std::size_t kKeptActions = 8;
 
 // The update that is offered or being sent; nullptr: none.
@@ -196,6 +197,18 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   }
   if (now - spoke_ <= at.alive_period_s) return has_answered;
   send(MessageType::kAlive, Alive{store().newest() ? store().newest()->version : 0});
+  return true;
+}
+
+// A signature takes time: not as often as a peer likes.
+bool SessionMachine::answer_challenge(double now) {
+  if (!challenge_ || !store().newest() || now - answered_at_ < kAnswerPause) return false;
+  Fresh fresh{context_.model_id,  context_.epoch, *store().newest(),
+              feed_->schema_hash, *challenge_,    {}};
+  fresh.signatures = context_.sign(signed_bytes(fresh));
+  send(MessageType::kFresh, fresh);
+  challenge_.reset();
+  answered_at_ = now;
   return true;
 }
 

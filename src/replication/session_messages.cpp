@@ -17,8 +17,7 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr int kMaxRefusals = 3;       // of updates, one after the other
-constexpr double kAnswerPause = 0.1;  // seconds between two answers to challenges; heuristic
+constexpr int kMaxRefusals = 3;  // of updates, one after the other
 
 FanOut::Blame blame_of(Code why) {
   switch (why) {
@@ -148,18 +147,6 @@ Status SessionMachine::take_of_replica(Serving& at, MessageType type,
       break;
   }
   return out_of_place(type);
-}
-
-// A signature takes time: not as often as a peer likes.
-bool SessionMachine::answer_challenge(double now) {
-  if (!challenge_ || !store().newest() || now - answered_at_ < kAnswerPause) return false;
-  Fresh fresh{context_.model_id,  context_.epoch, *store().newest(),
-              feed_->schema_hash, *challenge_,    {}};
-  fresh.signatures = context_.sign(signed_bytes(fresh));
-  send(MessageType::kFresh, fresh);
-  challenge_.reset();
-  answered_at_ = now;
-  return true;
 }
 
 Status SessionMachine::take_status_query() {

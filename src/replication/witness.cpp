@@ -113,12 +113,12 @@ Status Witness::check() const {
                               "{}): end this publisher",
                               last.holder, last.term, holder_, term_.load(), path_));
   }
-  return Status(
-      Code::kCorrupt,
-      fmt::format("{}: it names term {} of {}, and this publisher has taken term {}: the "
-                  "file was removed or restored. End all publishers but one, and start "
-                  "it again",
-                  path_, last.term, last.holder.empty() ? "no publisher" : last.holder, term_.load()));
+  return Status(Code::kCorrupt,
+                fmt::format("{}: it names term {} of {}, and this publisher has taken term {}: the "
+                            "file was removed or restored. End all publishers but one, and start "
+                            "it again",
+                            path_, last.term, last.holder.empty() ? "no publisher" : last.holder,
+                            term_.load()));
 }
 
 }  // namespace sparcl::replication

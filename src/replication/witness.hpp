@@ -17,8 +17,8 @@ namespace sparcl::replication {
 class Witness {
  public:
   // Takes the next term for `holder` ("host h1, pid 4711"). The file is made if it is not there. A
-  // lock beside it (PATH.lock, flock(2)) keeps others away for a moment; Timeout: a process holds it
-  // for too long.
+  // lock beside it (PATH.lock, flock(2)) keeps others away for a moment; Timeout: a process holds
+  // it for too long.
   static Result<std::unique_ptr<Witness>> take(const std::string& path, const std::string& holder);
 
   std::uint64_t term() const { return term_; }

@@ -30,12 +30,23 @@ TEST(Status, KeepsCodeScopeAndMessageUnderAPrefix) {
 }
 
 TEST(Status, HasANameAndATextForEachPublicResult) {
-  const sparclResult_t results[] = {
-      sparclSuccess,         sparclUnhandledCudaError, sparclSystemError,  sparclInternalError,
-      sparclInvalidArgument, sparclInvalidUsage,       sparclRemoteError,  sparclInProgress,
-      sparclTimeout,         sparclMismatch,           sparclCorrupt,      sparclUnsupported,
-      sparclOutOfMemory,     sparclWrongBase,          sparclUnauthorized, sparclTruncated,
-      sparclStale};
+  const sparclResult_t results[] = {sparclSuccess,
+                                    sparclUnhandledCudaError,
+                                    sparclSystemError,
+                                    sparclInternalError,
+                                    sparclInvalidArgument,
+                                    sparclInvalidUsage,
+                                    sparclRemoteError,
+                                    sparclInProgress,
+                                    sparclTimeout,
+                                    sparclMismatch,
+                                    sparclCorrupt,
+                                    sparclUnsupported,
+                                    sparclOutOfMemory,
+                                    sparclWrongBase,
+                                    sparclUnauthorized,
+                                    sparclTruncated,
+                                    sparclStale};
   std::set<std::string> names;
   std::set<std::string> texts;
   for (const sparclResult_t result : results) {

@@ -194,8 +194,7 @@ TEST_P(VersionSinkContract, AnAnchorGoesOnBesideLaterVersions) {
   body().begin_work(whole->store(), snapshot.arrays());
   ASSERT_TRUE(body().has_begun());
   tensors.change(2, 50);
-  Result<Edition> edition =
-      whole->encode(2, snapshot.arrays(), {tensors.view().readable()}, {});
+  Result<Edition> edition = whole->encode(2, snapshot.arrays(), {tensors.view().readable()}, {});
   ASSERT_TRUE(edition.ok());
   edition->written->keep_forward();
   const ChangeLogRef replaced = edition->replaced;
