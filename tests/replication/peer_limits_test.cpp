@@ -147,10 +147,6 @@ Hello hello_with_list(const std::vector<std::byte>& list, const std::string& nam
           name};
 }
 
-std::uint64_t figure(const Publisher& publisher, const char* name) {
-  return nlohmann::json::parse(publisher.status()).at(name).get<std::uint64_t>();
-}
-
 TEST(PeerBudget, ChargesEndWithTheirOwnersAndMoveOnceTheseAreProven) {
   const auto whole = std::make_shared<PeerBudget>(std::uint64_t{100} << 20);
   const auto account = PeerBudget::within(whole);

@@ -15,10 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::uint64_t figure(const Publisher& publisher, const char* key) {
-  return nlohmann::json::parse(publisher.status()).at(key);
-}
-
 template <class Condition>
 bool becomes_true(const Condition& condition) {
   const double until = net::monotonic_seconds() + RawPeer::kPatience;

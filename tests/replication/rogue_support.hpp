@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "src/codec/wire.hpp"
 #include "src/model/state_identity.hpp"
@@ -126,6 +127,11 @@ inline void replay(RawPeer& peer, const Recorded& update) {
   peer.say(MessageType::kOffer, update.offer);
   if (const std::optional<Request> request = hear_request(peer))
     send_update(peer, update, *request);
+}
+
+// A number of a publisher's status.
+inline std::uint64_t figure(const Publisher& publisher, const char* name) {
+  return nlohmann::json::parse(publisher.status()).at(name);
 }
 
 }  // namespace sparcl::replication
