@@ -69,6 +69,7 @@ std::vector<Bytes> seeds() {
       if (all.size() % 2 == 0 && packed.ok()) attachment.side_files = {*packed};
       const Result<model::LayoutChange> change = model::compare_layouts(base, target, {1, 2});
       if (change.ok()) attachment.layout = *change;
+      if (all.size() % 3 == 0) attachment.identities.emplace();
       all.push_back(model::serialise(attachment));
     }
   }

@@ -76,6 +76,8 @@ void run(std::span<const std::byte> input) {
       return expect_same(content, parse_block_digests);
     case MessageType::kProof:
       return expect_same(content, parse_session_proof);
+    case MessageType::kFresh:
+      return expect_same(content, parse_fresh);
     default:
       return;
   }
@@ -119,6 +121,7 @@ std::vector<Bytes> seeds() {
       seed(MessageType::kIdentity, Identity{"m", 1, {}, {}, {}, {trust::KeySignature{}}}),
       seed(MessageType::kBlocks, BlockDigests{{}, {{}, {}}}),
       seed(MessageType::kProof, SessionProof{}),
+      seed(MessageType::kFresh, Fresh{"m", 1, {}, {}, {}, {{}, {}}}),
   };
 }
 
