@@ -86,9 +86,10 @@ void Publisher::look_at_witness() {
   server_->end_replicas();
 }
 
-// Connections of peers whose secret is gone end.
+// Connections of peers whose secret is gone end. They may also take updates from other replicas, by
+// tickets that end when all replicas connect anew.
 void Publisher::take_secrets(SecretRing secrets) {
-  security_.secrets->replace(std::move(secrets));
+  const bool is_one_gone = security_.secrets->replace(std::move(secrets));
   const std::size_t ended = server_->end_revoked([this](int secret) {
     return security_.secrets->knows({secret, trust::Role::kObserve});
   });
@@ -96,6 +97,7 @@ void Publisher::take_secrets(SecretRing secrets) {
            security_.file.path(), security_.secrets->keys()->all().size(),
            security_.secrets->keys()->all().size() == 1 ? "secret" : "secrets", ended);
   if (options_.key_path.empty()) sign_by(security_.secrets->keys());
+  if (is_one_gone) server_->end_replicas();
 }
 
 // The kept updates are signed anew. Replicas come again, and get nothing that was signed before.

@@ -234,6 +234,7 @@ std::unique_ptr<StagedUpdate> ReplicaMachine::on_applied(std::uint64_t system_ns
   has_news_ = true;
   newest_ = std::max(newest_, held_.version);
   forget_trouble();
+  forget_untrusted();  // the keys may have changed meanwhile
   return applied;
 }
 

@@ -198,6 +198,9 @@ class ReplicaMachine {
   void drop_past_pin();
   void forget_other_epochs(std::uint64_t epoch);
 
+  // Counts a held version no more whose keys are not trusted any more.
+  void forget_untrusted();
+
   // The age of what is held.
   Status take_fresh(const Fresh& fresh);
   void look_at_age(double now);

@@ -17,6 +17,10 @@ void ReplicaMachine::on_new_trust(std::optional<trust::TrustedKeys> trusted) {
   transfer_ = replica_phase::NoUpdate{};
   staged_.clear();
   must_begin_anew_ = true;
+  forget_untrusted();
+}
+
+void ReplicaMachine::forget_untrusted() {
   if (!options_.trusted || proof_ == nullptr || options_.trusted->trusts_any(proof_->signatures))
     return;
   log_warn(

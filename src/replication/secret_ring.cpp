@@ -46,7 +46,7 @@ std::optional<SessionProof> SecretRing::prove(PeerTag tag,
   return SessionProof{key.public_key(), key.sign(signed_session(exporter))};
 }
 
-void SecretRing::replace(SecretRing other) {
+bool SecretRing::replace(SecretRing other) {
   // A name is of one secret: the same name means that the secret was there before.
   std::map<int, int> known;
   for (const auto& [identity, peer] : other.peers_) {
@@ -60,9 +60,13 @@ void SecretRing::replace(SecretRing other) {
   };
   for (auto& [identity, peer] : other.peers_) renumber(peer.tag.secret);
   for (int& number : other.numbers_) renumber(number);
+  const bool is_one_gone = std::ranges::any_of(numbers_, [&](int number) {
+    return std::ranges::find(other.numbers_, number) == other.numbers_.end();
+  });
   peers_ = std::move(other.peers_);
   numbers_ = std::move(other.numbers_);
   keys_ = std::move(other.keys_);
+  return is_one_gone;
 }
 
 }  // namespace sparcl::replication

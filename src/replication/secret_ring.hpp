@@ -42,8 +42,8 @@ class SecretRing {
   const trust::SigningKeysRef& keys() const { return keys_; }
 
   // Takes the secrets of `other`, which is of the same file. A secret that was there keeps its
-  // number.
-  void replace(SecretRing other);
+  // number. True: some secret is gone.
+  bool replace(SecretRing other);
 
  private:
   struct Peer {

@@ -23,6 +23,7 @@ class Witness {
 
   std::uint64_t term() const { return term_; }
   // Takes `term`, which replicas have made necessary, unless a later one was taken already.
+  // Timeout: another process has the lock now; try again.
   Status raise(std::uint64_t term);
   // From any thread. InvalidUsage: another publisher has taken a later term. SystemError, Corrupt:
   // the file does not tell.

@@ -200,6 +200,44 @@ TEST_F(KeyRotation, ASecretIsReplacedWhileReplicasFollow) {
   EXPECT_FALSE(stolen.is_same_as(source_));
 }
 
+// A thief behind another replica: its ticket ends, too, though the key that signs stays.
+TEST_F(KeyRotation, ARevokedHolderGetsNothingFromOtherReplicas) {
+  replace("secret", texts({"second", "first"}));
+  replace("trusted", texts({"first.key.pub"}));
+  PublisherOptions publishing = local_options();
+  publishing.secret_path = path("secret");
+  publishing.key_path = path("first.key");
+  publishing.fan_out = 1;
+  const auto publisher = open_publisher(source_, publishing);
+  SubscriberOptions options = replica_options();
+  options.trust_path = path("trusted");
+  options.shares_memory = false;
+  SmallModel copy(3), stolen(4);
+  options.secret_path = path("second.replicate");
+  const auto replica = open_replica(copy, publisher->address(), options);
+  ASSERT_TRUE(follows_until(*publisher, *replica, [&] { return true; }));
+  options.secret_path = path("first.replicate");
+  const auto thief = open_replica(stolen, publisher->address(), options);
+  const auto has_parent = [&] {
+    (void)replica->next(0.1);
+    return publisher->status().find(R"("from":"replica)") != std::string::npos ||
+           publisher->status().find(R"("from":"host)") != std::string::npos;
+  };
+  ASSERT_TRUE(follows_until(*publisher, *thief, has_parent)) << publisher->status();
+  replace("secret", texts({"second"}));
+  const double until = net::monotonic_seconds() + 20;
+  while (net::monotonic_seconds() < until && thief->trouble().ok()) {
+    publish(*publisher);
+    (void)replica->next(0.1);
+    (void)thief->next(0.1);
+  }
+  while (thief->next(0.5).ok()) continue;  // what it was sent before
+  const std::uint64_t last = thief->versions().held;
+  ASSERT_TRUE(follows_until(*publisher, *replica, [&] { return true; }));
+  EXPECT_FALSE(thief->next(2).ok());
+  EXPECT_EQ(thief->versions().held, last);
+}
+
 TEST_F(KeyRotation, ARingKeepsTheNumbersOfTheSecretsThatStay) {
   replace("secret", texts({"first"}));
   const std::shared_ptr<SecretRing> ring = *SecretRing::load(path("secret"));
@@ -207,7 +245,7 @@ TEST_F(KeyRotation, ARingKeepsTheNumbersOfTheSecretsThatStay) {
   const PeerTag first = PeerTag::of(ring->find(identity)->tag);
   EXPECT_EQ(first.role, trust::Role::kReplicate);
   replace("secret", texts({"second", "first"}));
-  ring->replace(std::move(**SecretRing::load(path("secret"))));
+  EXPECT_FALSE(ring->replace(std::move(**SecretRing::load(path("secret")))));
   EXPECT_EQ(PeerTag::of(ring->find(identity)->tag).secret, first.secret);
   const std::string other = *trust::RoleSecret::load(path("second.observe"))->tls_identity();
   const PeerTag second = PeerTag::of(ring->find(other)->tag);
@@ -215,7 +253,7 @@ TEST_F(KeyRotation, ARingKeepsTheNumbersOfTheSecretsThatStay) {
   EXPECT_EQ(ring->prove(first, {})->key, trust::RoleSecret::load(path("first"))->publisher_key());
   EXPECT_EQ(ring->prove(second, {})->key, trust::RoleSecret::load(path("second"))->publisher_key());
   replace("secret", texts({"second"}));
-  ring->replace(std::move(**SecretRing::load(path("secret"))));
+  EXPECT_TRUE(ring->replace(std::move(**SecretRing::load(path("secret")))));
   EXPECT_FALSE(ring->knows(first) || ring->prove(first, {}) || ring->find(identity));
   EXPECT_TRUE(ring->knows(second));
 }
