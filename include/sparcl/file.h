@@ -196,12 +196,14 @@ typedef struct {
   const char* model_id;             /**< signed, too; NULL: none */
   uint64_t version;                 /**< of the model; signed, too; 0: none */
   double valid_s;                   /**< seconds from now until it expires; 0: never */
+  uint64_t adds;                    /**< 1: add to the signature file that is there, and take its
+                                         facts; 0: there must be none */
 } sparclFileSignOptions_t;
 #define SPARCL_FILE_SIGN_OPTIONS_INITIALIZER \
-  { sizeof(sparclFileSignOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(sparclFileSignOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0, 0 }
 
 /** Signs a file, or all files of a folder, by Ed25519 over their names, sizes and SHA-256.
- * Adds to a signature file of the same files and bytes (docs/reference/signatures.md).
+ * See docs/reference/signatures.md.
  * @param path path of the file or folder
  * @param key path of a file of secret keys (`sparcl keygen`); each of them signs
  * @param options NULL: defaults

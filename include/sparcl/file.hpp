@@ -176,6 +176,7 @@ struct SignOptions {
   std::string model_id = {};
   std::uint64_t version = 0;
   double valid_s = 0;  // 0: it never expires
+  bool adds = false;   // to the signature file that is there, whose facts are taken
 };
 
 inline Report sign(const std::string& path, const std::string& key, const SignOptions& options = {},
@@ -185,6 +186,7 @@ inline Report sign(const std::string& path, const std::string& key, const SignOp
   all.model_id = detail::or_null(options.model_id);
   all.version = options.version;
   all.valid_s = options.valid_s;
+  all.adds = options.adds ? 1 : 0;
   Report report = SPARCL_FILE_REPORT_INITIALIZER;
   detail::run(watch, all, [&](const sparclFileSignOptions_t* given) {
     return sparclFileSign(path.c_str(), key.c_str(), given, &report);

@@ -128,9 +128,9 @@ typedef struct {
   const char* secret_path;  /**< secret of role replicate: the publisher must have the key that it
                                  names, which also signs versions; NULL: SPARCL_SECRET, else none */
   uint64_t trust_threshold; /**< keys of trust_path that must have signed a version; 0: 1 */
-  double
-      max_age_s; /**< seconds since the held version was the newest one, by the publisher's signed
-                      word; after that sparclSubscriberNext returns sparclStale. 0: any age */
+  double max_age_s; /**< seconds since the held version was the newest one, by the publisher's
+                       signed word; after that sparclSubscriberNext returns sparclStale. Needs
+                            trust_path, secret_path or certificates_path. 0: any age */
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */
@@ -163,8 +163,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * @retval sparclUnsupported the publisher is of another version; returned at once
  * @retval sparclCorrupt tensors were damaged; their blocks are fetched again
  * @retval sparclWrongBase an update did not fit; another one is fetched
- * @retval sparclStale the version may be older than max_age_s; returned at once, and again each
- *   max_age_s
+ * @retval sparclStale the version may be older than max_age_s; returned at once, again each
+ *   max_age_s, and in place of sparclTimeout
  *
  * The subscriber goes on after an error: call again. */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,

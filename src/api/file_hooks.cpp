@@ -14,7 +14,7 @@ namespace {
   static_assert(offsetof(Struct, field) + sizeof(Struct::field) == sizeof(Struct))
 SPARCL_ENDS_WITH_(sparclFileOptions_t, arg);
 SPARCL_ENDS_WITH_(sparclFileDiffOptions_t, with_identities);
-SPARCL_ENDS_WITH_(sparclFileSignOptions_t, valid_s);
+SPARCL_ENDS_WITH_(sparclFileSignOptions_t, adds);
 SPARCL_ENDS_WITH_(sparclFileSignatureOptions_t, trust_threshold);
 SPARCL_ENDS_WITH_(sparclFileReport_t, same_header);
 SPARCL_ENDS_WITH_(sparclFileAdvice_t, modes);

@@ -63,9 +63,9 @@ sparclResult_t sparclFileSign(const char* path, const char* key,
     SPARCL_ASSIGN_OR_RETURN(const model::SignedFacts facts, facts_of(all));
     SPARCL_ASSIGN_OR_RETURN(const sparcl::trust::SigningKeysRef keys,
                             sparcl::trust::SigningKeys::load(key));
-    SPARCL_ASSIGN_OR_RETURN(
-        const model::SignatureFile made,
-        model::sign_files(path, *keys, signature_of(all.signature, path), facts, watch));
+    SPARCL_ASSIGN_OR_RETURN(const model::SignatureFile made,
+                            model::sign_files(path, *keys, signature_of(all.signature, path), facts,
+                                              all.adds != 0, watch));
     put_counts(made, full);
     return Status();
   };

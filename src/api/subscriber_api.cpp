@@ -57,6 +57,10 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   options.max_age_s = all.max_age_s;
   if (all.certificates_path != nullptr) options.certificates_path = all.certificates_path;
   SPARCL_RETURN_IF_ERROR(options.take_settings());
+  if (options.max_age_s > 0 && !options.has_proof())
+    return Status(Code::kInvalidArgument,
+                  "options.max_age_s without options.trust_path, secret_path or certificates_path: "
+                  "any program on the way could say that a version is the newest");
   options.passes_on = sparcl::api::is_on(all.relay, options.passes_on);
   if (all.on_swap != nullptr)
     options.on_swap = [swap = all.on_swap, arg = all.arg](std::uint64_t version) {

@@ -17,8 +17,10 @@ constexpr std::uint64_t kWriteBytes = std::uint64_t{64}
 
 // Header and tensors of one file, which is to be committed; takes its tensors from the front of
 // `tensors`.
-Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
-                              std::span<const std::byte* const>& tensors, const FileWatch& watch) {
+// permissions_of: as of AtomicFile.
+Result<AtomicFile> write_file(const std::string& path, const std::string& permissions_of,
+                              const FileLayout& layout, std::span<const std::byte* const>& tensors,
+                              const FileWatch& watch) {
   const Result<Header> header = parse_header(layout.header);
   if (!header.ok()) return header.status().with_prefix(path + ": ");
   if (tensors.size() < header->tensors.size()) {
@@ -26,7 +28,7 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
                   fmt::format("{}: {} tensors to write, but the header has {}", path,
                               tensors.size(), header->tensors.size()));
   }
-  Result<AtomicFile> file = AtomicFile::create(path);
+  Result<AtomicFile> file = AtomicFile::create(path, permissions_of);
   if (!file.ok()) return file.status();
 
   std::byte length[kHeaderLengthBytes];
@@ -47,8 +49,9 @@ Result<AtomicFile> write_file(const std::string& path, const FileLayout& layout,
   return file;
 }
 
-Status write_in_new_folder(const std::string& path, std::span<const std::byte> bytes) {
-  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+Status write_in_new_folder(const std::string& path, const std::string& permissions_of,
+                           std::span<const std::byte> bytes) {
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path, permissions_of));
   SPARCL_RETURN_IF_ERROR(file.write(bytes));
   return file.commit_in_new_folder();
 }
@@ -57,15 +60,18 @@ Status write_folder(const std::string& path, const Layout& layout,
                     std::span<const std::byte* const> tensors, const Layout* replaced,
                     std::span<const SideFile> side_files, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::create(path, layout, replaced));
+  const auto before = [&](const std::string& name) { return path + "/" + name; };
   for (const FileLayout& file : layout.files) {
     SPARCL_RETURN_IF_ERROR(check_file_name(file.name));
-    SPARCL_ASSIGN_OR_RETURN(AtomicFile written,
-                            write_file(folder.inside(file.name), file, tensors, watch));
+    SPARCL_ASSIGN_OR_RETURN(
+        AtomicFile written,
+        write_file(folder.inside(file.name), before(file.name), file, tensors, watch));
     SPARCL_RETURN_IF_ERROR(written.commit_in_new_folder());
   }
   if (!layout.index_name.empty()) {
     SPARCL_RETURN_IF_ERROR(check_file_name(layout.index_name));
     SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder.inside(layout.index_name),
+                                               before(layout.index_name),
                                                std::as_bytes(std::span(layout.index))));
   }
   for (const SideFile& file : side_files) {
@@ -75,7 +81,8 @@ Status write_folder(const std::string& path, const Layout& layout,
                                 in_quotes(file.name)));
     }
     SPARCL_RETURN_IF_ERROR(folder.make_room_for(file.name));
-    SPARCL_RETURN_IF_ERROR(write_in_new_folder(folder.inside(file.name), file.content));
+    SPARCL_RETURN_IF_ERROR(
+        write_in_new_folder(folder.inside(file.name), before(file.name), file.content));
   }
   return folder.commit();
 }
@@ -90,7 +97,7 @@ Status write_checkpoint(const std::string& path, const Layout& layout,
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));
   }
-  Result<AtomicFile> written = write_file(path, layout.files.front(), tensors, watch);
+  Result<AtomicFile> written = write_file(path, {}, layout.files.front(), tensors, watch);
   return written.ok() ? written->commit() : written.status();
 }
 

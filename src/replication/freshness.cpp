@@ -28,6 +28,7 @@ bool Freshness::on_answer(const Fresh& answer) {
   if (!asked_ || answer.challenge != *asked_) return false;
   asked_.reset();
   newest_ = answer.newest;
+  if (!words_.empty() && words_.back().newest == answer.newest) words_.pop_back();
   words_.push_back({answer.newest, asked_at_});
   if (words_.size() > kMaxWords) words_.pop_front();
   return true;

@@ -130,8 +130,10 @@ class Publisher {
   void reissue();
   Status load_keys();
   void look_for_new_keys();
+  void warn_of_file(const Status& why, double now);
   void take_secrets(SecretRing secrets);
   void look_at_witness();
+  void take_term(std::uint64_t term);
   void sign_by(const trust::SigningKeysRef& keys);
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);

@@ -18,8 +18,11 @@ constexpr std::string_view kStateKind = "sparcl publisher state 1";
 constexpr std::uint64_t kYear = std::uint64_t{365} * 24 * 3600 * 1'000'000'000;
 constexpr std::uint64_t kFirstClock = std::uint64_t{1'000'000} * 1'000'000'000;  // in 1970
 constexpr std::uint64_t kLastEpoch = INT64_MAX;                                  // the year 2262
+// The last one that a replica may name: a stolen key must not use up all epochs. In the year 2116.
+constexpr std::uint64_t kLastLearned = std::uint64_t{1} << 62;
 constexpr double kFirstPause =
     1;  // seconds between two unsigned epochs that count; twice as long each time
+constexpr int kFreeRaises = 3;       // signed ones, at once; heuristic
 constexpr double kLastPause = 3600;  // both heuristic
 
 bool is_signed_by(const trust::SigningKeys& keys, const LatestHeld& latest,
@@ -94,7 +97,7 @@ void PublisherEpoch::save() {
       status.message());
 }
 
-Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
+Status PublisherEpoch::check_word(std::uint64_t epoch) const {
   const std::uint64_t limit = std::max(clock_(), begun_at_) + kYear;
   if (epoch > limit) {
     return Status(Code::kUnauthorized,
@@ -103,6 +106,10 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
                               "clocks of both hosts, or restart the replica",
                               epoch_text(epoch), epoch_text(value_), epoch_text(limit)));
   }
+  return {};
+}
+
+Status PublisherEpoch::check_pause(std::uint64_t epoch, double now) const {
   if (now - raised_at_ >= pause_s_) return {};
   return Status(
       Code::kRemoteError,
@@ -115,7 +122,7 @@ Status PublisherEpoch::check_word(std::uint64_t epoch, double now) const {
 Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& model_id,
                                    const trust::SigningKeys* keys, double now) {
   if (latest.epoch <= value_) return false;
-  if (latest.epoch >= kLastEpoch) {
+  if (latest.epoch >= kLastLearned) {
     return Status(Code::kUnauthorized,
                   fmt::format("it holds a version of the epoch {}, after which there can be none: "
                               "let the replica begin without that version",
@@ -141,16 +148,29 @@ Result<bool> PublisherEpoch::learn(const LatestHeld& latest, const std::string& 
                     trust::fingerprint(keys->first().public_key())));
   }
   if (keys == nullptr) {
-    SPARCL_RETURN_IF_ERROR(check_word(latest.epoch, now));
-    pause_s_ = pause_s_ == 0 ? kFirstPause : std::min(2 * pause_s_, kLastPause);
-    raised_at_ = now;
+    SPARCL_RETURN_IF_ERROR(check_word(latest.epoch));
+  }
+  if (is_by_clock_) {
+    SPARCL_RETURN_IF_ERROR(check_pause(latest.epoch, now));
+    const bool is_free = keys != nullptr && ++signed_raises_ <= kFreeRaises;
+    if (!is_free) pause_s_ = pause_s_ == 0 ? kFirstPause : std::min(2 * pause_s_, kLastPause);
+    if (!is_free) raised_at_ = now;
+  }
+  if (!is_by_clock_) {
+    wanted_ = std::max(wanted_, latest.epoch + 1);
+    return Status(
+        Code::kRemoteError,
+        fmt::format("it holds a version of {}, and this publisher has {}: it takes a later "
+                    "term first",
+                    epoch_text(latest.epoch), epoch_text(value_)));
   }
   log_warn(
       "replication: a replica has a version of a publisher that began on {}, later than this "
-      "publisher ({}). The clock of the other publisher was ahead, or the clock of this host is "
-      "behind. This publisher raises its epoch, and all replicas connect again",
+      "publisher ({}). The clock of the other publisher was ahead, the clock of this host is "
+      "behind, or another publisher has the same key and model id. This publisher raises its "
+      "epoch, and all replicas connect again",
       epoch_text(latest.epoch), epoch_text(value_));
-  value_ = is_by_clock_ ? std::max(clock_(), latest.epoch + 1) : latest.epoch + 1;
+  value_ = std::max(clock_(), latest.epoch + 1);
   return true;
 }
 

@@ -33,23 +33,32 @@ class PublisherEpoch {
   // hold it cannot be served. keys: a signing publisher believes only commits with its own
   // signature. Without keys (nullptr), epochs count up to a year after the clock, each time after a
   // longer pause. An unauthenticated peer therefore cannot keep replicas from their updates.
+  // With a witness it is RemoteError until a later term is taken there.
   Result<bool> learn(const LatestHeld& latest, const std::string& model_id,
                      const trust::SigningKeys* keys, double now);
+
+  // The term that learn() has found necessary, if there is a witness. It must be taken
+  // there before it counts.
+  std::uint64_t wanted_term() const { return wanted_; }
+  void take_term(std::uint64_t term) { value_ = term; }
 
   // Writes the file anew where the value is not in it. May take long.
   void save();
 
  private:
-  Status check_word(std::uint64_t epoch, double now) const;
+  Status check_word(std::uint64_t epoch) const;
+  Status check_pause(std::uint64_t epoch, double now) const;
   void load();
 
   std::string path_;
   WallClock clock_;
   bool is_by_clock_ = true;
   std::uint64_t value_ = 0;
+  std::uint64_t wanted_ = 0;
   std::uint64_t begun_at_ = 0;  // the first value: unsigned epochs are measured by it
   std::uint64_t saved_ = 0;
-  double raised_at_ = 0;  // by an unsigned word
+  int signed_raises_ = 0;
+  double raised_at_ = 0;  // by an unsigned word, or one of many signed ones
   double pause_s_ = 0;    // until the next such word counts
 };
 

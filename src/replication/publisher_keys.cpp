@@ -20,11 +20,6 @@ std::string fingerprints(const trust::SigningKeys& keys) {
   return fmt::format("{} {}", names.size() == 1 ? "key" : "keys", fmt::join(names, ", "));
 }
 
-void warn_of_file(const Status& why) {
-  log_error("replication: {}; the file has changed, and what it had before still counts",
-            why.message());
-}
-
 }  // namespace
 
 Status Publisher::load_keys() {
@@ -50,6 +45,13 @@ Status Publisher::load_keys() {
   return {};
 }
 
+void Publisher::warn_of_file(const Status& why, double now) {
+  const std::uint64_t times = failed_turns_.count(why.message(), now);
+  if (times > 0)
+    log_error("replication: {}; the file has changed, and its content of before still counts{}",
+              why.message(), times_text(times));
+}
+
 // Reads files that were changed, without the mutex. A file that cannot be used changes nothing.
 void Publisher::look_for_new_keys() {
   const double now = net::monotonic_seconds();
@@ -59,31 +61,44 @@ void Publisher::look_for_new_keys() {
   Result<std::shared_ptr<SecretRing>> secrets = std::shared_ptr<SecretRing>();
   if (key_file_.has_changed()) keys = trust::SigningKeys::load(key_file_.path());
   if (security_.file.has_changed()) secrets = SecretRing::load(security_.file.path());
-  if (!keys.ok()) warn_of_file(keys.status());
-  if (!secrets.ok()) warn_of_file(secrets.status());
+  // A file that cannot be used is looked at again.
+  keys.ok() ? key_file_.keep() : warn_of_file(keys.status(), now);
+  secrets.ok() ? security_.file.keep() : warn_of_file(secrets.status(), now);
   const std::lock_guard lock(mutex_);
   if (secrets.ok() && *secrets != nullptr) take_secrets(std::move(**secrets));
   if (keys.ok() && *keys != nullptr) sign_by(*keys);
 }
 
-// Without the mutex. If another publisher has taken over, no replica is served here any more.
+// Reads and writes the file without the mutex. If another publisher has taken over, no replica is
+// served here any more.
 void Publisher::look_at_witness() {
   const double now = net::monotonic_seconds();
   if (witness_ == nullptr || now - witness_looked_at_ < kKeysPeriod) return;
   witness_looked_at_ = now;
   Status status = witness_->check();
-  if (status.ok()) status = witness_->raise(epoch_.value());
-  if (status.code() != Code::kInvalidUsage) {
-    if (status.ok()) return;
+  // learn_epoch() alone changes it, in this thread.
+  if (status.ok()) status = witness_->raise(epoch_.wanted_term());
+  if (!status.ok() && status.code() != Code::kInvalidUsage) {
     const std::uint64_t times = failed_turns_.count(status.message(), now);
     if (times > 0) log_error("replication: {}{}", status.message(), times_text(times));
     return;
   }
   const std::lock_guard lock(mutex_);
-  if (!context_.closed.empty()) return;
+  if (status.ok() && witness_->term() > epoch_.value()) take_term(witness_->term());
+  if (status.ok() || !context_.closed.empty()) return;
   log_error("replication: {}", status.message());
   context_.closed = status.message();
   server_->end_replicas();
+}
+
+void Publisher::take_term(std::uint64_t term) {
+  log_warn(
+      "replication: a replica has a version of a later term than {}: this publisher has term {} "
+      "now, and all replicas connect again",
+      epoch_.value(), term);
+  epoch_.take_term(term);
+  issuer_.epoch = context_.epoch = term;
+  reissue();
 }
 
 // Connections of peers whose secret is gone end. They may also take updates from other replicas, by

@@ -25,7 +25,8 @@ Result<RelayKey> new_relay_key();
 Result<RelayTicket> new_ticket(const RelayKey& parent);
 
 Result<net::TlsEndpointRef> ticket_client(const RelayTicket& ticket);
-// Accepts the tickets of the key that the parent has at that time.
+// Accepts the tickets of the key that the parent has at that time. Each is for one connection,
+// which may be tried again for some seconds.
 Result<net::TlsEndpointRef> ticket_server(std::shared_ptr<const std::optional<RelayKey>> own);
 
 }  // namespace sparcl::replication

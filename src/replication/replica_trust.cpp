@@ -61,6 +61,9 @@ void ReplicaMachine::look_at_age(double now) {
   const bool was_stale = is_stale_;
   is_stale_ = freshness_.is_stale(now) && pin_.version == 0;
   stale_age_s_ = freshness_.age_s(now);
+  if (is_stale_ && !was_stale) log_warn("replication: {}", stale_error().message());
+  if (was_stale && !is_stale_)
+    log_warn("replication: version {} is known to be the newest again", held_.version);
   if (!is_stale_ || (was_stale && now - stale_told_at_ < freshness_.max_age_s())) return;
   stale_told_at_ = now;
   tells_age_ = true;

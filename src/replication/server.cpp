@@ -88,7 +88,7 @@ std::string Server::host_of(const Session& session) {
 void Server::end_backed_off(double now) {
   if (context_.scores->is_empty() || counts_.waiting == 0) return;
   for (const auto& each : sessions_) {
-    if (!each->machine().is_unauthenticated() || each->machine().list() != nullptr ||
+    if (!each->machine().is_unauthenticated() || !each->machine().process().empty() ||
         now - each->machine().born() < PeerScores::kBackedOffPatience ||
         context_.scores->backed_off_s(host_of(*each), now) <= 0)
       continue;
@@ -109,11 +109,16 @@ bool Server::copies_yield(double now) {
 }
 
 // Sessions of an address that takes all bytes again and again share a bounded rate.
+// A publisher's alone: it chooses the replicas that take from another replica.
 void Server::limit_copies(double now) {
+  if (context_.copy_bytes == 0) return;
   for (const auto& each : sessions_) {
     if (each->takes_copy()) copies_.begin(host_of(*each), now);
   }
-  if (copies_.is_empty()) return;
+  const auto may_be_paused = [](const auto& each) {
+    return each->machine().is_sent_copy() || each->is_paused();
+  };
+  if (copies_.is_empty() || std::ranges::none_of(sessions_, may_be_paused)) return;
   const bool yields = copies_yield(now);
   std::map<std::string, std::size_t> replicas;
   for (const auto& each : sessions_) {
@@ -360,26 +365,31 @@ bool Server::make_place(double now) {
   if (counts_.waiting < kMaxUnauthenticated) return true;
   // The oldest of the address with most of them ends. Connections that have proven a secret end
   // after all others.
-  std::map<std::string, std::size_t> of_host;
+  struct Host {
+    std::size_t waiting = 0;
+    bool is_backed_off = false;
+  };
+  std::map<std::string, Host> hosts;
+  std::vector<std::pair<Session*, const Host*>> waiting;
   for (const auto& each : sessions_) {
-    if (each->is_waiting()) ++of_host[host_of(*each)];
+    if (!each->is_waiting()) continue;
+    const std::string name = host_of(*each);
+    Host& host = hosts[name];
+    if (++host.waiting == 1) host.is_backed_off = context_.scores->backed_off_s(name, now) > 0;
+    waiting.emplace_back(each.get(), &host);
   }
-  const auto is_backed_off = [&](const auto& each) {
-    return context_.scores->backed_off_s(host_of(*each), now) > 0;
+  const auto rank = [](const auto& each) {
+    const auto& [session, host] = each;
+    return std::tuple(session->machine().role().has_value(), !host->is_backed_off,
+                      -static_cast<double>(host->waiting), session->machine().waits_since());
   };
-  const auto rank = [&](const auto& each) {
-    return std::tuple(!each->is_waiting(), each->machine().role().has_value(), !is_backed_off(each),
-                      each->is_waiting() ? -static_cast<double>(of_host[host_of(*each)]) : 0,
-                      each->machine().waits_since());
-  };
-  const auto oldest = std::ranges::min_element(sessions_, {}, rank);
-  const bool is_crowd =
-      2 * of_host[host_of(**oldest)] > kMaxUnauthenticated || is_backed_off(*oldest);
-  if (now - (*oldest)->machine().waits_since() < (is_crowd ? kEvictCrowdSeconds : kEvictSeconds)) {
+  const auto& [oldest, host] = *std::ranges::min_element(waiting, {}, rank);
+  const bool is_crowd = 2 * host->waiting > kMaxUnauthenticated || host->is_backed_off;
+  if (now - oldest->machine().waits_since() < (is_crowd ? kEvictCrowdSeconds : kEvictSeconds)) {
     accept_from_ = now + kFullSeconds;
     return false;
   }
-  (*oldest)->drop(Status(Code::kTimeout, "too many others are waiting"));
+  oldest->drop(Status(Code::kTimeout, "too many others are waiting"));
   ++context_.counts->evicted;
   context_.counts->count(RefusalReason::kCrowded);
   --counts_.waiting;

@@ -46,8 +46,7 @@ bool Session::has_room(std::size_t more) {
 
 // A session that only sends its last answer reads no more.
 short Session::events() const {
-  const auto events = static_cast<short>(is_paused_ ? POLLIN : link_.events());
-  return machine_.is_listening() ? events : static_cast<short>(events & ~POLLIN);
+  return machine_.is_listening() ? link_.events() : static_cast<short>(link_.events() & ~POLLIN);
 }
 
 // --- actions ---
@@ -92,14 +91,14 @@ void Session::step(double now) try { step_on(now); } catch (const std::bad_alloc
 void Session::step_on(double now) {
   carry_out();
   read(now);
-  if (is_paused_) return;
-  machine_.serve(now);
-  send_on(now);
+  if (is_paused_) machine_.on_pause(now);
+  if (!is_paused_) machine_.serve(now);
+  if (!is_paused_) send_on(now);
   if (is_over()) return;
   if (!link_.flush()) return drop(link_.why());
   machine_.on_sent(link_.bytes_sent(), now);
-  machine_.send_on(now);
-  send_on(now);
+  if (!is_paused_) machine_.send_on(now);
+  if (!is_paused_) send_on(now);
   if (!is_over()) charge_.set(memory());
 }
 
@@ -150,7 +149,8 @@ void Session::warn_of_refusal() {
 
 // A connection that only ends is no offence, but in the middle of a handshake.
 void Session::break_off(MessageLink::Progress progress, double now) {
-  const bool is_in_handshake = context_.tls != nullptr && !is_secured_;
+  const bool is_in_handshake = context_.tls != nullptr && !is_secured_ &&
+                               link_.heard_bytes() > 0;  // else: a probe of the port
   if (!is_in_handshake && progress == MessageLink::Progress::kClosed) return drop(link_.why());
   machine_.on_broken(link_.why(),
                      is_in_handshake ? RefusalReason::kHandshake : RefusalReason::kMalformed, now);

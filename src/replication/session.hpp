@@ -38,7 +38,11 @@ class Session {
   void have_news() { has_news_ = true; }
   bool has_news() const { return has_news_; }
   // It is sent nothing for now, and its messages are read.
-  void pause(bool is_paused) { is_paused_ = is_paused; }
+  bool is_paused() const { return is_paused_; }
+  void pause(bool is_paused) {
+    has_news_ = has_news_ || (is_paused_ && !is_paused);  // it has its turn
+    is_paused_ = is_paused;
+  }
   // True once, when it begins to be sent all bytes of a version.
   bool takes_copy() {
     return !std::exchange(is_sent_copy_, machine_.is_sent_copy()) && is_sent_copy_;

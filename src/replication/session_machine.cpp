@@ -166,6 +166,13 @@ void SessionMachine::on_sent(std::uint64_t bytes, double now) {
   if (is_leaving() && waiting_bytes() == 0) phase_ = session_phase::Over{};
 }
 
+void SessionMachine::on_pause(double now) {
+  moved_at_ = now;
+  Serving* at = serving();
+  auto* sending = at != nullptr ? std::get_if<session_stage::Sending>(&at->stage) : nullptr;
+  if (sending != nullptr) sending->progress_at = now;
+}
+
 bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   if (is_over()) return false;
   if (is_unauthenticated()) {

@@ -46,6 +46,8 @@ class SessionMachine {
   void on_no_room();                           // for the message that comes
   // bytes: all that the connection has sent until now.
   void on_sent(std::uint64_t bytes, double now);
+  // Nothing new of an update is sent for now: the peer is not to blame.
+  void on_pause(double now);
   // taken: bytes that the peer's machine has. True: something is to be sent.
   bool on_tick(std::uint64_t taken, double now);
   // The store has something new, or more of what is on its way.

@@ -211,6 +211,9 @@ Status SessionMachine::take_hello(std::span<const std::byte> content) {
                                                quoted(hello.model_id), quoted(context_.model_id)));
   }
   if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
+  last_receipt_ = hello.receipt;
+  given_ = context_.receipts->given(last_receipt_);
+  if (refuse_backed_off(heard_)) return {};
   if (context_.learn_epoch) SPARCL_RETURN_IF_ERROR(context_.learn_epoch(hello.latest));
   feed_ = context_.find_feed(hello.schema_hash);
   if (feed_ != nullptr) return enter(hello);
@@ -247,9 +250,7 @@ void SessionMachine::on_feed(Result<SessionFeedRef> feed) {
 }
 
 Status SessionMachine::enter(const Hello& hello) {
-  last_receipt_ = hello.receipt;
-  given_ = context_.receipts->given(last_receipt_);
-  if (refuse_backed_off(heard_)) return {};
+  if (!context_.closed.empty()) return Status(Code::kRemoteError, context_.closed);
   if (counts_.replicas >= context_.max_replicas && !(context_.evict && context_.evict(*this))) {
     refuse(Status(Code::kRemoteError,
                   fmt::format("it serves {} replicas already, as many as {}", context_.max_replicas,

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/repeated_messages.hpp"
 #include "src/net/host_port.hpp"
 #include "src/net/name_lookup.hpp"
 #include "src/net/run_clock.hpp"
@@ -63,6 +64,10 @@ struct SubscriberOptions {
   std::uint64_t peer_bytes =
       0;  // that those who take updates from here may cause (PeerBudget); 0: as of a publisher
 
+  // Something shows who the publisher is.
+  bool has_proof() const {
+    return !trust_path.empty() || !secret_path.empty() || !certificates_path.empty();
+  }
   Status take_settings();  // SPARCL_LIVENESS_S, SPARCL_RELAY, SPARCL_SHARED_MEMORY, SPARCL_SWEEP_S,
                            // SPARCL_PEER_BYTES, SPARCL_SECRET, SPARCL_CERTIFICATES
 };
@@ -217,6 +222,7 @@ class Subscriber final : private UpstreamOwner {
   ReplicaName name_;
   ClientSecurity security_;  // of the publisher's connection
   FileStamp trust_file_;
+  RepeatedMessages file_troubles_;
   double trust_looked_at_ = 0;
   net::WakeEvent wake_;
 

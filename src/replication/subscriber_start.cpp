@@ -36,6 +36,7 @@ Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options,
   }
   SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted,
                           load_trust(options.trust_path, options.trust_threshold, security));
+  if (trusted) SPARCL_RETURN_IF_ERROR(trusted->check_threshold());
   if (trusted && !options.record_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
                             load_replica_record(options.record_path, *trusted, options.model_id));

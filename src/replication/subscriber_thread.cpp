@@ -244,9 +244,11 @@ void Subscriber::look_for_new_trust() {
   trust_looked_at_ = now;
   const bool has_new_secret = security_.file.has_changed();
   if (!trust_file_.has_changed() && !has_new_secret) return;
-  const auto warn = [](const Status& why) {
-    log_error("replication: {}; the file has changed, and what it had before still counts",
-              why.message());
+  const auto warn = [&](const Status& why) {  // it is looked at again
+    const std::uint64_t times = file_troubles_.count(why.message(), now);
+    if (times > 0)
+      log_error("replication: {}; the file has changed, and its content of before still counts{}",
+                why.message(), times_text(times));
   };
   Result<ClientSecurity> security = security_;
   if (has_new_secret)
@@ -255,6 +257,7 @@ void Subscriber::look_for_new_trust() {
   Result<std::optional<trust::TrustedKeys>> trusted =
       load_trust(options_.trust_path, options_.trust_threshold, *security);
   if (!trusted.ok()) return warn(trusted.status());
+  trust_file_.keep();
   const std::lock_guard lock(mutex_);
   security_ = std::move(*security);
   log_info("replication: the files of keys have changed: {} is connected to anew", address_);

@@ -31,7 +31,7 @@ constexpr auto kLockPause = std::chrono::milliseconds(20);  // both heuristic
 class WitnessLock {
  public:
   static Result<WitnessLock> take(const std::string& path, std::chrono::seconds patience) {
-    WitnessLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    WitnessLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (lock.fd_ < 0) return system_error(path, "cannot be opened");
     const auto until = std::chrono::steady_clock::now() + patience;
     while (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -105,20 +105,21 @@ Status Witness::write(std::uint64_t term) {
 }
 
 Status Witness::check() const {
+  const std::uint64_t own = term_;  // before the file is read: it only rises, in the file first
   SPARCL_ASSIGN_OR_RETURN(const Taken last, read_term(path_));
-  if (last.term >= term_ && last.token == token_) return {};
-  if (last.term > term_) {
+  if (last.term >= own && last.token == token_) return {};
+  if (last.term > own) {
     return Status(Code::kInvalidUsage,
                   fmt::format("{} has taken over in term {} (this publisher: {}, term {}; witness "
                               "{}): end this publisher",
-                              last.holder, last.term, holder_, term_.load(), path_));
+                              last.holder, last.term, holder_, own, path_));
   }
-  return Status(Code::kCorrupt,
-                fmt::format("{}: it names term {} of {}, and this publisher has taken term {}: the "
-                            "file was removed or restored. End all publishers but one, and start "
-                            "it again",
-                            path_, last.term, last.holder.empty() ? "no publisher" : last.holder,
-                            term_.load()));
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: it names term {} of {}, and this publisher has taken term {}: the "
+                  "file was removed or restored. End all publishers but one, and start "
+                  "it again",
+                  path_, last.term, last.holder.empty() ? "no publisher" : last.holder, own));
 }
 
 }  // namespace sparcl::replication

@@ -13,11 +13,12 @@ std::string hex_of(std::span<const std::byte> bytes) {
 }
 
 std::vector<std::byte> bytes_of_hex(const std::string& text) {
+  if (text.empty() || text.size() % 2 != 0) return {};
   std::vector<std::byte> bytes(text.size() / 2);
   std::size_t count = 0;
   const int failed = sodium_hex2bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(),
                                     text.data(), text.size(), nullptr, &count, nullptr);
-  if (failed != 0 || count != bytes.size() || text.size() % 2 != 0) bytes.clear();
+  if (failed != 0 || count != bytes.size()) bytes.clear();
   return bytes;
 }
 

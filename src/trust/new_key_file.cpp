@@ -2,17 +2,24 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <thread>
 
 #include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
 
 namespace sparcl::trust {
 namespace {
+
+constexpr auto kFolderPatience = std::chrono::seconds(10);  // heuristic
 
 bool write_all(int fd, std::string_view text) {
   const FileSizeSignalBlock no_signal;
@@ -64,7 +71,51 @@ Status NewKeyFile::appear() {
   return {};
 }
 
+std::string behind_links(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path found = std::filesystem::canonical(path, error);
+  return error ? path : found.string();
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<FolderLock> FolderLock::of(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  FolderLock lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.fd_ < 0) return system_error(folder, "cannot be opened");
+  const auto until = std::chrono::steady_clock::now() + kFolderPatience;
+  while (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return system_error(folder, "cannot be locked");
+    if (std::chrono::steady_clock::now() > until)
+      return Status(Code::kTimeout,
+                    fmt::format("{}: another process has held the lock of this folder for {} s: "
+                                "find it by lslocks, and try again",
+                                folder, kFolderPatience.count()));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return lock;
+}
+
+FileOwner::FileOwner(const std::string& path) {
+  struct stat about;
+  if (::stat(path.c_str(), &about) == 0) ids_.emplace(about.st_uid, about.st_gid);
+}
+
+Status FileOwner::give_to(const std::string& path) const {
+  struct stat about;
+  if (!ids_ || ::stat(path.c_str(), &about) != 0) return {};
+  if (about.st_uid == ids_->first && about.st_gid == ids_->second) return {};
+  if (::chown(path.c_str(), ids_->first, ids_->second) == 0) return {};
+  return system_error(path,
+                      "the new file cannot be given to the owner of the old one: run this as that "
+                      "user");
+}
+
 Status NewKeyFile::replace() {
+  SPARCL_RETURN_IF_ERROR(FileOwner(path_).give_to(present_.path()));
   if (::rename(present_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot get this name");
   present_.take(path_);

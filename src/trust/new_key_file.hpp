@@ -1,6 +1,7 @@
 #pragma once
 // A file that never replaces another: it appears under its name as a whole, or not at all.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,34 @@ namespace sparcl::trust {
 // `path` must name a file, not a folder.
 Status check_key_path(const std::string& path);
 
+// The file behind symbolic links, which a program that runs reads.
+std::string behind_links(const std::string& path);
+
+// One process at a time changes files of a folder: the folder is locked (flock(2)). Timeout:
+// another process has held the lock for 10 s.
+class FolderLock {
+ public:
+  static Result<FolderLock> of(const std::string& path);  // the folder of this file
+  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// Owner and group of a file, for the file that takes its place: a service must be able to read it.
+class FileOwner {
+ public:
+  explicit FileOwner(const std::string& path);  // nothing if there is no such file
+  // SystemError: the system does not allow it.
+  Status give_to(const std::string& path) const;
+
+ private:
+  std::optional<std::pair<unsigned, unsigned>> ids_;  // of the user, of the group
+};
+
 class NewKeyFile {
  public:
   // Writes to the disk, under another name of the same folder. private_to_owner: mode 0600,
@@ -21,7 +50,7 @@ class NewKeyFile {
                                   bool private_to_owner);
 
   Status appear();   // under its name; InvalidArgument if the name exists
-  Status replace();  // takes its name, also from another file
+  Status replace();  // takes its name, also from another file, whose owner and group it gets
   void keep();       // without this call the destructor removes the file
 
  private:

@@ -214,7 +214,12 @@ Status RoleSecret::save(const std::string& path) const {
 
 // The publisher's file comes first: it accepts the old secrets, and others could not use the new
 // one before.
-Status RoleSecret::replace(const std::string& path, const std::vector<RoleSecret>& secrets) {
+Result<std::vector<RoleSecret>> RoleSecret::replace(const std::string& given,
+                                                    const Change& change) {
+  const std::string path = behind_links(given);
+  SPARCL_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::of(path));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<RoleSecret> before, load_all(path, kMaxSignatures));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<RoleSecret> secrets, change(std::move(before)));
   std::vector<NewKeyFile> files;
   for (const Role role : {Role::kPublish, Role::kReplicate, Role::kObserve}) {
     const std::size_t count = role == Role::kPublish ? secrets.size() : 1;
@@ -222,7 +227,8 @@ Status RoleSecret::replace(const std::string& path, const std::vector<RoleSecret
     files.push_back(std::move(file));
   }
   for (NewKeyFile& file : files) SPARCL_RETURN_IF_ERROR(file.replace());
-  return sync_folder_of(path);
+  SPARCL_RETURN_IF_ERROR(sync_folder_of(path));
+  return secrets;
 }
 
 }  // namespace sparcl::trust

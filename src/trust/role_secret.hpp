@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,9 +60,11 @@ class RoleSecret {
   // none. Existing files are never overwritten.
   Status save(const std::string& path) const;
 
-  // Replaces the file `path` by one with these secrets of role publish, the newest first. The files
-  // of the other roles get the newest. Each file is old or new at any time.
-  static Status replace(const std::string& path, const std::vector<RoleSecret>& secrets);
+  // Replaces the file `path` by one with the secrets that `change` makes of its own, all of role
+  // publish, the newest first. The files of the other roles get the newest. Each file is old or new
+  // at any time. Answers with the new secrets.
+  using Change = std::function<Result<std::vector<RoleSecret>>(std::vector<RoleSecret> before)>;
+  static Result<std::vector<RoleSecret>> replace(const std::string& path, const Change& change);
 
  private:
   RoleSecret(Role role, SecretBytes secret, const PublicKey& publisher_key)

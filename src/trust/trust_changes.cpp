@@ -11,6 +11,7 @@
 
 #include "src/base/files/atomic_file.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/trust/new_key_file.hpp"
 #include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::trust {
@@ -59,8 +60,10 @@ Status add_keys(const std::string& from, std::vector<TrustLine>& lines) {
 
 }  // namespace
 
-Status change_trusted_keys(const std::string& path, const std::vector<std::string>& add,
+Status change_trusted_keys(const std::string& given, const std::vector<std::string>& add,
                            const std::vector<std::string>& remove) {
+  const std::string path = behind_links(given);
+  SPARCL_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::of(path));
   std::vector<TrustLine> lines;
   if (::access(path.c_str(), F_OK) == 0) {
     SPARCL_ASSIGN_OR_RETURN(lines, read_trust_lines(path));
@@ -75,9 +78,11 @@ Status change_trusted_keys(const std::string& path, const std::vector<std::strin
   }
   std::string text;
   for (const TrustLine& each : lines) text += each.text + '\n';
+  const FileOwner owner(path);
   SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   SPARCL_RETURN_IF_ERROR(file.write(std::as_bytes(std::span(text))));
-  return file.commit();
+  SPARCL_RETURN_IF_ERROR(file.commit());
+  return owner.give_to(path);
 }
 
 }  // namespace sparcl::trust

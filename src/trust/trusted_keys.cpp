@@ -53,14 +53,7 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t thres
                     "{} {}, then run chmod o-w {}",
                     path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
   }
-  if (threshold == 0 || threshold > keys.count()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: it names {} {}, and signatures by {} of them are wanted: give a "
-                              "threshold from 1 to {}",
-                              path, keys.count(), keys.count() == 1 ? "key" : "keys", threshold,
-                              keys.count()));
-  }
-  keys.threshold_ = threshold;
+  keys.threshold_ = std::max<std::size_t>(threshold, 1);
   return keys;
 }
 
@@ -76,6 +69,15 @@ const TrustedKeys::Trusted* TrustedKeys::find(const PublicKey& key) const {
     if (trusted.key == key) return &trusted;  // an early exit shows nothing: no secret is compared
   }
   return nullptr;
+}
+
+Status TrustedKeys::check_threshold() const {
+  if (threshold_ <= count()) return {};
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("{}: it names {} {}, and signatures by {} of them are wanted: add keys, "
+                  "or give a lower threshold",
+                  path_, count(), count() == 1 ? "key" : "keys", threshold_));
 }
 
 bool TrustedKeys::trusts_any(const Signatures& signatures) const {

@@ -16,7 +16,7 @@ class TrustedKeys {
  public:
   // Reads lines as in .pub files, at least one; empty lines and lines that begin with # are
   // ignored. Unauthorized if the file is writable by all. threshold: so many of the keys must have
-  // signed, at least 1 and at most all of them.
+  // signed, at least 1.
   static Result<TrustedKeys> load(const std::string& path, std::size_t threshold = 1);
 
   // The publisher's key of a secret (RoleSecret), whose file this is.
@@ -28,6 +28,8 @@ class TrustedKeys {
     std::string comment{};
   };
   const std::vector<Trusted>& all() const { return trusted_; }
+  // InvalidArgument: there are fewer keys than must sign, so that nothing is accepted.
+  Status check_threshold() const;
   bool trusts(const PublicKey& key) const { return find(key) != nullptr; }
   bool trusts_any(const Signatures& signatures) const;
   std::size_t count() const { return trusted_.size(); }  // different keys

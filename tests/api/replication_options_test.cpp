@@ -154,6 +154,10 @@ TEST(SubscriberOptions, AnAgeAndAThresholdAreCheckedAndHeld) {
               sparclInvalidArgument);
     EXPECT_THAT(sparclGetLastError(nullptr), testing::HasSubstr("options.max_age_s"));
   }
+  wrong.max_age_s = 1;  // and nothing shows who the publisher is
+  EXPECT_EQ(sparclSubscriberCreate(&none, copy.get(), publisher->address().c_str(), &wrong),
+            sparclInvalidArgument);
+  EXPECT_THAT(sparclGetLastError(nullptr), testing::HasSubstr("options.trust_path"));
   wrong.max_age_s = 0;
   wrong.trust_threshold = 2;
   EXPECT_EQ(sparclSubscriberCreate(&none, copy.get(), publisher->address().c_str(), &wrong),

@@ -31,7 +31,8 @@ class SignedFiles : public ::testing::Test {
   std::string signature() const { return signature_path_of(model()); }
   Result<SignatureFile> sign(const std::string& key = "first",
                              const SignedFacts& facts = {}) const {
-    return sign_files(model(), **trust::SigningKeys::load(folder_ / key), signature(), facts, {});
+    return sign_files(model(), **trust::SigningKeys::load(folder_ / key), signature(), facts,
+                      std::filesystem::exists(signature()), {});
   }
   Status check(const WantedFacts& wanted = {}, std::size_t threshold = 1,
                const std::string& trusted = "trust") const {
@@ -53,7 +54,7 @@ TEST_F(SignedFiles, AreThoseOfAFolderAndTheFoldersInIt) {
   EXPECT_EQ(signature_path_of(model() + "/"), signature());
   const std::string file = folder_ / "model/a.safetensors";
   ASSERT_TRUE(sign_files(file, **trust::SigningKeys::load(folder_ / "first"),
-                         signature_path_of(file), {}, {})
+                         signature_path_of(file), {}, false, {})
                   .ok());
   EXPECT_TRUE(check_signed_files(file, *trust::TrustedKeys::load(folder_ / "first.pub"),
                                  signature_path_of(file), {}, {})

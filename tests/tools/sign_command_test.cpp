@@ -60,7 +60,10 @@ TEST_F(SignCommand, WhatIsSignedIsVerifiedAndWhatIsChangedIsRefused) {
 
 TEST_F(SignCommand, TwoPeopleSignAndATrustFileChanges) {
   ASSERT_EQ(run_program({"sign", model(), "--key", folder_ / "ann"}).exit_code, 0);
-  ASSERT_EQ(run_program({"sign", model(), "--key", folder_ / "bob"}).exit_code, 0);
+  const ProgramRun twice = run_program({"sign", model(), "--key", folder_ / "bob"});
+  EXPECT_EQ(twice.exit_code, 1);
+  EXPECT_THAT(twice.err, HasSubstr("--add"));
+  ASSERT_EQ(run_program({"sign", model(), "--key", folder_ / "bob", "--add"}).exit_code, 0);
   const std::string keys = folder_ / "keys";
   const ProgramRun added = run_program(
       {"trust", keys, "--add", folder_ / "ann.pub", "--add", folder_ / "bob.pub", "--json"});

@@ -18,15 +18,8 @@ namespace {
 enum class Step : std::uint8_t { kNew, kRenew, kEndOld };
 
 // The secrets that the publisher's file is to have, the newest first.
-Result<std::vector<trust::RoleSecret>> secrets_of(const std::string& path, Step step) {
-  std::vector<trust::RoleSecret> secrets;
-  if (step != Step::kEndOld) {
-    SPARCL_ASSIGN_OR_RETURN(trust::RoleSecret made, trust::RoleSecret::generate());
-    secrets.push_back(std::move(made));
-  }
-  if (step == Step::kNew) return secrets;
-  SPARCL_ASSIGN_OR_RETURN(std::vector<trust::RoleSecret> before,
-                          trust::RoleSecret::load_all(path, trust::kMaxSignatures));
+Result<std::vector<trust::RoleSecret>> changed(const std::string& path, Step step,
+                                               std::vector<trust::RoleSecret> before) {
   if (before.front().role() != trust::Role::kPublish)
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is a secret of role {}: give the publisher's file", path,
@@ -35,16 +28,31 @@ Result<std::vector<trust::RoleSecret>> secrets_of(const std::string& path, Step 
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it has {} secrets already: end the old ones first (--end-old)",
                               path, before.size()));
+  std::vector<trust::RoleSecret> secrets;
+  if (step == Step::kRenew) {
+    SPARCL_ASSIGN_OR_RETURN(trust::RoleSecret made, trust::RoleSecret::generate());
+    secrets.push_back(std::move(made));
+  }
   const std::size_t kept = step == Step::kRenew ? before.size() : 1;
   for (std::size_t i = 0; i < kept; ++i) secrets.push_back(std::move(before[i]));
   return secrets;
 }
 
+Result<std::vector<trust::RoleSecret>> write_secrets(const std::string& path, Step step) {
+  if (step != Step::kNew)
+    return trust::RoleSecret::replace(path, [&](std::vector<trust::RoleSecret> before) {
+      return changed(path, step, std::move(before));
+    });
+  SPARCL_ASSIGN_OR_RETURN(trust::RoleSecret made, trust::RoleSecret::generate());
+  SPARCL_RETURN_IF_ERROR(made.save(path));
+  std::vector<trust::RoleSecret> secrets;
+  secrets.push_back(std::move(made));
+  return secrets;
+}
+
 Status run_secret(const std::string& path, Step step, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<trust::RoleSecret> secrets, secrets_of(path, step));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<trust::RoleSecret> secrets, write_secrets(path, step));
   const trust::RoleSecret& secret = secrets.front();
-  SPARCL_RETURN_IF_ERROR(step == Step::kNew ? secret.save(path)
-                                            : trust::RoleSecret::replace(path, secrets));
   const std::string replicas = path + ".replicate", observers = path + ".observe";
   const std::string line = trust::public_key_line(secret.publisher_key());
   const std::string fingerprint = trust::fingerprint(secret.publisher_key());

@@ -75,6 +75,7 @@ struct SignOptions {
   std::string path, key_path, signature_path;
   model::SignedFacts facts;
   double days = 0;
+  bool adds = false;
 };
 
 Status run_sign(SignOptions options, bool as_json) {
@@ -87,7 +88,7 @@ Status run_sign(SignOptions options, bool as_json) {
   std::optional<Progress> progress(std::in_place, "sign");
   SPARCL_ASSIGN_OR_RETURN(const model::SignatureFile made,
                           model::sign_files(options.path, *keys, options.signature_path,
-                                            options.facts, watch_of(*progress)));
+                                            options.facts, options.adds, watch_of(*progress)));
   progress.reset();
   return print(as_json, json_of(made, options.signature_path),
                fmt::format("{}  {}\n", shown(options.signature_path), text_of(made)));
@@ -140,6 +141,9 @@ void add_sign(CLI::App& app, Invocation& invocation) {
       ->transform(is_unsigned())
       ->type_name("N")
       ->check(CLI::Range(1ULL, 1ULL << 62));
+  app.add_flag("--add", options->adds,
+               "add a signature to the signature file that is there, of the same files. Read it "
+               "first: its model id, version and end are signed again");
   app.add_option("--expires", options->days, "from now; readers refuse it afterwards")
       ->type_name("DAYS")
       ->transform(no_nan())

@@ -474,6 +474,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
     take_credentials(options->subscriber.secret_path, options->subscriber.certificates_path);
     options->metrics.certificates_path = options->subscriber.certificates_path;
     options->metrics.check();
+    if (options->subscriber.max_age_s > 0 && !options->subscriber.has_proof())
+      throw CLI::ValidationError("--max-age",
+                                 "needs --trust KEYFILE, --secret FILE or --certificates FOLDER: "
+                                 "any program on the way could say that a version is the newest");
     if (options->subscriber.trust_threshold > 1 && options->subscriber.trust_path.empty())
       throw CLI::ValidationError("--trust-threshold", "needs --trust KEYFILE: name the keys");
     const bool is_named = options->model_id && !options->model_id->empty();

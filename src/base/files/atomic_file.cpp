@@ -36,7 +36,7 @@ Status make_name_last(const std::string& path) {
                   path));
 }
 
-Result<AtomicFile> AtomicFile::create(const std::string& path) {
+Result<AtomicFile> AtomicFile::create(const std::string& path, const std::string& permissions_of) {
   if (path.empty())
     return Status(Code::kInvalidArgument, "the name of the output is empty: give one");
   struct stat about;
@@ -45,11 +45,14 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is there, and no regular file: give another output", path));
   }
+  struct stat kept = about;
+  const bool keeps = permissions_of.empty() ? exists : ::stat(permissions_of.c_str(), &kept) == 0;
+  const mode_t mode = keeps ? kept.st_mode & 0777 : 0666;  // and less by the umask
   std::string name = path;  // copied before there is a descriptor to lose
-  std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, 0666);
+  std::optional<TemporaryPath::File> made = TemporaryPath::create_file(path, mode);
   if (!made) return system_error(path, "cannot be created");
   AtomicFile file(std::move(name), std::move(made->path), made->fd);
-  if (exists && ::fchmod(made->fd, about.st_mode & 0777) != 0)
+  if (keeps && ::fchmod(made->fd, mode) != 0)
     return system_error(path, "its permissions cannot be kept");
   return file;
 }

@@ -19,7 +19,9 @@ class AtomicFile {
   // Replaces only a regular file or a symbolic link to a regular file or to nothing. The link
   // itself is replaced, and the file behind it stays as it is. Keeps the permissions of that file.
   // Removes what killed processes have left of the same output.
-  static Result<AtomicFile> create(const std::string& path);
+  // permissions_of: the file whose permissions are kept instead, if there is one; "": path. No user
+  // can read the unfinished file who cannot read the old one.
+  static Result<AtomicFile> create(const std::string& path, const std::string& permissions_of = {});
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;

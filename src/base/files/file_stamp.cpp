@@ -6,7 +6,7 @@
 
 namespace sparcl {
 
-FileStamp::FileStamp(std::string path) : path_(std::move(path)), last_(look()) {}
+FileStamp::FileStamp(std::string path) : path_(std::move(path)), last_(look()), seen_(last_) {}
 
 FileStamp::Stamp FileStamp::look() const {
   struct stat about;
@@ -23,7 +23,7 @@ FileStamp::Stamp FileStamp::look() const {
 bool FileStamp::has_changed() {
   const Stamp now = look();
   if (now == Stamp() || now == last_) return false;
-  last_ = now;
+  seen_ = now;
   return true;
 }
 

@@ -12,9 +12,10 @@ class FileStamp {
   explicit FileStamp(std::string path = {});
 
   const std::string& path() const { return path_; }
-  // Since the constructor, or since the last time that this was true. A file that cannot be
-  // examined has not changed.
+  // Since the constructor, or since keep(). A file that cannot be examined has not changed.
   bool has_changed();
+  // The change that has_changed() has seen last is taken.
+  void keep() { last_ = seen_; }
 
  private:
   struct Stamp {
@@ -26,7 +27,7 @@ class FileStamp {
   Stamp look() const;  // zeros: it cannot be examined
 
   std::string path_;
-  Stamp last_;
+  Stamp last_, seen_;
 };
 
 }  // namespace sparcl

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -48,8 +49,9 @@ struct FoundFile {
   std::uint64_t bytes = 0;
 };
 
+// entries: of all folders until now. A link may lead to a folder again and again.
 Status find_files(const std::string& folder, const std::string& prefix, int depth,
-                  std::vector<FoundFile>& found) {
+                  std::vector<FoundFile>& found, std::size_t& entries) {
   if (depth > kMaxFolderDepth)
     return Status(Code::kUnsupported, fmt::format("{}: folders lie deeper than {} in each other",
                                                   folder, kMaxFolderDepth));
@@ -63,16 +65,16 @@ Status find_files(const std::string& folder, const std::string& prefix, int dept
     struct stat about;
     if (::stat(path.c_str(), &about) != 0) return system_error(path, "cannot be examined");
     if (S_ISDIR(about.st_mode)) {
-      SPARCL_RETURN_IF_ERROR(find_files(path, prefix + each + "/", depth + 1, found));
+      SPARCL_RETURN_IF_ERROR(find_files(path, prefix + each + "/", depth + 1, found, entries));
     } else if (S_ISREG(about.st_mode)) {
       found.push_back({prefix + each, path, static_cast<std::uint64_t>(about.st_size)});
     } else {
       return Status(Code::kUnsupported,
                     fmt::format("{}: it is neither a file nor a folder: remove it", path));
     }
-    if (found.size() > kMaxSignedFiles)
-      return Status(Code::kUnsupported,
-                    fmt::format("{}: there are more than {} files", folder, kMaxSignedFiles));
+    if (++entries > kMaxSignedFiles)
+      return Status(Code::kUnsupported, fmt::format("{}: there are more than {} files and folders",
+                                                    folder, kMaxSignedFiles));
   }
   return {};
 }
@@ -80,10 +82,11 @@ Status find_files(const std::string& folder, const std::string& prefix, int dept
 Result<std::vector<FoundFile>> files_of(const std::string& given) {
   const std::string path = without_slash(given);
   std::vector<FoundFile> found;
+  std::size_t entries = 0;
   struct stat about;
   if (::stat(path.c_str(), &about) != 0) return system_error(path, "cannot be examined");
   if (S_ISDIR(about.st_mode)) {
-    SPARCL_RETURN_IF_ERROR(find_files(path, "", 0, found));
+    SPARCL_RETURN_IF_ERROR(find_files(path, "", 0, found, entries));
     if (found.empty())
       return Status(Code::kInvalidArgument, fmt::format("{}: there is no file in it", path));
   } else {
@@ -191,6 +194,40 @@ std::span<const std::byte> bytes_of_text(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+// A signature file inside what it signs would be one of its files.
+Status check_outside(const std::string& signature_path, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(path, error);
+  const fs::path file = fs::weakly_canonical(signature_path, error);
+  const auto [end, rest] = std::ranges::mismatch(folder, file);
+  if (error || end != folder.end() || !fs::is_directory(folder, error)) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: it is inside of what is signed: give another place (--signature, "
+                            "options.signature)",
+                            signature_path));
+}
+
+// A signature file that others have made, before its facts are signed again.
+Result<SignatureFile> load_to_add(const std::string& path, const SignedFacts& facts) {
+  SPARCL_ASSIGN_OR_RETURN(SignatureFile found, load_signature_file(path));
+  const std::string text = serialise(found.statement);
+  const auto is_wrong = [&](const trust::KeySignature& each) {
+    return !trust::is_signature(each.signature, bytes_of_text(text), each.key);
+  };
+  if (std::ranges::any_of(found.signatures, is_wrong))
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: a signature there is wrong: remove the file, and "
+                              "let all sign again",
+                              path));
+  if (facts != SignedFacts() && facts != found.statement.facts)
+    return Status(Code::kMismatch,
+                  fmt::format("{}: it has another model id, version or end: remove it, or leave "
+                              "these options out to add a signature",
+                              path));
+  return found;
+}
+
 // --- checks ---
 
 std::string time_text(std::uint64_t seconds) {
@@ -269,7 +306,9 @@ Result<SignatureFile> parse_signature_file(const std::string& text, const std::s
     }
     line.remove_prefix(std::string_view("signature ").size());
     const std::optional<trust::KeySignature> signature = parse_signature_line(line);
-    is_sound = signature && made.signatures.size() < trust::kMaxSignatures;
+    is_sound = signature && made.signatures.size() < trust::kMaxSignatures &&
+               std::ranges::find(made.signatures, signature->key, &trust::KeySignature::key) ==
+                   made.signatures.end();
     if (is_sound) made.signatures.push_back(*signature);
   }
   // One statement has one text: what was read must say the same.
@@ -310,27 +349,28 @@ Result<std::vector<SignedFile>> digest_files(const std::string& path, const File
 
 Result<SignatureFile> sign_files(const std::string& path, const trust::SigningKeys& keys,
                                  const std::string& signature_path, const SignedFacts& facts,
-                                 const FileWatch& watch) {
+                                 bool adds, const FileWatch& watch) {
   if (facts.model_id.size() > kMaxFactBytes || has_control_characters(facts.model_id))
     return Status(Code::kInvalidArgument,
                   fmt::format("the model id '{}' has control characters, or more than {} bytes",
                               shown(facts.model_id), kMaxFactBytes));
+  SPARCL_RETURN_IF_ERROR(check_outside(signature_path, path));
   SignatureFile made;
   made.statement.facts = facts;
-  struct stat about;
-  const bool is_there = ::stat(signature_path.c_str(), &about) == 0;
   std::vector<SignedFile> before;
-  if (is_there) {
-    SPARCL_ASSIGN_OR_RETURN(made, load_signature_file(signature_path));
+  if (adds) {
+    SPARCL_ASSIGN_OR_RETURN(made, load_to_add(signature_path, facts));
     before = std::move(made.statement.files);
-    if (facts != SignedFacts() && facts != made.statement.facts)
-      return Status(Code::kMismatch,
-                    fmt::format("{}: it is there already, with another model id, version or end: "
-                                "remove it, or leave these options out to add a signature",
-                                signature_path));
   }
+  struct stat about;
+  if (!adds && ::stat(signature_path.c_str(), &about) == 0)
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: it is there already: read it, then add a signature to it (--add, "
+                    "options.adds), or remove it",
+                    signature_path));
   SPARCL_ASSIGN_OR_RETURN(made.statement.files, digest_files(path, watch));
-  if (is_there && before != made.statement.files)
+  if (adds && before != made.statement.files)
     return Status(Code::kMismatch,
                   fmt::format("{}: it is there already, of other files or other bytes: remove it "
                               "to sign these",
@@ -353,10 +393,12 @@ Result<SignatureFile> sign_files(const std::string& path, const trust::SigningKe
 Result<SignatureFile> check_signed_files(const std::string& path, const trust::TrustedKeys& trusted,
                                          const std::string& signature_path,
                                          const WantedFacts& wanted, const FileWatch& watch) {
+  SPARCL_RETURN_IF_ERROR(trusted.check_threshold());
   SPARCL_ASSIGN_OR_RETURN(SignatureFile signed_by, load_signature_file(signature_path));
   const std::string text = serialise(signed_by.statement);
   SPARCL_RETURN_IF_ERROR(
       trusted.verify(bytes_of_text(text), signed_by.signatures).with_prefix(signature_path + ": "));
+  std::erase_if(signed_by.signatures, [&](const auto& each) { return !trusted.trusts(each.key); });
   SPARCL_RETURN_IF_ERROR(check_facts(signed_by.statement.facts, wanted, signature_path));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<FoundFile> found, files_of(path));
   SPARCL_RETURN_IF_ERROR(compare_names(signed_by.statement.files, found, path));

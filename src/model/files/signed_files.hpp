@@ -49,17 +49,18 @@ std::string signature_path_of(const std::string& path);
 // All files of a folder and of the folders in it, or one file.
 Result<std::vector<SignedFile>> digest_files(const std::string& path, const FileWatch& watch);
 
-// Writes the signature file. If there is one of the same files, its facts are taken, unless others
-// are given, and the signatures are added to its own.
+// Writes the signature file. adds: there is one of the same files, whose signatures are right. Its
+// facts are taken, unless others are given, and the signatures are added to its own.
 Result<SignatureFile> sign_files(const std::string& path, const trust::SigningKeys& keys,
                                  const std::string& signature_path, const SignedFacts& facts,
-                                 const FileWatch& watch);
+                                 bool adds, const FileWatch& watch);
 
 struct WantedFacts {
   std::optional<std::string> model_id;
   std::uint64_t min_version = 0;
   std::uint64_t now = 0;  // seconds since 1970
 };
+// Answers with the signatures of trusted keys alone.
 // Unauthorized: the signatures, or the facts, are not what is wanted. Corrupt: a file has other
 // bytes, is missing, or is not among those that were signed.
 Result<SignatureFile> check_signed_files(const std::string& path, const trust::TrustedKeys& trusted,
