@@ -208,7 +208,9 @@ typedef struct {
  * @param key path of a file of secret keys (`sparcl keygen`); each of them signs
  * @param options NULL: defaults
  * @param report files, bytes
- * @retval sparclMismatch the signature file is of other files or facts */
+ * @retval sparclInvalidArgument also: the signature file is there, and `adds` is 0
+ * @retval sparclMismatch the signature file is of other files or facts
+ * @retval sparclCorrupt a signature that is there is wrong */
 SPARCL_API sparclResult_t sparclFileSign(const char* path, const char* key,
                                          const sparclFileSignOptions_t* options,
                                          sparclFileReport_t* report);

@@ -42,8 +42,8 @@ typedef struct {
   const char* secret_path;      /**< secret of role publish (`sparcl secret`), read again when it
                                      changes: connections are encrypted, and only holders of a secret
                                      may connect; NULL: SPARCL_SECRET, else none */
-  sparclToggle_t insecure;      /**< on: without a secret, listen on any interface: whoever reaches
-                                     the port reads the weights */
+  sparclToggle_t insecure;      /**< on: without a secret or certificates, listen on any interface:
+                                     whoever reaches the port reads the weights */
   sparclToggle_t shared_memory; /**< to replicas of this machine; default: SPARCL_SHARED_MEMORY */
   const char* witness_path; /**< file that all publishers of the model use, on a file system that
                                  they share: each takes the next term there, and one that comes back
@@ -129,8 +129,8 @@ typedef struct {
                                  names, which also signs versions; NULL: SPARCL_SECRET, else none */
   uint64_t trust_threshold; /**< keys of trust_path that must have signed a version; 0: 1 */
   double max_age_s; /**< seconds since the held version was the newest one, by the publisher's
-                       signed word; after that sparclSubscriberNext returns sparclStale. Needs
-                            trust_path, secret_path or certificates_path. 0: any age */
+                         word; after that sparclSubscriberNext returns sparclStale. Needs
+                         trust_path, secret_path or certificates_path. 0: any age */
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */

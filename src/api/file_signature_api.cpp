@@ -42,6 +42,9 @@ Result<model::SignedFacts> facts_of(const sparclFileSignOptions_t& options) {
         Code::kInvalidArgument,
         fmt::format("options.valid_s is {}: give seconds up to 100 years, or 0 for no end",
                     options.valid_s));
+  if (options.adds > 1)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.adds is {}: give 1 or 0", options.adds));
   model::SignedFacts facts;
   if (options.model_id != nullptr) facts.model_id = options.model_id;
   facts.version = options.version;
