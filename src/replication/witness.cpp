@@ -1,21 +1,16 @@
 #include "src/replication/witness.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
-#include "src/base/files/file_reader.hpp"
+#include "src/base/files/file_lock.hpp"
 #include "src/replication/record_file.hpp"
 #include "src/trust/hex.hpp"
 #include "src/trust/keyed_hash.hpp"
@@ -24,37 +19,7 @@ namespace sparcl::replication {
 namespace {
 
 constexpr std::string_view kTermKind = "sparcl term 1";
-constexpr auto kLockPatience = std::chrono::seconds(10);    // of a publisher that begins
-constexpr auto kLockPause = std::chrono::milliseconds(20);  // both heuristic
-
-// The lock of a witness, for a moment.
-class WitnessLock {
- public:
-  static Result<WitnessLock> take(const std::string& path, std::chrono::seconds patience) {
-    WitnessLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (lock.fd_ < 0) return system_error(path, "cannot be opened");
-    const auto until = std::chrono::steady_clock::now() + patience;
-    while (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) return system_error(path, "cannot be locked");
-      if (std::chrono::steady_clock::now() > until)
-        return Status(Code::kTimeout,
-                      fmt::format("{}: another process has held this lock for {} s: find it by "
-                                  "lslocks, and end it",
-                                  path, patience.count()));
-      std::this_thread::sleep_for(kLockPause);
-    }
-    return lock;
-  }
-  WitnessLock(WitnessLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  WitnessLock& operator=(WitnessLock&&) = delete;
-  ~WitnessLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
- private:
-  explicit WitnessLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+constexpr auto kLockPatience = std::chrono::seconds(10);  // of a publisher that begins; heuristic
 
 struct Taken {
   std::uint64_t term = 0;
@@ -84,7 +49,7 @@ Result<std::unique_ptr<Witness>> Witness::take(const std::string& path, const st
   std::array<std::byte, 8> token{};
   SPARCL_RETURN_IF_ERROR(trust::fill_random(token));
   std::unique_ptr<Witness> made(new Witness(path, holder, trust::hex_of(token)));
-  SPARCL_ASSIGN_OR_RETURN(const WitnessLock lock, WitnessLock::take(path + ".lock", kLockPatience));
+  SPARCL_ASSIGN_OR_RETURN(const FileLock lock, FileLock::of_file(path + ".lock", kLockPatience));
   SPARCL_ASSIGN_OR_RETURN(const Taken last, read_term(path));
   SPARCL_RETURN_IF_ERROR(made->write(last.term + 1));
   return made;
@@ -92,7 +57,7 @@ Result<std::unique_ptr<Witness>> Witness::take(const std::string& path, const st
 
 Status Witness::raise(std::uint64_t term) {
   if (term <= term_) return {};
-  SPARCL_ASSIGN_OR_RETURN(const WitnessLock lock, WitnessLock::take(path_ + ".lock", {}));
+  SPARCL_ASSIGN_OR_RETURN(const FileLock lock, FileLock::of_file(path_ + ".lock", {}));
   SPARCL_RETURN_IF_ERROR(check());
   return write(term);
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <thread>
 
 #include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
@@ -77,26 +75,9 @@ std::string behind_links(const std::string& path) {
   return error ? path : found.string();
 }
 
-FolderLock::~FolderLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Result<FolderLock> FolderLock::of(const std::string& path) {
+Result<FileLock> lock_folder_of(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  FolderLock lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock.fd_ < 0) return system_error(folder, "cannot be opened");
-  const auto until = std::chrono::steady_clock::now() + kFolderPatience;
-  while (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return system_error(folder, "cannot be locked");
-    if (std::chrono::steady_clock::now() > until)
-      return Status(Code::kTimeout,
-                    fmt::format("{}: another process has held the lock of this folder for {} s: "
-                                "find it by lslocks, and try again",
-                                folder, kFolderPatience.count()));
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return lock;
+  return FileLock::of_folder(parent.empty() ? "." : parent.string(), kFolderPatience);
 }
 
 FileOwner::FileOwner(const std::string& path) {

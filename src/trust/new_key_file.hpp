@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/files/file_lock.hpp"
 #include "src/base/files/temporary_path.hpp"
 #include "src/base/status.hpp"
 
@@ -17,19 +18,9 @@ Status check_key_path(const std::string& path);
 // The file behind symbolic links, which a program that runs reads.
 std::string behind_links(const std::string& path);
 
-// One process at a time changes files of a folder: the folder is locked (flock(2)). Timeout:
-// another process has held the lock for 10 s.
-class FolderLock {
- public:
-  static Result<FolderLock> of(const std::string& path);  // the folder of this file
-  FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FolderLock& operator=(FolderLock&&) = delete;
-  ~FolderLock();
-
- private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+// One process at a time changes the key files of a folder, which is locked. Timeout: another
+// process has held the lock for 10 s.
+Result<FileLock> lock_folder_of(const std::string& path);
 
 // Owner and group of a file, for the file that takes its place: a service must be able to read it.
 class FileOwner {

@@ -217,7 +217,7 @@ Status RoleSecret::save(const std::string& path) const {
 Result<std::vector<RoleSecret>> RoleSecret::replace(const std::string& given,
                                                     const Change& change) {
   const std::string path = behind_links(given);
-  SPARCL_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::of(path));
+  SPARCL_ASSIGN_OR_RETURN(const FileLock lock, lock_folder_of(path));
   SPARCL_ASSIGN_OR_RETURN(std::vector<RoleSecret> before, load_all(path, kMaxSignatures));
   SPARCL_ASSIGN_OR_RETURN(std::vector<RoleSecret> secrets, change(std::move(before)));
   std::vector<NewKeyFile> files;

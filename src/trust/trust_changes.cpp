@@ -63,7 +63,7 @@ Status add_keys(const std::string& from, std::vector<TrustLine>& lines) {
 Status change_trusted_keys(const std::string& given, const std::vector<std::string>& add,
                            const std::vector<std::string>& remove) {
   const std::string path = behind_links(given);
-  SPARCL_ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::of(path));
+  SPARCL_ASSIGN_OR_RETURN(const FileLock lock, lock_folder_of(path));
   std::vector<TrustLine> lines;
   if (::access(path.c_str(), F_OK) == 0) {
     SPARCL_ASSIGN_OR_RETURN(lines, read_trust_lines(path));
