@@ -20,6 +20,13 @@ constexpr std::string_view kIdentityContext = "sparcl digest 1\n";
 static_assert(kIdentityContext.size() == 16);
 constexpr std::string_view kFreshContext = "sparcl fresh 1\n";  // likewise
 
+// The bytes begin with what they are for.
+bool read_context(ByteReader& in, std::string_view context) {
+  std::span<const std::byte> bytes;
+  return in.read_bytes(context.size(), bytes) &&
+         std::ranges::equal(bytes, std::as_bytes(std::span(context)));
+}
+
 }  // namespace
 
 std::vector<std::byte> serialise(const Offer& offer) {
@@ -161,12 +168,10 @@ std::vector<std::byte> serialise(const Identity& identity) {
 
 Result<Identity> parse_identity(std::span<const std::byte> bytes) {
   return parse_message<Identity>(bytes, "an identity", [](ByteReader& in, Identity& identity) {
-    std::span<const std::byte> context;
-    if (!in.read_bytes(kIdentityContext.size(), context)) return false;
-    if (!std::ranges::equal(context, std::as_bytes(std::span(kIdentityContext)))) return false;
-    return read_text(in, identity.model_id) && in.read(identity.epoch) &&
-           read_held(in, identity.version) && read_hash(in, identity.schema_hash) &&
-           read_array(in, identity.digest) && read_signatures(in, identity.signatures);
+    return read_context(in, kIdentityContext) && read_text(in, identity.model_id) &&
+           in.read(identity.epoch) && read_held(in, identity.version) &&
+           read_hash(in, identity.schema_hash) && read_array(in, identity.digest) &&
+           read_signatures(in, identity.signatures);
   });
 }
 
@@ -222,12 +227,10 @@ std::vector<std::byte> serialise(const Fresh& fresh) {
 Result<Fresh> parse_fresh(std::span<const std::byte> bytes) {
   return parse_message<Fresh>(
       bytes, "a word of the newest version", [](ByteReader& in, Fresh& fresh) {
-        std::span<const std::byte> context;
-        if (!in.read_bytes(kFreshContext.size(), context)) return false;
-        if (!std::ranges::equal(context, std::as_bytes(std::span(kFreshContext)))) return false;
-        return read_text(in, fresh.model_id) && in.read(fresh.epoch) &&
-               read_held(in, fresh.newest) && read_hash(in, fresh.schema_hash) &&
-               read_array(in, fresh.challenge) && read_signatures(in, fresh.signatures);
+        return read_context(in, kFreshContext) && read_text(in, fresh.model_id) &&
+               in.read(fresh.epoch) && read_held(in, fresh.newest) &&
+               read_hash(in, fresh.schema_hash) && read_array(in, fresh.challenge) &&
+               read_signatures(in, fresh.signatures);
       });
 }
 
