@@ -40,7 +40,7 @@ typedef struct {
   uint64_t peer_bytes; /**< memory that connections may take beside that; 0: SPARCL_PEER_BYTES, else
                             twice the model's bytes, at least 64 MiB */
   const char* secret_path;      /**< secret of role publish (`sparcl secret`), read again when it
-                                     changes: connections are encrypted, and peers need a secret, too;
+                                     changes: connections are encrypted, and peers need a secret;
                                      NULL: SPARCL_SECRET, else none */
   sparclToggle_t insecure;      /**< on: without a secret or certificates, listen on any interface:
                                      whoever reaches the port reads the weights */
