@@ -10,6 +10,11 @@ Status check_posted(const Operation& operation, const Transport& body) {
     return Status(Code::kInvalidArgument, fmt::format("cannot {} rank {}: the ranks are 0 to {}",
                                                       verb, operation.peer, body.size() - 1));
   }
+  if (operation.channel.lane >= kLanes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("cannot {} rank {} on lane {}: a call has lanes 0 to {}", verb,
+                              operation.peer, operation.channel.lane, kLanes - 1));
+  }
   if (operation.buffer.space() == MemorySpace::kDevice && !body.capabilities().device_memory) {
     return Status(Code::kUnsupported,
                   fmt::format("cannot {} rank {}: the {} transport moves host memory only", verb,

@@ -31,11 +31,13 @@ using Bytes = std::vector<std::byte>;
 // bootstrap's sockets, or over an earlier transport.
 using OutOfBandGather = std::function<Result<std::vector<Bytes>>(std::span<const std::byte> own)>;
 
+constexpr std::uint8_t kLanes = 16;
+
 // The number of a call in the communicator's order, with a lane inside the call (0: control, 1:
 // data ...).
 struct Channel {
   std::uint32_t call = 0;
-  std::uint8_t lane = 0;
+  std::uint8_t lane = 0;  // less than kLanes
   friend auto operator<=>(const Channel&, const Channel&) = default;
 };
 

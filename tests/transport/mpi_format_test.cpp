@@ -5,8 +5,10 @@
 #include <climits>
 #include <set>
 
+#include "src/base/seeded_random.hpp"
 #include "src/transport/mpi/channel_tags.hpp"
 #include "src/transport/mpi/head_format.hpp"
+#include "src/transport/recently_closed.hpp"
 #include "tests/support/party.hpp"
 
 namespace sparcl {
@@ -49,9 +51,9 @@ TEST(ChannelTags, AreDifferentForAllChannelsOfAManyCalls) {
   constexpr int kPromisedByMpi = 32'767;
   const transport::ChannelTags tags(kPromisedByMpi);
   std::set<int> seen;
-  for (std::uint32_t call = 0; call < 128; ++call) {
-    for (int lane = 0; lane < 256; ++lane) {
-      const int tag = tags.of({call, static_cast<std::uint8_t>(lane)});
+  for (std::uint32_t call = 0; call < 2'048; ++call) {
+    for (std::uint8_t lane = 0; lane < transport::kLanes; ++lane) {
+      const int tag = tags.of({call, lane});
       EXPECT_GE(tag, 0);
       EXPECT_LE(tag, kPromisedByMpi);
       EXPECT_TRUE(seen.insert(tag).second);
@@ -63,10 +65,27 @@ TEST(ChannelTags, StayInRangeForEveryCallNumber) {
   for (const int upper_bound : {32'767, 1'000'000, INT_MAX - 1, INT_MAX}) {
     const transport::ChannelTags tags(upper_bound);
     for (const std::uint32_t call : {0u, 1u, 8'388'607u, 8'388'608u, UINT32_MAX}) {
-      EXPECT_GE(tags.of({call, 255}), 255);
-      EXPECT_LE(tags.of({call, 255}), upper_bound);
+      EXPECT_GE(tags.of({call, transport::kLanes - 1}), transport::kLanes - 1);
+      EXPECT_LE(tags.of({call, transport::kLanes - 1}), upper_bound);
     }
   }
+}
+
+// Else the message of a later call with the same tag would be dropped.
+TEST(RecentlyClosed, AnOldChannelIsNotLookedAtAgainHoweverTheLooksFall) {
+  SeededRandom random(3);
+  transport::RecentlyClosed closed;
+  EXPECT_TRUE(closed.empty());
+  std::set<std::uint32_t> seen;
+  for (std::uint32_t call = 0; call < 2'000; ++call) {
+    closed.add({call, 0});
+    for (std::uint64_t looks = random.below(4); looks > 0; --looks) {
+      const std::uint32_t looked_at = closed.next().call;
+      EXPECT_LT(call - looked_at, transport::RecentlyClosed::kRemembered);
+      seen.insert(looked_at);
+    }
+  }
+  EXPECT_GT(seen.size(), 1'000u);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 namespace sparcl::transport {
 
-// Channels as MPI tags. The number of calls until a tag is used again depends on MPI_TAG_UB: 8
-// million for Open MPI and SMPI. By then the old call's messages were received, or dropped by its
-// close().
+// Channels as MPI tags. The number of calls until a tag is used again depends on MPI_TAG_UB: 134
+// million for Open MPI, 2,048 for the least that MPI promises. By then the old call's messages were
+// received, or dropped by its close(). Fewer requests than that are in flight.
 class ChannelTags {
  public:
   explicit ChannelTags(int upper_bound)
@@ -17,7 +17,6 @@ class ChannelTags {
   }
 
  private:
-  static constexpr std::uint32_t kLanes = 256;  // MPI guarantees at least 32,767 tags
   std::uint32_t calls_;
 };
 

@@ -24,7 +24,6 @@ namespace {
 // How often progress() looks for signals and for messages of closed channels. Heuristic: a look
 // costs about as much as ten turns.
 constexpr std::uint32_t kTurnsPerLook = 128;
-constexpr std::size_t kClosedRemembered = 64;
 
 struct ProcessName {
   std::array<char, 120> host{};
@@ -73,14 +72,20 @@ Status without_exceptions(Stage&& stage) {
   }
 }
 
-int find_largest_tag(MPI_Comm comm) {
+// Collective over comm. Only MPI_COMM_WORLD is sure to have the attribute: in Open MPI 4.1 the
+// result of MPI_Comm_split does not.
+Result<int> agree_on_largest_tag(MPI_Comm comm) {
   constexpr int kPromisedByMpi = 32767;
   int* value = nullptr;
-  int found = 0;
-  if (MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&value), &found) != MPI_SUCCESS ||
-      !found)
-    return kPromisedByMpi;
-  return std::max(*value, kPromisedByMpi);
+  int found = 0, largest = kPromisedByMpi;
+  if (MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&value), &found) ==
+          MPI_SUCCESS &&
+      found)
+    largest = std::max(*value, kPromisedByMpi);
+  SPARCL_RETURN_IF_ERROR(
+      mpi_status(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_INT, MPI_MIN, comm),
+                 "MPI_Allreduce of the largest tag"));
+  return largest;
 }
 
 // Collective over comm: a failure on one rank is an error on all, and keeps its own text there.
@@ -133,8 +138,9 @@ Result<std::unique_ptr<MpiTransport>> MpiTransport::create(MPI_Comm comm,
   int size = 0;
   MPI_Comm_size(data, &size);
   SPARCL_ASSIGN_OR_RETURN(Peers peers, exchange_names(data, size));
+  SPARCL_ASSIGN_OR_RETURN(const int largest_tag, agree_on_largest_tag(data));
   std::unique_ptr<MpiTransport> made(
-      new MpiTransport(data, *side, MpiIdler(data), find_largest_tag(data), options));
+      new MpiTransport(data, *side, MpiIdler(data), largest_tag, options));
   made->peers_ = std::move(peers.names);
   made->capabilities_.single_node = peers.on_one_host && !made->idler_.is_simulated();
   if (options.heartbeat && !made->idler_.is_simulated())
@@ -299,21 +305,14 @@ void MpiTransport::signal(int peer, const Signal& signal) {
   signals_.send(peer, sent);
 }
 
-void MpiTransport::close(Channel channel) {
-  closed_.push_back(channel);
-  if (closed_.size() > kClosedRemembered) closed_.pop_front();
-}
+void MpiTransport::close(Channel channel) { closed_.add(channel); }
 
 void MpiTransport::look_around() {
   turns_since_look_ = 0;
   if (is_over()) return;
   const net::BrokenPipeGuard guard;
   signals_.probe();
-  if (closed_.empty()) return;
-  const Channel channel = closed_.front();
-  closed_.pop_front();
-  closed_.push_back(channel);
-  drain(channel);
+  if (!closed_.empty()) drain(closed_.next());
 }
 
 // A message that its call did not receive keeps its sender waiting, and would match a later call

@@ -4,7 +4,6 @@
 
 #include <mpi.h>
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "src/transport/mpi/mpi_signals.hpp"
 #include "src/transport/mpi/mpi_state.hpp"
 #include "src/transport/mpi/request_table.hpp"
+#include "src/transport/recently_closed.hpp"
 #include "src/transport/transport.hpp"
 
 namespace sparcl::transport {
@@ -122,8 +122,7 @@ class MpiTransport final : public Transport {
   std::vector<Buffer> scratch_;  // for heads whose receive buffer is shorter
   std::uint32_t turns_since_look_ = 0;
   net::WatchClock watch_clock_;
-  std::deque<Channel>
-      closed_;  // the newest ones, checked in turn for messages that no operation received
+  RecentlyClosed closed_;
 };
 
 }  // namespace sparcl::transport

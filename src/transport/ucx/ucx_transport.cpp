@@ -25,7 +25,6 @@ namespace sparcl::transport {
 namespace {
 
 constexpr std::uint32_t kTurnsPerLook = 128;
-constexpr std::size_t kClosedRemembered = 64;
 constexpr double kMaxSleep = 0.05;  // seconds; closed channels are looked at now and then
 
 ucs_memory_type_t memory_type(const Buffer& buffer) {
@@ -412,19 +411,13 @@ void UcxTransport::sleep(double seconds) {
   if (!mailbox_->has_news()) sleep(held, seconds);
 }
 
-void UcxTransport::close(Channel channel) {
-  closed_.push_back(channel);
-  if (closed_.size() > kClosedRemembered) closed_.pop_front();
-}
+void UcxTransport::close(Channel channel) { closed_.add(channel); }
 
 void UcxTransport::drop_leftovers() {
   turns_since_look_ = 0;
   worker().tidy();
   if (closed_.empty()) return;
-  const Channel channel = closed_.front();
-  closed_.pop_front();
-  closed_.push_back(channel);
-  worker().drop_messages(ucx_tag(channel, mailbox_->first_id()),
+  worker().drop_messages(ucx_tag(closed_.next(), mailbox_->first_id()),
                          ucx_tag_mask(mailbox_->id_count(), true));
 }
 

@@ -16,6 +16,7 @@
 #include "src/net/heartbeat/heartbeat.hpp"
 #include "src/net/heartbeat/watch_clock.hpp"
 #include "src/transport/peer_card.hpp"
+#include "src/transport/recently_closed.hpp"
 #include "src/transport/transport.hpp"
 #include "src/transport/ucx/ucx_mailbox.hpp"
 #include "src/transport/ucx/ucx_worker.hpp"
@@ -133,8 +134,7 @@ class UcxTransport final : public Transport {
   std::vector<int> newly_lost_;
   std::deque<Signal> signals_;
   std::vector<UcxOperationRef> sent_words_;
-  std::deque<Channel>
-      closed_;  // the newest ones, checked in turn for messages that no operation received
+  RecentlyClosed closed_;
   std::uint32_t turns_since_look_ = 0;
   double idle_since_ = 0;
   net::WatchClock watch_clock_;
