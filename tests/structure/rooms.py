@@ -14,15 +14,16 @@ ROOMS = {
     "transport": (["src/transport"], ["base", "gpu", "trust", "net"]),
     "comm": (["src/comm"], ["base", "kernels", "gpu", "codec", "transport"]),
     "sparse": (["src/sparse"], ["base", "kernels", "gpu", "codec", "model", "device"]),
+    "aggregate": (["src/aggregate"], ["base", "kernels", "gpu", "codec", "model", "device", "sparse"]),
     "collectives": (
         ["collectives"],
-        ["base", "kernels", "gpu", "codec", "model", "device", "comm", "sparse", "transport"],
+        ["base", "kernels", "gpu", "codec", "model", "device", "comm", "sparse", "aggregate", "transport"],
     ),
     "replication": (["src/replication"], ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device"]),
     "api": (
         ["src/api"],
-        ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "collectives",
-         "replication"],
+        ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",
+         "collectives", "replication"],
     ),
     "examples": (["examples"], ["include"]),
 }  # fmt: skip

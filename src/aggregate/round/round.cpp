@@ -1,0 +1,218 @@
+#include "src/aggregate/round/round.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace sparcl::aggregate {
+namespace {
+
+// The factor for each round that a contribution is late, by repeated products: the same bits on
+// every machine.
+double late_product(double factor, std::uint64_t rounds) {
+  double product = 1;
+  for (std::uint64_t i = 0; i < rounds && product != 0 && factor != 1; ++i) product *= factor;
+  return product;
+}
+
+}  // namespace
+
+Status check_round_options(const RoundOptions& options) {
+  const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
+  if (options.mode != RoundMode::kSynchronous && options.quorum == 0)
+    return refuse("quorum is 0: give at least 1");
+  if (!(options.deadline_s > 0))
+    return refuse(fmt::format("deadline_s is {}: give a positive number", options.deadline_s));
+  const GraceOptions& grace = options.grace;
+  if (!(grace.shortest_s >= 0) || !(grace.longest_s >= grace.shortest_s) ||
+      !std::isfinite(grace.longest_s))
+    return refuse(fmt::format("the grace window is {} to {} s: give 0 <= shortest <= longest",
+                              grace.shortest_s, grace.longest_s));
+  if (options.max_rounds_late > kMaxRoundsLate)
+    return refuse(
+        fmt::format("max_rounds_late is {}: at most {}", options.max_rounds_late, kMaxRoundsLate));
+  if (!(options.late_factor >= 0 && options.late_factor <= 1))
+    return refuse(fmt::format("late_factor is {}: give 0 to 1", options.late_factor));
+  return {};
+}
+
+Round::Round(const RoundOptions& options, std::uint64_t first)
+    : options_(options), number_(first) {}
+
+std::uint32_t Round::join(WorkerId worker) {
+  const std::uint32_t slot = membership_.join(worker);
+  // Nothing has come yet: the round may as well begin with it.
+  if (!is_closed_ && listed_.empty() && missing_.insert(worker).second) ++active_;
+  return slot;
+}
+
+void Round::leave(WorkerId worker) {
+  if (!membership_.leave(worker)) return;
+  missing_.erase(worker);
+  tail_.awaited.erase(worker);
+  close_if_full();
+}
+
+// --- contributions ---
+
+Answer Round::offer(const Contribution& given, double now) {
+  if (const auto note = fates_.find(given.id)) return known(given.id, *note);
+  if (given.id.round + kMaxRoundsLate < number_)
+    return {Answer::Kind::kForgotten, given.id.round, false, {}};
+  if (given.id.round > number_) return {Answer::Kind::kEarly, number_, false, {}};
+  if (std::string reason = why_refused(given); !reason.empty()) {
+    fates_.note(given.id, {Fate::kRefused, number_});
+    reasons_[given.id] = reason;
+    return {Answer::Kind::kRefused, number_, false, std::move(reason)};
+  }
+  learn_grace(given.id, now);
+  list(given, now);
+  const std::uint64_t in_round = number_ + (is_closed_ ? 1 : 0);
+  fates_.note(given.id, {Fate::kListed, in_round});
+  close_if_full();
+  return {Answer::Kind::kListed, in_round, true, {}};
+}
+
+Answer Round::known(const ContributionId& id, const FateNote& note) const {
+  switch (note.fate) {
+    case Fate::kListed:
+      return {Answer::Kind::kListed, note.in_round, false, {}};
+    case Fate::kCommitted:
+      return {Answer::Kind::kCommitted, note.in_round, false, {}};
+    case Fate::kRefused:
+      break;
+  }
+  const auto reason = reasons_.find(id);
+  return {Answer::Kind::kRefused, note.in_round, false,
+          reason == reasons_.end() ? std::string() : reason->second};
+}
+
+// Empty: it is not refused.
+std::string Round::why_refused(const Contribution& given) const {
+  if (!(given.weight >= 0 && given.weight <= std::numeric_limits<float>::max()))
+    return fmt::format("its weight is {}: a weight is a number from 0 to 3.4e38", given.weight);
+  const std::uint64_t rounds_late = number_ + (is_closed_ ? 1 : 0) - given.id.round;
+  if (rounds_late > options_.max_rounds_late)
+    return fmt::format("it is {} rounds late, at most {} are allowed", rounds_late,
+                       options_.max_rounds_late);
+  const auto member = membership_.slot_of(given.id.worker);
+  if (member && rounds_late == 0 && *member != given.slot)
+    return fmt::format("it names slot {}, but its worker has slot {}", given.slot, *member);
+  if (!member && rounds_late == 0) return fmt::format("worker {} has not joined", given.id.worker);
+  const auto late = listed_.find(rounds_late);
+  if (late != listed_.end() && late->second.contains(given.slot))
+    return fmt::format("slot {} has another contribution to round {}", given.slot, given.id.round);
+  return {};
+}
+
+void Round::list(const Contribution& given, double now) {
+  const std::uint64_t in_round = number_ + (is_closed_ ? 1 : 0);
+  const std::uint64_t rounds_late = in_round - given.id.round;
+  const double weight = given.weight * late_product(options_.late_factor, rounds_late);
+  listed_[rounds_late][given.slot] = {given.id, given.slot, rounds_late,
+                                      static_cast<float>(weight)};
+  if (rounds_late > 0 && options_.mode != RoundMode::kAsynchronous) return;
+  ++on_time_;
+  missing_.erase(given.id.worker);
+  if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
+  if (options_.mode == RoundMode::kQuorum && on_time_ == options_.quorum) note_quorum(now);
+}
+
+// --- grace ---
+
+double Round::grace_s() const {
+  // Heuristic: a quarter more than usual, as arrivals spread.
+  const double wanted = usual_tail_s_ < 0 ? options_.grace.longest_s : 1.25 * usual_tail_s_;
+  return std::clamp(wanted, options_.grace.shortest_s, options_.grace.longest_s);
+}
+
+void Round::note_quorum(double now) {
+  grace_ends_ = now + grace_s();
+  tail_ = {number_, now, missing_};
+}
+
+// How long after its quorum the last awaited contribution of a round came, also if it came too
+// late for it.
+void Round::learn_grace(const ContributionId& id, double now) {
+  if (tail_.quorum_at == kNever || id.round != tail_.round) return;
+  if (tail_.awaited.erase(id.worker) == 0 || !tail_.awaited.empty()) return;
+  const double tail = now - tail_.quorum_at;
+  usual_tail_s_ = usual_tail_s_ < 0 ? tail : 0.75 * usual_tail_s_ + 0.25 * tail;
+}
+
+// --- time ---
+
+void Round::advance(double now) {
+  if (is_closed_ || now < wakes_at()) return;
+  if (now >= grace_ends_) return close(false);
+  const bool is_short = options_.mode == RoundMode::kQuorum && on_time_ < options_.quorum;
+  if (options_.mode == RoundMode::kSynchronous) expel_missing();
+  close(is_short);
+}
+
+double Round::wakes_at() const { return is_closed_ ? kNever : std::min(deadline_, grace_ends_); }
+
+void Round::expel_missing() {
+  closing_.expelled.assign(missing_.begin(), missing_.end());
+  for (const WorkerId worker : closing_.expelled) membership_.leave(worker);
+  missing_.clear();
+}
+
+// --- the end of a round ---
+
+bool Round::is_full() const {
+  if (options_.mode == RoundMode::kAsynchronous) return on_time_ >= options_.quorum;
+  if (on_time_ == 0 || !missing_.empty()) return false;
+  return options_.mode == RoundMode::kSynchronous || on_time_ >= options_.quorum;
+}
+
+void Round::close_if_full() {
+  if (!is_closed_ && is_full()) close(false);
+}
+
+void Round::close(bool is_short) {
+  is_closed_ = true;
+  closing_.round = number_;
+  closing_.active = active_;
+  closing_.is_short = is_short;
+  closing_.listed.clear();
+  for (const auto& [rounds_late, slots] : listed_) {
+    for (const auto& [slot, listed] : slots) closing_.listed.push_back(listed);
+  }
+  listed_.clear();
+  on_time_ = 0;
+  deadline_ = grace_ends_ = kNever;
+}
+
+void Round::committed() {
+  for (const Listed& each : closing_.listed) fates_.note(each.id, {Fate::kCommitted, number_});
+  begin(number_ + 1);
+}
+
+void Round::failed(const std::string& reason) {
+  for (const Listed& each : closing_.listed) {
+    fates_.note(each.id, {Fate::kRefused, number_});
+    reasons_[each.id] = reason;
+  }
+  begin(number_ + 1);
+}
+
+void Round::begin(std::uint64_t number) {
+  number_ = number;
+  is_closed_ = false;
+  closing_ = {};
+  membership_.end_round();
+  const std::vector<WorkerId> members = membership_.members();
+  missing_ = {members.begin(), members.end()};
+  active_ = static_cast<std::uint32_t>(members.size());
+  if (number_ > kMaxRoundsLate) {
+    const std::uint64_t oldest = number_ - kMaxRoundsLate;
+    fates_.forget_before(oldest);
+    std::erase_if(reasons_, [&](const auto& each) { return each.first.round < oldest; });
+  }
+  close_if_full();  // asynchronous: enough may have come while the last round was closed
+}
+
+}  // namespace sparcl::aggregate

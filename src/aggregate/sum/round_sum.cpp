@@ -1,0 +1,47 @@
+#include "src/aggregate/sum/round_sum.hpp"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace sparcl::aggregate {
+
+Status RoundSum::add(std::uint64_t rounds_late, const Subtree& subtree, Buffer part) {
+  std::unique_ptr<SlotTree>& tree = trees_[rounds_late];
+  if (tree == nullptr) tree = std::make_unique<SlotTree>(buffers_, kernels_, run_);
+  return tree->add(subtree, std::move(part));
+}
+
+Buffer RoundSum::finish() {
+  sparse::PartSum sum(buffers_, kernels_, {DataType::kFloat32, {}, Determinism::kCanonical}, 2,
+                      sparse::PartValues::kElements, sparse::PartValues::kElements, 1);
+  Buffer total;
+  for (auto& [rounds_late, tree] : trees_) {
+    const Buffer own = tree->finish();
+    const std::array<std::span<const std::byte>, 2> both{total.bytes(), own.bytes()};
+    total = total.size() == 0 ? own : *sum.sum(both, run_);
+  }
+  trees_.clear();
+  if (total.size() > 0) return total;
+  return sparse::write_part(buffers_, kernels_, run_, {}, nullptr, sizeof(float));
+}
+
+std::uint64_t RoundSum::bytes() const {
+  std::uint64_t all = 0;
+  for (const auto& [rounds_late, tree] : trees_) all += tree->bytes();
+  return all;
+}
+
+Buffer same_positions(BufferSource& buffers, const kernels::KernelSet& kernels,
+                      const sparse::BlockRun& run, const Buffer& part, float value) {
+  Buffer copy = buffers.take(part.size());
+  std::memcpy(copy.data(), part.data(), part.size());
+  const std::optional<sparse::PartView> view =
+      sparse::PartView::read(kernels, part.bytes(), run, sizeof(float));
+  std::byte* const values = copy.data() + (view->values() - part.data());
+  for (std::size_t i = 0; i < view->entries(); ++i)
+    std::memcpy(values + i * sizeof value, &value, sizeof value);
+  return copy;
+}
+
+}  // namespace sparcl::aggregate

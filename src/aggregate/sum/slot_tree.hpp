@@ -1,0 +1,68 @@
+#pragma once
+// The sum of what slots have, in an order that depends on the slots alone: T(a, b) = T(a, m) +
+// T(m, b), where m - a is the largest power of two below b - a, as in src/sparse/parts/rank_tree.
+// An empty slot adds nothing, so that T of all slots is one tree however many there are. Whatever
+// the order of arrival, and whoever merges which subtree, the bits are the same.
+//
+// Subtrees of 8^j slots are merged once all of their slots are there. Cost: log8(slots) passes over
+// the entries; memory: what is merged, and what waits for slots beside it.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "src/base/status.hpp"
+#include "src/sparse/parts/part_sum.hpp"
+
+namespace sparcl::aggregate {
+
+// The slots from `first` on, 2^log2_slots of them; first is a multiple of that number.
+struct Subtree {
+  std::uint32_t first = 0;
+  std::uint32_t log2_slots = 0;
+
+  std::uint64_t slots() const { return std::uint64_t{1} << log2_slots; }
+  std::uint64_t end() const { return first + slots(); }
+};
+
+class SlotTree {
+ public:
+  // Of parts of float32 values, over this run of blocks.
+  SlotTree(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run);
+
+  // part: the sum T of the subtree's slots. InvalidArgument if it is no part of the run, or if some
+  // of the slots are there already: nothing has changed then.
+  Status add(const Subtree& subtree, Buffer part);
+
+  // What was merged so far, in the order of slots: a leader sends it on. The tree is empty then.
+  struct Node {
+    Subtree subtree;
+    Buffer part;
+  };
+  std::vector<Node> take();
+
+  // The sum of all; a part without entries if there are none. The tree is empty then.
+  Buffer finish();
+
+  std::uint64_t bytes() const { return bytes_; }  // of parts that it holds
+
+ private:
+  using Nodes = std::map<std::uint32_t, Node>;
+
+  Status check(const Subtree& subtree, std::span<const std::byte> part) const;
+  bool is_complete(const Subtree& subtree) const;
+  Buffer fold(const Subtree& subtree);
+  void insert(const Subtree& subtree, Buffer part);
+  Buffer remove(Nodes::iterator node);
+  Buffer no_entries();
+
+  BufferSource& buffers_;
+  const kernels::KernelSet& kernels_;
+  sparse::BlockRun run_;
+  sparse::PartSum sum_;
+  Nodes nodes_;  // by their first slot
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace sparcl::aggregate
