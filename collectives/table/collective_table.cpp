@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "collectives/aggregate/aggregate.hpp"
 #include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
@@ -27,7 +28,8 @@ std::string choices_of(const comm::AlgorithmChoice& choice) {
 comm::CollectiveTable collective_table() {
   static constexpr std::array kTable{&broadcast::kBroadcastDelta,   &broadcast::kBroadcastUpdate,
                                      &broadcast::kBroadcastSparse,  &masked::kAllReduceMasked,
-                                     &sparse_sum::kAllReduceSparse, &top_k::kAllReduceTopK};
+                                     &sparse_sum::kAllReduceSparse, &top_k::kAllReduceTopK,
+                                     &aggregate::kAggregate};
   return kTable;
 }
 

@@ -18,6 +18,7 @@
 #ifndef SPARCL_SPARCL_H_
 #define SPARCL_SPARCL_H_
 
+#include "sparcl/aggregate.h"
 #include "sparcl/collectives.h"
 #include "sparcl/core.h"
 #include "sparcl/file.h"

@@ -97,7 +97,7 @@ struct KindWords {
   const char* made_by;
   const char* ended_by;
 };
-constexpr std::array<KindWords, 7> kKindWords{{
+constexpr std::array<KindWords, 8> kKindWords{{
     {"sparclComm_t",
      "sparclCommInitMpi, sparclCommInitRank, sparclCommInitLocal or sparclCommShrink",
      "sparclCommDestroy"},
@@ -107,6 +107,8 @@ constexpr std::array<KindWords, 7> kKindWords{{
     {"sparclMask_t", "sparclMaskCreateIndices, sparclMaskCreateRandom or sparclMaskCreateBlocks",
      "sparclMaskDestroy"},
     {"sparclFeedback_t", "sparclFeedbackCreate or sparclFeedbackLoad", "sparclFeedbackDestroy"},
+    {"sparclAggregator_t", "sparclAggregatorCreate or sparclAggregatorLoad",
+     "sparclAggregatorDestroy"},
     {"sparclPublisher_t", "sparclPublisherCreate", "sparclPublisherDestroy"},
     {"sparclSubscriber_t", "sparclSubscriberCreate", "sparclSubscriberDestroy"},
 }};

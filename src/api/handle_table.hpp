@@ -15,6 +15,7 @@ enum class HandleKind : std::uint8_t {
   kState,
   kMask,
   kFeedback,
+  kAggregator,
   kPublisher,
   kSubscriber
 };

@@ -53,6 +53,21 @@ static_assert(has_no_padding(&Stats::size, &Stats::calls, &Stats::selected, &Sta
                              &Stats::passes, &Stats::sent_mass, &Stats::dropped_l2,
                              &Stats::residual_l2, &Stats::threshold, &Stats::threshold_drift));
 
+using Aggregator = sparclAggregatorOptions_t;
+static_assert(has_no_padding(&Aggregator::size, &Aggregator::mean, &Aggregator::outer,
+                             &Aggregator::learning_rate, &Aggregator::momentum, &Aggregator::beta2,
+                             &Aggregator::epsilon, &Aggregator::activation, &Aggregator::clip_l2,
+                             &Aggregator::clip_median, &Aggregator::keep, &Aggregator::delay,
+                             &Aggregator::shards, &Aggregator::non_finite, &Aggregator::wire));
+
+using Rounds = sparclAggregatorStats_t;
+static_assert(has_no_padding(&Rounds::size, &Rounds::rounds, &Rounds::listed, &Rounds::refused,
+                             &Rounds::total_weight, &Rounds::residual_l2, &Rounds::own_refused,
+                             &Rounds::own_clipped));
+
+using Aggregate = sparclAggregateOptions_t;
+static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator));
+
 using Publisher = sparclPublisherOptions_t;
 static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,
                              &Publisher::key_path, &Publisher::state_path, &Publisher::queue,

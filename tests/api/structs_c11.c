@@ -14,6 +14,9 @@ ENDS_WITH(sparclMaskedOptions_t, determinism);
 ENDS_WITH(sparclTopKOptions_t, tensor_count);
 ENDS_WITH(sparclSparseOptions_t, wire);
 ENDS_WITH(sparclFeedbackStats_t, threshold_drift);
+ENDS_WITH(sparclAggregatorOptions_t, wire);
+ENDS_WITH(sparclAggregatorStats_t, own_clipped);
+ENDS_WITH(sparclAggregateOptions_t, aggregator);
 ENDS_WITH(sparclPublisherOptions_t, certificates_path);
 ENDS_WITH(sparclSubscriberOptions_t, certificates_path);
 
@@ -33,6 +36,9 @@ IS_INT(sparclRounding_t);
 IS_INT(sparclOutside_t);
 IS_INT(sparclTopKMode_t);
 IS_INT(sparclResidual_t);
+IS_INT(sparclMean_t);
+IS_INT(sparclOuter_t);
+IS_INT(sparclNonFinite_t);
 
 /* The initialisers are constants, and the version is one for the preprocessor. */
 const sparclConfig_t structs_c11_config = SPARCL_CONFIG_INITIALIZER;
@@ -44,6 +50,9 @@ const sparclMaskedOptions_t structs_c11_masked = SPARCL_MASKED_OPTIONS_INITIALIZ
 const sparclTopKOptions_t structs_c11_top_k = SPARCL_TOPK_OPTIONS_INITIALIZER;
 const sparclSparseOptions_t structs_c11_sparse = SPARCL_SPARSE_OPTIONS_INITIALIZER;
 const sparclFeedbackStats_t structs_c11_stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
+const sparclAggregatorOptions_t structs_c11_aggregator = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+const sparclAggregatorStats_t structs_c11_rounds = SPARCL_AGGREGATOR_STATS_INITIALIZER;
+const sparclAggregateOptions_t structs_c11_aggregate = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
 const sparclPublisherOptions_t structs_c11_publisher = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
 const sparclSubscriberOptions_t structs_c11_subscriber = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
 

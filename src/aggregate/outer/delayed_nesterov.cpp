@@ -1,7 +1,7 @@
 // Delayed Nesterov (Liu et al., Asynchronous Local-SGD Training for Language Modeling, 2024,
-// algorithm 3). With N = delay, c = activation, b = momentum; D sums the gradients of N rounds:
-// every N-th round: m = b m + D / N, result = learning_rate ((1 - c N + c) b m + g / N), D = 0
-// other rounds: result = learning_rate (c b m + g / N)
+// algorithm 3), with N = delay, c = activation, b = momentum. D sums the gradients of N rounds.
+// - every N-th round: m = b m + D / N, result = learning_rate ((1 - c N + c) b m + g / N), D = 0
+// - other rounds: result = learning_rate (c b m + g / N)
 #include "src/aggregate/outer/outer_optimizer.hpp"
 
 namespace sparcl::aggregate {

@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of a round's mean before it is added to the weights. Gradients here are updates,
+// Outer optimisers make a round's mean what is added to the weights. Gradients here are updates,
 // new weights - old weights: results have their sign. State is float32, a value for each element
 // and moment; arithmetic is in double, rounded once a value.
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "src/aggregate/sum/part_entries.hpp"
 #include "src/base/float_environment.hpp"
 #include "src/sparse/selection/selection.hpp"
 
@@ -24,21 +25,12 @@ Status bad_part() { return Status(Code::kCorrupt, "the sum of a round is no part
 bool read_entries(const kernels::KernelSet& kernels, std::span<const std::byte> part,
                   const sparse::BlockRun& run, std::uint64_t count,
                   std::vector<std::uint64_t>& indices, std::vector<float>& values) {
-  std::optional<sparse::PartView> view = sparse::PartView::read(kernels, part, run, sizeof(float));
-  if (!view) return false;
-  indices.resize(view->entries());
+  const std::optional<sparse::PartView> view =
+      sparse::PartView::read(kernels, part, run, sizeof(float));
+  if (!view || !list_indices(kernels, *view, run, run.first_index() + count, indices)) return false;
+  for (std::uint64_t& index : indices) index -= run.first_index();
   values.resize(view->entries());
-  std::memcpy(values.data(), view->values(), values.size() * sizeof(float));
-  std::vector<std::uint16_t> scratch(run.block_elements() + kernels::kEntrySlack);
-  std::size_t at = 0;
-  for (; !view->at_end(); view->next()) {
-    const std::uint16_t* const positions = view->positions(kernels, scratch.data());
-    const std::uint64_t base = run.base_of(view->block()) - run.first_index();
-    for (std::size_t i = 0; i < view->block_entries(); ++i) indices[at++] = base + positions[i];
-  }
-  for (std::size_t i = 0; i < at; ++i) {
-    if (indices[i] >= count || (i > 0 && indices[i] <= indices[i - 1])) return false;
-  }
+  if (!values.empty()) std::memcpy(values.data(), view->values(), values.size() * sizeof(float));
   return true;
 }
 

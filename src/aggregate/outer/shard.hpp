@@ -1,7 +1,7 @@
 #pragma once
 // An aggregator's range of the elements: from the sum of a round to the result that all get. Steps:
 // mean, outer optimiser, the residual is added, cut to the largest, rounded to the wire type.
-// What is cut and rounded off stays in the residual, for the next round (error feedback downward).
+// The residual holds the rest for the next round (error feedback downward).
 
 #include <cstdint>
 #include <span>

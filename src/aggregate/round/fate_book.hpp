@@ -8,7 +8,7 @@
 
 namespace sparcl::aggregate {
 
-// What has become of a contribution. It is in one of these states for good, but for kListed, which
+// The state of a contribution. It is in one of these states for good, but for kListed, which
 // becomes kCommitted or kRefused when its round ends.
 enum class Fate : std::uint8_t { kListed, kCommitted, kRefused };
 

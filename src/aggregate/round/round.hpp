@@ -29,7 +29,7 @@ struct Answer {
     kCommitted,  // it counted in `round`
     kRefused,    // it never counts: the worker adds it to its residual
     kEarly,      // its round has not begun: the worker keeps it, and offers it again
-    kForgotten   // it is so old that nobody knows
+    kForgotten   // it is so old that its fate is no longer known
   };
   Kind kind = Kind::kListed;
   std::uint64_t round = 0;

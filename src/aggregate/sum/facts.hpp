@@ -1,6 +1,6 @@
 #pragma once
-// What is decided of a contribution before it counts: from facts that its worker sends along, so
-// that all shards decide alike.
+// Decisions about a contribution before it counts. They follow from facts that its worker sends
+// along, so that all shards decide alike.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@ struct ContributionFacts {
   std::uint64_t not_finite = 0;  // values that are NaN or infinite
 };
 
-// Of all values of a contribution, in the order of their indices: the same bits everywhere.
+// values: all of a contribution, in the order of their indices. The same bits everywhere.
 ContributionFacts facts_of(std::span<const float> values);
 
 enum class NonFinite : std::uint8_t {
@@ -35,7 +35,7 @@ struct ScreenOptions {
   ClipOptions clip;
 };
 
-// What a round makes of its contributions, by their order in `facts`.
+// The decisions about a round's contributions, in the order of their facts.
 struct Screening {
   std::vector<bool> is_refused;
   std::vector<float> clip;  // factors of values, 1: not clipped

@@ -1,7 +1,6 @@
 #include "src/aggregate/sum/round_sum.hpp"
 
 #include <array>
-#include <cstring>
 #include <utility>
 
 namespace sparcl::aggregate {
@@ -30,18 +29,6 @@ std::uint64_t RoundSum::bytes() const {
   std::uint64_t all = 0;
   for (const auto& [rounds_late, tree] : trees_) all += tree->bytes();
   return all;
-}
-
-Buffer same_positions(BufferSource& buffers, const kernels::KernelSet& kernels,
-                      const sparse::BlockRun& run, const Buffer& part, float value) {
-  Buffer copy = buffers.take(part.size());
-  std::memcpy(copy.data(), part.data(), part.size());
-  const std::optional<sparse::PartView> view =
-      sparse::PartView::read(kernels, part.bytes(), run, sizeof(float));
-  std::byte* const values = copy.data() + (view->values() - part.data());
-  for (std::size_t i = 0; i < view->entries(); ++i)
-    std::memcpy(values + i * sizeof value, &value, sizeof value);
-  return copy;
 }
 
 }  // namespace sparcl::aggregate

@@ -8,8 +8,8 @@
 
 namespace sparcl::aggregate {
 
-// The sum of a round: T of the contributions that are on time, plus T of those that are one round
-// late, plus T of those that are two late, and so on.
+// The sum of a round: T of the contributions on time, plus T of those one round late, and so on by
+// rounds.
 class RoundSum {
  public:
   RoundSum(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run)
@@ -26,9 +26,5 @@ class RoundSum {
   sparse::BlockRun run_;
   std::map<std::uint64_t, std::unique_ptr<SlotTree>> trees_;  // by rounds late
 };
-
-// A part with the same positions, and `value` at each: the weights beside the values.
-Buffer same_positions(BufferSource& buffers, const kernels::KernelSet& kernels,
-                      const sparse::BlockRun& run, const Buffer& part, float value);
 
 }  // namespace sparcl::aggregate

@@ -1,8 +1,8 @@
 #pragma once
-// The sum of what slots have, in an order that depends on the slots alone: T(a, b) = T(a, m) +
-// T(m, b), where m - a is the largest power of two below b - a, as in src/sparse/parts/rank_tree.
-// An empty slot adds nothing, so that T of all slots is one tree however many there are. Whatever
-// the order of arrival, and whoever merges which subtree, the bits are the same.
+// The sum over slots, in an order that depends on the slots alone. As in
+// src/sparse/parts/rank_tree, T(a, b) = T(a, m) + T(m, b), where m - a is the largest power of two
+// below b - a. An empty slot adds nothing, so that T of all slots is one tree however many there
+// are. Whatever the order of arrival, and whoever merges which subtree, the bits are the same.
 //
 // Subtrees of 8^j slots are merged once all of their slots are there. Cost: log8(slots) passes over
 // the entries; memory: what is merged, and what waits for slots beside it.
@@ -28,14 +28,14 @@ struct Subtree {
 
 class SlotTree {
  public:
-  // Of parts of float32 values, over this run of blocks.
+  // All parts are of this run, with float32 values.
   SlotTree(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run);
 
   // part: the sum T of the subtree's slots. InvalidArgument if it is no part of the run, or if some
   // of the slots are there already: nothing has changed then.
   Status add(const Subtree& subtree, Buffer part);
 
-  // What was merged so far, in the order of slots: a leader sends it on. The tree is empty then.
+  // The merged subtrees in the order of slots, which a leader sends on. The tree is empty then.
   struct Node {
     Subtree subtree;
     Buffer part;

@@ -35,7 +35,8 @@ enum class CallKind : std::uint32_t {
   kBroadcastSparse = 3,
   kAllReduceMasked = 4,
   kAllReduceSparse = 5,
-  kAllReduceTopK = 6
+  kAllReduceTopK = 6,
+  kAggregate = 7
 };
 
 }  // namespace sparcl::comm

@@ -163,6 +163,21 @@ Buffer PartWriter::finish() {
   return close_part(part_, heads_, entries_, values_at_, value_bytes_);
 }
 
+Buffer with_room(BufferSource& buffers, std::span<const std::byte> part, std::size_t value_bytes,
+                 std::size_t new_bytes, std::byte*& values) {
+  const auto blocks = load_le<std::uint64_t>(part.data() + 8),
+             entries = load_le<std::uint64_t>(part.data() + 16),
+             values_at = load_le<std::uint64_t>(part.data() + 24);
+  Buffer made = buffers.take(values_at + entries * new_bytes + heads_bytes(blocks));
+  values = made.data() + values_at;
+  std::memcpy(made.data(), part.data(), values_at);
+  store_le<std::uint64_t>(made.data(), made.size());
+  if (blocks > 0)
+    std::memcpy(values + entries * new_bytes, part.data() + values_at + entries * value_bytes,
+                heads_bytes(blocks));
+  return made;
+}
+
 std::optional<PartView> PartView::read(const kernels::KernelSet& kernels,
                                        std::span<const std::byte> bytes, const BlockRun& run,
                                        std::size_t value_bytes) {

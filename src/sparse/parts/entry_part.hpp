@@ -74,6 +74,11 @@ Buffer write_part(BufferSource& buffers, const kernels::KernelSet& kernels, cons
                   std::span<const std::uint64_t> indices, const std::byte* values,
                   std::size_t value_bytes);
 
+// A part with the positions of `part`, which is valid, and room for values of another width, at
+// `values`.
+Buffer with_room(BufferSource& buffers, std::span<const std::byte> part, std::size_t value_bytes,
+                 std::size_t new_bytes, std::byte*& values);
+
 // Writes a part block by block, ascending.
 class PartWriter {
  public:

@@ -1,0 +1,239 @@
+#include "collectives/aggregate/aggregate.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "collectives/aggregate/shard_exchange.hpp"
+#include "collectives/sparse_sum/sparse_sum.hpp"
+#include "src/base/failpoint.hpp"
+#include "src/base/stage_range.hpp"
+#include "src/comm/start/small_gather.hpp"
+
+namespace sparcl::collectives::aggregate {
+namespace {
+
+using sparcl::aggregate::Aggregator;
+using sparcl::aggregate::AggregatorOptions;
+
+constexpr const char* kCallName = "sparclAggregate: ";
+constexpr sparse::SumKind kSum{DataType::kFloat32, {}, Determinism::kCanonical};
+
+// The sum of the squares and the number of values that are not finite, of values of `type`.
+sparcl::aggregate::ContributionFacts facts_of_entries(const kernels::KernelSet& kernels,
+                                                      const sparse::SortedEntries& entries,
+                                                      DataType type) {
+  std::vector<float> values(entries.indices().size());
+  sparse::widen_from_wire(kernels, {DataType::kFloat32, type}, entries.values(), values.size(),
+                          reinterpret_cast<std::byte*>(values.data()));
+  return sparcl::aggregate::facts_of(values);
+}
+
+class Aggregation final : public CallBody {
+ public:
+  Aggregation(const CommContext& comm, std::uint32_t number, AggregateCall& call,
+              CallReport& report)
+      : comm_(comm),
+        number_(number),
+        call_(call),
+        report_(report),
+        rank_(comm.engine->transport().rank()),
+        ranks_(comm.engine->transport().size()),
+        plan_(call.count, call.refusal.ok() ? call.aggregator->options().shards : 0, ranks_),
+        exchange_(comm, number, call, plan_, report.traffic) {}
+
+  CallTerms terms() override {
+    if (call_.refusal.ok()) call_.refusal = prepare().with_prefix(kCallName);
+    CallTerms terms;
+    terms.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAggregate);
+    terms.fingerprint.datatype = static_cast<std::uint32_t>(call_.datatype);
+    terms.fingerprint.count = call_.count;
+    terms.refusal = call_.refusal;
+    if (call_.refusal.ok()) {
+      terms.fingerprint.detail = call_.aggregator->fingerprint();
+      terms.extents = {entries_.indices().size(), call_.out_capacity, comm_.max_scratch_mib,
+                       entries_.has_duplicates(), kWholeUnion};
+    }
+    return terms;
+  }
+
+  Task run(const Extents& extents) override {
+    const StageRange range("exchange");
+    sent_ = extents.has_duplicates != 0 ? DataType::kFloat32 : call_.datatype;
+    if (extents.has_duplicates != 0 && !entries_.has_duplicates())
+      entries_.widen(call_.datatype, *comm_.kernels);
+    Task meeting = agree_on_round();
+    Status verdict = co_await meeting;
+    if (!verdict.ok()) co_return verdict;
+    exchange_.post(entries_, sent_, round_);
+    SPARCL_FAILPOINT("aggregate.sent");
+    ShardExchange::Sums sums;
+    Task summing = exchange_.sum(round_, sums);
+    verdict = co_await summing;
+    if (!verdict.ok()) co_return verdict;
+
+    sparcl::aggregate::ShardResult own;
+    Task stepping = step(sums, own);
+    verdict = co_await stepping;
+    if (!verdict.ok()) co_return verdict;
+    Task spreading = exchange_.spread(own);
+    verdict = co_await spreading;
+    if (!verdict.ok()) co_return verdict;
+    Task departure = exchange_.wait_sent();
+    verdict = co_await departure;
+    if (!verdict.ok()) co_return verdict;
+    co_return finish(extents);
+  }
+
+  std::uint8_t lanes() const override { return kDownLane + 2; }
+
+ private:
+  // Everything that this rank can find wrong by itself.
+  Status prepare() {
+    Aggregator& aggregator = *call_.aggregator;
+    if (aggregator.count() != call_.count)
+      return Status(Code::kInvalidArgument,
+                    fmt::format("count is {}, but the aggregator is of {} elements", call_.count,
+                                aggregator.count()));
+    const AggregatorOptions& options = aggregator.options();
+    const std::uint64_t most = options.keep > 0 ? std::min(options.keep, call_.count) : call_.count;
+    if (options.has_state() && call_.out_capacity < most)
+      return Status(Code::kInvalidArgument,
+                    fmt::format("out_capacity is {}, but a result of this aggregator may have {} "
+                                "elements",
+                                call_.out_capacity, most));
+    const sparse::SumKind kind{call_.datatype, kSum.reduction, kSum.determinism};
+    SPARCL_RETURN_IF_ERROR(
+        entries_.take(call_.indices, call_.values, call_.count, kind, *comm_.kernels));
+    const sparcl::aggregate::ShardRange range = plan_.range_of_rank(rank_);
+    return aggregator.take_range(range.first, range.count, *comm_.kernels);
+  }
+
+  // Each rank learns the weights and norms of all, and decides like all others.
+  Task agree_on_round() {
+    const sparcl::aggregate::ContributionFacts facts =
+        facts_of_entries(*comm_.kernels, entries_, sent_);
+    const RankFacts own{call_.weight, facts.squares, facts.not_finite, entries_.indices().size()};
+    std::vector<std::byte> gathered;
+    Task gather = comm::small_gather(*comm_.engine, {number_, kFactsLane},
+                                     std::as_bytes(std::span(&own, 1)), gathered);
+    const Status alive = co_await gather;
+    if (!alive.ok()) co_return alive;
+    round_.facts.resize(static_cast<std::size_t>(ranks_));
+    std::memcpy(round_.facts.data(), gathered.data(), gathered.size());
+    std::vector<sparcl::aggregate::ContributionFacts> all;
+    for (const RankFacts& each : round_.facts) all.push_back({each.squares, each.not_finite});
+    const AggregatorOptions& options = call_.aggregator->options();
+    round_.screening = sparcl::aggregate::screen(options.screen, all);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (!round_.counts(rank)) continue;
+      ++round_.listed;
+      round_.total_weight +=
+          static_cast<float>(round_.facts[static_cast<std::size_t>(rank)].weight);
+    }
+    co_return judge(options);
+  }
+
+  Status judge(const AggregatorOptions& options) const {
+    for (int rank = 0; rank < ranks_ && round_.screening.is_failed; ++rank) {
+      const RankFacts& each = round_.facts[static_cast<std::size_t>(rank)];
+      if (each.not_finite > 0)
+        return Status(Code::kInvalidArgument,
+                      fmt::format("{}{} of the {} values of rank {} ({}) are NaN or infinite: the "
+                                  "aggregator's non_finite can refuse or zero them",
+                                  kCallName, each.not_finite, each.entries, rank,
+                                  comm_.engine->transport().describe_peer(rank)));
+    }
+    if (options.mean == sparcl::aggregate::MeanKind::kByWeight && !(round_.total_weight > 0))
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}the weights of all contributions that count are 0: a mean by "
+                                "weight needs some data",
+                                kCallName));
+    return {};
+  }
+
+  // This rank's shard: from the sum to its result.
+  Task step(const ShardExchange::Sums& sums, sparcl::aggregate::ShardResult& own) {
+    const AggregatorOptions& options = call_.aggregator->options();
+    sparcl::aggregate::Shard* const shard = call_.aggregator->shard();
+    std::vector<std::uint32_t> keys;
+    if (shard != nullptr) {
+      const Status proposed =
+          shard->propose({sums.values.bytes(), sums.weights.bytes(), round_.total_weight,
+                          static_cast<std::uint32_t>(ranks_)},
+                         options.keep);
+      if (!proposed.ok()) {
+        comm_.engine->fail(proposed, rank_);
+        co_return comm_.engine->health();
+      }
+      if (options.keep > 0) keys = shard->keys();
+    }
+    Threshold threshold;
+    if (options.keep > 0 && plan_.shards() > 1) {
+      Task finding = find_threshold(comm_, number_, keys, options.keep, threshold);
+      const Status alive = co_await finding;
+      if (!alive.ok()) co_return alive;
+    }
+    if (shard != nullptr) own = shard->keep(threshold.least, threshold.ties);
+    co_return Status();
+  }
+
+  Status finish(const Extents& extents) {
+    const std::uint64_t entries = exchange_.entries();
+    call_.out_nnz = entries;
+    if (entries > extents.min_capacity) {
+      const int least = extents.min_capacity_rank;
+      return Status(
+          Code::kTruncated,
+          fmt::format("{}the result has {} entries, and rank {} ({}) has room for {} "
+                      "only: nothing was written; call again with so much room",
+                      kCallName, entries, least, comm_.engine->transport().describe_peer(least),
+                      extents.min_capacity));
+    }
+    if (!exchange_.write(call_.out_indices, call_.out_values))
+      return sparse_sum::refuse_part(comm_, sparse_sum::kNoPeer);
+    note_round();
+    report_.nnz_in = call_.indices.size();
+    report_.nnz_out = entries;
+    report_.dense_bytes = call_.count * element_bytes(call_.datatype);
+    report_.algorithm = "shards";
+    report_.wire = sent_;
+    report_.applied = true;
+    return {};
+  }
+
+  void note_round() {
+    sparcl::aggregate::AggregatorStats& stats = call_.aggregator->stats();
+    ++stats.rounds;
+    stats.listed = round_.listed;
+    stats.refused = static_cast<std::uint64_t>(ranks_) - round_.listed;
+    stats.own_was_refused = !round_.counts(rank_);
+    stats.own_was_clipped = round_.screening.clip[static_cast<std::size_t>(rank_)] != 1;
+    stats.total_weight = round_.total_weight;
+  }
+
+  const CommContext& comm_;
+  std::uint32_t number_;
+  AggregateCall& call_;
+  CallReport& report_;
+  int rank_, ranks_;
+  ShardPlan plan_;
+  ShardExchange exchange_;
+  sparse::SortedEntries entries_;
+  DataType sent_ = DataType::kFloat32;
+  AgreedRound round_;
+};
+
+}  // namespace
+
+const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate"};
+
+Task aggregate(const CommContext& comm, std::uint32_t number, AggregateCall& call,
+               CallReport& report) {
+  return agreed_call(comm, number, std::make_unique<Aggregation>(comm, number, call, report),
+                     report);
+}
+
+}  // namespace sparcl::collectives::aggregate

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <vector>
+
+#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/sparse_sum/part_messages.hpp"
+#include "src/aggregate/sum/slot_tree.hpp"
+#include "src/sparse/parts/sorted_entries.hpp"
+
+namespace sparcl::collectives::aggregate {
+
+// What each rank says of its contribution before it sends it. Sent as it is: no padding.
+struct RankFacts {
+  double weight = 1;
+  double squares = 0;
+  std::uint64_t not_finite = 0;
+  std::uint64_t entries = 0;
+};
+
+// A round, decided alike on all ranks.
+struct AgreedRound {
+  std::vector<RankFacts> facts;  // by rank
+  sparcl::aggregate::Screening screening;
+  double total_weight = 0;
+  std::uint64_t listed = 0;
+
+  bool counts(int rank) const { return !screening.is_refused[static_cast<std::size_t>(rank)]; }
+};
+
+// The shards and their ranks. Lower ranks have lower shards.
+class ShardPlan {
+ public:
+  ShardPlan(std::uint64_t count, std::uint32_t most_shards, int ranks)
+      : count_(count),
+        shards_(sparcl::aggregate::shards_of(
+            count, most_shards == 0
+                       ? static_cast<std::uint64_t>(ranks)
+                       : std::min<std::uint64_t>(most_shards, static_cast<std::uint64_t>(ranks)))),
+        ranks_(static_cast<std::uint64_t>(ranks)) {}
+
+  std::uint64_t shards() const { return shards_; }
+  int owner(std::uint64_t shard) const { return static_cast<int>(shard * ranks_ / shards_); }
+  sparcl::aggregate::ShardRange range(std::uint64_t shard) const {
+    return sparcl::aggregate::shard_range(count_, shards_, shard);
+  }
+  // Of no elements if the rank owns none.
+  sparcl::aggregate::ShardRange range_of_rank(int rank) const {
+    for (std::uint64_t shard = 0; shard < shards_; ++shard) {
+      if (owner(shard) == rank) return range(shard);
+    }
+    return {};
+  }
+  sparse::BlockRun run(std::uint64_t shard) const {
+    const sparcl::aggregate::ShardRange own = range(shard);
+    return {own.first >> 16, (own.count + 65535) >> 16, 16};
+  }
+
+ private:
+  std::uint64_t count_, shards_, ranks_;
+};
+
+// Contributions go up to the shards' ranks, results come down to all ranks.
+class ShardExchange {
+ public:
+  ShardExchange(const CommContext& comm, std::uint32_t number, const AggregateCall& call,
+                const ShardPlan& plan, Traffic& traffic)
+      : comm_(comm),
+        call_(call),
+        plan_(plan),
+        rank_(comm.engine->transport().rank()),
+        ranks_(comm.engine->transport().size()),
+        messages_(comm, number, traffic) {}
+
+  // sent: the type of the entries' values.
+  void post(const sparse::SortedEntries& entries, DataType sent, const AgreedRound& round);
+
+  // This rank's shard: the sum over all ranks, and for means over contributors that of the weights.
+  // Both are empty if it has none.
+  struct Sums {
+    Buffer values, weights;
+  };
+  Task sum(const AgreedRound& round, Sums& sums);
+
+  // Sends this rank's result, if it has a shard, and takes those of all shards.
+  Task spread(const sparcl::aggregate::ShardResult& own);
+  std::uint64_t entries() const;
+  // Writes the results in the order of the elements. False if a part has elements that are not its
+  // shard's. There is room for entries().
+  bool write(std::uint64_t* indices, std::byte* values) const;
+
+  Task wait_sent() { return messages_.wait_sent(); }
+
+ private:
+  struct Result {
+    Buffer part;
+    sparse::PartView view;
+  };
+
+  Status add(sparcl::aggregate::SlotTree& values, sparcl::aggregate::SlotTree& weights, int rank,
+             const Buffer& part, const AgreedRound& round);
+  Status take(std::uint64_t shard, const Buffer& part);
+  sparse::WireType wire() const;
+  sparse::PartShape down_shape(std::uint64_t shard) const;
+
+  const CommContext& comm_;
+  const AggregateCall& call_;
+  const ShardPlan& plan_;
+  int rank_, ranks_;
+  sparse_sum::PartMessages messages_;
+  DataType sent_ = DataType::kFloat32;
+  std::uint64_t own_shard_ = UINT64_MAX;                  // UINT64_MAX: none
+  Buffer own_part_;                                       // to the own shard
+  std::vector<sparse_sum::PartMessages::Arrival> ups_;    // by rank
+  std::vector<sparse_sum::PartMessages::Arrival> downs_;  // by shard
+  std::vector<Result> results_;                           // by shard
+};
+
+}  // namespace sparcl::collectives::aggregate
