@@ -25,6 +25,10 @@ constexpr sparse::SumKind kSum{DataType::kFloat32, {}, Determinism::kCanonical};
 sparcl::aggregate::ContributionFacts facts_of_entries(const kernels::KernelSet& kernels,
                                                       const sparse::SortedEntries& entries,
                                                       DataType type) {
+  if (type == DataType::kFloat32 &&
+      reinterpret_cast<std::uintptr_t>(entries.values()) % alignof(float) == 0)
+    return sparcl::aggregate::facts_of(
+        {reinterpret_cast<const float*>(entries.values()), entries.indices().size()});
   std::vector<float> values(entries.indices().size());
   sparse::widen_from_wire(kernels, {DataType::kFloat32, type}, entries.values(), values.size(),
                           reinterpret_cast<std::byte*>(values.data()));
@@ -64,17 +68,24 @@ class Aggregation final : public CallBody {
     sent_ = extents.has_duplicates != 0 ? DataType::kFloat32 : call_.datatype;
     if (extents.has_duplicates != 0 && !entries_.has_duplicates())
       entries_.widen(call_.datatype, *comm_.kernels);
-    Task meeting = agree_on_round();
+    exchange_.post(entries_, sent_, extents.max_entries);
+    SPARCL_FAILPOINT("aggregate.sent");
+    Task meeting = exchange_facts();
     Status verdict = co_await meeting;
     if (!verdict.ok()) co_return verdict;
-    exchange_.post(entries_, sent_, round_);
-    SPARCL_FAILPOINT("aggregate.sent");
+    const Status judged = decide();
+    if (judged.ok()) exchange_.expect_results();
     ShardExchange::Sums sums;
     Task summing = exchange_.sum(round_, sums);
     verdict = co_await summing;
     if (!verdict.ok()) co_return verdict;
+    if (!judged.ok()) {  // what was sent has arrived everywhere
+      Task end = exchange_.wait_sent();
+      verdict = co_await end;
+      co_return verdict.ok() ? judged : verdict;
+    }
 
-    sparcl::aggregate::ShardResult own;
+    Buffer own;
     Task stepping = step(sums, own);
     verdict = co_await stepping;
     if (!verdict.ok()) co_return verdict;
@@ -111,18 +122,27 @@ class Aggregation final : public CallBody {
     return aggregator.take_range(range.first, range.count, *comm_.kernels);
   }
 
-  // Each rank learns the weights and norms of all, and decides like all others.
-  Task agree_on_round() {
+  // Each rank learns the weights and norms of all. Few ranks tell each other directly: their
+  // messages travel beside the parts.
+  Task exchange_facts() {
+    constexpr int kFewRanks = 32;  // heuristic
     const sparcl::aggregate::ContributionFacts facts =
         facts_of_entries(*comm_.kernels, entries_, sent_);
     const RankFacts own{call_.weight, facts.squares, facts.not_finite, entries_.indices().size()};
     std::vector<std::byte> gathered;
-    Task gather = comm::small_gather(*comm_.engine, {number_, kFactsLane},
-                                     std::as_bytes(std::span(&own, 1)), gathered);
+    const auto bytes = std::as_bytes(std::span(&own, 1));
+    Task gather = ranks_ <= kFewRanks
+                      ? exchange_.tell_all(bytes, gathered)
+                      : comm::small_gather(*comm_.engine, {number_, kFactsLane}, bytes, gathered);
     const Status alive = co_await gather;
     if (!alive.ok()) co_return alive;
     round_.facts.resize(static_cast<std::size_t>(ranks_));
     std::memcpy(round_.facts.data(), gathered.data(), gathered.size());
+    co_return Status();
+  }
+
+  // The same on all ranks: an error ends the round without a result.
+  Status decide() {
     std::vector<sparcl::aggregate::ContributionFacts> all;
     for (const RankFacts& each : round_.facts) all.push_back({each.squares, each.not_finite});
     const AggregatorOptions& options = call_.aggregator->options();
@@ -133,7 +153,7 @@ class Aggregation final : public CallBody {
       round_.total_weight +=
           static_cast<float>(round_.facts[static_cast<std::size_t>(rank)].weight);
     }
-    co_return judge(options);
+    return judge(options);
   }
 
   Status judge(const AggregatorOptions& options) const {
@@ -154,20 +174,24 @@ class Aggregation final : public CallBody {
     return {};
   }
 
-  // This rank's shard: from the sum to its result.
-  Task step(const ShardExchange::Sums& sums, sparcl::aggregate::ShardResult& own) {
+  // This rank's shard: from the sum to its result, if it has a shard.
+  Task step(const ShardExchange::Sums& sums, Buffer& own) {
     const AggregatorOptions& options = call_.aggregator->options();
     sparcl::aggregate::Shard* const shard = call_.aggregator->shard();
+    const sparcl::aggregate::ShardInput input{sums.values.bytes(), sums.weights.bytes(),
+                                              round_.total_weight,
+                                              static_cast<std::uint32_t>(ranks_)};
+    if (!options.has_state()) {
+      if (shard == nullptr) co_return Status();
+      Result<Buffer> result = shard->result_part(comm_.outgoing(), input);
+      if (!result.ok()) co_return end_comm(result.status());
+      own = std::move(*result);
+      co_return Status();
+    }
     std::vector<std::uint32_t> keys;
     if (shard != nullptr) {
-      const Status proposed =
-          shard->propose({sums.values.bytes(), sums.weights.bytes(), round_.total_weight,
-                          static_cast<std::uint32_t>(ranks_)},
-                         options.keep);
-      if (!proposed.ok()) {
-        comm_.engine->fail(proposed, rank_);
-        co_return comm_.engine->health();
-      }
+      const Status proposed = shard->propose(input, options.keep);
+      if (!proposed.ok()) co_return end_comm(proposed);
       if (options.keep > 0) keys = shard->keys();
     }
     Threshold threshold;
@@ -176,8 +200,13 @@ class Aggregation final : public CallBody {
       const Status alive = co_await finding;
       if (!alive.ok()) co_return alive;
     }
-    if (shard != nullptr) own = shard->keep(threshold.least, threshold.ties);
+    if (shard != nullptr) own = exchange_.pack(shard->keep(threshold.least, threshold.ties));
     co_return Status();
+  }
+
+  Status end_comm(const Status& failed) {
+    comm_.engine->fail(failed, rank_);
+    return comm_.engine->health();
   }
 
   Status finish(const Extents& extents) {
@@ -198,6 +227,8 @@ class Aggregation final : public CallBody {
     report_.nnz_in = call_.indices.size();
     report_.nnz_out = entries;
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
+    report_.bound_bytes = sparse_sum::exact_sum_bytes(
+        {ranks_, call_.count, extents.max_entries, element_bytes(sent_)}, report_.nnz_in, entries);
     report_.algorithm = "shards";
     report_.wire = sent_;
     report_.applied = true;

@@ -69,20 +69,27 @@ class ShardExchange {
         plan_(plan),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
+        number_(number),
         messages_(comm, number, traffic) {}
 
-  // sent: the type of the entries' values.
-  void post(const sparse::SortedEntries& entries, DataType sent, const AgreedRound& round);
+  // sent: the type of the entries' values. max_entries: of any rank.
+  void post(const sparse::SortedEntries& entries, DataType sent, std::uint64_t max_entries);
 
-  // This rank's shard: the sum over all ranks, and for means over contributors that of the weights.
-  // Both are empty if it has none.
+  // Gives all ranks `own`, a few bytes, and gets those of all, in the order of ranks.
+  Task tell_all(std::span<const std::byte> own, std::vector<std::byte>& all);
+  void expect_results();
+
+  // This rank's shard: the sum over all ranks that count, and for means over contributors that of
+  // the weights. Both are empty if it has none.
   struct Sums {
     Buffer values, weights;
   };
   Task sum(const AgreedRound& round, Sums& sums);
 
-  // Sends this rank's result, if it has a shard, and takes those of all shards.
-  Task spread(const sparcl::aggregate::ShardResult& own);
+  // This rank's result as a part.
+  Buffer pack(const sparcl::aggregate::ShardResult& own);
+  // Sends it, if this rank has a shard, and takes those of all shards.
+  Task spread(const Buffer& own);
   std::uint64_t entries() const;
   // Writes the results in the order of the elements. False if a part has elements that are not its
   // shard's. There is room for entries().
@@ -98,6 +105,8 @@ class ShardExchange {
 
   Status add(sparcl::aggregate::SlotTree& values, sparcl::aggregate::SlotTree& weights, int rank,
              const Buffer& part, const AgreedRound& round);
+  bool write_indices(std::uint64_t shard, kernels::Output output, std::uint64_t* indices) const;
+  void write_values(const sparse::PartView& view, kernels::Output output, std::byte* values) const;
   Status take(std::uint64_t shard, const Buffer& part);
   sparse::WireType wire() const;
   sparse::PartShape down_shape(std::uint64_t shard) const;
@@ -106,6 +115,7 @@ class ShardExchange {
   const AggregateCall& call_;
   const ShardPlan& plan_;
   int rank_, ranks_;
+  std::uint32_t number_;
   sparse_sum::PartMessages messages_;
   DataType sent_ = DataType::kFloat32;
   std::uint64_t own_shard_ = UINT64_MAX;                  // UINT64_MAX: none

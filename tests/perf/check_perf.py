@@ -45,6 +45,10 @@ def main():
     table = run(launcher + program + ["--no-dense"])
     assert table.stdout.splitlines()[-1].split()[-5:-1] == ["-"] * 4, table.stdout
     operation = program[program.index("--op") + 1]
+    own = {"allreduce_masked": ["--redraw"], "allreduce_sparse": ["--overlap", "1"], "allreduce_topk": ["--mode", "global"]}
+    if operation == "aggregate":  # it has one algorithm, and the same options as a sparse sum
+        refuse(launcher + program + ["--algo", "chain"], "--algo", operation)
+        return
     names = ["auto", "chain" if "broadcast" in operation else "split" if operation == "allreduce_sparse" else "direct"]
     several = run(launcher + program + ["--json", "--no-dense", "--algo", ",".join(names)])
     assert several.returncode == 0, several.stderr
@@ -54,7 +58,6 @@ def main():
     refuse(launcher + [program[0], "--op", "no such operation"], "--op")
     refuse(launcher + program + ["--algo", "no such algorithm"], "--algo", operation)
     refuse(launcher + program + ["--algo", "gather" if "broadcast" in operation else "chain"], "--algo", operation)
-    own = {"allreduce_masked": ["--redraw"], "allreduce_sparse": ["--overlap", "1"], "allreduce_topk": ["--mode", "global"]}
     for other, option in own.items():
         if other != operation and not (operation == "allreduce_topk" and option[0] == "--overlap"):
             refuse(launcher + program + option, option[0], other, operation)

@@ -200,7 +200,7 @@ std::string describe(const Options& options) {
   std::string text = fmt::format("{}, density {:g}", options.dtype, options.density);
   if (options.is_top_k())
     text += fmt::format(", mode {}, values on the wire {}", options.mode, options.wire);
-  if (options.op == "allreduce_sparse" || options.is_top_k())
+  if (options.op == "aggregate" || options.op == "allreduce_sparse" || options.is_top_k())
     text += fmt::format(", overlap {:g}", options.overlap);
   if (options.redraw) text += ", a mask drawn for each call";
   if (options.algorithms.size() > 1)
@@ -311,8 +311,9 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", options.overlap,
-                 "allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
+  app.add_option(
+         "--overlap", options.overlap,
+         "aggregate, allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
       ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

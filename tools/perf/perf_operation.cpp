@@ -53,6 +53,7 @@ const std::vector<OperationRow>& operation_table() {
       {"allreduce_masked", {"--redraw"}, make_all_reduce_masked},
       {"allreduce_sparse", {"--overlap"}, make_all_reduce_sparse},
       {"allreduce_topk", {"--overlap", "--mode", "--wire"}, make_all_reduce_top_k},
+      {"aggregate", {"--overlap"}, make_all_reduce_sparse},
       {"broadcast_delta", {}, make_broadcast_delta},
       {"broadcast_sparse", {}, make_broadcast_sparse}};
   return table;
@@ -76,6 +77,7 @@ std::vector<std::string> names_of(const comm::AlgorithmChoice& choice) {
 }  // namespace
 
 Algorithms algorithms_of(const Options& options) {
+  if (options.op == "aggregate") return {};  // it has one
   const bool is_dense =
       options.op == "allreduce_masked" || (options.is_top_k() && options.mode == "union");
   const comm::AlgorithmChoice& choice = options.op.starts_with("broadcast")

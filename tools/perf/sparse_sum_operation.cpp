@@ -20,6 +20,7 @@ std::vector<std::uint64_t> support_of(const Options& options, std::uint64_t coun
   return both;
 }
 
+// A sum over the ranks' vectors: by an all-reduce, or by a round of an aggregator.
 class SparseSumOperation final : public Operation {
  public:
   SparseSumOperation(const Options& options, std::uint64_t count, Comm& comm)
@@ -41,17 +42,33 @@ class SparseSumOperation final : public Operation {
         std::min(count, static_cast<std::uint64_t>(most * static_cast<double>(count)) + 64);
     out_indices_.resize(room);
     out_values_.resize(room * type_.bytes);
+    if (options.op != "aggregate") return;
+    sparclAggregatorOptions_t summing = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+    summing.mean = sparclMeanNone;
+    check(sparclAggregatorCreate(&aggregator_, count, &summing));
   }
+  ~SparseSumOperation() override { (void)sparclAggregatorDestroy(aggregator_); }
+  SparseSumOperation(const SparseSumOperation&) = delete;
+  SparseSumOperation& operator=(const SparseSumOperation&) = delete;
 
   void reset() override {
     std::fill(out_indices_.begin(), out_indices_.end(), 0);
     std::fill(out_values_.begin(), out_values_.end(), std::byte{0xa5});
   }
   void call(Comm& comm) override {
+    if (aggregator_ != nullptr) return aggregate(comm);
     check(sparclAllReduceSparse(values_.data(), indices_.data(), indices_.size(), count_,
                                 out_values_.data(), out_indices_.data(), &out_nnz_,
                                 out_indices_.size(), type_.type, sparclSum, nullptr, comm.get(),
                                 nullptr),
+          comm.get());
+  }
+  void aggregate(Comm& comm) {
+    sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
+    options.aggregator = aggregator_;
+    check(sparclAggregate(values_.data(), indices_.data(), indices_.size(), count_, 1,
+                          out_values_.data(), out_indices_.data(), &out_nnz_, out_indices_.size(),
+                          type_.type, &options, comm.get(), nullptr),
           comm.get());
   }
   void dense(bool in_pieces) override {
@@ -85,6 +102,7 @@ class SparseSumOperation final : public Operation {
   std::vector<std::uint64_t> out_indices_;
   std::vector<std::byte> out_values_;
   std::size_t out_nnz_ = 0;
+  sparclAggregator_t aggregator_ = nullptr;  // of the operation aggregate
 };
 
 }  // namespace

@@ -27,7 +27,9 @@ bool read_entries(const kernels::KernelSet& kernels, std::span<const std::byte> 
                   std::vector<std::uint64_t>& indices, std::vector<float>& values) {
   const std::optional<sparse::PartView> view =
       sparse::PartView::read(kernels, part, run, sizeof(float));
-  if (!view || !list_indices(kernels, *view, run, run.first_index() + count, indices)) return false;
+  if (!view) return false;
+  indices.resize(view->entries());
+  if (!write_indices(kernels, *view, run, run.first_index() + count, indices.data())) return false;
   for (std::uint64_t& index : indices) index -= run.first_index();
   values.resize(view->entries());
   if (!values.empty()) std::memcpy(values.data(), view->values(), values.size() * sizeof(float));
@@ -64,15 +66,43 @@ sparse::BlockRun Shard::run() const {
   return {options_.first >> kBlockLog2, blocks, kBlockLog2};
 }
 
-Status Shard::propose(const ShardInput& input, std::uint64_t keep) {
+Status Shard::check(const ShardInput& input) const {
   if (options_.mean == MeanKind::kByWeight && !(input.total_weight > 0))
     return Status(Code::kInvalidArgument,
                   "the weights of all contributions are 0: a mean by weight needs some data");
   if (options_.mean == MeanKind::kOverWorkers && input.workers == 0)
     return Status(Code::kInvalidArgument, "no worker was active when the round began");
+  return {};
+}
+
+Result<Buffer> Shard::result_part(BufferSource& buffers, const ShardInput& input) {
+  SPARCL_RETURN_IF_ERROR(check(input));
+  const auto sum = sparse::PartView::read(*kernels_, input.sum, run(), sizeof(float));
+  if (!sum) return bad_part();
+  std::vector<float> weights;
+  if (options_.mean == MeanKind::kOverContributors) {
+    const auto view = sparse::PartView::read(*kernels_, input.weights, run(), sizeof(float));
+    if (!view || view->entries() != sum->entries()) return bad_part();
+    weights.resize(view->entries());
+    if (!weights.empty())
+      std::memcpy(weights.data(), view->values(), weights.size() * sizeof(float));
+  }
+  const FloatEnvironment ieee;
+  std::byte* values = nullptr;
+  Buffer result = sparse::with_room(buffers, input.sum, sizeof(float), sizeof(float), values);
+  if (sum->entries() > 0) std::memcpy(values, sum->values(), sum->entries() * sizeof(float));
+  const std::span<float> own(reinterpret_cast<float*>(values), sum->entries());
+  divide(input, weights, own);
+  ++steps_;
+  run_optimizer(own);
+  return result;
+}
+
+Status Shard::propose(const ShardInput& input, std::uint64_t keep) {
+  SPARCL_RETURN_IF_ERROR(check(input));
   SPARCL_RETURN_IF_ERROR(read(input));
   const FloatEnvironment ieee;
-  divide(input);
+  divide(input, weights_, proposal_.values);
   ++steps_;
   if (!is_dense()) {
     run_optimizer(proposal_.values);
@@ -103,16 +133,19 @@ Status Shard::read(const ShardInput& input) {
   return {};
 }
 
-void Shard::divide(const ShardInput& input) {
+void Shard::divide(const ShardInput& input, std::span<const float> weights,
+                   std::span<float> values) const {
   const double divisor = options_.mean == MeanKind::kByWeight      ? input.total_weight
                          : options_.mean == MeanKind::kOverWorkers ? input.workers
                                                                    : 1;
-  for (std::size_t i = 0; i < proposal_.values.size(); ++i) {
-    const double own =
-        options_.mean == MeanKind::kOverContributors ? static_cast<double>(weights_[i]) : divisor;
-    float& value = proposal_.values[i];
-    value = own == 0 ? 0.0F : static_cast<float>(value / own) + 0.0F;
+  if (weights.empty()) {
+    for (float& value : values) value = static_cast<float>(value / divisor) + 0.0F;
+    return;
   }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = weights[i] == 0
+                    ? 0.0F
+                    : static_cast<float>(values[i] / static_cast<double>(weights[i])) + 0.0F;
 }
 
 void Shard::spread() {

@@ -51,6 +51,11 @@ class Shard {
   // the mean itself.
   static Result<Shard> create(const ShardOptions& options, const kernels::KernelSet& kernels);
 
+  // Whether a round leaves nothing behind: its result is then result_part().
+  bool is_stateless() const { return !is_dense(); }
+  // The result of a round as a part with the positions of the sum. Errors as those of propose().
+  Result<Buffer> result_part(BufferSource& buffers, const ShardInput& input);
+
   // The largest `keep` elements of this round's result (0: all that are not zero), which propose()
   // holds until keep() or the next proposal. InvalidArgument if the weights of all contributions
   // are 0, Corrupt if an input is no part of the shard: nothing has changed then.
@@ -77,8 +82,10 @@ class Shard {
   Shard(const ShardOptions& options, const kernels::KernelSet& kernels);
 
   bool is_dense() const { return options_.has_residual() || !moments_.empty(); }
+  Status check(const ShardInput& input) const;
   Status read(const ShardInput& input);
-  void divide(const ShardInput& input);
+  void divide(const ShardInput& input, std::span<const float> weights,
+              std::span<float> values) const;
   void spread();  // the mean into dense_
   void run_optimizer(std::span<float> values);
   void take_largest(std::uint64_t keep);
