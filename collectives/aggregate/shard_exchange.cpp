@@ -1,6 +1,6 @@
-// Sharded parameter server: each rank sends its entries to the ranks that aggregate them, which
-// send the results to all (Li et al., Scaling Distributed Machine Learning with the Parameter
-// Server, OSDI 2014). Cost: 2 (P - 1) alpha, (k + R) w (P - 1) / S beta at a shard's rank.
+// Sharded parameter server (Li et al., Scaling Distributed Machine Learning with the Parameter
+// Server, OSDI 2014). Each rank sends its entries to the ranks that aggregate them. These send the
+// results to all. Cost: 2 (P - 1) alpha, (k + R) w (P - 1) / S beta at a shard's rank.
 #include "collectives/aggregate/shard_exchange.hpp"
 
 #include <algorithm>

@@ -2,14 +2,14 @@
 
 #include <vector>
 
-#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/aggregate/aggregation.hpp"
 #include "collectives/sparse_sum/part_messages.hpp"
 #include "src/aggregate/sum/slot_tree.hpp"
 #include "src/sparse/parts/sorted_entries.hpp"
 
 namespace sparcl::collectives::aggregate {
 
-// What each rank says of its contribution before it sends it. Sent as it is: no padding.
+// A rank's facts about its contribution, which all ranks get. Sent as it is: no padding.
 struct RankFacts {
   double weight = 1;
   double squares = 0;
@@ -30,12 +30,12 @@ struct AgreedRound {
 // The shards and their ranks. Lower ranks have lower shards.
 class ShardPlan {
  public:
-  ShardPlan(std::uint64_t count, std::uint32_t most_shards, int ranks)
+  ShardPlan(std::uint64_t count, std::uint32_t max_shards, int ranks)
       : count_(count),
         shards_(sparcl::aggregate::shards_of(
-            count, most_shards == 0
+            count, max_shards == 0
                        ? static_cast<std::uint64_t>(ranks)
-                       : std::min<std::uint64_t>(most_shards, static_cast<std::uint64_t>(ranks)))),
+                       : std::min<std::uint64_t>(max_shards, static_cast<std::uint64_t>(ranks)))),
         ranks_(static_cast<std::uint64_t>(ranks)) {}
 
   std::uint64_t shards() const { return shards_; }
@@ -43,7 +43,7 @@ class ShardPlan {
   sparcl::aggregate::ShardRange range(std::uint64_t shard) const {
     return sparcl::aggregate::shard_range(count_, shards_, shard);
   }
-  // Of no elements if the rank owns none.
+  // Without elements if the rank owns no shard.
   sparcl::aggregate::ShardRange range_of_rank(int rank) const {
     for (std::uint64_t shard = 0; shard < shards_; ++shard) {
       if (owner(shard) == rank) return range(shard);

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/aggregate/aggregation.hpp"
 #include "src/comm/start/small_gather.hpp"
 
 namespace sparcl::collectives::aggregate {

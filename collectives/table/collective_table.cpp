@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/aggregate/aggregation.hpp"
 #include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"

@@ -1,9 +1,9 @@
 /** @file
  * Aggregation: the ranks' sparse updates become one, by a mean, an outer optimiser and a cut.
  *
- * An all-reduce sums what the ranks give. An aggregator does more: it weighs contributions by the
- * data behind them, refuses or clips bad ones, keeps the momentum of an outer optimiser, and sends
- * back only the largest elements (parameter server; Li et al., OSDI 2014).
+ * An all-reduce sums what the ranks give. An aggregator does more (parameter server; Li et al.,
+ * OSDI 2014). It weighs contributions by the data behind them, and refuses or clips bad ones. It
+ * keeps the momentum of an outer optimiser, and sends back only the largest elements.
  *
  * The order of steps in a round: check, non-finite values, clip, weight, sum, mean, outer
  * optimiser, residual, cut, wire type. The sum follows the canonical tree over ranks

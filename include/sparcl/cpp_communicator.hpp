@@ -332,6 +332,28 @@ class Comm {
     return Request(request, get());
   }
 
+  // One round of an aggregator: see sparclAggregate. out_values and out_indices get the result;
+  // room: for its entries. aggregator: nullptr for a mean by weight, without a state.
+  template <class T>
+  Report aggregate(std::span<const T> values, std::span<const std::uint64_t> indices,
+                   std::size_t count, double weight, std::vector<T>& out_values,
+                   std::vector<std::uint64_t>& out_indices, std::size_t room,
+                   const Aggregator* aggregator = nullptr) {
+    if (values.size() != indices.size()) refuse("aggregate: values and indices differ in length");
+    sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
+    options.aggregator = aggregator != nullptr ? aggregator->get() : nullptr;
+    out_values.resize(room);
+    out_indices.resize(room);
+    std::size_t nnz = 0;
+    check(sparclAggregate(values.data(), indices.data(), values.size(), count, weight,
+                          out_values.data(), out_indices.data(), &nnz, room, data_type<T>(),
+                          &options, get(), nullptr),
+          get());
+    out_values.resize(nnz);
+    out_indices.resize(nnz);
+    return report();
+  }
+
   // received: as long as `sent`, and may be it. feedback: of as many elements; nullptr: what is not
   // sent is discarded.
   template <class T>

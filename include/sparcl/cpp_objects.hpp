@@ -278,6 +278,40 @@ class Feedback {
   std::shared_ptr<sparclFeedback> handle_;
 };
 
+// The aggregator of vectors of one length: see sparclAggregatorCreate.
+class Aggregator {
+ public:
+  explicit Aggregator(std::size_t count, const sparclAggregatorOptions_t& options =
+                                             SPARCL_AGGREGATOR_OPTIONS_INITIALIZER) {
+    take([&](sparclAggregator_t* made) { return sparclAggregatorCreate(made, count, &options); });
+  }
+  static Aggregator load(const std::string& path) {
+    Aggregator made;
+    made.take(
+        [&](sparclAggregator_t* loaded) { return sparclAggregatorLoad(loaded, path.c_str()); });
+    return made;
+  }
+
+  void save(const std::string& path) const { check(sparclAggregatorSave(get(), path.c_str())); }
+  sparclAggregatorStats_t stats() const {
+    sparclAggregatorStats_t stats = SPARCL_AGGREGATOR_STATS_INITIALIZER;
+    check(sparclAggregatorStats(get(), &stats));
+    return stats;
+  }
+  sparclAggregator_t get() const { return handle_.get(); }
+  std::shared_ptr<sparclAggregator> shared() const { return handle_; }  // for a Request
+
+ private:
+  Aggregator() = default;
+  template <class Create>
+  void take(Create&& create) {
+    sparclAggregator_t handle = nullptr;
+    check(create(&handle));
+    handle_.reset(handle, detail::Destroy<sparclAggregatorDestroy>());
+  }
+  std::shared_ptr<sparclAggregator> handle_;
+};
+
 namespace detail {
 inline sparclFeedback_t handle_of(const Feedback* feedback) {
   return feedback != nullptr ? feedback->get() : nullptr;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/aggregate/aggregation.hpp"
 #include "src/api/aggregator_handle.hpp"
 #include "src/api/call.hpp"
 #include "src/api/call_checks.hpp"

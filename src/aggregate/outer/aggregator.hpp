@@ -34,7 +34,7 @@ struct AggregatorStats {
   double total_weight = 0;  // of the last round
 };
 
-// What a rank keeps between the rounds: its shard of the aggregator, if it has one.
+// A rank's state between the rounds: its shard of the aggregator, if it has one.
 class Aggregator {
  public:
   static Result<Aggregator> create(std::uint64_t count, const AggregatorOptions& options);

@@ -1,4 +1,4 @@
-#include "collectives/aggregate/aggregate.hpp"
+#include "collectives/aggregate/aggregation.hpp"
 
 #include <fmt/format.h>
 
