@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -161,7 +162,9 @@ int compare_attack(const Options& options) {
       const std::size_t which = (pair + turn) % 2 == 1 ? 1 : 0;
       Service service(options, weights, options.secret);
       std::vector<Child> hostile;
-      if (which == 1) {
+      if (which == 1 && options.compare == "busy") {
+        hostile.emplace_back(std::vector<std::string>{"busy"});
+      } else if (which == 1) {
         hostile.emplace_back(std::vector<std::string>{
             "hostile", "--address", service.address(), "--secret", service.role_secret(), "--rows",
             std::to_string(options.rows), "--anchors", std::to_string(options.anchors), "--parts",
@@ -221,6 +224,13 @@ int keep(const Options& options) {
   return 0;
 }
 
+// Copies memory, and talks to nobody: what any other program on the machine costs.
+int be_busy() {
+  ::setpriority(PRIO_PROCESS, 0, 19);
+  std::vector<char> from(64 << 20, 1), to(from.size());
+  for (;;) std::memcpy(to.data(), from.data(), from.size());
+}
+
 int be_hostile(const Options& options) {
   ::setpriority(PRIO_PROCESS, 0, 19);  // its own work is to cost the publisher nothing
   sparcl::bench::attack(
@@ -248,13 +258,15 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", options.rounds, "versions of a measurement");
   app.add_option("--pause", options.pause, "seconds between two versions");
   app.add_option("--changed", options.changed, "part of the elements");
-  app.add_option("--compare", options.compare)->check(CLI::IsMember({"attack", "secret"}));
+  app.add_option("--compare", options.compare)->check(CLI::IsMember({"attack", "busy", "secret"}));
   CLI::App* const hostile = app.add_subcommand("hostile", "the attack alone");
+  CLI::App* const busy = app.add_subcommand("busy", "a program that copies memory");
   CLI::App* const keeps = app.add_subcommand("keep", "a replica alone");
   add_options(*hostile);
   add_options(*keeps);
   CLI11_PARSE(app, argc, argv);
   if (hostile->parsed()) return be_hostile(options);
+  if (busy->parsed()) return be_busy();
   if (keeps->parsed()) return keep(options);
   return options.compare == "secret" ? compare_secret(options) : compare_attack(options);
 }

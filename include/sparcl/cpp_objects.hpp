@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "sparcl/aggregate.h"
 #include "sparcl/collectives.h"
 #include "sparcl/cpp_basics.hpp"
 
