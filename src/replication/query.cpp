@@ -59,8 +59,8 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     pollfd entry{link.fd(), link.events(), 0};
     if (net::poll_until(std::span(&entry, 1), deadline) == 0)
       return Status(Code::kTimeout,
-                    "it takes connections, and does not answer in time: is it a publisher of "
-                    "sparcl that listens there?");
+                    "it takes connections, and does not answer in time: it is stopped, the link is "
+                    "cut, or another program listens there. Look at the process at this address");
   }
 }
 

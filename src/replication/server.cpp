@@ -52,6 +52,8 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 
 void Server::step(std::span<const pollfd> entries, double now) {
   context_.warnings->tick(now);
+  if (const std::optional<std::string> line = flood_.look(*context_.counts, now))
+    log_warn("replication: {}", *line);
   count();
   limit_copies(now);
   take_turns(entries.subspan(1), now);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/replication/memory_pieces.hpp"
+#include "src/replication/refusal_flood.hpp"
 #include "src/replication/session.hpp"
 
 namespace sparcl::replication {
@@ -83,6 +84,7 @@ class Server {
   MemoryPieces memory_;
   SessionCounts counts_;
   CopyLimits copies_;
+  RefusalFlood flood_;
   double yields_since_ = -1;  // to a version that is being encoded; -1: not now
   double yields_from_ = 0;    // the next time at the earliest
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came

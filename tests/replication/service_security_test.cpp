@@ -317,7 +317,7 @@ TEST_F(SecureService, APublisherInTheClearIsRefused) {
   const auto replica = open_replica(copy, publisher->address(), replicating());
   const Status status = replica->next(1).status();
   EXPECT_EQ(status.code(), Code::kRemoteError);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("another secret, or none"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("another secret, or none, or the link was cut. If this repeats"));
   EXPECT_EQ(replica->versions().held, 0u);
 }
 

@@ -124,7 +124,7 @@ TEST(SecretCommand, ProgramsWithItsFilesFollowEachOther) {
   EXPECT_EQ(status.json()["version"], 2);
   EXPECT_EQ(status.json()["signed"], true);
   EXPECT_EQ(stranger.exit_code(), 1) << stranger.err();
-  EXPECT_THAT(stranger.err(), HasSubstr("if it has a secret"));
+  EXPECT_THAT(stranger.err(), HasSubstr("it has a secret or certificates, or the link was cut"));
   EXPECT_EQ(other.exit_code(), 1) << other.err();
   EXPECT_THAT(other.err(), HasSubstr("another secret, or none"));
   EXPECT_EQ(observer.exit_code(), 3) << observer.err();
