@@ -17,11 +17,12 @@ enum class RefusalReason : std::uint8_t {
   kCrowded,    // too many connections without a first message
   kSlow,       // no first message in time, or nothing taken of what it is sent
   kBackedOff,  // it has misbehaved
+  kRetry,      // it is told to try again later: its epoch counts later, or an update was given up
   kOther,
 };
-constexpr std::array<const char*, 10> kRefusalNames{"handshake",  "role",  "malformed", "mismatch",
+constexpr std::array<const char*, 11> kRefusalNames{"handshake",  "role",  "malformed", "mismatch",
                                                     "budget",     "slots", "crowded",   "slow",
-                                                    "backed_off", "other"};
+                                                    "backed_off", "retry", "other"};
 
 // Counts of peers since this publisher began, for its status and its metrics.
 struct PeerCounts {
