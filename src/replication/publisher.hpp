@@ -21,6 +21,7 @@
 #include "src/replication/listener.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
+#include "src/replication/report_fields.hpp"
 #include "src/replication/server.hpp"
 #include "src/replication/service_security.hpp"
 #include "src/replication/witness.hpp"
@@ -190,6 +191,7 @@ class Publisher {
   Count count_locked(std::uint64_t version) const;
   void note_departure(const SessionMachine& session);
   std::string status_locked() const;
+  ReportFields report_of(const Session& each, std::uint64_t newest) const;
 
   ReplicatedState state_;
   PublisherOptions options_;
