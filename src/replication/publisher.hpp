@@ -131,7 +131,6 @@ class Publisher {
   void reissue();
   Status load_keys();
   void look_for_new_keys();
-  void warn_of_file(const Status& why, double now);
   void take_secrets(SecretRing secrets);
   void look_at_witness();
   void take_term(std::uint64_t term);

@@ -18,6 +18,7 @@ Result<MessageLink> connect_to(const net::NetAddress& address, const ClientSecur
   if (net::poll_until(std::span(&entry, 1), deadline) == 0)
     return Status(Code::kTimeout, "no answer to the connection in time");
   if (const int error = connect_error(socket); error != 0) return no_connection(error, "publisher");
+  if (security.tls != nullptr) security.tls->look_again();
   return MessageLink(std::move(socket), security.tls);
 }
 

@@ -108,6 +108,26 @@ TEST_F(KeyRotation, APublishersKeyIsReplacedWhileReplicasFollow) {
   EXPECT_THAT(refused.message(), HasSubstr(trust::fingerprint(key("first"))));
 }
 
+// However late the content is used: the stamp is older than the content.
+TEST_F(KeyRotation, AFileThatChangesBeforeItIsUsedIsReadAgain) {
+  replace("trusted", texts({"first.key.pub"}));
+  Result<ReplicaCredentials> used = ReplicaCredentials::load({"", "", path("trusted"), 1});
+  ASSERT_TRUE(used.ok()) << used.status().message();
+  EXPECT_FALSE(used->have_changed());
+  replace("trusted", texts({"second.key.pub"}));
+  SubscriberOptions options = replica_options();
+  options.credentials = *used;
+  EXPECT_TRUE(options.credentials->have_changed());
+  replace("trusted", "nonsense\n");
+  EXPECT_FALSE(options.credentials->read_again().ok());
+  EXPECT_TRUE(options.credentials->have_changed()) << "it is looked at again";
+  replace("trusted", texts({"second.key.pub"}));
+  const Result<ReplicaCredentials> next = options.credentials->read_again();
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->trusted()->trusts(key("second")));
+  EXPECT_FALSE(next->trusted()->trusts(key("first")));
+}
+
 // A thief has published with a stolen key, far in the future. Once the key is trusted no more,
 // neither its version nor its time counts.
 TEST_F(KeyRotation, AStolenKeysVersionsCountNoLonger) {
