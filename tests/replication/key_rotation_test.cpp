@@ -193,12 +193,21 @@ TEST_F(KeyRotation, ASecretIsReplacedWhileReplicasFollow) {
   const auto replica = open_replica(copy, publisher->address(), options);
   ASSERT_TRUE(follows_until(*publisher, *replica, [&] { return true; }));
   const trust::PublicKey before = signer_of(*replica);
+  // A replica that waits for its first version reads its file again, too.
+  ASSERT_TRUE(trust::RoleSecret::generate()->save(path("other")).ok());
+  replace("early", texts({"other.replicate"}));
+  options.secret_path = path("early");
+  SmallModel first(6);
+  const auto early = open_replica(first, publisher->address(), options);
+  EXPECT_EQ(early->next(0.5).status().code(), Code::kRemoteError);
+  replace("early", texts({"first.replicate"}));
 
   // Both secrets count, and versions are signed by the keys of both.
   replace("secret", texts({"second", "first"}));
   options.secret_path = path("second.replicate");
   ASSERT_TRUE(follows_until(*publisher, *replica,
                             [&] { return replica->latest().proof->signatures.size() == 2; }));
+  ASSERT_TRUE(follows_until(*publisher, *early, [&] { return true; }));
   const auto second = open_replica(late, publisher->address(), options);
   ASSERT_TRUE(follows_until(*publisher, *second, [&] { return true; }));
   EXPECT_TRUE(late.is_same_as(source_));
