@@ -190,8 +190,8 @@ Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
   return found == value;
 }
 
-// A file that is no delta may be long: it is refused by its first bytes. A file that ends in them is
-// left to scan_delta().
+// A file that is no delta may be long: it is refused by its first bytes. A file that ends in them
+// is left to scan_delta().
 Status check_begin(const FileReader& file) {
   std::vector<std::byte> bytes(std::min<std::uint64_t>(kBeginBytes, file.byte_count()));
   SPARCL_RETURN_IF_ERROR(file.read(0, bytes));
