@@ -77,7 +77,9 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
  * Compares with the last version, or reads what sparclStateMark... named. Does not wait for
  * subscribers. The tensors may change when the call returns.
  * @param version 1 or more, and larger than all versions before
- * @retval sparclInvalidUsage another publisher has taken over (witness_path) */
+ * @retval sparclInvalidUsage another publisher has taken over (witness_path)
+ * @retval sparclTimeout the file system of witness_path has not answered for 10 s: nothing is
+ * published; publish the version again */
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /** Waits until replicas hold a version, or a later one. Blocking, from any thread.

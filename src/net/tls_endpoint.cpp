@@ -88,11 +88,12 @@ struct TlsEndpoint::Watched {
   CertificateFolder folder;
   Judge own;
   Judge peer;
-  std::mutex mutex{};  // guards all below
+  std::mutex looking{};  // of one thread at a time, at the files; guards the next three
   CertificateFolder::Mark mark{};
-  std::shared_ptr<SSL_CTX> context{};
   double failed_at = -kSecondsToRetry;
   std::string warned{};
+  std::mutex mutex{};  // taken after `looking`, never while files are read; guards all below
+  std::shared_ptr<SSL_CTX> context{};
 };
 
 int TlsCallbacks::judge_chain(X509_STORE_CTX* store, void*) try {
@@ -204,32 +205,39 @@ Result<std::shared_ptr<SSL_CTX>> TlsEndpoint::read_certificates() const {
   return made;
 }
 
-// With the mutex, or before other threads know the endpoint.
+// With `looking`, or before other threads know the endpoint.
 Status TlsEndpoint::read_again() const {
-  const CertificateFolder::Mark mark = certificates_->folder.mark();
-  SPARCL_ASSIGN_OR_RETURN(certificates_->context, read_certificates());
-  certificates_->mark = mark;
-  certificates_->warned.clear();
+  Watched& own = *certificates_;
+  const CertificateFolder::Mark mark = own.folder.mark();  // before they are read
+  SPARCL_ASSIGN_OR_RETURN(std::shared_ptr<SSL_CTX> made, read_certificates());
+  own.mark = mark;
+  own.warned.clear();
+  const std::lock_guard lock(own.mutex);
+  own.context = std::move(made);
   return {};
 }
 
 std::shared_ptr<SSL_CTX> TlsEndpoint::context() const {
   if (!has_certificates()) return context_;
+  const std::lock_guard lock(certificates_->mutex);
+  return certificates_->context;
+}
+
+void TlsEndpoint::look_again() const {
+  if (!has_certificates()) return;
   Watched& own = *certificates_;
-  const std::lock_guard lock(own.mutex);
+  const std::unique_lock looking(own.looking, std::try_to_lock);
+  if (!looking) return;
   const double now = monotonic_seconds();
-  if (now - own.failed_at < kSecondsToRetry || own.folder.mark() == own.mark) return own.context;
+  if (now - own.failed_at < kSecondsToRetry || own.folder.mark() == own.mark) return;
   const Status status = read_again();
-  if (status.ok()) {
-    log_info("certificates: {} has changed and is in use from now on", own.folder.path());
-    return own.context;
-  }
+  if (status.ok())
+    return log_info("certificates: {} has changed and is in use from now on", own.folder.path());
   own.failed_at = now;
   const bool is_news = status.code() != Code::kInProgress && status.message() != own.warned;
-  if (!is_news) return own.context;
+  if (!is_news) return;
   own.warned = status.message();
   log_warn("certificates: new files cannot be used, and the old ones stay in use: {}", own.warned);
-  return own.context;
 }
 
 std::string TlsEndpoint::certificate_fault(const TlsPeer& peer) const {

@@ -45,8 +45,7 @@ class TlsEndpoint {
   // that use the connections.
   using Judge = std::function<Result<int>(std::span<const std::string> uris)>;
   // Both sides show certificates. own: of the process's own, in a folder (certificate_folder.hpp);
-  // peer: of the other side's. The files are read again for the next connection after they have
-  // changed. If they cannot be used then, a warning is logged, and the old ones stay in use.
+  // peer: of the other side's. look_again() reads files that have changed.
   static Result<TlsEndpointRef> server(const std::string& folder, Judge own, Judge peer);
   static Result<TlsEndpointRef> client(const std::string& folder, Judge own, Judge peer);
 
@@ -56,7 +55,11 @@ class TlsEndpoint {
 
   bool is_server() const { return is_server_; }
   bool has_certificates() const { return certificates_ != nullptr; }
-  // For one connection. SSL_get_app_data() of it is a TlsPeer, or nullptr.
+  // Call it before a connection is made or accepted, from any thread, with no mutex that others
+  // wait for: the file system may be slow. Reads certificates that have changed. If they cannot be
+  // used, a warning is logged, and the old ones stay in use.
+  void look_again() const;
+  // For one connection. It touches no file. SSL_get_app_data() of it is a TlsPeer, or nullptr.
   std::shared_ptr<ssl_ctx_st> context() const;
   // Why one side refuses the other's certificate, by the last error of OpenSSL in this thread;
   // empty: the error is another one.

@@ -9,6 +9,11 @@
 #include "src/replication/report_text.hpp"
 
 namespace sparcl::replication {
+namespace {
+
+constexpr double kSecretsPeriod = 1;  // seconds between two looks at the file; heuristic
+
+}  // namespace
 
 Result<std::unique_ptr<EmptyPublisher>> EmptyPublisher::create(const Listener& listener,
                                                                const std::string& model_id,
@@ -38,6 +43,7 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
   context_.model_id = model_id;
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = silence_s;
+  security_ = security;
   context_.tls = security.tls;
   if (security.secrets != nullptr) {
     context_.prove = [secrets = security.secrets](PeerTag peer,
@@ -49,6 +55,20 @@ EmptyPublisher::EmptyPublisher(const Listener& listener, const std::string& mode
   context_.status_report = [this] { return status_; };
 }
 
+void EmptyPublisher::look_for_new_secrets() {
+  const double now = net::monotonic_seconds();
+  if (now - looked_at_ < kSecretsPeriod) return;
+  looked_at_ = now;
+  if (!security_.file.has_changed()) return;
+  Result<std::shared_ptr<SecretRing>> read = SecretRing::load(security_.file.path());
+  if (!read.ok()) return warn_of_changed_file(troubles_, read.status(), now);
+  security_.file.keep();
+  (void)security_.secrets->replace(std::move(**read));
+  (void)server_->end_revoked([this](int secret) {
+    return security_.secrets->knows({secret, trust::Role::kObserve});
+  });
+}
+
 void EmptyPublisher::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
   while (!stop.is_asked()) {
@@ -56,6 +76,8 @@ void EmptyPublisher::serve(const net::ServiceThread::Stop& stop) {
     entries.assign({{stop.fd(), POLLIN, 0}});
     server_->add_entries(entries, now);
     clock_.poll(entries, server_->next_tick(now));
+    look_for_new_secrets();
+    if (entries[1].revents != 0 && context_.tls != nullptr) context_.tls->look_again();
     server_->step(std::span(entries).subspan(1), clock_.look());
   }
   server_->leave();

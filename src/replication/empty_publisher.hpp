@@ -15,7 +15,8 @@ namespace sparcl::replication {
 
 class EmptyPublisher {
  public:
-  // listener stays the caller's; once this has ended another may take what comes there.
+  // listener stays the caller's; once this has ended another may take what comes there. security:
+  // no other object has its secrets, which are read again when the file changes.
   static Result<std::unique_ptr<EmptyPublisher>> create(const Listener& listener,
                                                         const std::string& model_id,
                                                         double silence_s,
@@ -31,9 +32,13 @@ class EmptyPublisher {
   EmptyPublisher(const Listener& listener, const std::string& model_id, double silence_s,
                  const ServerSecurity& security);
   void serve(const net::ServiceThread::Stop& stop);
+  void look_for_new_secrets();
 
   net::RunClock clock_;
   std::string status_;
+  ServerSecurity security_;
+  double looked_at_ = 0;
+  RepeatedMessages troubles_;
   SessionContext context_;
   std::unique_ptr<Server> server_;
   net::ServiceThread thread_;  // last: it ends first

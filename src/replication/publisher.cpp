@@ -183,6 +183,8 @@ void Publisher::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& 
   look_at_witness();
   look_for_new_keys();
   look_at_list();
+  const bool has_newcomers = entries[2].revents != 0;  // the listener's
+  if (has_newcomers && security_.tls != nullptr) security_.tls->look_again();
   const std::lock_guard lock(mutex_);
   const double now = clock_.look();
   if (entries[1].revents != 0) {

@@ -21,6 +21,7 @@
 #include "src/replication/listener.hpp"
 #include "src/replication/publisher_epoch.hpp"
 #include "src/replication/replicated_state.hpp"
+#include "src/replication/report_fields.hpp"
 #include "src/replication/server.hpp"
 #include "src/replication/service_security.hpp"
 #include "src/replication/witness.hpp"
@@ -130,7 +131,6 @@ class Publisher {
   void reissue();
   Status load_keys();
   void look_for_new_keys();
-  void warn_of_file(const Status& why, double now);
   void take_secrets(SecretRing secrets);
   void look_at_witness();
   void take_term(std::uint64_t term);
@@ -190,6 +190,7 @@ class Publisher {
   Count count_locked(std::uint64_t version) const;
   void note_departure(const SessionMachine& session);
   std::string status_locked() const;
+  ReportFields report_of(const Session& each, std::uint64_t newest) const;
 
   ReplicatedState state_;
   PublisherOptions options_;

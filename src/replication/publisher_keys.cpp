@@ -45,13 +45,6 @@ Status Publisher::load_keys() {
   return {};
 }
 
-void Publisher::warn_of_file(const Status& why, double now) {
-  const std::uint64_t times = failed_turns_.count(why.message(), now);
-  if (times > 0)
-    log_error("replication: {}; the file has changed, and its content of before still counts{}",
-              why.message(), times_text(times));
-}
-
 // Reads files that were changed, without the mutex. A file that cannot be used changes nothing.
 void Publisher::look_for_new_keys() {
   const double now = net::monotonic_seconds();
@@ -62,22 +55,24 @@ void Publisher::look_for_new_keys() {
   if (key_file_.has_changed()) keys = trust::SigningKeys::load(key_file_.path());
   if (security_.file.has_changed()) secrets = SecretRing::load(security_.file.path());
   // A file that cannot be used is looked at again.
-  keys.ok() ? key_file_.keep() : warn_of_file(keys.status(), now);
-  secrets.ok() ? security_.file.keep() : warn_of_file(secrets.status(), now);
+  keys.ok() ? key_file_.keep() : warn_of_changed_file(failed_turns_, keys.status(), now);
+  secrets.ok() ? security_.file.keep() : warn_of_changed_file(failed_turns_, secrets.status(), now);
   const std::lock_guard lock(mutex_);
   if (secrets.ok() && *secrets != nullptr) take_secrets(std::move(**secrets));
   if (keys.ok() && *keys != nullptr) sign_by(*keys);
 }
 
-// Reads and writes the file without the mutex. If another publisher has taken over, no replica is
-// served here any more.
+// Reads and writes the file beside this thread, which serves replicas also if the file system
+// hangs. If another publisher has taken over, no replica is served here any more.
 void Publisher::look_at_witness() {
   const double now = net::monotonic_seconds();
-  if (witness_ == nullptr || now - witness_looked_at_ < kKeysPeriod) return;
+  if (witness_ == nullptr) return;
+  if (!witness_->is_looking() && now - witness_looked_at_ < kKeysPeriod) return;
   witness_looked_at_ = now;
-  Status status = witness_->check();
   // learn_epoch() alone changes it, in this thread.
-  if (status.ok()) status = witness_->raise(epoch_.wanted_term());
+  const std::optional<Status> looked = witness_->look(epoch_.wanted_term(), now);
+  if (!looked) return;
+  const Status& status = *looked;
   if (!status.ok() && status.code() != Code::kInvalidUsage) {
     const std::uint64_t times = failed_turns_.count(status.message(), now);
     if (times > 0) log_error("replication: {}{}", status.message(), times_text(times));

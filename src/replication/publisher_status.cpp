@@ -117,7 +117,8 @@ std::string Publisher::status_locked() const {
   report["peer_bytes_limit"] = context_.budget->limit();
   report["peer_bytes_unproven"] = context_.budget->unproven();
   report["peer_bytes_unproven_limit"] = context_.budget->unproven_limit();
-  report["replicas_connected"] = count_locked(0).connected;
+  const int connected = count_locked(0).connected;
+  report["replicas_connected"] = connected;
   report["replicas_lost"] = context_.counts->lost;
   report["parents_blamed"] = context_.counts->blamed;
   report["connections_refused"] = context_.counts->refused;
@@ -129,30 +130,40 @@ std::string Publisher::status_locked() const {
   ReportText text(report, "replicas");
   std::size_t reported = 0;
   for (const auto& each : server_->sessions()) {
-    const SessionMachine& session = each->machine();
-    if (!session.is_replica()) continue;
-    const std::uint64_t held = session.held_version();
-    const FanOut& fan_out = *session.feed()->fan_out;
-    const SessionMachine* from = server_->find_machine(fan_out.parent(session.id()));
-    const bool has_room =
-        text.add({{"name", shown_name(session.replica())},
-                  {"replica", shown_name(session.label().name)},
-                  {"host", shown_name(session.label().host)},
-                  {"slot", session.label().slot},
-                  {"version", held},
-                  {"vouched", session.is_vouched()},
-                  {"lag", newest > held ? newest - held : 0},
-                  {"staged", session.staged_version()},
-                  {"tensor_bytes", session.feed()->tensor_bytes},
-                  {"bytes_sent", each->bytes_sent()},
-                  {"bytes_shared", session.bytes_shared()},
-                  {"refused", session.refused()},
-                  {"expelled", fan_out.is_expelled(session.id())},
-                  {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
-                  {"state", session.state()}});
-    if (!has_room || ++reported == kMaxReported) break;
+    if (!each->machine().is_replica()) continue;
+    if (reported == kMaxReported || !text.add(report_of(*each, newest))) break;
+    ++reported;
   }
-  return text.text();
+  return text.text(static_cast<std::size_t>(connected) - reported);
+}
+
+ReportFields Publisher::report_of(const Session& each, std::uint64_t newest) const {
+  const SessionMachine& session = each.machine();
+  const FanOut& fan_out = *session.feed()->fan_out;
+  const SessionMachine* from = server_->find_machine(fan_out.parent(session.id()));
+  // A version that was not published here is unknown: its number may be anything that the peer
+  // says.
+  const std::uint64_t held = session.held_version();
+  ReportFields::Value version, lag;
+  if (session.is_held_known()) {
+    version = held;
+    lag = newest > held ? newest - held : 0;
+  }
+  return {{"name", shown_name(session.replica())},
+          {"replica", shown_name(session.label().name)},
+          {"host", shown_name(session.label().host)},
+          {"slot", session.label().slot},
+          {"version", version},
+          {"vouched", session.is_vouched()},
+          {"lag", lag},
+          {"staged", session.staged_version()},
+          {"tensor_bytes", session.feed()->tensor_bytes},
+          {"bytes_sent", each.bytes_sent()},
+          {"bytes_shared", session.bytes_shared()},
+          {"refused", session.refused()},
+          {"expelled", fan_out.is_expelled(session.id())},
+          {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
+          {"state", session.state()}};
 }
 
 }  // namespace sparcl::replication

@@ -18,6 +18,7 @@ Result<MessageLink> connect_to(const net::NetAddress& address, const ClientSecur
   if (net::poll_until(std::span(&entry, 1), deadline) == 0)
     return Status(Code::kTimeout, "no answer to the connection in time");
   if (const int error = connect_error(socket); error != 0) return no_connection(error, "publisher");
+  if (security.tls != nullptr) security.tls->look_again();
   return MessageLink(std::move(socket), security.tls);
 }
 
@@ -59,8 +60,8 @@ Result<std::vector<std::byte>> hear(MessageLink& link, MessageType answer, doubl
     pollfd entry{link.fd(), link.events(), 0};
     if (net::poll_until(std::span(&entry, 1), deadline) == 0)
       return Status(Code::kTimeout,
-                    "it takes connections, and does not answer in time: is it a publisher of "
-                    "sparcl that listens there?");
+                    "it takes connections, and does not answer in time: it is stopped, the link is "
+                    "cut, or another program listens there. Look at the process at this address");
   }
 }
 

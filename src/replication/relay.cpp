@@ -115,14 +115,15 @@ std::string Relay::report() const {
   report["peer_bytes_limit"] = context_.budget->limit();
   report["replicas_connected"] = children();
   ReportText text(report, "passes_on_to");
+  std::uint64_t left_out = 0;
   for (const auto& session : server_->sessions()) {
     if (session->machine().is_unauthenticated() || session->is_over()) continue;
     if (!text.add({{"name", shown_name(session->machine().replica())},
                    {"bytes_sent", session->bytes_sent()},
                    {"state", session->machine().state()}}))
-      break;
+      ++left_out;
   }
-  return text.text();
+  return text.text(left_out);
 }
 
 }  // namespace sparcl::replication

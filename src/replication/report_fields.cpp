@@ -2,37 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "src/model/text.hpp"
+#include "src/base/shown_text.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-// The bytes of the first character; 0 if it is no UTF-8.
-std::size_t character_bytes(std::string_view text) {
-  for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(text.size(), 4); ++bytes) {
-    if (model::is_utf8(text.substr(0, bytes))) return bytes;
-  }
-  return 0;
-}
-
+// Different texts stay different: bytes that are no UTF-8 are those of as_utf8().
 std::string json_text(std::string_view text) {
   std::string out = "\"";
-  while (!text.empty()) {
-    const std::size_t bytes = character_bytes(text);
-    const auto first = static_cast<unsigned char>(text.front());
-    if (bytes == 0) {
-      out += "\xef\xbf\xbd";
-    } else if (first == '"' || first == '\\') {
-      out += {'\\', text.front()};
-    } else if (first < 0x20) {
-      out += fmt::format("\\u{:04x}", first);
+  for (const char each : as_utf8(text)) {
+    if (each == '"' || each == '\\') {
+      out += {'\\', each};
+    } else if (static_cast<unsigned char>(each) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(each));
     } else {
-      out += text.substr(0, bytes);
+      out += each;
     }
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
   }
   return out + '"';
 }

@@ -20,7 +20,8 @@ class ReportFields {
     template <std::integral Integer>
     Value(Integer value) : text_(std::to_string(value)) {}
     Value(double value);
-    // Control characters and quotes are escaped; bytes that are no UTF-8 become U+FFFD.
+    // Control characters and quotes are escaped; bytes that are no UTF-8 become U+FFFD and two
+    // hexadecimal digits each (as_utf8()).
     Value(std::string_view text);
     Value(const std::string& text) : Value(std::string_view(text)) {}
     Value(const char* text) : Value(std::string_view(text)) {}

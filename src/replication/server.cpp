@@ -52,6 +52,8 @@ void Server::add_entries(std::vector<pollfd>& entries, double now) const {
 
 void Server::step(std::span<const pollfd> entries, double now) {
   context_.warnings->tick(now);
+  if (const std::optional<std::string> line = flood_.look(*context_.counts, now))
+    log_warn("replication: {}", *line);
   count();
   limit_copies(now);
   take_turns(entries.subspan(1), now);
@@ -141,19 +143,21 @@ bool Server::evict_for(const SessionMachine& asker, double now) {
   return evict_unproven(now) || evict_excess(asker, now);
 }
 
+// Young sessions neither end nor count: those that prove nothing end by evict_unproven() soon, and
+// until then a proven session of their address must not end because of them.
 bool Server::evict_excess(const SessionMachine& asker, double now) {
+  const auto counts = [now](const Session& each) {
+    return each.machine().is_replica() && now - each.machine().born() >= kProvingSeconds;
+  };
   std::map<std::string, std::size_t> of_host;
-  for (const auto& each : sessions_)
-    of_host[host_of(*each)] += each->machine().is_replica() ? 1 : 0;
+  for (const auto& each : sessions_) of_host[host_of(*each)] += counts(*each) ? 1 : 0;
   const auto most =
       std::ranges::max_element(of_host, {}, [](const auto& each) { return each.second; });
   if (most == of_host.end() || 2 * most->second <= context_.max_replicas ||
       most->first == PeerScores::key_of(asker.from()))
     return false;
   for (auto each = sessions_.rbegin(); each != sessions_.rend(); ++each) {
-    if (!(*each)->machine().is_replica() || host_of(**each) != most->first ||
-        now - (*each)->machine().born() < kProvingSeconds)
-      continue;
+    if (!counts(**each) || host_of(**each) != most->first) continue;
     end_for_others(**each, RefusalReason::kSlots);
     --counts_.replicas;
     return true;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/replication/memory_pieces.hpp"
+#include "src/replication/refusal_flood.hpp"
 #include "src/replication/session.hpp"
 
 namespace sparcl::replication {
@@ -45,8 +46,8 @@ class Server {
   // Ends the session of a replica to make room for `asker`; false: none has had its time. Unproven
   // replicas end first: they have not held what they were sent here. The address with most of them
   // loses its oldest session, but first one that has asked for nothing. If there is none, the
-  // address that has more than half of all slots loses its newest session, unless it is the
-  // asker's.
+  // address whose sessions of a second or more have more than half of all slots loses the newest of
+  // these, unless it is the asker's.
   bool evict_for(const SessionMachine& asker, double now);
   // Ends an unproven session that is being sent an update that counts for the budget of peers.
   bool evict_taker();
@@ -83,6 +84,7 @@ class Server {
   MemoryPieces memory_;
   SessionCounts counts_;
   CopyLimits copies_;
+  RefusalFlood flood_;
   double yields_since_ = -1;  // to a version that is being encoded; -1: not now
   double yields_from_ = 0;    // the next time at the earliest
   std::vector<std::unique_ptr<Session>> sessions_;  // by their ids, as they came

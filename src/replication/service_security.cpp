@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/base/settings.hpp"
 
 namespace sparcl::replication {
@@ -55,6 +56,13 @@ Status take_credentials(std::string& secret_path, std::string& certificates_path
                             "--secret or --certificates (options.secret_path or "
                             "options.certificates_path, SPARCL_SECRET or SPARCL_CERTIFICATES)",
                             secret_path, certificates_path));
+}
+
+void warn_of_changed_file(RepeatedMessages& troubles, const Status& why, double now) {
+  const std::uint64_t times = troubles.count(why.message(), now);
+  if (times == 0) return;
+  log_error("replication: {}; the file has changed, and its content of before still counts{}",
+            why.message(), times_text(times));
 }
 
 Result<net::TlsEndpointRef> observers_server(const std::string& certificates_path) {

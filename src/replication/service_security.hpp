@@ -8,6 +8,7 @@
 #include <string>
 
 #include "src/base/files/file_stamp.hpp"
+#include "src/base/repeated_messages.hpp"
 #include "src/net/tls_endpoint.hpp"
 #include "src/replication/secret_ring.hpp"
 #include "src/trust/trusted_keys.hpp"
@@ -17,6 +18,9 @@ namespace sparcl::replication {
 // Fills in the paths of SPARCL_SECRET and SPARCL_CERTIFICATES, if both are "". InvalidArgument:
 // both are given.
 Status take_credentials(std::string& secret_path, std::string& certificates_path);
+
+// An error in the log, ever more rarely: a file that has changed cannot be used.
+void warn_of_changed_file(RepeatedMessages& troubles, const Status& why, double now);
 
 // A publisher's end. Without `tls` whoever reaches the port may do all that a replica may.
 struct ServerSecurity {

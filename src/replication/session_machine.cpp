@@ -118,6 +118,10 @@ std::uint64_t SessionMachine::held_version() const {
   return is_replica() ? serving()->held.version.version : 0;
 }
 
+bool SessionMachine::is_held_known() const {
+  return held_version() == 0 || serving()->held.is_ours;
+}
+
 std::uint64_t SessionMachine::staged_version() const {
   return is_replica() ? serving()->staged_version : 0;
 }
@@ -365,8 +369,8 @@ RefusalReason SessionMachine::reason_of(Code code) const {
     case Code::kMismatch:
     case Code::kUnsupported:
       return RefusalReason::kMismatch;
-    case Code::kRemoteError:
-      return RefusalReason::kBudget;
+    case Code::kRemoteError:  // for its list of tensors there is no room
+      return is<session_phase::AwaitsList>() ? RefusalReason::kBudget : RefusalReason::kRetry;
     default:
       return RefusalReason::kOther;
   }

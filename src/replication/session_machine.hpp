@@ -119,6 +119,7 @@ class SessionMachine {
 
   // 0 or false unless it is a replica.
   std::uint64_t held_version() const;
+  bool is_held_known() const;  // held_version(): nothing, or a version that was published here
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
   // The version that counts for Publisher::wait(): the replica's word, if it was given the version.

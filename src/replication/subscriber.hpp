@@ -22,6 +22,7 @@
 #include "src/replication/buffer_pair.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/relay.hpp"
+#include "src/replication/replica_credentials.hpp"
 #include "src/replication/replica_machine.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/rollback.hpp"
@@ -42,10 +43,11 @@ struct SubscriberOptions {
   // Folder with certificates in place of a secret, its own of role replicate: the publisher must
   // have one of role publish.
   std::string certificates_path;
-  std::optional<ClientSecurity> security;  // the content of one of them, if it was read before
-  double silence_s = 5;                    // after which the publisher counts as stopped or cut off
-  bool passes_on = true;                   // to other replicas, at a port of its own
-  bool shares_memory = true;               // with the publisher and replicas of its machine
+  std::optional<ReplicaCredentials> credentials;  // the content of all these files, if they were
+                                                  // read before
+  double silence_s = 5;        // after which the publisher counts as stopped or cut off
+  bool passes_on = true;       // to other replicas, at a port of its own
+  bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_rollback = true;  // to the version before: up to a quarter of the model's bytes, and
                                // as much again while updates wait
   std::string record_path;  // with trusted keys: what was applied last is kept there for the next
@@ -148,7 +150,7 @@ class Subscriber final : private UpstreamOwner {
   };
 
   Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
-             ReplicaMachine::Options machine, ClientSecurity security);
+             ReplicaMachine::Options machine, ReplicaCredentials credentials);
 
   // The thread.
   void serve(const net::ServiceThread::Stop& stop);
@@ -220,8 +222,7 @@ class Subscriber final : private UpstreamOwner {
   net::HostPort where_;
   std::string address_;
   ReplicaName name_;
-  ClientSecurity security_;  // of the publisher's connection
-  FileStamp trust_file_;
+  ReplicaCredentials credentials_;  // of the publisher's connection
   RepeatedMessages file_troubles_;
   double trust_looked_at_ = 0;
   net::WakeEvent wake_;

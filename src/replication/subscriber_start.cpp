@@ -27,15 +27,14 @@ std::uint64_t max_stream_bytes(const codec::BlockMap& map) {
 
 // The keys that the replica trusts, and what it has held in its life before.
 Result<std::optional<trust::TrustedKeys>> take_trust(SubscriberOptions& options,
-                                                     const ClientSecurity& security) {
+                                                     const ReplicaCredentials& credentials) {
   if (!options.record_path.empty() && options.trust_path.empty() && options.secret_path.empty()) {
     return Status(Code::kInvalidArgument,
                   fmt::format("a record ({}) without trusted keys proves nothing: set trust_path "
                               "or secret_path, or no record_path",
                               options.record_path));
   }
-  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted,
-                          load_trust(options.trust_path, options.trust_threshold, security));
+  std::optional<trust::TrustedKeys> trusted = credentials.trusted();
   if (trusted) SPARCL_RETURN_IF_ERROR(trusted->check_threshold());
   if (trusted && !options.record_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(std::optional<Offer> recorded,
@@ -92,21 +91,22 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
             options.trust_path));
   }
   SubscriberOptions kept = options;
-  ClientSecurity security;
-  if (options.security) {
-    security = *options.security;
+  ReplicaCredentials credentials;
+  if (options.credentials) {
+    credentials = *options.credentials;
   } else {
-    SPARCL_ASSIGN_OR_RETURN(security,
-                            load_client_security(options.secret_path, trust::Role::kReplicate,
-                                                 options.certificates_path));
+    SPARCL_ASSIGN_OR_RETURN(
+        credentials, ReplicaCredentials::load({options.secret_path, options.certificates_path,
+                                               options.trust_path, options.trust_threshold}));
   }
-  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept, security));
+  kept.credentials.reset();
+  SPARCL_ASSIGN_OR_RETURN(std::optional<trust::TrustedKeys> trusted, take_trust(kept, credentials));
   ReplicaMachine::Options machine;
   machine.trusted = std::move(trusted);
   // With other trusted keys the publisher's connection proves nothing of the bytes.
-  machine.is_publisher_proven = security.publisher_key && options.trust_path.empty();
+  machine.is_publisher_proven = credentials.security().publisher_key && options.trust_path.empty();
   std::unique_ptr<Subscriber> made(
-      new Subscriber(state, kept, std::move(machine), std::move(security)));
+      new Subscriber(state, kept, std::move(machine), std::move(credentials)));
   if (options.double_buffer) {
     SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<BufferPair> buffers,
                             BufferPair::create(*state.map, state.arrays));
@@ -124,11 +124,10 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
 }
 
 Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& options,
-                       ReplicaMachine::Options machine, ClientSecurity security)
+                       ReplicaMachine::Options machine, ReplicaCredentials credentials)
     : state_(state),
       options_(options),
-      security_(std::move(security)),
-      trust_file_(options.trust_path),
+      credentials_(std::move(credentials)),
       clock_(net::clock_slack_s(options.silence_s)),
       rollback_(options.keeps_rollback
                     ? std::max<std::uint64_t>(state.map->byte_count() / kReplacedPart, 1)
@@ -138,8 +137,8 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
       parent_(*this, UpstreamKind::kParent, options.silence_s),
       machine_(complete(std::move(machine), state, options, rollback_.max_bytes(), name_.text()),
                publisher_, parent_, state.hash()),
-      relay_(state,
-             {options.model_id, options.silence_s, options.shares_memory,
-              state.map->byte_count() / kKeptPart, options.peer_bytes, security_.tls != nullptr}) {}
+      relay_(state, {options.model_id, options.silence_s, options.shares_memory,
+                     state.map->byte_count() / kKeptPart, options.peer_bytes,
+                     credentials_.security().tls != nullptr}) {}
 
 }  // namespace sparcl::replication

@@ -69,6 +69,7 @@ double Subscriber::wait_until(double now) const {
 
 void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries) {
   double until = 0;
+  bool may_connect = false;
   std::unique_ptr<StagedUpdate> applied;
   look_for_new_trust();
   {
@@ -84,9 +85,12 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
                     {parent_.fd(), parent_.events(), 0}});
     relay_.add_entries(entries, now);
     until = wait_until(now);
+    may_connect = lookup_.is_under_way();
   }
   applied = nullptr;  // its memory, without the lock
   const bool is_silent = clock_.poll(entries, until) == 0;
+  if (may_connect && credentials_.security().tls != nullptr)
+    credentials_.security().tls->look_again();
   const std::lock_guard lock(mutex_);
   const bool is_quiet = is_silent && !publisher_.has_unread() && !parent_.has_unread();
   if (entries[1].revents != 0) wake_.drain();
@@ -223,11 +227,11 @@ void Subscriber::connect_publisher(double now) {
   warn_of_clear(address);
   Result<net::Socket> socket = start_connect(address);
   if (!socket.ok()) return miss_publisher(socket.status(), now);
-  publisher_.connect(std::move(*socket), address_, security_, now);
+  publisher_.connect(std::move(*socket), address_, credentials_.security(), now);
 }
 
 void Subscriber::warn_of_clear(const net::NetAddress& address) {
-  const bool is_believed = security_.tls == nullptr && !machine_.has_trusted_keys();
+  const bool is_believed = credentials_.security().tls == nullptr && !machine_.has_trusted_keys();
   if (!is_believed || net::is_loopback(address) || std::exchange(has_warned_of_clear_, true))
     return;
   log_warn(
@@ -242,26 +246,13 @@ void Subscriber::look_for_new_trust() {
   const double now = net::monotonic_seconds();
   if (now - trust_looked_at_ < kTrustPeriod) return;
   trust_looked_at_ = now;
-  const bool has_new_secret = security_.file.has_changed();
-  if (!trust_file_.has_changed() && !has_new_secret) return;
-  const auto warn = [&](const Status& why) {  // it is looked at again
-    const std::uint64_t times = file_troubles_.count(why.message(), now);
-    if (times > 0)
-      log_error("replication: {}; the file has changed, and its content of before still counts{}",
-                why.message(), times_text(times));
-  };
-  Result<ClientSecurity> security = security_;
-  if (has_new_secret)
-    security = load_client_security(security_.file.path(), trust::Role::kReplicate);
-  if (!security.ok()) return warn(security.status());
-  Result<std::optional<trust::TrustedKeys>> trusted =
-      load_trust(options_.trust_path, options_.trust_threshold, *security);
-  if (!trusted.ok()) return warn(trusted.status());
-  trust_file_.keep();
+  if (!credentials_.have_changed()) return;
+  Result<ReplicaCredentials> read = credentials_.read_again();
+  if (!read.ok()) return warn_of_changed_file(file_troubles_, read.status(), now);
   const std::lock_guard lock(mutex_);
-  security_ = std::move(*security);
+  credentials_ = std::move(*read);
   log_info("replication: the files of keys have changed: {} is connected to anew", address_);
-  machine_.on_new_trust(std::move(*trusted));
+  machine_.on_new_trust(credentials_.trusted());
   carry_out(clock_.now());
 }
 
@@ -388,7 +379,7 @@ void Subscriber::carry_out(replica_action::Any& each, double now) {
 void Subscriber::connect_parent(const replica_action::ConnectParent& parent, double now) {
   ClientSecurity security;
   Result<net::Socket> socket = start_connect(parent.address);
-  if (security_.tls != nullptr) {
+  if (credentials_.security().tls != nullptr) {
     const Result<net::TlsEndpointRef> tls =
         parent.ticket ? ticket_client(*parent.ticket)
                       : Status(Code::kRemoteError, "the publisher gave no ticket for it");

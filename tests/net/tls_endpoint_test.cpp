@@ -64,6 +64,9 @@ class TlsCertificates : public testing::Test {
 
 struct Link {
   Link(TlsEndpointRef client_end, TlsEndpointRef server_end) {
+    for (const TlsEndpointRef& each : {client_end, server_end}) {
+      if (each != nullptr) each->look_again();
+    }
     int fds[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     client = SecureSocket(Socket(fds[0]), std::move(client_end));
@@ -241,8 +244,11 @@ TEST_F(TlsCertificates, NewFilesServeNewConnections) {
   Link before(other, one);
   ASSERT_TRUE(before.talk());
   const TestAuthority next("the next authority");
+  const auto used = one->context();
   next.write(server_path_, "publish");
+  EXPECT_EQ(one->context(), used) << "it touches no file: it may be called with a mutex";
   EXPECT_FALSE(Link(other, one).talk());  // the client's are the old ones
+  EXPECT_NE(one->context(), used);
   next.write(client_path_, "replicate");
   Link after(other, one);
   EXPECT_TRUE(after.talk()) << after.client.failure() << after.server.failure();

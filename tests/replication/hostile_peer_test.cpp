@@ -266,7 +266,16 @@ TEST(Query, TellsWhatIsPublishedAndWhoHoldsIt) {
   EXPECT_EQ(report["hash"], to_hex(source.hash()));
   ASSERT_EQ(report["replicas"].size(), 1U);
   EXPECT_EQ(report["replicas"][0]["version"], 5);
+  EXPECT_EQ(report["replicas"][0]["lag"], 0);
   EXPECT_EQ(report["replicas"][0]["state"], "current");
+  EXPECT_EQ(report["replicas_left_out"], 0);
+  RawPeer liar = RawPeer::connect(publisher->address());
+  liar.say(MessageType::kHello, hello_with({999, source.hash()}, source.view().schema_hash));
+  ASSERT_EQ(liar.hear(), MessageType::kWelcome);
+  const nlohmann::json with_liar = nlohmann::json::parse(publisher->status());
+  ASSERT_EQ(with_liar["replicas"].size(), 2U);
+  EXPECT_TRUE(with_liar["replicas"][1]["version"].is_null()) << "it was never published";
+  EXPECT_TRUE(with_liar["replicas"][1]["lag"].is_null());
   const Result<ModelReply> model = query_model(publisher->address(), 20);
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->model_id, "m");

@@ -108,6 +108,26 @@ TEST_F(KeyRotation, APublishersKeyIsReplacedWhileReplicasFollow) {
   EXPECT_THAT(refused.message(), HasSubstr(trust::fingerprint(key("first"))));
 }
 
+// However late the content is used: the stamp is older than the content.
+TEST_F(KeyRotation, AFileThatChangesBeforeItIsUsedIsReadAgain) {
+  replace("trusted", texts({"first.key.pub"}));
+  Result<ReplicaCredentials> used = ReplicaCredentials::load({"", "", path("trusted"), 1});
+  ASSERT_TRUE(used.ok()) << used.status().message();
+  EXPECT_FALSE(used->have_changed());
+  replace("trusted", texts({"second.key.pub"}));
+  SubscriberOptions options = replica_options();
+  options.credentials = *used;
+  EXPECT_TRUE(options.credentials->have_changed());
+  replace("trusted", "nonsense\n");
+  EXPECT_FALSE(options.credentials->read_again().ok());
+  EXPECT_TRUE(options.credentials->have_changed()) << "it is looked at again";
+  replace("trusted", texts({"second.key.pub"}));
+  const Result<ReplicaCredentials> next = options.credentials->read_again();
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_TRUE(next->trusted()->trusts(key("second")));
+  EXPECT_FALSE(next->trusted()->trusts(key("first")));
+}
+
 // A thief has published with a stolen key, far in the future. Once the key is trusted no more,
 // neither its version nor its time counts.
 TEST_F(KeyRotation, AStolenKeysVersionsCountNoLonger) {
@@ -173,12 +193,21 @@ TEST_F(KeyRotation, ASecretIsReplacedWhileReplicasFollow) {
   const auto replica = open_replica(copy, publisher->address(), options);
   ASSERT_TRUE(follows_until(*publisher, *replica, [&] { return true; }));
   const trust::PublicKey before = signer_of(*replica);
+  // A replica that waits for its first version reads its file again, too.
+  ASSERT_TRUE(trust::RoleSecret::generate()->save(path("other")).ok());
+  replace("early", texts({"other.replicate"}));
+  options.secret_path = path("early");
+  SmallModel first(6);
+  const auto early = open_replica(first, publisher->address(), options);
+  EXPECT_EQ(early->next(0.5).status().code(), Code::kRemoteError);
+  replace("early", texts({"first.replicate"}));
 
   // Both secrets count, and versions are signed by the keys of both.
   replace("secret", texts({"second", "first"}));
   options.secret_path = path("second.replicate");
   ASSERT_TRUE(follows_until(*publisher, *replica,
                             [&] { return replica->latest().proof->signatures.size() == 2; }));
+  ASSERT_TRUE(follows_until(*publisher, *early, [&] { return true; }));
   const auto second = open_replica(late, publisher->address(), options);
   ASSERT_TRUE(follows_until(*publisher, *second, [&] { return true; }));
   EXPECT_TRUE(late.is_same_as(source_));

@@ -411,6 +411,22 @@ TEST_F(PeerBehaviour, AnAddressThatHoldsAllSlotsGivesOneToAnother) {
   usleep(1'000'000);
   expect_served(*publisher);
   EXPECT_EQ(publisher->count(1).holding, 11);
+  // A session that has just come gives its address no excess: else a proven one would end for it.
+  while (all.size() > 6) all.pop_back();
+  const auto connected = [&] { return publisher->count(0).connected; };
+  for (int i = 0; i < 2000 && connected() > 6; ++i) usleep(5'000);
+  ASSERT_EQ(connected(), 6);
+  for (const std::uint8_t last : {9, 8, 8, 8, 8, 8}) {
+    all.push_back(connect_from(publisher->address(), last, holder()));
+    Hello hello = hello_of(source);
+    hello.name = fmt::format("host h, pid {}", all.size());
+    all.back().say(MessageType::kHello, hello);
+    EXPECT_EQ(all.back().hear(), MessageType::kWelcome);
+  }
+  RawPeer third = connect_from(publisher->address(), 7, holder());
+  third.say(MessageType::kHello, hello_of(source));
+  (void)third.hear();
+  EXPECT_EQ(publisher->count(1).holding, 6);
 }
 
 // --- bytes ---

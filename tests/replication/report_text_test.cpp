@@ -29,6 +29,18 @@ TEST(ReportText, ShownNamesAreShortAndEndWhereTheReplicaComesFrom) {
   EXPECT_LE(shown_name(std::string(4096, '\x80')).size(), 200U);
 }
 
+// Or two replicas would have one series in the metrics.
+TEST(ReportText, DifferentNamesStayDifferent) {
+  std::string first(300, 'x'), second = first;
+  second[130] = 'y';
+  EXPECT_NE(shown_name(first), shown_name(second));
+  const auto text_of = [](const char* name) { return ReportFields({{"name", name}}).text(); };
+  EXPECT_NE(text_of("a\xff"), text_of("a\xfe"));
+  EXPECT_NE(text_of("a\xff"), text_of("a\xef\xbf\xbd"));
+  EXPECT_NE(text_of("a\xff"), text_of("a\xef\xbf\xbd"
+                                      "ff"));
+}
+
 TEST(ReportText, IsNeverLongerThanAMessage) {
   const ReportFields head{{"publisher", "a \"name\""}, {"replicas_connected", 100'000}};
   for (const char* name : {"\"", "x", "\x01", "\xff"}) {
@@ -36,13 +48,14 @@ TEST(ReportText, IsNeverLongerThanAMessage) {
     std::size_t added = 0;
     const ReportFields entry{{"name", std::string(200, *name)}, {"version", 7}};
     while (text.add(entry)) ++added;
-    EXPECT_LE(text.text().size(), kMaxReportBytes);
+    EXPECT_LE(text.text(UINT64_MAX).size(), kMaxReportBytes);
     EXPECT_GT(text.text().size(), kMaxReportBytes - 2000) << "there is room";
     const ordered_json read = ordered_json::parse(text.text(), nullptr, false);
     ASSERT_TRUE(read.is_object());
     EXPECT_EQ(read["replicas"].size(), added);
     EXPECT_EQ(read["replicas"][added - 1]["version"], 7);
     EXPECT_EQ(read["publisher"], "a \"name\"");
+    EXPECT_EQ(ordered_json::parse(text.text(17))["replicas_left_out"], 17);
   }
 }
 
@@ -55,7 +68,9 @@ TEST(ReportText, WritesWhatOthersRead) {
                             {"ratio", 0.25},
                             {"yes", true}};
   const ordered_json read = ordered_json::parse(fields.text());
-  EXPECT_EQ(read["name"], "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xef\xbf\xbd");
+  EXPECT_EQ(read["name"],
+            "a \"quoted\\\" name,\n\x1b[31m \xc3\xa4 \xef\xbf\xbd"
+            "ff");
   EXPECT_TRUE(read["none"].is_null());
   EXPECT_EQ(read["count"], std::uint64_t{1} << 63);
   EXPECT_EQ(read["less"], -5);
@@ -64,7 +79,8 @@ TEST(ReportText, WritesWhatOthersRead) {
 }
 
 TEST(ReportText, OfNobodyIsAnEmptyList) {
-  EXPECT_EQ(ReportText({{"version", 1}}, "replicas").text(), R"({"version":1,"replicas":[]})");
+  EXPECT_EQ(ReportText({{"version", 1}}, "replicas").text(),
+            R"({"version":1,"replicas":[],"replicas_left_out":0})");
 }
 
 }  // namespace

@@ -55,5 +55,27 @@ TEST(Server, SaysMoreAndMoreRarelyThatDescriptorsHaveRunOut) {
   EXPECT_EQ(server.sessions().size(), 1U) << "it was waiting all the time";
 }
 
+TEST(RefusalFlood, IsOneLineAMinuteWithTheCountsByReason) {
+  RefusalFlood flood;
+  PeerCounts counts;
+  std::vector<std::string> lines;
+  for (int tick = 0; tick < 2400; ++tick) {  // 300 s, 8 ticks a second; the flood has 110 of them
+    if (const auto line = flood.look(counts, 1000 + 0.125 * tick)) lines.push_back(*line);
+    if (tick % 8 == 0) counts.count(RefusalReason::kMismatch);  // too few for a line
+    for (int i = 0; i < 5 && tick < 880; ++i) counts.count(RefusalReason::kHandshake);
+  }
+  ASSERT_EQ(lines.size(), 3U) << "after 10 s, 70 s and 130 s";
+  EXPECT_EQ(lines[0].find("410 connections were refused or ended within 10 s (handshake 400, "
+                          "mismatch 10). "),
+            0U)
+      << lines[0];
+  EXPECT_EQ(lines[1].find("2460 connections were refused or ended within 60 s (handshake 2400, "),
+            0U)
+      << lines[1];
+  EXPECT_EQ(lines[2].find("1640 connections were refused or ended within 40 s (handshake 1600, "),
+            0U)
+      << lines[2];
+}
+
 }  // namespace
 }  // namespace sparcl::replication

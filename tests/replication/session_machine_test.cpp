@@ -46,6 +46,25 @@ TEST(SessionMachine, AListWithoutAFeedIsRefused) {
   EXPECT_EQ(session.said(), MessageTypes{MessageType::kRefusal});
 }
 
+TEST(SessionMachine, AnErrorThatARetryCuresCountsUnderItsOwnReason) {
+  const auto count = [](const DrivenSession& session, RefusalReason reason) {
+    return session.context.counts->by_reason[static_cast<std::size_t>(reason)];
+  };
+  DrivenSession early;
+  early.context.learn_epoch = [](const LatestHeld&) {
+    return Status(Code::kRemoteError, "the publisher takes a later term first");
+  };
+  (void)early.hear(MessageType::kHello, early.hello());
+  EXPECT_EQ(count(early, RefusalReason::kRetry), 1U);
+  EXPECT_EQ(count(early, RefusalReason::kBudget), 0U);
+  DrivenSession long_list;
+  long_list.await_list();
+  (void)long_list.hear(MessageType::kSchema, std::vector<std::byte>(3));
+  long_list.machine->on_feed(no_room(*long_list.context.budget));
+  EXPECT_EQ(count(long_list, RefusalReason::kBudget), 1U);
+  EXPECT_EQ(count(long_list, RefusalReason::kRetry), 0U);
+}
+
 TEST(SessionMachine, AQueryIsAnsweredAndTheSessionEndsOnceTheAnswerIsSent) {
   for (const MessageType query : {MessageType::kStatusQuery, MessageType::kModelQuery}) {
     DrivenSession session;

@@ -72,6 +72,33 @@ TEST(Witness, AFileThatDoesNotTellIsAnError) {
   EXPECT_EQ(Witness::take(folder / "none/w", "me").status().code(), Code::kSystemError);
 }
 
+// Its second look at the file hangs for a while.
+int look_beside_a_hang() {
+  const test::TempFolder folder;
+  const auto made = Witness::take(folder / "w", "me", 0.05);
+  if (!made.ok()) return 1;
+  Witness& witness = **made;
+  const double begin = net::monotonic_seconds();
+  if (witness.check().code() != Code::kTimeout) return 2;
+  if (net::monotonic_seconds() - begin > 0.3) return 3;
+  std::optional<Status> looked = witness.look(0, begin);  // has a thread of its own
+  for (int i = 0; i < 100 && !looked; ++i) {
+    usleep(1'000);
+    looked = witness.look(0, begin);
+  }
+  if (!looked || !looked->ok()) return 4;
+  Status status = witness.check();
+  for (int i = 0; i < 100 && !status.ok(); ++i) status = witness.check();
+  return status.ok() ? 0 : 5;
+}
+
+TEST(Witness, AFileSystemThatHangsDelaysItsCallersForABoundedTime) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ::setenv("SPARCL_TEST_FAILPOINT", "witness.read:2:delay=400", 1);
+  EXPECT_EXIT(std::_Exit(look_beside_a_hang()), ::testing::ExitedWithCode(0), "");
+  ::unsetenv("SPARCL_TEST_FAILPOINT");
+}
+
 // A paused publisher that comes back: the other one has taken over meanwhile.
 TEST(Witness, APublisherThatWasReplacedPublishesNothingMore) {
   const test::TempFolder folder;

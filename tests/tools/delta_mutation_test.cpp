@@ -4,6 +4,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/codec/wire.hpp"
+#include "src/model/files/converter.hpp"
 #include "src/model/files/delta_applier.hpp"
 #include "src/model/files/delta_maker.hpp"
 #include "tests/support/tier.hpp"
@@ -146,6 +147,29 @@ TEST_F(DeltaMutation, EachHeaderFieldIsGuarded) {
       }
     }
   }
+}
+
+// Of a long file that is no delta, or no layout of another program, the first bytes are read.
+TEST_F(DeltaMutation, AWrongFileIsRefusedByItsFirstBytes) {
+  const std::string large = at("large.safetensors");
+  test::write_text(large, std::string(100, 'x'));
+  std::filesystem::resize_file(large, std::uintmax_t{64} << 30);  // it takes no disk
+  int pieces = 0;
+  model::FileWatch watch;
+  watch.on_progress = [&](std::uint64_t, std::uint64_t) {
+    ++pieces;
+    return Status(Code::kInternalError, "it is read");
+  };
+  const Status refused = model::read_delta(large, watch).status();
+  EXPECT_EQ(refused.code(), Code::kCorrupt) << refused.message();
+  EXPECT_EQ(
+      refused.message(),
+      large + ": byte 0 of the stream: this is no sparcl stream (it does not begin with SPRC)");
+  EXPECT_EQ(pieces, 0);
+  model::ConvertOptions options;
+  options.input = large;
+  options.output = at("converted");
+  EXPECT_EQ(model::convert_change(options).status().code(), Code::kCorrupt);
 }
 
 TEST_F(DeltaMutation, EveryCutIsRefused) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <cmath>
+
 #include "src/replication/peer_counts.hpp"
 #include "tests/tools/background_program.hpp"
 #include "tools/sparcl/metrics_page.hpp"
@@ -28,13 +30,20 @@ TEST(Metrics, APublishersReportBecomesFiguresOfEachReplica) {
       "peer_bytes_unproven": 10, "peer_bytes_unproven_limit": 20, "replicas_lost": 5,
       "refused": {"handshake": 6, "role": 1, "malformed": -1, "another": 3}, "replicas": [
       {"name": "host a, pid 1", "replica": "actor", "host": "a", "slot": 0, "version": 7, "lag": 0, "bytes_sent": 10, "bytes_shared": 5, "refused": 0, "state": "current"},
-      {"name": "host b, pid 2", "replica": "actor", "host": "b", "slot": 1, "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"}]})");
+      {"name": "host b, pid 2", "replica": "actor", "host": "b", "slot": 1, "version": 4, "lag": 3, "bytes_sent": 20, "bytes_shared": 0, "refused": 2, "state": "behind"},
+      {"name": "host c, pid 1", "replica": "actor", "host": "c", "slot": 0, "version": null, "lag": null, "refused": 0, "state": "behind"}],
+      "replicas_left_out": 9})");
   const std::vector<Metric> metrics = publisher_metrics(report);
   ASSERT_NE(find(metrics, "sparcl_publisher_version"), nullptr);
   EXPECT_EQ(find(metrics, "sparcl_publisher_version")->samples[0].value, 7);
-  EXPECT_EQ(find(metrics, "sparcl_publisher_replicas")->samples[0].value, 2);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_replicas")->samples[0].value, 3);
+  EXPECT_EQ(find(metrics, "sparcl_publisher_unlisted_replicas")->samples[0].value, 9);
+  EXPECT_TRUE(std::isnan(find(metrics, "sparcl_replica_version")->samples[2].value));
+  EXPECT_THAT(
+      exposition(metrics),
+      HasSubstr("sparcl_replica_lag_versions{replica=\"actor\",host=\"c\",slot=\"0\"} NaN\n"));
   const Metric* lag = find(metrics, "sparcl_replica_lag_versions");
-  ASSERT_TRUE(lag != nullptr && lag->samples.size() == 2);
+  ASSERT_TRUE(lag != nullptr && lag->samples.size() == 3);
   EXPECT_EQ(lag->samples[1].value, 3);
   const std::vector<std::pair<std::string, std::string>> labels{
       {"replica", "actor"}, {"host", "b"}, {"slot", "1"}};

@@ -259,7 +259,8 @@ TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
   const Result<Json> report = parse_publisher_report(
       R"({"publisher":"host a, pid 1","address":"a:1","model_id":"m","version":7,"hash":"00","signed":true,"kept_updates":2,"kept_bytes":3,)"
       R"("peer_bytes":1000,"peer_bytes_limit":67108864,"refused":{"handshake":4,"slots":2,"role":0,"new\u001b":1},)"
-      R"("replicas":[{"name":"evil\u001b[2J","version":6,"lag":1,"bytes_sent":5000,"refused":0,"state":"behind","from":"publisher"},17,{}]})");
+      R"("replicas":[{"name":"evil\u001b[2J","version":6,"lag":1,"bytes_sent":5000,"refused":0,"state":"behind","from":"publisher"},17,{},)"
+      R"({"name":"liar","version":null,"lag":null}],"replicas_left_out":4})");
   ASSERT_TRUE(report.ok()) << report.status().message();
   const std::string text = publisher_text(*report);
   EXPECT_THAT(text, HasSubstr("version 7, signed"));
@@ -267,6 +268,8 @@ TEST(PublisherReport, IsTextThatDrivesNoTerminal) {
   EXPECT_THAT(text, HasSubstr("refused: handshake 4, slots 2\n"));
   EXPECT_THAT(text, HasSubstr("evil\\x1b[2J"));
   EXPECT_THAT(text, HasSubstr("behind  publisher\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("liar +unknown +unknown"));
+  EXPECT_THAT(text, HasSubstr("4 more replicas are connected; a report has no room for them\n"));
   EXPECT_EQ(text.find('\033'), std::string::npos);
 }
 

@@ -124,12 +124,30 @@ TEST(SecretCommand, ProgramsWithItsFilesFollowEachOther) {
   EXPECT_EQ(status.json()["version"], 2);
   EXPECT_EQ(status.json()["signed"], true);
   EXPECT_EQ(stranger.exit_code(), 1) << stranger.err();
-  EXPECT_THAT(stranger.err(), HasSubstr("if it has a secret"));
+  EXPECT_THAT(stranger.err(), HasSubstr("it has a secret or certificates, or the link was cut"));
   EXPECT_EQ(other.exit_code(), 1) << other.err();
   EXPECT_THAT(other.err(), HasSubstr("another secret, or none"));
   EXPECT_EQ(observer.exit_code(), 3) << observer.err();
   EXPECT_THAT(observer.err(), HasSubstr("role observe"));
   EXPECT_FALSE(fs::exists(training / "out"));
+}
+
+// By a subscriber that waits for its first version, and by a publisher that has none yet.
+TEST(SecretCommand, FilesThatChangeBeforeTheFirstVersionAreReadAgain) {
+  Training training;
+  const std::string secret = training / "run", own = training / "own";
+  ASSERT_EQ(run_program({"secret", "-o", secret}).exit_code, 0);
+  ASSERT_EQ(run_program({"secret", "-o", training / "other"}).exit_code, 0);
+  fs::copy(training / "other.replicate", own);
+  BackgroundProgram publisher(publish({"--secret", secret, "--watch", training.watched()}));
+  BackgroundProgram replica(
+      subscribe(publisher.address(), training / "out", {"--secret", own, "--until", "1"}));
+  EXPECT_TRUE(replica.says("another secret, or none")) << replica.err();
+  ASSERT_EQ(run_program({"secret", "-o", secret, "--renew"}).exit_code, 0);
+  fs::rename(secret + ".replicate", own);
+  EXPECT_TRUE(replica.says("nothing is published there yet")) << replica.err();
+  training.write(1);
+  EXPECT_EQ(replica.exit_code(), 0) << replica.err();
 }
 
 // Two models with one secret: a redirected replica does not swap them.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "src/base/shown_text.hpp"
@@ -16,6 +17,12 @@ namespace {
 double figure_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+// NaN for null: the publisher does not know it.
+double known_figure_at(const Json& object, const char* key) {
+  const bool is_known = !object.is_object() || !object.value(key, Json(0)).is_null();
+  return is_known ? figure_at(object, key) : std::numeric_limits<double>::quiet_NaN();
 }
 
 std::string report_text_at(const Json& object, const char* key) {
@@ -71,6 +78,9 @@ std::vector<Metric> publisher_metrics(const Json& report) {
           figure_at(report, "kept_bytes")),
       one("sparcl_publisher_replicas", "Replicas that are connected.",
           std::max(figure_at(report, "replicas_connected"), static_cast<double>(replicas.size()))),
+      one("sparcl_publisher_unlisted_replicas",
+          "Replicas that are connected and have no figures here: a report has no room for them.",
+          figure_at(report, "replicas_left_out")),
       one("sparcl_publisher_peer_bytes",
           "Bytes of memory that peers cause, beside what is kept for all of them.",
           figure_at(report, "peer_bytes")),
@@ -105,12 +115,15 @@ std::vector<Metric> publisher_metrics(const Json& report) {
                             const char* key) {
     Metric metric{name, help, kind, {}};
     for (const Json& each : replicas)
-      metric.samples.push_back({labels_of(each), figure_at(each, key)});
+      metric.samples.push_back({labels_of(each), known_figure_at(each, key)});
     metrics.push_back(std::move(metric));
   };
   constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
-  add_each("sparcl_replica_version", "Version that the replica holds.", kGauge, "version");
-  add_each("sparcl_replica_lag_versions", "Versions from there to the newest.", kGauge, "lag");
+  add_each("sparcl_replica_version",
+           "Version that the replica holds, by its own word. NaN: none that was published here.",
+           kGauge, "version");
+  add_each("sparcl_replica_lag_versions", "Versions from there to the newest. NaN: unknown.",
+           kGauge, "lag");
   add_each("sparcl_replica_sent_bytes_total", "Bytes sent to it over its connection.", kCounter,
            "bytes_sent");
   add_each("sparcl_replica_shared_bytes_total", "Bytes of updates given to it as shared memory.",

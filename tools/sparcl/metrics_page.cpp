@@ -100,6 +100,7 @@ void MetricsPage::serve(const net::ServiceThread::Stop& stop) {
       const bool is_ready = (entry++)->revents != 0;
       return (is_ready && is_through(reader)) || now >= reader.deadline;
     });
+    if (entries[1].revents != 0 && tls_ != nullptr) tls_->look_again();
     if (entries[1].revents != 0 && !take_readers())
       (void)net::poll_until(std::span(entries).first(1), now + kNoDescriptorSeconds);
   }

@@ -65,6 +65,18 @@ Result<PublishedModel> ask_for_model(const ModelQuestion& question, double patie
                   : Result<PublishedModel>(published.status().with_prefix(prefix));
 }
 
+enum class Pause { kOver, kStopped };
+
+// Ends early if the question is new.
+Pause pause_before_next(ModelQuestion& question, double seconds) {
+  const double until = net::monotonic_seconds() + seconds;
+  for (double left = seconds; left > 0; left = until - net::monotonic_seconds()) {
+    if (wait_for_stop(std::min(left, kAskSeconds))) return Pause::kStopped;
+    if (question.renew && question.renew(question)) break;
+  }
+  return Pause::kOver;
+}
+
 Status given_up(const Status& why, double seconds) {
   const char* what = is_refusal(why.code()) ? "no answer of a publisher could be taken"
                                             : "no publisher has answered";
@@ -73,7 +85,7 @@ Status given_up(const Status& why, double seconds) {
 
 }  // namespace
 
-Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& question) {
+Result<std::optional<PublishedModel>> wait_for_model(ModelQuestion question) {
   const double deadline = net::monotonic_seconds() + question.timeout_s;
   Waiting waiting;
   double pause_s = kAskSeconds;
@@ -87,7 +99,8 @@ Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& questi
     const double pause = std::min(pause_s, deadline - net::monotonic_seconds());
     if (pause < kMinPatience)
       return given_up(waiting.why(), question.timeout_s);  // there is no time for an answer
-    if (wait_for_stop(pause)) return std::optional<PublishedModel>();
+    if (pause_before_next(question, pause) == Pause::kStopped)
+      return std::optional<PublishedModel>();
     pause_s =
         is_refusal(model.status().code()) ? std::min(2 * pause_s, kLastAskSeconds) : kAskSeconds;
   }

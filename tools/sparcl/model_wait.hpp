@@ -1,6 +1,7 @@
 #pragma once
 // Asks a publisher for its model until an answer can be taken.
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,11 +20,14 @@ struct ModelQuestion {
   PartChoice parts;
   double timeout_s = 0;
   replication::ClientSecurity security;
+  // Called once a second. True: `trusted`, `latest` and `security` are new, and the publisher is
+  // asked at once. Empty: they stay.
+  std::function<bool(ModelQuestion&)> renew;
 };
 
 // Nothing if a stop was asked for. Refusals and unusable answers are printed, and asked for again
 // until the timeout, because their sender is not authenticated. InvalidArgument: the command's own
 // choice of parts does not fit the model.
-Result<std::optional<PublishedModel>> wait_for_model(const ModelQuestion& question);
+Result<std::optional<PublishedModel>> wait_for_model(ModelQuestion question);
 
 }  // namespace sparcl::tool

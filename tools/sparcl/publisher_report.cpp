@@ -26,6 +26,12 @@ std::uint64_t number_at(const Json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+// null: the publisher does not know it.
+std::string known_number_at(const Json& object, const char* key) {
+  const bool is_known = !object.is_object() || !object.value(key, Json(0)).is_null();
+  return is_known ? std::to_string(number_at(object, key)) : "unknown";
+}
+
 using Row = std::array<std::string, 8>;
 
 std::string table(const std::vector<Row>& rows) {
@@ -125,16 +131,17 @@ std::string publisher_text(const Json& report) {
   std::vector<Row> rows{
       {"replica", "version", "lag", "sent", "shared", "refused", "state", "from"}};
   for (const Json& replica : report["replicas"]) {
-    rows.push_back({text_at(replica, "name"), std::to_string(number_at(replica, "version")),
-                    std::to_string(number_at(replica, "lag")),
-                    human_bytes(number_at(replica, "bytes_sent")),
+    rows.push_back({text_at(replica, "name"), known_number_at(replica, "version"),
+                    known_number_at(replica, "lag"), human_bytes(number_at(replica, "bytes_sent")),
                     human_bytes(number_at(replica, "bytes_shared")),
                     std::to_string(number_at(replica, "refused")), state_of(replica),
                     text_at(replica, "from")});
   }
-  const std::uint64_t connected = number_at(report, "replicas_connected"),
-                      shown = report["replicas"].size();
-  const std::string more = connected > shown ? fmt::format("and {} more\n", connected - shown) : "";
+  const std::uint64_t left_out = number_at(report, "replicas_left_out");
+  const std::string more =
+      left_out > 0
+          ? fmt::format("{} more replicas are connected; a report has no room for them\n", left_out)
+          : "";
   return text + troubles + table(rows) + more +
          "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
 }

@@ -17,6 +17,7 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/credentials.hpp"
+#include "tools/sparcl/kept_record.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
 #include "tools/sparcl/progress.hpp"
@@ -44,13 +45,6 @@ struct SubscribeOptions {
   double timeout_s = kMaxSeconds;
   bool may_roll_back = false;
   MetricsPlace metrics;
-};
-
-// With trusted keys: the record of the last held version, beside the file.
-struct KeptRecord {
-  std::optional<trust::TrustedKeys> trusted;
-  std::string path;
-  std::optional<replication::Offer> latest;
 };
 
 // Counts of this process, for other threads.
@@ -278,35 +272,6 @@ class Keeper {
   bool is_done_ = false;
 };
 
-// The record of the last held version, if keys are trusted.
-Result<KeptRecord> open_record(const SubscribeOptions& options,
-                               const replication::ClientSecurity& security) {
-  KeptRecord record;
-  SPARCL_ASSIGN_OR_RETURN(record.trusted,
-                          replication::load_trust(options.subscriber.trust_path,
-                                                  options.subscriber.trust_threshold, security));
-  if (!record.trusted) return record;
-  const std::string& output = options.output;
-  record.path = replication::record_path_of(
-      output.ends_with('/') ? output.substr(0, output.size() - 1) : output);
-  if (options.may_roll_back) {
-    print_note(
-        fmt::format("{} does not count: any version that a trusted key has signed is taken first",
-                    record.path));
-    return record;
-  }
-  SPARCL_ASSIGN_OR_RETURN(
-      std::optional<replication::Offer> latest,
-      replication::load_replica_record(record.path, *record.trusted, options.model_id));
-  record.latest = std::move(latest);
-  return record;
-}
-
-replication::LatestHeld latest_of(const KeptRecord& record) {
-  if (!record.latest) return {};
-  return {record.latest->commit.epoch, record.latest->commit.version, record.latest};
-}
-
 // By the record, which only replicas with trusted keys have.
 void tell_of_damage(const std::string& path, const ReplicaFile& file, const KeptRecord& record) {
   if (!record.latest || !file.holds() || *file.holds() == record.latest->commit.target_hash) return;
@@ -317,25 +282,40 @@ void tell_of_damage(const std::string& path, const ReplicaFile& file, const Kept
       to_hex(record.latest->commit.target_hash)));
 }
 
+RecordPlace record_place_of(const SubscribeOptions& options) {
+  return {options.output, options.model_id, options.may_roll_back};
+}
+
 // Errors of this command's own, before it waits for anything.
 Status check_own(SubscribeOptions& options) {
   SPARCL_RETURN_IF_ERROR(options.subscriber.take_settings());
   return ReplicaFile::check(options.output);
 }
 
+Result<std::optional<PublishedModel>> ask_until_answered(SubscribeOptions& options,
+                                                         KeptRecord& record) {
+  RenewedQuestion renewed(record_place_of(options), *options.subscriber.credentials, record);
+  ModelQuestion question;
+  question.address = options.address;
+  question.model_id = options.model_id;
+  question.parts = options.parts;
+  question.timeout_s = options.timeout_s;
+  renewed.fill(question);
+  question.renew = renewed;
+  return wait_for_model(std::move(question));
+}
+
 Status run_subscribe(SubscribeOptions options, bool as_json) {
   stop_on_signals();
   SPARCL_RETURN_IF_ERROR(check_own(options));
-  SPARCL_ASSIGN_OR_RETURN(
-      const replication::ClientSecurity security,
-      replication::load_client_security(options.subscriber.secret_path, trust::Role::kReplicate,
-                                        options.subscriber.certificates_path));
-  options.subscriber.security = security;
-  Result<KeptRecord> record = open_record(options, security);
+  SPARCL_ASSIGN_OR_RETURN(options.subscriber.credentials,
+                          replication::ReplicaCredentials::load(
+                              {options.subscriber.secret_path, options.subscriber.certificates_path,
+                               options.subscriber.trust_path, options.subscriber.trust_threshold}));
+  Result<KeptRecord> record =
+      open_record(record_place_of(options), *options.subscriber.credentials);
   if (!record.ok()) return record.status();
-  const Result<std::optional<PublishedModel>> published = wait_for_model(
-      {options.address, options.model_id, record->trusted ? &*record->trusted : nullptr,
-       latest_of(*record), options.parts, options.timeout_s, security});
+  const Result<std::optional<PublishedModel>> published = ask_until_answered(options, *record);
   if (!published.ok()) return published.status();
   if (!*published) return {};
   const PublishedModel& model = **published;

@@ -24,16 +24,17 @@ VersionPublisher::VersionPublisher(replication::Listener listener,
 Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(
     replication::Listener listener, replication::PublisherOptions options,
     std::uint64_t first_version, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(
-      replication::ServerSecurity security,
-      replication::load_server_security(options.secret_path, options.certificates_path));
-  options.security = security;
+  const auto load = [&] {
+    return replication::load_server_security(options.secret_path, options.certificates_path);
+  };
+  SPARCL_ASSIGN_OR_RETURN(options.security, load());
+  SPARCL_ASSIGN_OR_RETURN(const replication::ServerSecurity until_then, load());
   std::unique_ptr<VersionPublisher> made(
       new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
   SPARCL_ASSIGN_OR_RETURN(
       std::unique_ptr<replication::EmptyPublisher> empty,
       replication::EmptyPublisher::create(made->listener_, made->options_.model_id,
-                                          made->options_.silence_s, security));
+                                          made->options_.silence_s, until_then));
   made->empty_ = std::move(empty);
   return made;
 }

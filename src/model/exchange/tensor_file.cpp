@@ -59,12 +59,16 @@ Result<std::vector<std::byte>> wrap(std::span<const std::byte> bytes, int level)
   return out;
 }
 
+Status check_plain_begin(std::span<const std::byte> first, std::uint64_t file_bytes) {
+  if (first.size() < kHeaderLengthBytes) return corrupt("it is too short for a safetensors file");
+  const auto length = load_le<std::uint64_t>(first.data());
+  if (length <= kMaxHeaderBytes && length <= file_bytes - kHeaderLengthBytes) return {};
+  return corrupt(fmt::format("the header's length is {}: no safetensors file, or cut", length));
+}
+
 Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
-  if (bytes.size() < kHeaderLengthBytes) return corrupt("it is too short for a safetensors file");
-  const auto length = load_le<std::uint64_t>(bytes.data());
-  if (length > kMaxHeaderBytes || length > bytes.size() - kHeaderLengthBytes) {
-    return corrupt(fmt::format("the header's length is {}: no safetensors file, or cut", length));
-  }
+  SPARCL_RETURN_IF_ERROR(check_plain_begin(bytes, bytes.size()));
+  const auto length = static_cast<std::size_t>(load_le<std::uint64_t>(bytes.data()));
   const std::span<const std::byte> text = bytes.subspan(kHeaderLengthBytes, length);
   Result<Header> header = parse_header({reinterpret_cast<const char*>(text.data()), text.size()});
   if (!header.ok()) return header.status();
@@ -101,6 +105,10 @@ const std::string* TensorFile::find_metadata(std::string_view key) const {
 
 bool is_zstd(std::span<const std::byte> bytes) {
   return bytes.size() >= 4 && load_le<std::uint32_t>(bytes.data()) == kZstdMagic;
+}
+
+Status check_begin_of_tensor_file(std::span<const std::byte> first, std::uint64_t file_bytes) {
+  return is_zstd(first) ? Status() : check_plain_begin(first, file_bytes);
 }
 
 Result<TensorFile> parse_tensor_file(std::span<const std::byte> bytes) {

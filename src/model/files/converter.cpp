@@ -87,6 +87,12 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
 
 Status read_change_file(const std::string& path, const ConvertOptions& options,
                         ChangeInput& input) {
+  {
+    SPARCL_ASSIGN_OR_RETURN(const FileReader reader, FileReader::open(path));
+    std::vector<std::byte> first(std::min<std::uint64_t>(kHeaderLengthBytes, reader.byte_count()));
+    SPARCL_RETURN_IF_ERROR(reader.read(0, first));
+    SPARCL_RETURN_IF_ERROR(check_begin_of_tensor_file(first, reader.byte_count()));
+  }
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, sparcl::read_file(path));
   SPARCL_ASSIGN_OR_RETURN(const TensorFile file, parse_tensor_file(content));
   const ExchangeFormat* format = recognise(file);

@@ -20,6 +20,10 @@ namespace {
 constexpr std::uint64_t kScanBytes = std::uint64_t{64}
                                      << 20;  // between two looks at the progress, heuristic
 
+// The prefix, and the head, the content and the CRC of the update's header.
+constexpr std::uint64_t kBeginBytes = codec::kPrefixBytes + 1 + 1 + codec::kUpdateHeaderBytes;
+static_assert(codec::kUpdateHeaderBytes < 128, "its length is a varint of one byte");
+
 Status corrupt_byte(std::uint64_t at, std::string_view what) {
   return Status(Code::kCorrupt, fmt::format("byte {} of the stream: {}", at, what));
 }
@@ -186,10 +190,24 @@ Result<bool> has_at(const std::string& path, std::uint64_t at, T value) {
   return found == value;
 }
 
+// A file that is no delta may be long: it is refused by its first bytes. A file that ends in them
+// is left to scan_delta().
+Status check_begin(const FileReader& file) {
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(kBeginBytes, file.byte_count()));
+  SPARCL_RETURN_IF_ERROR(file.read(0, bytes));
+  Staging staging;
+  staging.write(0, bytes);
+  codec::FrameReader frame(codec::StreamKind::kUpdate);
+  codec::Section section;
+  bool found = false;
+  return frame.next(staging, bytes.size(), section, found).with_prefix(file.path() + ": ");
+}
+
 }  // namespace
 
 Result<Delta> read_delta(const std::string& path, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const FileReader file, FileReader::open(path));
+  SPARCL_RETURN_IF_ERROR(check_begin(file));
   Delta delta;
   delta.path = path;
   delta.bytes = file.byte_count();
