@@ -73,7 +73,7 @@ void code(benchmark::State& state) {
   sparse::PartCoder coder(body());
   std::size_t bytes = 0;
   for (auto _ : state)
-    bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4, false}).value_or(rank.part).size();
+    bytes = coder.code(buffers(), rank.part.bytes(), {kRun, 4}).value_or(rank.part).size();
   per_entry(state, rank.indices.size());
   state.counters["bytes/entry"] =
       static_cast<double>(bytes) / static_cast<double>(rank.indices.size());
@@ -82,7 +82,7 @@ void code(benchmark::State& state) {
 void expand(benchmark::State& state) {
   const Rank& rank = ranks_of(1, state.range(1)).front();
   sparse::PartCoder coder(body());
-  const sparse::PartShape shape{kRun, 4, false};
+  const sparse::PartShape shape{kRun, 4};
   const std::optional<Buffer> message = coder.code(buffers(), rank.part.bytes(), shape);
   if (!message) return state.SkipWithError("coding saves nothing");
   for (auto _ : state)

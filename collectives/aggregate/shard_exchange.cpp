@@ -35,7 +35,7 @@ void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
     const int peer = (rank_ + ranks_ - step) % ranks_;
     const sparse::BlockRun run = plan_.run(own_shard_);
     ups_[static_cast<std::size_t>(peer)] = messages_.receive(
-        peer, kUpLane, {run, width, false}, sparse::max_part_bytes(run, max_entries, width));
+        peer, kUpLane, {run, width}, sparse::max_part_bytes(run, max_entries, width));
   }
   std::span<const std::uint64_t> rest = entries.indices();
   const std::byte* values = entries.values();
@@ -50,7 +50,7 @@ void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
     if (shard == own_shard_) {
       own_part_ = part;
     } else {
-      messages_.send(plan_.owner(shard), kUpLane, part, {run, width, false});
+      messages_.send(plan_.owner(shard), kUpLane, part, {run, width});
     }
   }
 }
@@ -232,7 +232,7 @@ sparse::WireType ShardExchange::wire() const {
 
 sparse::PartShape ShardExchange::down_shape(std::uint64_t shard) const {
   const sparse::WireType sent = wire();
-  return {plan_.run(shard), element_bytes(sent.sent), sent.is_scaled};
+  return {plan_.run(shard), element_bytes(sent.sent), sent.form};
 }
 
 }  // namespace sparcl::collectives::aggregate

@@ -72,7 +72,7 @@ Task sum_by_doubling(const CommContext& comm, const SparseSumCall& call, Traffic
   const std::size_t width =
       part_value_bytes(kernels, call.kind.datatype, sparse::PartValues::kAccumulators);
   const sparse::BlockRun run = whole_run(comm, call);
-  const sparse::PartShape shape{run, width, false};
+  const sparse::PartShape shape{run, width};
   PartMessages messages(comm, call.number, traffic);
 
   const Buffer own = pack_part(comm, run, call.indices, call.values,

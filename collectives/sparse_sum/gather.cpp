@@ -23,7 +23,7 @@ Task sum_by_gather(const CommContext& comm, const SparseSumCall& call, Traffic& 
   const std::size_t value_bytes = part_value_bytes(*comm.kernels, call.kind.datatype, call.in);
   const sparse::BlockRun run = whole_run(comm, call);
   const std::uint64_t max_bytes = max_part_bytes(run, call.max_entries, value_bytes);
-  const sparse::PartShape shape{run, value_bytes, call.values_are_scaled};
+  const sparse::PartShape shape{run, value_bytes, call.form};
   PartMessages messages(comm, call.number, traffic);
 
   std::vector<PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));

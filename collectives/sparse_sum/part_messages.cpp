@@ -9,14 +9,14 @@ void PartMessages::send(int peer, std::uint8_t lane, const Buffer& part,
                         const sparse::PartShape& shape) {
   if (const Buffer place = comm::lent(window_, peer, part); place.size() != part.size()) {
     traffic_.bytes_sent += part.size();
-    traffic_.has_widened |= shape.is_scaled;
+    traffic_.has_widened |= shape.is_scaled();
     return note_sent(engine_.send(peer, {number_, lane}, place));
   }
   const bool is_near = window_ != nullptr && window_->is_shared_with(peer);
-  const bool is_coded = (shape.is_scaled ? codes_scaled_ : codes_) && !is_near;
+  const bool is_coded = (shape.is_scaled() ? codes_scaled_ : codes_) && !is_near;
   const Buffer message = is_coded ? message_of(part, shape) : part;
   traffic_.has_widened |=
-      shape.is_scaled && (message.data() == part.data() && part.size() > sparse::kPartHeadBytes);
+      shape.is_scaled() && (message.data() == part.data() && part.size() > sparse::kPartHeadBytes);
   traffic_.bytes_sent += message.size();
   const std::size_t front = std::min<std::size_t>(message.size(), kFrontBytes);
   note_sent(engine_.send(peer, {number_, lane}, message.slice(0, front)));

@@ -142,7 +142,9 @@ struct GivenValues {
   sparse::SumKind kind;
   std::vector<std::byte> rounded;  // if they are rounded
   DataType sent = DataType::kFloat32;
-  bool are_scaled = false;
+  sparse::ValueForm form = sparse::ValueForm::kUnmodified;
+
+  bool are_scaled() const { return form != sparse::ValueForm::kUnmodified; }
 };
 
 GivenValues round_values(const SparseAllReduceCall& call, const kernels::KernelSet& kernels,
@@ -157,7 +159,7 @@ GivenValues round_values(const SparseAllReduceCall& call, const kernels::KernelS
   sparse::round_to_wire(kernels, wire, entries.values(), entries.indices().size(),
                         given.rounded.data());
   given.sent = wire.sent;
-  given.are_scaled = wire.is_scaled;
+  given.form = wire.form;
   return given;
 }
 
@@ -214,7 +216,7 @@ class SparseAllReduce final : public CallBody {
     SparseSumCall sum = sum_call(extents, given);
     const SumShape shape = sum_shape(
         comm_, call_.count, extents, value_bytes(given.kind.datatype, given.in),
-        value_bytes(call_.kind.datatype, sparse::PartValues::kAccumulators), given.are_scaled);
+        value_bytes(call_.kind.datatype, sparse::PartValues::kAccumulators), given.are_scaled());
     OutputArrays output(comm_, call_, union_fits(extents, call_.count, transport.size()),
                         shape.union_of(transport.size()));
     sum.result = &output;
@@ -244,7 +246,7 @@ class SparseAllReduce final : public CallBody {
     SparseSumCall sum;
     sum.in = given.in;
     sum.out = given.out;
-    sum.values_are_scaled = given.are_scaled;
+    sum.form = given.form;
     sum.indices = entries_.indices();
     sum.values = is_rounded(call_) ? given.rounded.data() : entries_.values();
     sum.count = call_.count;
@@ -262,7 +264,8 @@ class SparseAllReduce final : public CallBody {
     report_.nnz_in = call_.indices.size();
     report_.nnz_out = call_.out_nnz;
     report_.dense_bytes = call_.count * element_bytes(call_.kind.datatype);
-    report_.wire = given.are_scaled && !report_.traffic.has_widened ? DataType::kInt8 : given.sent;
+    report_.wire =
+        given.are_scaled() && !report_.traffic.has_widened ? DataType::kInt8 : given.sent;
   }
 
   const CommContext& comm_;

@@ -30,8 +30,8 @@ struct SparseSumCall {
   sparse::PartValues in = sparse::PartValues::kElements;  // their kind, on all ranks
   sparse::PartValues out =
       sparse::PartValues::kElements;  // the kind of the result's values; means are of elements only
-  bool values_are_scaled =
-      false;  // float32 that scaled 8 bits hold: sent as 8 bits over slow links
+  sparse::ValueForm form =
+      sparse::ValueForm::kUnmodified;  // scaled: float32 that is sent in few bits over slow links
   std::uint64_t count = 0;
   sparse::SumKind kind;
   std::uint64_t max_entries = 0;  // of any rank
@@ -96,15 +96,19 @@ class OwnParts {
       : comm_(comm),
         value_bytes_(part_value_bytes(*comm.kernels, call.kind.datatype, call.in)),
         traffic_(traffic),
+        all_(call.indices.size()),
         rest_(call.indices),
         rest_values_(call.values) {}
 
   Buffer take(const sparse::BlockRun& run);
+  // The number of entries that were taken.
+  std::uint64_t taken() const { return all_ - rest_.size(); }
 
  private:
   const CommContext& comm_;
   std::size_t value_bytes_;
   Traffic& traffic_;
+  std::uint64_t all_;
   std::span<const std::uint64_t> rest_;  // not packed yet
   const std::byte* rest_values_;
 };

@@ -44,11 +44,13 @@ class SplitExchange {
           messages_.receive(peer, kSumLane, sum_shape(peer, g), max_sum(peer, g));
     }
     for (int owner = 0; owner < ranks_; ++owner) {
-      const Buffer part = own_parts_.take(run_of(owner, g));
+      sparse::PartShape shape = contribution_shape(owner, g);
+      shape.values_before = own_parts_.taken();
+      const Buffer part = own_parts_.take(shape.run);
       if (owner == rank_) {
         slot.own = part;
       } else {
-        messages_.send(owner, kPartLane, part, contribution_shape(owner, g));
+        messages_.send(owner, kPartLane, part, shape);
       }
     }
   }
@@ -108,10 +110,10 @@ class SplitExchange {
                        1);
   }
   sparse::PartShape contribution_shape(int owner, std::uint64_t g) const {
-    return {run_of(owner, g), in_bytes_, call_.values_are_scaled};
+    return {run_of(owner, g), in_bytes_, call_.form};
   }
   sparse::PartShape sum_shape(int owner, std::uint64_t g) const {
-    return {run_of(owner, g), out_bytes_, false};
+    return {run_of(owner, g), out_bytes_};
   }
   std::uint64_t max_contribution(std::uint64_t g) const {
     return max_part_bytes(run_of(rank_, g), call_.max_entries, in_bytes_);

@@ -72,7 +72,7 @@ class TwoLevelExchange {
     slot.entries.resize(node_ranks_);
     slot.node_sums.resize(nodes_);
     slot.sums.assign(node_ranks_, std::vector<PartMessages::Arrival>(nodes_));
-    const sparse::PartShape entries{share(own_, g), in_bytes_, call_.values_are_scaled};
+    const sparse::PartShape entries{share(own_, g), in_bytes_, call_.form};
     for (std::size_t i = 0; i < node_ranks_; ++i) {
       if (i == own_) continue;
       const std::uint64_t max_bytes = max_part_bytes(entries.run, call_.max_entries, in_bytes_);
@@ -80,7 +80,7 @@ class TwoLevelExchange {
       for (std::size_t j = 0; j < nodes_; ++j)
         slot.sums[i][j] = receive_sum(rank_at(node_, i), piece(i, j, g));
     }
-    const sparse::PartShape own_piece{piece(own_, node_, g), node_bytes_, false};
+    const sparse::PartShape own_piece{piece(own_, node_, g), node_bytes_};
     for (std::size_t j = 0; j < nodes_; ++j) {
       if (j == node_) continue;
       const std::uint64_t max_bytes =
@@ -90,12 +90,12 @@ class TwoLevelExchange {
     }
     for (std::size_t i = 0; i < node_ranks_; ++i) {
       const sparse::BlockRun run = share(i, g);
+      const std::uint64_t before = own_parts_.taken();
       const Buffer part = own_parts_.take(run);
       if (i == own_) {
         slot.own = part;
       } else {
-        messages_.send(rank_at(node_, i), kPartLane, part,
-                       {run, in_bytes_, call_.values_are_scaled});
+        messages_.send(rank_at(node_, i), kPartLane, part, {run, in_bytes_, call_.form, before});
       }
     }
   }
@@ -115,7 +115,7 @@ class TwoLevelExchange {
     slot.own = (*sums)[node_];
     for (std::size_t step = 1; step < nodes_; ++step) {
       const std::size_t j = (node_ + step) % nodes_;
-      messages_.send(rank_at(j, own_), kPartLane, (*sums)[j], {pieces[j], node_bytes_, false});
+      messages_.send(rank_at(j, own_), kPartLane, (*sums)[j], {pieces[j], node_bytes_});
     }
     slot.entries.clear();
     co_return Status();
@@ -132,8 +132,7 @@ class TwoLevelExchange {
     if (!sum) co_return refuse_part(comm_, rank_at(sum_.refused(), own_));
     slot.own = std::move(*sum);
     for (std::size_t step = 1; step < nodes_; ++step)
-      messages_.send(rank_at((node_ + step) % nodes_, own_), kSumLane, slot.own,
-                     {run, out_bytes_, false});
+      messages_.send(rank_at((node_ + step) % nodes_, own_), kSumLane, slot.own, {run, out_bytes_});
     slot.node_sums.clear();
     co_return Status();
   }
@@ -154,7 +153,7 @@ class TwoLevelExchange {
       }
       for (std::size_t step = 1; step < node_ranks_; ++step)
         messages_.send(rank_at(node_, (own_ + step) % node_ranks_), kSumLane, pieces[j].part,
-                       {run, out_bytes_, false});
+                       {run, out_bytes_});
     }
     co_return Status();
   }
@@ -200,7 +199,7 @@ class TwoLevelExchange {
     return call_.max_entries > UINT64_MAX / ranks ? UINT64_MAX : call_.max_entries * ranks;
   }
   PartMessages::Arrival receive_sum(int peer, const sparse::BlockRun& run) {
-    const sparse::PartShape shape{run, out_bytes_, false};
+    const sparse::PartShape shape{run, out_bytes_};
     return messages_.receive(peer, kSumLane, shape,
                              max_part_bytes(run, max_of(nodes_ * node_ranks_), out_bytes_));
   }

@@ -155,13 +155,13 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   sum.out = sparse::PartValues::kAccumulators;
   sum.count = call.count;
   sum.kind = {plan.wire.sent, {kernels::ReduceOp::kSum, false}, call.determinism};
-  sum.values_are_scaled = plan.wire.is_scaled;
+  sum.form = plan.wire.form;
   sum.max_entries = call.k;
   sum.number = number;
   sum.result = &collected;
   const SumShape shape =
       sparse_sum::sum_shape(comm, call.count, plan.extents, element_bytes(plan.wire.sent),
-                            plan.accumulator_bytes(), plan.wire.is_scaled);
+                            plan.accumulator_bytes(), plan.wire.is_scaled());
   const sparse_sum::SparseSumPlan row =
       sparse_sum::plan_sparse_sum(comm, shape, call.determinism, call.algorithm);
   Task exchange = row.row->run(comm, sum, report.traffic);
@@ -194,7 +194,7 @@ Task sum_selected(const CommContext& comm, std::uint32_t number, const TopKPlan&
   report.algorithm = row.row->name;
   report.seconds_predicted = row.seconds;
   report.wire =
-      plan.wire.is_scaled && !report.traffic.has_widened ? DataType::kInt8 : plan.wire.sent;
+      plan.wire.is_scaled() && !report.traffic.has_widened ? DataType::kInt8 : plan.wire.sent;
   report.nnz_out = collected.support.size();
   co_return Status();
 }

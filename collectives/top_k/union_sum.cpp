@@ -31,7 +31,7 @@ Task gather_supports(const CommContext& comm, std::uint32_t number, const TopKCa
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   const sparse::BlockRun run{0, (call.count >> 16) + ((call.count & 0xffff) != 0 ? 1 : 0), 16};
   const std::uint64_t max_bytes = max_part_bytes(run, call.k, 0);
-  const sparse::PartShape shape{run, 0, false};
+  const sparse::PartShape shape{run, 0};
   sparse_sum::PartMessages messages(comm, number, traffic);
   std::vector<sparse_sum::PartMessages::Arrival> arrivals(static_cast<std::size_t>(ranks));
   for (int step = 1; step < ranks; ++step) {

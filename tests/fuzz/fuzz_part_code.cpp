@@ -9,6 +9,7 @@
 #include "src/base/buffer_pool.hpp"
 #include "src/base/bytes.hpp"
 #include "src/sparse/parts/part_code.hpp"
+#include "src/sparse/selection/group_rounding.hpp"
 #include "src/sparse/selection/scaled_values.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
@@ -19,7 +20,16 @@ using sparse::BlockRun;
 using sparse::PartShape;
 
 constexpr std::array kLog2s{12u, 16u};
-constexpr std::array kWidths{std::size_t{4}, std::size_t{0}, std::size_t{2}, std::size_t{8}};
+struct Values {
+  std::size_t width;
+  sparse::ValueForm form = sparse::ValueForm::kUnmodified;
+};
+constexpr std::array kValues{Values{4, sparse::ValueForm::kScaled8},
+                             Values{0},
+                             Values{2},
+                             Values{8},
+                             Values{4, sparse::ValueForm::kScaled4},
+                             Values{4, sparse::ValueForm::kScaled2}};
 constexpr std::size_t kChoices = 4;  // bytes in front of the message
 constexpr std::uint64_t kMaxBytes = 4 << 20;
 
@@ -28,8 +38,8 @@ PartShape shape_of(Choices& choices) {
   run.block_log2 = kLog2s[choices.below(kLog2s.size())];
   run.first = choices.below(40);
   run.blocks = 1 + choices.below(60);
-  const std::size_t width = kWidths[choices.below(kWidths.size())];
-  return {run, width, width == sizeof(float)};
+  const Values values = kValues[choices.below(kValues.size())];
+  return {run, values.width, values.form};
 }
 
 void run(std::span<const std::byte> input) {
@@ -55,7 +65,7 @@ void run(std::span<const std::byte> input) {
 }
 
 Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t width,
-              std::uint64_t step, bool is_scaled) {
+              std::uint64_t step, bool is_rounded) {
   Bytes seed{static_cast<std::byte>(log2), static_cast<std::byte>(first),
              static_cast<std::byte>(blocks - 1), static_cast<std::byte>(width)};
   Choices choices(seed);
@@ -69,7 +79,10 @@ Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t wid
     numbers[i] = static_cast<float>(i % 31) * 0.37F - 4;
   Bytes values(numbers.size() * sizeof(float));
   std::memcpy(values.data(), numbers.data(), values.size());
-  if (is_scaled) sparse::round_to_scaled(values.data(), numbers.size(), values.data());
+  if (is_rounded && shape.form == sparse::ValueForm::kScaled8)
+    sparse::round_to_scaled(values.data(), numbers.size(), values.data());
+  else if (is_rounded && shape.is_scaled())
+    sparse::round_to_groups(shape.form, values.data(), numbers.size(), values.data());
   BufferPool buffers(0);
   const kernels::KernelSet& kernels = kernels::cpu_kernels();
   const Buffer part =
@@ -82,10 +95,11 @@ Bytes seed_of(std::size_t log2, unsigned first, unsigned blocks, std::size_t wid
 }
 
 std::vector<Bytes> seeds() {
-  return {seed_of(0, 3, 2, 0, 90, true),     seed_of(0, 0, 1, 0, 20, false),
-          seed_of(0, 9, 1, 1, 40, false),    seed_of(1, 1, 1, 2, 900, false),
-          seed_of(1, 0, 3, 3, 3000, false),  seed_of(0, 5, 4, 0, 5, true),
-          seed_of(1, 2, 60, 0, 30'000, true)};
+  return {seed_of(0, 3, 2, 0, 90, true),      seed_of(0, 0, 1, 0, 20, false),
+          seed_of(0, 9, 1, 1, 40, false),     seed_of(1, 1, 1, 2, 900, false),
+          seed_of(1, 0, 3, 3, 3000, false),   seed_of(0, 5, 4, 0, 5, true),
+          seed_of(1, 2, 60, 0, 30'000, true), seed_of(0, 3, 2, 4, 90, true),
+          seed_of(0, 5, 4, 5, 5, true),       seed_of(1, 2, 60, 5, 30'000, true)};
 }
 
 // The message's length is made right, and now and then a number of its head becomes another.

@@ -10,6 +10,7 @@
 
 #include "src/base/buffer_pool.hpp"
 #include "src/sparse/parts/scaled_pieces.hpp"
+#include "src/sparse/selection/group_rounding.hpp"
 #include "src/sparse/selection/scaled_values.hpp"
 
 namespace sparcl::sparse {
@@ -77,7 +78,7 @@ TEST_F(PartCode, GivesThePartBackAtEachDensityAndWidth) {
     for (const double density : {1e-5, 1e-3, 0.01, 0.05, 0.3, 0.9, 1.0}) {
       for (const std::size_t width :
            {std::size_t{0}, std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
-        const PartShape shape{{5, std::uint64_t{1} << (20 - log2), log2}, width, false};
+        const PartShape shape{{5, std::uint64_t{1} << (20 - log2), log2}, width};
         const std::vector<std::uint64_t> indices = random_indices(shape.run, density, random_);
         expect_same(shape, indices, random_values(indices.size(), width, random_));
       }
@@ -88,7 +89,7 @@ TEST_F(PartCode, GivesThePartBackAtEachDensityAndWidth) {
 // The formula's bytes: values, and the entropy of the places.
 TEST_F(PartCode, PlacesTakeAboutTheirEntropy) {
   for (const double density : {1e-4, 1e-3, 0.01, 0.1, 0.5}) {
-    const PartShape shape{{0, 256}, 4, false};
+    const PartShape shape{{0, 256}, 4};
     const std::vector<std::uint64_t> indices = random_indices(shape.run, density, random_);
     const double k = static_cast<double>(indices.size()), p = k / (256.0 * 65536);
     const double place_bits = -std::log2(p) - (1 - p) / p * std::log2(1 - p);
@@ -99,8 +100,7 @@ TEST_F(PartCode, PlacesTakeAboutTheirEntropy) {
 }
 
 TEST_F(PartCode, FarApartAndSideBySide) {
-  const PartShape shape{
-      {std::uint64_t{1} << 40, std::uint64_t{1} << 18}, 4, false};  // 2^34 elements
+  const PartShape shape{{std::uint64_t{1} << 40, std::uint64_t{1} << 18}, 4};  // 2^34 elements
   const std::uint64_t first = shape.run.first_index(), end = shape.run.end_index();
   std::vector<std::uint64_t> indices;
   for (std::uint64_t i = 0; i < 40; ++i) indices.push_back(first + i);
@@ -110,14 +110,14 @@ TEST_F(PartCode, FarApartAndSideBySide) {
 }
 
 TEST_F(PartCode, ScaledValuesTakeAByte) {
-  const PartShape shape{{0, 64}, 4, true};
+  const PartShape shape{{0, 64}, 4, ValueForm::kScaled8};
   const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
   Bytes values = normal_floats(indices.size(), random_);
   round_to_scaled(values.data(), indices.size(), values.data());
   const std::size_t bytes = expect_same(shape, indices, values);
   EXPECT_LT(static_cast<double>(bytes), 2.2 * static_cast<double>(indices.size()));
   // Cut as sums cut them: groups then begin anywhere.
-  const PartShape half{{32, 32}, 4, true};
+  const PartShape half{{32, 32}, 4, ValueForm::kScaled8};
   const std::size_t before = count_below(indices, half.run.first_index());
   const std::size_t half_bytes =
       expect_same(half, std::span(indices).subspan(before),
@@ -125,9 +125,41 @@ TEST_F(PartCode, ScaledValuesTakeAByte) {
   EXPECT_LT(static_cast<double>(half_bytes), 2.2 * static_cast<double>(indices.size() - before));
 }
 
+constexpr struct {
+  ValueForm form;
+  double max_bits;  // of an entry at density 1 / 64; its position has an entropy of 7.43
+} kGroupForms[] = {{ValueForm::kScaled4, 11.7}, {ValueForm::kScaled2, 9.7}};
+
+TEST_F(PartCode, ValuesOfFourAndTwoBitsTakeThem) {
+  for (const auto& [form, max_bits] : kGroupForms) {
+    const PartShape shape{{0, 64}, 4, form};
+    const std::vector<std::uint64_t> indices = random_indices(shape.run, 1.0 / 64, random_);
+    Bytes values = normal_floats(indices.size(), random_);
+    round_to_groups(form, values.data(), indices.size(), values.data());
+    const std::size_t bytes = expect_same(shape, indices, values);
+    EXPECT_LE(8 * static_cast<double>(bytes), max_bits * static_cast<double>(indices.size()));
+    // Cut as sums cut them: the sender says where the groups are.
+    const BlockRun half_run{32, 32};
+    const std::size_t before = count_below(indices, half_run.first_index());
+    const std::size_t half_bytes =
+        expect_same({half_run, 4, form, before}, std::span(indices).subspan(before),
+                    Bytes(values.begin() + static_cast<std::ptrdiff_t>(4 * before), values.end()));
+    EXPECT_LE(8 * static_cast<double>(half_bytes),
+              max_bits * static_cast<double>(indices.size() - before));
+  }
+}
+
+TEST_F(PartCode, ValuesThatWereNotRoundedStayUnmodified) {
+  for (const auto& [form, max_bits] : kGroupForms) {
+    const PartShape shape{{0, 8}, 4, form};
+    const std::vector<std::uint64_t> indices = random_indices(shape.run, 1.0 / 64, random_);
+    expect_same(shape, indices, normal_floats(indices.size(), random_));
+  }
+}
+
 // A sum of untrusted parts may hold positions in any order: it travels as it is.
 TEST_F(PartCode, LeavesWhatDoesNotAscend) {
-  const PartShape shape{{3, 2}, 4, false};
+  const PartShape shape{{3, 2}, 4};
   const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
   const Buffer part = part_of(shape, indices, random_values(indices.size(), 4, random_));
   EXPECT_TRUE(coder_.code(buffers_, part.bytes(), shape));
@@ -138,30 +170,36 @@ TEST_F(PartCode, LeavesWhatDoesNotAscend) {
 }
 
 TEST_F(PartCode, RefusesWhatIsNoCodedPart) {
-  const PartShape shape{{3, 16}, 4, true};
-  const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
-  Bytes values = normal_floats(indices.size(), random_);
-  round_to_scaled(values.data(), indices.size(), values.data());
-  const Buffer part = part_of(shape, indices, values);
-  const Bytes message = bytes_of(coder_.code(buffers_, part.bytes(), shape).value());
-  std::size_t refused = 0;
-  for (int turn = 0; turn < 4000; ++turn) {
-    Bytes wrong = message;
-    for (int flips = 1 + turn % 3; flips > 0; --flips)
-      wrong[random_() % (turn % 2 == 0 ? 48 : wrong.size())] ^=
-          static_cast<std::byte>(1 << random_() % 8);
-    if (turn % 5 == 0) wrong.resize(random_() % wrong.size());
-    const std::optional<Buffer> got = coder_.expand(buffers_, wrong, shape, 2 * part.size());
-    if (!got) {
-      ++refused;
-      continue;
+  for (const ValueForm form : {ValueForm::kScaled8, ValueForm::kScaled4, ValueForm::kScaled2}) {
+    const PartShape shape{{3, 16}, 4, form};
+    const std::vector<std::uint64_t> indices = random_indices(shape.run, 0.01, random_);
+    Bytes values = normal_floats(indices.size(), random_);
+    if (form == ValueForm::kScaled8)
+      round_to_scaled(values.data(), indices.size(), values.data());
+    else
+      round_to_groups(form, values.data(), indices.size(), values.data());
+    const Buffer part = part_of(shape, indices, values);
+    const Bytes message = bytes_of(coder_.code(buffers_, part.bytes(), shape).value());
+    std::size_t refused = 0;
+    for (int turn = 0; turn < 2000; ++turn) {
+      Bytes wrong = message;
+      for (int flips = 1 + turn % 3; flips > 0; --flips)
+        wrong[random_() % (turn % 2 == 0 ? 48 : wrong.size())] ^=
+            static_cast<std::byte>(1 << random_() % 8);
+      if (turn % 5 == 0) wrong.resize(random_() % wrong.size());
+      const std::optional<Buffer> got = coder_.expand(buffers_, wrong, shape, 2 * part.size());
+      if (!got) {
+        ++refused;
+        continue;
+      }
+      EXPECT_TRUE(PartView::read(kernels_, got->bytes(), shape.run, shape.value_bytes));
     }
-    EXPECT_TRUE(PartView::read(kernels_, got->bytes(), shape.run, shape.value_bytes));
+    EXPECT_GT(refused, 500U);
+    EXPECT_FALSE(coder_.expand(buffers_, message, {{3, 4}, 4, form}, 2 * part.size()))
+        << "indices behind the run";
+    EXPECT_FALSE(coder_.expand(buffers_, message, {{3, 16}, 4}, 2 * part.size()))
+        << "values of another form";
   }
-  EXPECT_GT(refused, 1000U);
-  const PartShape other{{3, 4}, 4, true};
-  EXPECT_FALSE(coder_.expand(buffers_, message, other, 2 * part.size()))
-      << "indices behind the run";
 }
 
 Bytes of_floats(const std::vector<float>& values) {

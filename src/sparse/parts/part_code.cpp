@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/base/bytes.hpp"
+#include "src/sparse/parts/scaled_groups.hpp"
 #include "src/sparse/parts/scaled_pieces.hpp"
 
 namespace sparcl::sparse {
@@ -13,13 +14,28 @@ constexpr std::size_t kListHeadBytes = 14;
 constexpr std::size_t kMaxListed = 16384;
 // Marks stay below 65,536: gaps are divided by 65,536 at most.
 constexpr std::uint64_t kMaxSpan = std::uint64_t{1} << 31;
-constexpr std::uint64_t kAsTheyAre = 0, kScaled = 1;
 constexpr std::size_t kMinPartBytes = 256;  // shorter parts are not worth it
 
 bool are_listable(const kernels::KernelSet& kernels, std::span<const std::uint64_t> indices,
                   const BlockRun& run) {
   return kernels.entries.ascend(indices.data(), indices.size()) &&
          (indices.empty() || indices.back() < run.end_index() - run.first_index());
+}
+
+bool append_values(const PartShape& shape, const PartView& view, std::vector<std::byte>& out) {
+  if (!shape.is_scaled() || shape.value_bytes != sizeof(float)) return false;
+  if (shape.form == ValueForm::kScaled8) return append_scaled(view.values(), view.entries(), out);
+  const auto started = static_cast<std::size_t>(shape.values_before % kScaledGroup);
+  return append_groups(shape.form, view.values(), view.entries(), kScaledGroup - started, out);
+}
+
+bool read_values(ValueForm form, std::span<const std::byte> from, std::uint64_t entries,
+                 std::vector<std::byte>& values) {
+  constexpr std::uint64_t kMaxPerByte = 4;
+  if (entries > kMaxPerByte * from.size()) return false;
+  values.resize(entries * sizeof(float));
+  return form == ValueForm::kScaled8 ? read_scaled(from, entries, values.data())
+                                     : read_groups(form, from, entries, values.data());
 }
 
 }  // namespace
@@ -73,15 +89,15 @@ std::optional<Buffer> PartCoder::code(BufferSource& buffers, std::span<const std
     return std::nullopt;  // sums of untrusted parts may have them in any order
   write_lists();
   const std::size_t lists_bytes = coded_.size() - kPartHeadBytes;
-  const bool is_scaled = shape.is_scaled && shape.value_bytes == sizeof(float) &&
-                         append_scaled(view->values(), view->entries(), coded_);
+  const bool is_scaled = append_values(shape, *view, coded_);
   const std::size_t rest = is_scaled ? 0 : view->entries() * shape.value_bytes,
                     bytes = coded_.size() + rest;
   if (bytes >= part.size()) return std::nullopt;
   store_le<std::uint64_t>(coded_.data(), kCodedPart | bytes);
   store_le<std::uint64_t>(coded_.data() + 8, view->entries());
   store_le<std::uint64_t>(coded_.data() + 16, lists_bytes);
-  store_le<std::uint64_t>(coded_.data() + 24, is_scaled ? kScaled : kAsTheyAre);
+  store_le<std::uint64_t>(coded_.data() + 24, static_cast<std::uint64_t>(
+                                                  is_scaled ? shape.form : ValueForm::kUnmodified));
   const Buffer message = buffers.take(bytes);
   std::memcpy(message.data(), coded_.data(), coded_.size());
   if (rest > 0) std::memcpy(message.data() + coded_.size(), view->values(), rest);
@@ -132,15 +148,15 @@ std::optional<Buffer> PartCoder::expand(BufferSource& buffers, std::span<const s
     return std::nullopt;  // each takes a bit at least
   if (shape.value_bytes > 0 && entries > max_bytes / shape.value_bytes) return std::nullopt;
   const std::span<const std::byte> values = behind.subspan(lists_bytes);
-  if (form != kAsTheyAre &&
-      (form != kScaled || shape.value_bytes != sizeof(float) || entries > values.size()))
+  const bool is_scaled = form != 0;
+  if (is_scaled &&
+      (form != static_cast<std::uint64_t>(shape.form) || shape.value_bytes != sizeof(float)))
     return std::nullopt;
-  if (form == kAsTheyAre && values.size() != entries * shape.value_bytes) return std::nullopt;
+  if (!is_scaled && values.size() != entries * shape.value_bytes) return std::nullopt;
   if (!read_lists(behind.first(lists_bytes), entries, shape.run)) return std::nullopt;
   const std::byte* plain = values.data();
-  if (form == kScaled) {
-    values_.resize(entries * shape.value_bytes);
-    if (!read_scaled(values, entries, values_.data())) return std::nullopt;
+  if (is_scaled) {
+    if (!read_values(shape.form, values, entries, values_)) return std::nullopt;
     plain = values_.data();
   }
   Buffer part = write_part(buffers, kernels_, shape.run, indices_, plain, shape.value_bytes);

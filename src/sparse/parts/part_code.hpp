@@ -1,16 +1,17 @@
 #pragma once
 // Compressed parts, for links that are slower than coding. Positions: split-Rice lists of gaps
-// (src/codec/split_rice.hpp). Values: unmodified; or, if they are float32 rounded to scaled 8 bits
-// (selection/scaled_values.hpp), in those 8 bits. The coding is lossless: the decoded part has the
-// same entries. All numbers are little endian.
+// (src/codec/split_rice.hpp). Values: unmodified; or, if they are float32 rounded to scaled 8, 4 or
+// 2 bits (selection/scaled_values.hpp, group_rounding.hpp), in those bits. The coding is lossless:
+// the decoded part has the same entries. All numbers are little endian.
 //
 // - head: u64 2^63 + bytes of the message, u64 entries, u64 bytes of the lists, u64 form of the
-//   values (0: unmodified, 1: scaled)
+//   values (ValueForm)
 // - lists, each: u64 first index (from the run's first), u32 last - first, u16 entries - 1. Then
 //   planes and marks of the positions index - first - 1 of all but the first, and zeros up to a
 //   byte. After the last list 16 bytes of zeros
-// - values: unmodified; or pieces, each: u16 values - 1, u16 exponent. With exponent 0 the values
-//   follow unmodified, otherwise an i8 for each: m of m * 2^(exponent - 150)
+// - values: unmodified; of 4 and 2 bits groups (scaled_groups.hpp); of 8 bits pieces, each: u16
+//   values - 1, u16 exponent. With exponent 0 the values follow unmodified, otherwise an i8 for
+//   each: m of m * 2^(exponent - 150)
 
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,7 @@
 
 #include "src/codec/split_rice.hpp"
 #include "src/sparse/parts/entry_part.hpp"
+#include "src/sparse/parts/value_form.hpp"
 
 namespace sparcl::sparse {
 
@@ -26,7 +28,11 @@ namespace sparcl::sparse {
 struct PartShape {
   BlockRun run;
   std::size_t value_bytes = 0;
-  bool is_scaled = false;  // float32 that can be expressed as scaled 8 bits
+  ValueForm form = ValueForm::kUnmodified;  // scaled: float32 that can be expressed so
+  // Sender: the number of its rank's values before the part. It says where groups begin.
+  std::uint64_t values_before = 0;
+
+  bool is_scaled() const { return form != ValueForm::kUnmodified; }
 };
 
 constexpr std::uint64_t kCodedPart = std::uint64_t{1} << 63;

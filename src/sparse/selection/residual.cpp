@@ -9,6 +9,7 @@
 
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
+#include "src/sparse/selection/group_rounding.hpp"
 #include "src/sparse/selection/scaled_values.hpp"
 
 namespace sparcl::sparse {
@@ -27,12 +28,16 @@ WireType wire_type(DataType datatype, Wire wire) {
   const DataType accumulator = kernels::accumulator_type(datatype);
   if (wire == Wire::kSameType || accumulator != DataType::kFloat32) return {accumulator, datatype};
   if (wire == Wire::kBfloat16) return {accumulator, DataType::kBfloat16};
-  return {accumulator, accumulator, true};
+  return {accumulator, accumulator,
+          wire == Wire::kScaled8   ? ValueForm::kScaled8
+          : wire == Wire::kScaled4 ? ValueForm::kScaled4
+                                   : ValueForm::kScaled2};
 }
 
 void round_to_wire(const kernels::KernelSet& kernels, const WireType& wire,
                    const std::byte* accumulators, std::size_t count, std::byte* sent) {
-  if (wire.is_scaled) return round_to_scaled(accumulators, count, sent);
+  if (wire.form == ValueForm::kScaled8) return round_to_scaled(accumulators, count, sent);
+  if (wire.is_scaled()) return round_to_groups(wire.form, accumulators, count, sent);
   const FloatEnvironment ieee;
   const kernels::ReduceKernels& reduce = kernels.reduce_of(wire.sent);
   const std::size_t in = element_bytes(wire.accumulator), out = element_bytes(wire.sent);

@@ -4,20 +4,24 @@
 #include <cstdint>
 
 #include "src/base/data_type.hpp"
+#include "src/sparse/parts/value_form.hpp"
 #include "src/sparse/selection/support.hpp"
 
 namespace sparcl::sparse {
 
 // The type to which values are rounded before they are sent; sums are of the rounded values.
-enum class Wire : std::uint8_t { kSameType, kBfloat16, kScaled8 };
+enum class Wire : std::uint8_t { kSameType, kBfloat16, kScaled8, kScaled4, kScaled2 };
+constexpr Wire kLastWire = Wire::kScaled2;
 
 // How a value is rounded before it is sent.
 struct WireType {
-  DataType accumulator;    // of the call's elements
-  DataType sent;           // a type whose sums have these accumulators
-  bool is_scaled = false;  // float32, rounded to 8 bits with scales (scaled_values.hpp)
+  DataType accumulator;  // of the call's elements
+  DataType sent;         // a type whose sums have these accumulators
+  // Scaled: float32, rounded to fewer bits (scaled_values.hpp, group_rounding.hpp).
+  ValueForm form = ValueForm::kUnmodified;
 
-  bool is_exact() const { return accumulator == sent && !is_scaled; }
+  bool is_scaled() const { return form != ValueForm::kUnmodified; }
+  bool is_exact() const { return accumulator == sent && !is_scaled(); }
 };
 
 // Values of types without float32 accumulators are not rounded.

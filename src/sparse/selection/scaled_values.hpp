@@ -5,10 +5,9 @@
 
 #include <cstddef>
 
-namespace sparcl::sparse {
+#include "src/sparse/parts/value_form.hpp"
 
-constexpr std::size_t kScaledGroup =
-    128;  // values, in the order in which a rank has them; the last group may be short
+namespace sparcl::sparse {
 
 // rounded[i]: values[i] rounded to the nearest number of its group, ties to even; values nearest to
 // 0 become +0. Groups with an infinity or NaN are unchanged. Any alignment; rounded may be values.
