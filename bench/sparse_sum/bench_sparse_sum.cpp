@@ -3,12 +3,14 @@
 // packing and unpacking is the memory that they write.
 #include <benchmark/benchmark.h>
 
+#include <cmath>
 #include <map>
 #include <random>
 
 #include "src/base/buffer_pool.hpp"
 #include "src/sparse/parts/part_code.hpp"
 #include "src/sparse/parts/part_sum.hpp"
+#include "src/sparse/selection/residual.hpp"
 
 namespace sparcl::collectives {
 namespace {
@@ -90,6 +92,75 @@ void expand(benchmark::State& state) {
   per_entry(state, rank.indices.size());
 }
 
+// Selected values of 16 Mi elements, one in 64, rounded to a form.
+struct Selected {
+  sparse::PartShape shape{{0, 256, 16, 2}, 4};
+  std::vector<float> exact;
+  Buffer part;
+
+  explicit Selected(sparse::ValueForm form) {
+    shape.form = form;
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<std::uint64_t> indices;
+    for (std::uint64_t i = 0; i < shape.run.end_index(); ++i) {
+      const float value = normal(random);
+      if (std::abs(value) < 2.4176F) continue;
+      indices.push_back(i);
+      exact.push_back(value);
+    }
+    std::vector<float> sent(exact.size());
+    round(sent);
+    part = write_part(buffers(), body(), shape.run, indices,
+                      reinterpret_cast<const std::byte*>(sent.data()), 4);
+  }
+  void round(std::vector<float>& to) const {
+    sparse::round_to_wire(body(), {DataType::kFloat32, DataType::kFloat32, shape.form},
+                          reinterpret_cast<const std::byte*>(exact.data()), exact.size(),
+                          reinterpret_cast<std::byte*>(to.data()));
+  }
+};
+
+template <sparse::ValueForm kForm>
+const Selected& selected() {
+  static const Selected made(kForm);
+  return made;
+}
+
+template <sparse::ValueForm kForm>
+void round_selected(benchmark::State& state) {
+  std::vector<float> sent(selected<kForm>().exact.size());
+  for (auto _ : state) {
+    selected<kForm>().round(sent);
+    benchmark::DoNotOptimize(sent.data());
+  }
+  per_entry(state, sent.size());
+}
+
+template <sparse::ValueForm kForm>
+void code_selected(benchmark::State& state) {
+  const Selected& given = selected<kForm>();
+  sparse::PartCoder coder(body());
+  std::size_t bytes = 0;
+  for (auto _ : state)
+    bytes = coder.code(buffers(), given.part.bytes(), given.shape).value_or(given.part).size();
+  per_entry(state, given.exact.size());
+  state.counters["bits/entry"] =
+      8 * static_cast<double>(bytes) / static_cast<double>(given.exact.size());
+}
+
+template <sparse::ValueForm kForm>
+void expand_selected(benchmark::State& state) {
+  const Selected& given = selected<kForm>();
+  sparse::PartCoder coder(body());
+  const std::optional<Buffer> message = coder.code(buffers(), given.part.bytes(), given.shape);
+  if (!message) return state.SkipWithError("coding saves nothing");
+  for (auto _ : state)
+    benchmark::DoNotOptimize(
+        coder.expand(buffers(), message->bytes(), given.shape, UINT64_MAX)->data());
+  per_entry(state, given.exact.size());
+}
+
 template <Determinism kLevel>
 void sum(benchmark::State& state) {
   const std::vector<Rank>& ranks = ranks_of(state.range(0), state.range(1));
@@ -119,6 +190,17 @@ void densities(benchmark::internal::Benchmark* bench) {
 BENCHMARK(pack)->Apply(densities);
 BENCHMARK(code)->Apply(densities);
 BENCHMARK(expand)->Apply(densities);
+BENCHMARK(round_selected<sparse::ValueForm::kScaled8>);
+BENCHMARK(round_selected<sparse::ValueForm::kScaled4>);
+BENCHMARK(round_selected<sparse::ValueForm::kScaled2>);
+BENCHMARK(code_selected<sparse::ValueForm::kUnmodified>);
+BENCHMARK(code_selected<sparse::ValueForm::kScaled8>);
+BENCHMARK(code_selected<sparse::ValueForm::kScaled4>);
+BENCHMARK(code_selected<sparse::ValueForm::kScaled2>);
+BENCHMARK(expand_selected<sparse::ValueForm::kUnmodified>);
+BENCHMARK(expand_selected<sparse::ValueForm::kScaled8>);
+BENCHMARK(expand_selected<sparse::ValueForm::kScaled4>);
+BENCHMARK(expand_selected<sparse::ValueForm::kScaled2>);
 BENCHMARK(sum<Determinism::kRuns>)->Apply(arguments);
 BENCHMARK(sum<Determinism::kCanonical>)->Apply(arguments);
 

@@ -67,13 +67,13 @@ Status end_comm(const CommContext& comm, const Status& failed) {
 }
 
 std::uint64_t pack_options(const TopKCall& call) {
-  return call.k << 8 | static_cast<std::uint64_t>(call.mode) << 4 |
+  return call.k << 8 | static_cast<std::uint64_t>(call.mode) << 5 |
          static_cast<std::uint64_t>(call.wire) << 2 | static_cast<std::uint64_t>(call.determinism);
 }
 
 TopKOptions unpack_options(std::uint64_t packed) {
-  return {packed >> 8, static_cast<std::uint8_t>(packed >> 4 & 3),
-          static_cast<std::uint8_t>(packed >> 2 & 3), static_cast<Determinism>(packed & 3)};
+  return {packed >> 8, static_cast<std::uint8_t>(packed >> 5 & 3),
+          static_cast<std::uint8_t>(packed >> 2 & 7), static_cast<Determinism>(packed & 3)};
 }
 
 namespace {

@@ -140,11 +140,14 @@ typedef enum {
   sparclCommitForceInt = 0x7fffffff
 } sparclCommit_t;
 
-/** The type that the values of a sum are rounded to before they are sent. */
+/** The type that the values of a sum are rounded to before they are sent. Scaled types are for
+ * floats of up to 32 bits. */
 typedef enum {
   sparclWireSame = 0,     /**< not rounded */
   sparclWireBfloat16 = 1, /**< bfloat16, for floats of up to 32 bits */
-  sparclWireInt8 = 2,     /**< 8 bits and one power of two for 128 values (MXINT8), likewise */
+  sparclWireInt8 = 2,     /**< 8 bits and one power of two for 128 values (MXINT8) */
+  sparclWireInt4 = 3,     /**< 4 bits and one bfloat16 scale for 128 values */
+  sparclWireInt2 = 4,     /**< 2 bits, likewise; for selected values, with feedback */
   sparclWireForceInt = 0x7fffffff
 } sparclWire_t;
 
@@ -277,8 +280,8 @@ typedef struct {
   double seconds_exchange;  /**< from the first message to the vote */
   double dropped_l2;        /**< L2 norm of the quantisation error of the selected changes; root */
   int applied;              /**< 1: this rank holds the new state; 0: the old state */
-  int wire_datatype;        /**< sums: the sparclDataType_t that was sent, sparclInt8: 8 bits with
-                                 scales; other calls: -1 */
+  int wire_datatype;        /**< sums: the sparclDataType_t that was sent, sparclInt8: the 8, 4 or
+                                 2 bits of options.wire with scales; other calls: -1 */
 } sparclReport_t;
 #define SPARCL_REPORT_INITIALIZER \
   { sizeof(sparclReport_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

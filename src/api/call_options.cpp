@@ -28,7 +28,7 @@ Status check_commit(const char* field, const sparclCommit_t& value) {
 }
 
 Status check_wire(const char* field, const sparclWire_t& value) {
-  return check_enum(field, number_of(value), sparclWireInt8, "sparclWire_t");
+  return check_enum(field, number_of(value), sparclWireInt2, "sparclWire_t");
 }
 
 Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice) {

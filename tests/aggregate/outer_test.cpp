@@ -222,7 +222,8 @@ TEST(Shard, LosesNothingInTheCut) {
 
 TEST(Shard, KeepsWhatTheWireTypeRoundsOff) {
   BufferPool buffers;
-  for (const sparse::Wire wire : {sparse::Wire::kBfloat16, sparse::Wire::kScaled8}) {
+  for (const sparse::Wire wire : {sparse::Wire::kBfloat16, sparse::Wire::kScaled8,
+                                  sparse::Wire::kScaled4, sparse::Wire::kScaled2}) {
     ShardOptions options = small_shard({});
     options.wire = wire;
     Result<Shard> shard = Shard::create(options, kernels::cpu_kernels());

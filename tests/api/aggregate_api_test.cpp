@@ -291,14 +291,16 @@ TEST(AggregateApi, ClipsLargeContributions) {
 
 TEST(AggregateApi, WhatIsRoundedOffIsSentLater) {
   ThreadRanks party(2);
-  for (const sparclWire_t wire : {sparclWireBfloat16, sparclWireInt8}) {
+  for (const sparclWire_t wire :
+       {sparclWireBfloat16, sparclWireInt8, sparclWireInt4, sparclWireInt2}) {
     sparclAggregatorOptions_t options = aggregator_options();
     options.wire = wire;
     options.mean = sparclMeanNone;
     Aggregators aggregators(party, 2, &options);
     SeededRandom random(3);
     std::vector<double> given(kAggregated), received(kAggregated);
-    for (int round = 0; round < 12; ++round) {
+    const int rounds = wire >= sparclWireInt4 ? 40 : 12;
+    for (int round = 0; round < rounds; ++round) {
       std::vector<SparseVector> updates(2), results;
       if (round < 8) updates = random_updates(random, 2);
       for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -314,7 +316,7 @@ TEST(AggregateApi, WhatIsRoundedOffIsSentLater) {
     double largest = 0;
     for (std::size_t i = 0; i < kAggregated; ++i)
       largest = std::max(largest, std::abs(given[i] - received[i]));
-    EXPECT_LT(largest, 0.1);
+    EXPECT_LT(largest, 0.1) << "wire " << wire;
   }
 }
 

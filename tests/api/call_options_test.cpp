@@ -325,8 +325,8 @@ TEST_F(CallOptions, SparseOptionsMustBeAlike) {
               options.determinism = sparclDeterminismCanonical;
             },
             sparclSuccess, "", ""},
-        Row{[](sparclSparseOptions_t& options) { options.wire = static_cast<sparclWire_t>(3); },
-            sparclInvalidArgument, "options.wire = 3 is no sparclWire_t", ""},
+        Row{[](sparclSparseOptions_t& options) { options.wire = static_cast<sparclWire_t>(5); },
+            sparclInvalidArgument, "options.wire = 5 is no sparclWire_t", ""},
         Row{[](sparclSparseOptions_t& options) {
               options.determinism = static_cast<sparclDeterminism_t>(9);
             },

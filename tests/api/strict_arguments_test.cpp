@@ -71,8 +71,8 @@ TEST(StrictArguments, TheReportSaysInWhichTypeValuesTravelled) {
     for (std::size_t i = 0; i < kCount; ++i)
       data[i] = std::sin(static_cast<float>(i + 1) * static_cast<float>(rank + 1));
     sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
-    std::array<sparclReport_t, 3> reports{};
-    for (int wire = 0; wire < 3; ++wire) {
+    std::array<sparclReport_t, 5> reports{};
+    for (int wire = 0; wire < 5; ++wire) {
       for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected}) {
         options.mode = mode;
         options.wire = static_cast<sparclWire_t>(wire);
@@ -87,11 +87,14 @@ TEST(StrictArguments, TheReportSaysInWhichTypeValuesTravelled) {
     }
     EXPECT_EQ(reports[0].wire_datatype, sparclFloat32);
     EXPECT_EQ(reports[1].wire_datatype, sparclBfloat16);
-    if (reports[2].wire_datatype == sparclInt8) {
-      EXPECT_LT(reports[2].bytes_sent, reports[1].bytes_sent) << "8 bits that save nothing";
-    } else {
-      EXPECT_EQ(reports[2].wire_datatype, sparclFloat32);
-      EXPECT_GE(reports[2].bytes_sent, reports[1].bytes_sent);
+    for (const int wire : {sparclWireInt8, sparclWireInt4, sparclWireInt2}) {
+      const sparclReport_t& scaled = reports[static_cast<std::size_t>(wire)];
+      if (scaled.wire_datatype == sparclInt8) {
+        EXPECT_LT(scaled.bytes_sent, (&scaled - 1)->bytes_sent) << "few bits that save nothing";
+      } else {
+        EXPECT_EQ(scaled.wire_datatype, sparclFloat32);
+        EXPECT_GE(scaled.bytes_sent, reports[1].bytes_sent);
+      }
     }
     return sparclBroadcastDelta(data.data(), nullptr, kCount, sparclFloat32, 0, nullptr, comm,
                                 nullptr);

@@ -46,8 +46,8 @@ Task send_part(const CommContext& comm, std::vector<std::uint64_t> indices) {
   sparse_sum::PartMessages messages(comm, 1, traffic);
   const Buffer part = write_part(*comm.buffers, *comm.kernels, run, indices, values.data(), 1);
   sparse_sum::PartMessages::Arrival arrival =
-      messages.receive(0, sparse_sum::kPartLane, {run, 1, false}, max_part_bytes(run, kCount, 1));
-  messages.send(0, sparse_sum::kPartLane, part, {run, 1, false});
+      messages.receive(0, sparse_sum::kPartLane, {run, 1}, max_part_bytes(run, kCount, 1));
+  messages.send(0, sparse_sum::kPartLane, part, {run, 1});
   Task waiting = messages.wait(arrival, "the other's part");
   (void)co_await waiting;
   Task departure = messages.wait_sent();

@@ -16,6 +16,7 @@
 #include "src/base/float_environment.hpp"
 #include "src/base/number.hpp"
 #include "src/base/seeded_random.hpp"
+#include "src/sparse/selection/group_rounding.hpp"
 #include "tests/support/sim_party.hpp"
 
 namespace sparcl::collectives {
@@ -128,8 +129,19 @@ class TopKReference {
     if constexpr (std::is_same_v<A, float>) {
       if (kind_.wire == top_k::TopKWire::kScaled8)
         return see_scaled({sent.begin(), sent.end()}, values);
+      if (kind_.wire > top_k::TopKWire::kScaled8)
+        return see_groups({sent.begin(), sent.end()}, values);
     }
     for (const std::size_t i : sent) values[i] = rounded(values[i]);
+  }
+  // Few bits: tests/sparse/group_rounding_test.cpp has the rounding.
+  void see_groups(const std::vector<std::size_t>& sent, std::vector<float>& values) const {
+    std::vector<float> own;
+    for (const std::size_t i : sent) own.push_back(values[i]);
+    auto* const bytes = reinterpret_cast<std::byte*>(own.data());
+    sparse::round_to_groups(sparse::wire_type(DataType::kFloat32, kind_.wire).form, bytes,
+                            own.size(), bytes);
+    for (std::size_t i = 0; i < sent.size(); ++i) values[sent[i]] = canonical(own[i]);
   }
   // 128 in turn share the least power of two with which the largest has seven bits.
   static void see_scaled(const std::vector<std::size_t>& sent, std::vector<float>& values) {
@@ -345,6 +357,10 @@ TEST(TopKAllReduce, ValuesRoundedOnTheWireStayInTheResidual) {
           ASSERT_NO_FATAL_FAILURE(
               expect_steps_of(ranks, {type, false, mode, top_k::TopKWire::kScaled8, seed % 4 == 0},
                               6000, 400, row.name, seed % 3 != 0, seed));
+          if (type != DataType::kFloat32) continue;
+          const auto few = seed % 2 == 0 ? top_k::TopKWire::kScaled4 : top_k::TopKWire::kScaled2;
+          ASSERT_NO_FATAL_FAILURE(expect_steps_of(ranks, {type, false, mode, few, seed % 4 == 0},
+                                                  6000, 400, row.name, seed % 3 != 0, seed));
         }
       }
     }

@@ -103,8 +103,8 @@ std::vector<MismatchRow> sparse_option_rows() {
                               "SPARCL_ALGO_ALLREDUCE_SPARSE auto"}),
       SPARCL_CALL_OPTION_ROW(kSum, sparse_options, algorithm, "chain", "no algorithm", kBad,
                              {"options.algorithm = 'chain': expected auto, "}),
-      SPARCL_CALL_OPTION_ROW(kSum, sparse_options, wire, 3, "no wire", kBad,
-                             {"options.wire = 3 is no sparclWire_t"}),
+      SPARCL_CALL_OPTION_ROW(kSum, sparse_options, wire, 5, "no wire", kBad,
+                             {"options.wire = 5 is no sparclWire_t"}),
       SPARCL_CALL_OPTION_ROW(kSum, sparse_options, size, 0, "options without a size", kBad,
                              {"options.size is 0: expected "}),
   };

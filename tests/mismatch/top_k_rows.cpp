@@ -40,7 +40,10 @@ std::vector<MismatchRow> option_rows() {
       SPARCL_OPTION_ROW(
           "scaled wire", wire, 2, kNo,
           Texts{"differ in their options", "float32, sum, wire 2)", "float32, sum, wire 0)"}),
-      SPARCL_OPTION_ROW("no wire", wire, 3, kBad, Texts{"options.wire = 3 is no sparclWire_t"}),
+      SPARCL_OPTION_ROW(
+          "wire of 2 bits", wire, 4, kNo,
+          Texts{"differ in their options", "float32, sum, wire 4)", "float32, sum, wire 0)"}),
+      SPARCL_OPTION_ROW("no wire", wire, 5, kBad, Texts{"options.wire = 5 is no sparclWire_t"}),
       SPARCL_OPTION_ROW("determinism", determinism, sparclDeterminismRuns, kNo,
                         Texts{"differ in their options", "float32, sum, determinism runs)",
                               "float32, sum, determinism canonical)"}),

@@ -334,7 +334,7 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->capture_default_str();
   app.add_option("--wire", options.wire,
                  "of allreduce_topk: what values are rounded to before they are sent")
-      ->check(CLI::IsMember({"exact", "bfloat16", "int8"}))
+      ->check(CLI::IsMember({"exact", "bfloat16", "int8", "int4", "int2"}))
       ->capture_default_str();
   app.add_flag("!--no-dense", options.dense, "leaves the dense calls out");
   app.add_flag("--json", options.json, "one JSON line a size");

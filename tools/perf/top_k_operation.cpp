@@ -26,7 +26,9 @@ class TopKOperation final : public Operation {
                                                  : sparclTopKGlobal;
     options_.wire = options.wire == "exact"      ? sparclWireSame
                     : options.wire == "bfloat16" ? sparclWireBfloat16
-                                                 : sparclWireInt8;
+                    : options.wire == "int8"     ? sparclWireInt8
+                    : options.wire == "int4"     ? sparclWireInt4
+                                                 : sparclWireInt2;
     for (std::uint64_t i = 0; i < count; ++i) put(type_, send_.data(), i, gradient(rank_, i));
   }
 

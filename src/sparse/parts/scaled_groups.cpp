@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "src/base/bytes.hpp"
 #include "src/base/float_environment.hpp"
@@ -41,39 +42,47 @@ std::optional<std::uint16_t> scale_for(std::uint32_t largest, int level) {
   return static_cast<std::uint16_t>(bits >> 16);
 }
 
-void write_codes(ValueForm form, const GroupLevels& levels, const std::uint32_t* values,
-                 std::size_t count, std::byte* to) {
+// Calls act(std::integral_constant) with the number of bits.
+template <class Act>
+bool with_bits(ValueForm form, const Act& act) {
+  return form == ValueForm::kScaled4 ? act(std::integral_constant<unsigned, 4>())
+                                     : act(std::integral_constant<unsigned, 2>());
+}
+
+template <unsigned kBits>
+void write_codes(const GroupLevels& levels, const std::uint32_t* values, std::size_t count,
+                 std::byte* to) {
   std::array<std::uint8_t, kScaledGroup + 3> codes{};
   levels.find(values, count, codes.data());
   for (std::size_t i = 0; i < count; ++i) codes[i] = levels.code(codes[i], values[i] >> 31 != 0);
-  const std::size_t bits = bits_of(form), each = 8 / bits;
-  for (std::size_t at = 0; at < count; at += each) {
+  constexpr unsigned kEach = 8 / kBits;
+  for (std::size_t at = 0; at < count; at += kEach) {
     unsigned byte = 0;
-    for (std::size_t i = 0; i < each; ++i) byte |= unsigned{codes[at + i]} << (bits * i);
+    for (unsigned i = 0; i < kEach; ++i) byte |= unsigned{codes[at + i]} << (kBits * i);
     *to++ = static_cast<std::byte>(byte);
   }
 }
 
-// False if there is an invalid code, or one behind the last.
-bool read_codes(ValueForm form, const GroupLevels& levels, const std::byte* from, std::size_t count,
+// False if there is an invalid code, or one behind the last. values: room for a group.
+template <unsigned kBits>
+bool read_codes(const GroupLevels& levels, const std::byte* from, std::size_t count,
                 float* values) {
-  const std::size_t bits = bits_of(form), each = 8 / bits;
-  const unsigned mask = (1U << bits) - 1;
-  const bool has_invalid = form == ValueForm::kScaled4 || levels.has_zero();
-  const unsigned invalid = has_invalid ? 1U << (bits - 1) : mask + 1;
+  constexpr unsigned kEach = 8 / kBits, kCodes = 1U << kBits;
+  const unsigned invalid = kBits == 4 || levels.has_zero() ? kCodes / 2 : kCodes;
   const std::array<float, 16> decoded = levels.decoded();
-  bool is_valid = true;
-  for (std::size_t at = 0; at < count; at += each) {
+  unsigned seen = 0;  // a bit for each code
+  for (std::size_t at = 0; at < count; at += kEach) {
     const auto byte = std::to_integer<unsigned>(*from++);
-    const std::size_t own = std::min(each, count - at);
-    for (std::size_t i = 0; i < own; ++i) {
-      const unsigned code = byte >> (bits * i) & mask;
-      is_valid = is_valid && code != invalid;
+    for (unsigned i = 0; i < kEach; ++i) {
+      const unsigned code = byte >> (kBits * i) & (kCodes - 1);
+      seen |= 1U << code;
       values[at + i] = decoded[code];
     }
-    is_valid = is_valid && (own == each || byte >> (bits * own) == 0);
   }
-  return is_valid;
+  const auto in_last = static_cast<unsigned>(count % kEach);
+  const bool ends_cleanly =
+      in_last == 0 || std::to_integer<unsigned>(from[-1]) >> (kBits * in_last) == 0;
+  return ends_cleanly && (seen >> invalid & 1) == 0;
 }
 
 }  // namespace
@@ -162,7 +171,10 @@ bool append_groups(ValueForm form, const std::byte* values, std::size_t count, s
     out.resize(to + 2 + bytes);
     store_le<std::uint16_t>(out.data() + to, levels ? levels->word() : GroupLevels::kExactWord);
     if (levels) {
-      write_codes(form, *levels, group.data(), own, out.data() + to + 2);
+      with_bits(form, [&](auto bits) {
+        write_codes<bits()>(*levels, group.data(), own, out.data() + to + 2);
+        return true;
+      });
     } else {
       std::memcpy(out.data() + to + 2, values + 4 * at, bytes);
     }
@@ -189,7 +201,10 @@ bool read_groups(ValueForm form, std::span<const std::byte> groups, std::size_t 
     if (is_exact) {
       std::memcpy(values + 4 * at, from, bytes);
     } else {
-      if (!read_codes(form, GroupLevels(form, word), from, own, group.data())) return false;
+      const bool is_read = with_bits(form, [&](auto bits) {
+        return read_codes<bits()>(GroupLevels(form, word), from, own, group.data());
+      });
+      if (!is_read) return false;
       std::memcpy(values + 4 * at, group.data(), 4 * own);
     }
     groups = groups.subspan(2 + bytes);
