@@ -22,6 +22,7 @@ struct DeviceKernelSet {
   DeviceEntryKernels entries;
   DeviceSumKernels sums;
   EncodeScaledKernel* encode_scaled;
+  RoundGroupsKernel* round_groups;
   DeviceBlockKernels blocks;
   CombineDeviceRowsKernel* combine_rows;
 };

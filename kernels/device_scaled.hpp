@@ -1,6 +1,6 @@
 #pragma once
 // Contracts of the kernels that convert float32 values in device memory to 8 bits with scales, and
-// back. The values that receivers see are bit-identical to those of
+// back, or round them to 4 or 2 bits. The values that receivers see are bit-identical to those of
 // src/sparse/selection/scaled_values. A group of values is codes times a power of two. A group with
 // an infinity or NaN is kept exactly, in a slot of its own. Each call enqueues on a stream,
 // allocates nothing and does not wait. The device reads the number of values. This header needs no
@@ -41,5 +41,12 @@ using EncodeScaledKernel = Status(const float* values, const std::uint64_t* coun
 // arrays is read. exact_count is not read.
 using DecodeScaledKernel = Status(const DeviceScaledValues& scaled, const std::uint64_t* count,
                                   std::uint64_t capacity, float* values, void* stream);
+
+// Rounds to 4 or 2 bits (`bits`) with a bfloat16 scale for each group, bit-identical to
+// src/sparse/selection/group_rounding. Groups with an infinity or NaN are unchanged. rounded may be
+// values. There is no kernel for the codes: values between devices are sent as float32.
+using RoundGroupsKernel = Status(const float* values, const std::uint64_t* count,
+                                 std::uint64_t capacity, unsigned bits, float* rounded,
+                                 void* stream);
 
 }  // namespace sparcl::kernels

@@ -22,8 +22,6 @@ bool union_is_reduced(const TopKCall& call) { return call.determinism != Determi
 
 bool takes_gpus(const TopKCall& call, int ranks) {
   if (!call.tensors.empty()) return false;
-  // Devices have no kernels for 4 and 2 bits.
-  if (call.wire > sparse::Wire::kScaled8) return false;
   if (call.mode == TopKMode::kGlobal) return call.datatype != DataType::kUint64;
   if (call.mode == TopKMode::kSelected || union_is_reduced(call)) return true;
   const auto all = static_cast<std::uint64_t>(ranks);
@@ -65,7 +63,7 @@ void StreamTopK::lay_out() {
     sent_ = wire_.is_exact() ? accumulators_ : place(max_union_ * width());
     rows_ = place(max_union_ * width() * (union_is_reduced(call_) ? 1 : ranks_));
   }
-  if (wire_.is_scaled()) {
+  if (wire_.form == sparse::ValueForm::kScaled8) {
     const std::uint64_t groups = kernels::scaled_groups(is_union ? max_union_ : call_.k);
     const std::uint64_t values = groups * kernels::kDeviceScaledGroup;
     scaled_ = {place(values), place(groups * sizeof(std::uint16_t)), place(values * sizeof(float)),
@@ -139,6 +137,11 @@ Status StreamTopK::round(std::size_t values, std::size_t count, std::uint64_t ca
                          std::size_t rounded) {
   if (!wire_.is_scaled())
     return kernels_.sums.round(at(values), capacity, wire_.sent, at(rounded), call_.stream);
+  if (wire_.form != sparse::ValueForm::kScaled8)
+    return kernels_.round_groups(static_cast<const float*>(at(values)),
+                                 static_cast<const std::uint64_t*>(at(count)), capacity,
+                                 wire_.form == sparse::ValueForm::kScaled4 ? 4 : 2,
+                                 static_cast<float*>(at(rounded)), call_.stream);
   // The codes themselves are not sent: entries are sent as accumulators.
   const kernels::DeviceScaledValues codes{static_cast<std::int8_t*>(at(scaled_.codes)),
                                           static_cast<std::uint16_t*>(at(scaled_.exponents)),

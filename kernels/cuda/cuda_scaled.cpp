@@ -46,4 +46,13 @@ Status decode_scaled(const DeviceScaledValues& scaled, const std::uint64_t* coun
                    "decode of scaled values");
 }
 
+Status round_groups(const float* values, const std::uint64_t* count, std::uint64_t capacity,
+                    unsigned bits, float* rounded, void* stream) {
+  SPARCL_RETURN_IF_ERROR(check_scaled("rounding", capacity, {}));
+  if (capacity == 0) return Status();
+  return status_of(launch_round_groups({{}, count, capacity, values, rounded}, bits,
+                                       static_cast<cudaStream_t>(stream)),
+                   "rounding to few bits");
+}
+
 }  // namespace sparcl::kernels::cuda

@@ -7,5 +7,6 @@ namespace sparcl::kernels::cuda {
 
 EncodeScaledKernel encode_scaled;
 DecodeScaledKernel decode_scaled;
+RoundGroupsKernel round_groups;
 
 }  // namespace sparcl::kernels::cuda

@@ -170,6 +170,7 @@ const DeviceKernelSet& cuda_kernels() {
       {check_lists, round_values, sum_rows, leave_rest, leave_mean, keep_largest,
        keep_largest_workspace_bytes},
       encode_scaled,
+      round_groups,
       block_kernels(),
       combine_rows};
   return kSet;

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "src/sparse/selection/group_rounding.hpp"
 #include "src/sparse/selection/scaled_values.hpp"
 
 namespace sparcl::test {
@@ -44,6 +45,13 @@ inline std::vector<float> float_groups(std::size_t count, std::uint64_t seed, un
 inline std::vector<float> rounded_by_host(const std::vector<float>& values) {
   std::vector<float> rounded(values.size());
   sparse::round_to_scaled(reinterpret_cast<const std::byte*>(values.data()), values.size(),
+                          reinterpret_cast<std::byte*>(rounded.data()));
+  return rounded;
+}
+
+inline std::vector<float> rounded_to(sparse::ValueForm form, const std::vector<float>& values) {
+  std::vector<float> rounded(values.size());
+  sparse::round_to_groups(form, reinterpret_cast<const std::byte*>(values.data()), values.size(),
                           reinterpret_cast<std::byte*>(rounded.data()));
   return rounded;
 }

@@ -69,5 +69,22 @@ TEST(DeviceScaledChecks, RefuseWhatCannotBe) {
   EXPECT_TRUE(decode_scaled(scaled, nullptr, 0, nullptr, nullptr).ok());  // of nothing nothing
 }
 
+TEST_F(DeviceScaled, RoundsToFourAndTwoBitsAsTheCollectives) {
+  for (const sparse::ValueForm form : {sparse::ValueForm::kScaled4, sparse::ValueForm::kScaled2}) {
+    for (const std::size_t count : {1UL, 127UL, 129UL, 50'001UL, 5'000'000UL}) {
+      const std::vector<float> values = float_groups(count, count + 1, 100),
+                               wanted = rounded_to(form, values);
+      const DeviceArray<float> given(values), rounded(count);
+      const DeviceArray<std::uint64_t> device_count(std::vector<std::uint64_t>{count});
+      const unsigned bits = form == sparse::ValueForm::kScaled4 ? 4 : 2;
+      const Status made =
+          round_groups(given.data(), device_count.data(), count, bits, rounded.data(), nullptr);
+      ASSERT_TRUE(made.ok()) << made.message();
+      EXPECT_EQ(std::memcmp(rounded.read().data(), wanted.data(), count * sizeof(float)), 0)
+          << count << " values of " << bits << " bits";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sparcl::test

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/group_levels.hpp"
 #include "src/sparse/parts/value_form.hpp"
 
 namespace sparcl::sparse {
@@ -28,10 +29,8 @@ class GroupLevels {
   // form: kScaled4 or kScaled2; the word is valid.
   GroupLevels(ValueForm form, std::uint16_t word);
 
-  // The largest scale whose levels 7s, s or 3s are finite.
   static std::uint16_t max_scale(ValueForm form, bool with_zero) {
-    if (form == ValueForm::kScaled4) return 0x7e12;
-    return with_zero ? 0x7f7f : 0x7eaa;
+    return kernels::max_group_scale(form == ValueForm::kScaled4 ? 4 : 2, with_zero);
   }
   static bool is_valid(ValueForm form, std::uint16_t word);
 

@@ -1,5 +1,3 @@
-// Lloyd's algorithm (Least squares quantization in PCM, 1982) finds the scales of 2 bits. It runs
-// on integers, so that the order of additions does not change a bit.
 #include "src/sparse/selection/group_rounding.hpp"
 
 #include <algorithm>
@@ -14,9 +12,12 @@
 namespace sparcl::sparse {
 namespace {
 
+using kernels::kFitBits;
+using kernels::kFitTurns;
+using kernels::LevelFit;
+using kernels::nearest_group_scale;
+
 constexpr std::uint32_t kSignBit = 0x80000000, kFirstNotFinite = 0x7f800000;
-constexpr int kFitBits = 16;
-constexpr int kFitTurns = 4;  // heuristic: a fifth changes the error by less than 1 %
 
 struct Group {
   std::array<std::uint32_t, kScaledGroup> bits;
@@ -29,18 +30,11 @@ struct Group {
   }
 };
 
-// The nearest upper half of a float32, at least the smallest and at most the largest scale.
-std::uint16_t nearest_scale(float scale, std::uint16_t max_scale) {
-  const auto bits = std::bit_cast<std::uint32_t>(scale);
-  const std::uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return static_cast<std::uint16_t>(std::clamp<std::uint32_t>(nearest, 1, max_scale));
-}
-
-// Sizes in [0, 2^16), relative to the largest.
+// Sizes in [0, 2^kFitBits), relative to the largest.
 struct Sizes {
   std::array<std::uint32_t, kScaledGroup> each;
   std::size_t count;
-  std::uint64_t sum = 0;
+  std::uint32_t sum = 0;
   bool has_zero = false;
   double unit;
 
@@ -58,44 +52,33 @@ struct Sizes {
   }
 };
 
-// The least squares scale of two levels is product / square; it removes product^2 / square of the
-// sum of squares.
-struct Fit {
-  std::uint64_t product = 0, square = 1;
-
-  bool is_better_than(const Fit& other) const {
-    return product * product * other.square > other.product * other.product * square;
-  }
-};
-static_assert(2 * (kFitBits + 7 + 2) + 11 <= 64);  // 128 sizes, levels up to 3; squares below 2^11
-
-Fit fit_levels(const Sizes& sizes, std::uint64_t low, std::uint64_t high) {
-  Fit fit;
-  auto limit = static_cast<std::uint32_t>(sizes.sum / sizes.count);
+LevelFit fit_levels(const Sizes& sizes, std::uint64_t low, std::uint64_t high) {
+  LevelFit fit;
+  std::uint32_t limit = sizes.sum / static_cast<std::uint32_t>(sizes.count);
   for (int turn = 0; turn < kFitTurns; ++turn) {
-    std::uint32_t above = 0, above_sum = 0;
+    kernels::GroupSizes seen{static_cast<std::uint32_t>(sizes.count), sizes.sum};
     for (std::size_t i = 0; i < sizes.count; ++i) {
       const std::uint32_t mask = sizes.each[i] >= limit ? ~std::uint32_t{0} : 0;
-      above += mask & 1;
-      above_sum += mask & sizes.each[i];
+      seen.above += mask & 1;
+      seen.above_sum += mask & sizes.each[i];
     }
-    fit.product = low * (sizes.sum - above_sum) + high * above_sum;
-    fit.square = low * low * (sizes.count - above) + high * high * above;
-    limit = static_cast<std::uint32_t>((low + high) * fit.product / (2 * fit.square));
+    fit = level_fit(seen, low, high);
+    limit = fit.limit(low + high);
   }
   return fit;
 }
 
 std::uint16_t two_bit_word(const Group& group, float largest) {
   const Sizes sizes(group, largest);
-  const Fit with_zero = fit_levels(sizes, 0, 1);
-  const Fit without = sizes.has_zero ? Fit{} : fit_levels(sizes, 2, 3);
+  const LevelFit with_zero = fit_levels(sizes, 0, 1);
+  const LevelFit without = sizes.has_zero ? LevelFit{} : fit_levels(sizes, 2, 3);
   const bool takes_zero = !without.is_better_than(with_zero);
-  const Fit& fit = takes_zero ? with_zero : without;
+  const LevelFit& fit = takes_zero ? with_zero : without;
   const double scale =
       static_cast<double>(fit.product) / static_cast<double>(fit.square) * sizes.unit;
-  const std::uint16_t word = nearest_scale(static_cast<float>(scale),
-                                           GroupLevels::max_scale(ValueForm::kScaled2, takes_zero));
+  const std::uint16_t word =
+      nearest_group_scale(std::bit_cast<std::uint32_t>(static_cast<float>(scale)),
+                          GroupLevels::max_scale(ValueForm::kScaled2, takes_zero));
   return static_cast<std::uint16_t>(word | (takes_zero ? GroupLevels::kWithZero : 0));
 }
 
@@ -108,9 +91,11 @@ void round_group(ValueForm form, Group& group) {
   }
   if (exact_levels(form, group.bits.data(), group.count)) return;
   const float size = std::bit_cast<float>(largest);
-  const GroupLevels levels(form, form == ValueForm::kScaled4
-                                     ? nearest_scale(size / 7, GroupLevels::max_scale(form, true))
-                                     : two_bit_word(group, size));
+  const std::uint16_t word = form == ValueForm::kScaled4
+                                 ? nearest_group_scale(std::bit_cast<std::uint32_t>(size / 7),
+                                                       GroupLevels::max_scale(form, true))
+                                 : two_bit_word(group, size);
+  const GroupLevels levels(form, word);
   std::array<std::uint8_t, kScaledGroup> places;
   levels.find(group.bits.data(), group.count, places.data());
   for (std::size_t i = 0; i < group.count; ++i) {

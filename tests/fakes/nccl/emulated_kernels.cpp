@@ -77,6 +77,7 @@ sparcl::Result<const sparcl::kernels::DeviceKernelSet*> sparcl::api::device_kern
                                             test::emulated_entries(),
                                             test::emulated_sums(),
                                             test::emulated_encode_scaled(),
+                                            test::emulated_round_groups(),
                                             test::emulated_block_kernels(),
                                             test::emulated_combine_rows()};
   return &set;

@@ -75,6 +75,7 @@ kernels::TopKKernels emulated_top_k();
 kernels::DeviceEntryKernels emulated_entries();
 kernels::DeviceSumKernels emulated_sums();
 kernels::EncodeScaledKernel* emulated_encode_scaled();
+kernels::RoundGroupsKernel* emulated_round_groups();
 kernels::DeviceBlockKernels emulated_block_kernels();
 kernels::CombineDeviceRowsKernel* emulated_combine_rows();
 

@@ -1,5 +1,6 @@
 #include "tests/fakes/nccl/emulated_kernels.hpp"
 // After the emulation.
+#include "kernels/cuda/few_bits_group.cuh"
 #include "kernels/cuda/scaled_group.cuh"
 #include "kernels/cuda/sum_block.cuh"
 
@@ -116,9 +117,22 @@ Status encode(const float* values, const std::uint64_t* count, std::uint64_t cap
   });
 }
 
+Status round_few(const float* values, const std::uint64_t* count, std::uint64_t capacity,
+                 unsigned bits, float* rounded, void* stream) {
+  return launch_in(stream, [=] {
+    if (capacity == 0) return;
+    const ScaledWork work{{}, seen(count), capacity, seen(values), seen(rounded)};
+    const std::lock_guard lock(grid_mutex());
+    emulated::launch<NoShared>(
+        static_cast<unsigned>(scaled_blocks(capacity)), kThreads, 1,
+        [&](NoShared&) { bits == 4 ? round_group_to<4>(work) : round_group_to<2>(work); });
+  });
+}
+
 }  // namespace
 
 kernels::EncodeScaledKernel* emulated_encode_scaled() { return encode; }
+kernels::RoundGroupsKernel* emulated_round_groups() { return round_few; }
 
 kernels::DeviceSumKernels emulated_sums() {
   return {check, round, sum, leave, leave_mean_of, keep, keep_workspace_bytes};

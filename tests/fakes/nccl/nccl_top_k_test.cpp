@@ -71,9 +71,11 @@ TEST_F(NcclTopK, OfEachModeWireAndResidual) {
     int turn = 0;
     std::vector<sparclResult_t> results;
     for (const sparclTopKMode_t mode : {sparclTopKUnion, sparclTopKSelected, sparclTopKGlobal}) {
-      for (const sparclWire_t wire : {sparclWireSame, sparclWireBfloat16, sparclWireInt8}) {
+      for (const sparclWire_t wire :
+           {sparclWireSame, sparclWireBfloat16, sparclWireInt8, sparclWireInt4, sparclWireInt2}) {
         for (const int feedback :
              {-1, static_cast<int>(sparclResidualSent), static_cast<int>(sparclResidualMean)}) {
+          if (wire > sparclWireInt8 && feedback != static_cast<int>(sparclResidualSent)) continue;
           const Way way{sparclFloat32, turn++ % 2 == 0 ? sparclSum : sparclAvg,
                         mode,          wire,
                         feedback >= 0, static_cast<sparclResidual_t>(feedback < 0 ? 0 : feedback)};
