@@ -1,6 +1,7 @@
 // Values of 4 and 2 bits: rounding, and the coding of what it gives.
 #include "src/sparse/selection/group_rounding.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "src/base/checksum.hpp"
@@ -188,6 +190,31 @@ TEST(GroupRounding, BitsAreTheSameEverywhere) {
   };
   EXPECT_EQ(checksum(ValueForm::kScaled4), 722370790U);
   EXPECT_EQ(checksum(ValueForm::kScaled2), 3863130786U);
+}
+
+std::string hex_of(ValueForm form, const Floats& values) {
+  std::string hex;
+  for (const std::byte byte : coded(form, values, 0))
+    hex += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  return hex;
+}
+
+// The section "Coded parts of sparse collectives" of the wire format.
+TEST(ScaledGroups, BytesOfAMessage) {
+  const Floats four{7, -6, 0.5F, 1, -1, 0, 3, -7, 2};
+  EXPECT_EQ(hex_of(ValueForm::kScaled4, rounded(ValueForm::kScaled4, four)), "08803fa7100f9302");
+  const Floats tail{3, -2, 2, -3, 3, -3, 2.1F, -1.9F, 2};
+  EXPECT_EQ(hex_of(ValueForm::kScaled2, rounded(ValueForm::kScaled2, tail)), "08803fc98d00");
+  const Floats outlier{0.1F, 8, -0.1F, -8, 0, 8, 8, 8};
+  EXPECT_EQ(hex_of(ValueForm::kScaled2, rounded(ValueForm::kScaled2, outlier)), "0700c1c454");
+  Floats exact(20, 2);
+  exact[1] = std::numeric_limits<float>::infinity();
+  exact.resize(kScaledGroup, 1);
+  exact.resize(kScaledGroup + 4, 5);
+  const std::string hex = hex_of(ValueForm::kScaled2, exact);
+  EXPECT_EQ(hex.size(), 2 * (1 + 2 + 4 * kScaledGroup + 3));
+  EXPECT_EQ(hex.substr(0, 22), "7fffff000000400000807f");
+  EXPECT_EQ(hex.substr(hex.size() - 6), "204000");
 }
 
 TEST(ScaledGroups, InvalidBytesAreRefused) {
