@@ -328,6 +328,7 @@ TEST(AggregateApi, AStateIsSavedAndRestoredBitForBit) {
   options.outer = sparclOuterAdam;
   options.momentum = 0.9;
   options.keep = 500;
+  options.wire = sparclWireInt2;
   Aggregators kept(party, 3, &options), restored(party, 3, nullptr);
   SeededRandom random(4);
   std::vector<SparseVector> results, again;

@@ -38,7 +38,7 @@ TopKArguments draw_arguments(const Scene& scene, const HeldFeedback& held, Seede
   given.options.mode = static_cast<sparclTopKMode_t>(random.below(3));
   given.options.reuse_threshold = random.chance(0.3) ? sparclOn : sparclOff;
   given.options.wire =
-      random.chance(0.5) ? static_cast<sparclWire_t>(random.below(3)) : sparclWireSame;
+      random.chance(0.5) ? static_cast<sparclWire_t>(random.below(5)) : sparclWireSame;
   if (random.chance(0.5)) given.options.algorithm = pick(kSumAlgorithms, random);
   given.options.determinism = static_cast<sparclDeterminism_t>(random.below(4));
   // Else the order of a sum shows, which is the algorithm's.
@@ -168,7 +168,7 @@ class TopKFlight final : public RandomFlight {
     if (which == 0) mine_.k = given_.k < given_.count ? given_.k + 1 : given_.count - 1;
     if (which == 1)
       mine_.options.mode = static_cast<sparclTopKMode_t>((given_.options.mode + 1) % 3);
-    if (which == 2) mine_.options.wire = static_cast<sparclWire_t>((given_.options.wire + 1) % 3);
+    if (which == 2) mine_.options.wire = static_cast<sparclWire_t>((given_.options.wire + 1) % 5);
     if (which == 3)
       mine_.options.determinism = is_canonical ? sparclDeterminismRuns : sparclDeterminismCanonical;
     if (which == 4) mine_.options.algorithm = algorithm == "gather" ? "split" : "gather";

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tests/random/scalar_sums.hpp"
+#include "tests/support/few_bits_reference.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -116,7 +117,19 @@ class TopK {
       for (std::size_t first = 0; rule_.wire == 2 && first < own.size(); first += 128)
         send_scaled(r,
                     std::span(own).subspan(first, std::min<std::size_t>(128, own.size() - first)));
+      const int bits = rule_.wire == 3 ? 4 : rule_.wire == 4 ? 2 : 0;
+      for (std::size_t first = 0; bits > 0 && first < own.size(); first += 128)
+        send_few_bits(
+            r, bits, std::span(own).subspan(first, std::min<std::size_t>(128, own.size() - first)));
     }
+  }
+
+  void send_few_bits(std::size_t r, int bits, std::span<const std::size_t> group) {
+    std::vector<float> values;
+    for (const std::size_t i : group) values.push_back(static_cast<float>(acc_[r][i]));
+    round_few_bits(bits, values);
+    for (std::size_t n = 0; n < group.size(); ++n)
+      sent_[r][group[n]] = canonical(static_cast<A>(values[n]));
   }
 
   // These share the least power of two with which the largest has seven bits.

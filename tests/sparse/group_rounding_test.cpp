@@ -15,6 +15,8 @@
 
 #include "src/base/checksum.hpp"
 #include "src/sparse/parts/scaled_groups.hpp"
+#include "tests/emulated/float_groups.hpp"
+#include "tests/support/few_bits_reference.hpp"
 
 namespace sparcl::sparse {
 namespace {
@@ -79,6 +81,34 @@ TEST(GroupRounding, RoundingTwiceIsRoundingOnceAndTheCodingIsLossless) {
         const std::size_t cut = count / 3;
         expect_coded(form, Floats(once.begin() + static_cast<std::ptrdiff_t>(cut), once.end()),
                      kScaledGroup - cut % kScaledGroup, max_bits);
+      }
+    }
+  }
+}
+
+Floats by_reference(ValueForm form, const Floats& values) {
+  Floats all;
+  for (std::size_t at = 0; at < values.size(); at += kScaledGroup) {
+    const std::size_t end = std::min(values.size(), at + kScaledGroup);
+    Floats group(values.begin() + static_cast<std::ptrdiff_t>(at),
+                 values.begin() + static_cast<std::ptrdiff_t>(end));
+    test::round_few_bits(form == ValueForm::kScaled4 ? 4 : 2, group);
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  return all;
+}
+
+TEST(GroupRounding, IsTheReferences) {
+  std::mt19937_64 random(12);
+  for (const ValueForm form : kForms) {
+    for (const std::size_t count : {1U, 127U, 128U, 129U, 20'000U}) {
+      const Floats mixed = test::float_groups(count, random(), 5);
+      EXPECT_TRUE(same_bits(rounded(form, mixed), by_reference(form, mixed)));
+      for (const float size : {1e-44F, 1e-38F, 1.0F, 5e37F}) {
+        const Floats tail = selected(count, size, random);
+        EXPECT_TRUE(same_bits(rounded(form, tail), by_reference(form, tail))) << size;
+        const Floats again = rounded(form, tail);
+        EXPECT_TRUE(same_bits(again, by_reference(form, again)));
       }
     }
   }
