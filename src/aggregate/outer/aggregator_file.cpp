@@ -77,9 +77,8 @@ bool are_in_range(const Facts& facts) {
   return facts[1] <= static_cast<std::uint64_t>(MeanKind::kOverContributors) &&
          facts[2] <= static_cast<std::uint64_t>(OuterKind::kAdam) && facts[7] <= UINT32_MAX &&
          facts[9] <= static_cast<std::uint64_t>(NonFinite::kFail) &&
-         facts[13] <= static_cast<std::uint64_t>(sparse::kLastWire) &&
-         facts[14] <= UINT32_MAX && facts[16] <= 1 && facts[17] <= facts[0] &&
-         facts[18] <= facts[0] - facts[17];
+         facts[13] <= static_cast<std::uint64_t>(sparse::kLastWire) && facts[14] <= UINT32_MAX &&
+         facts[16] <= 1 && facts[17] <= facts[0] && facts[18] <= facts[0] - facts[17];
 }
 
 std::string text_of(const Facts& facts) {
