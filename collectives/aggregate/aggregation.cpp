@@ -65,6 +65,10 @@ class Aggregation final : public CallBody {
 
   Task run(const Extents& extents) override {
     const StageRange range("exchange");
+    if (call_.count == 0) {  // there is nothing to shard
+      note_result(extents, 0);
+      co_return Status();
+    }
     sent_ = extents.has_duplicates != 0 ? DataType::kFloat32 : call_.datatype;
     if (extents.has_duplicates != 0 && !entries_.has_duplicates())
       entries_.widen(call_.datatype, *comm_.kernels);
@@ -224,6 +228,12 @@ class Aggregation final : public CallBody {
     if (!exchange_.write(call_.out_indices, call_.out_values))
       return sparse_sum::refuse_part(comm_, sparse_sum::kNoPeer);
     note_round();
+    note_result(extents, entries);
+    return {};
+  }
+
+  void note_result(const Extents& extents, std::uint64_t entries) {
+    call_.out_nnz = entries;
     report_.nnz_in = call_.indices.size();
     report_.nnz_out = entries;
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
@@ -232,7 +242,6 @@ class Aggregation final : public CallBody {
     report_.algorithm = "shards";
     report_.wire = sent_;
     report_.applied = true;
-    return {};
   }
 
   void note_round() {

@@ -229,6 +229,42 @@ TEST(AggregateApi, IsTheDefinitionBitForBit) {
   }
 }
 
+// Nothing to aggregate, elements without entries, duplicates, and values of 16 bits.
+TEST(AggregateApi, SmallAndOddInputs) {
+  ThreadRanks party(3);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kAggregated}) {
+    std::vector<std::size_t> nnz(3, 9);
+    EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+      return sparclAggregate(nullptr, nullptr, 0, count, 1, nullptr, nullptr,
+                             &nnz[static_cast<std::size_t>(rank)], 0, sparclFloat32, nullptr, comm,
+                             nullptr);
+    }),
+                Each(sparclSuccess))
+        << count << ": " << sparclGetLastError(party.comm(0));
+    EXPECT_THAT(nnz, Each(0)) << count;
+  }
+  for (const bool has_duplicates : {false, true}) {
+    std::vector<std::uint16_t> out(6);
+    EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+      const std::uint16_t values[] = {0x3f80, 0x4000, 0x40c0};  // bfloat16: 1, 2, 6
+      const std::uint64_t indices[] = {70'000, 5, has_duplicates && rank == 1 ? 5u : 6u};
+      std::uint64_t out_indices[6];
+      std::size_t nnz = 0;
+      std::uint16_t own[6] = {};
+      const sparclResult_t called =
+          sparclAggregate(values, indices, 3, 80'000, 1, own, out_indices, &nnz, 6, sparclBfloat16,
+                          nullptr, comm, nullptr);
+      if (rank == 2) std::copy(own, own + 6, out.begin());
+      return called;
+    }),
+                Each(sparclSuccess))
+        << sparclGetLastError(party.comm(0));
+    const std::uint16_t at_five = has_duplicates ? 0x4080 : 0x4000;  // (2 + 8 + 2) / 3, or 2
+    const std::uint16_t at_six = has_duplicates ? 0x4080 : 0x40c0;   // (6 + 6) / 3, or 6
+    EXPECT_EQ(out, (std::vector<std::uint16_t>{at_five, at_six, 0x3f80, 0, 0, 0}));
+  }
+}
+
 TEST(AggregateApi, WithoutAnAggregatorItIsTheMeanByWeight) {
   ThreadRanks party(2);
   std::vector<float> results(2);
