@@ -8,6 +8,7 @@
 
 #include "collectives/aggregate/shard_exchange.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
+#include "src/base/checksum.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/comm/start/small_gather.hpp"
@@ -45,7 +46,7 @@ class Aggregation final : public CallBody {
         report_(report),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        plan_(call.count, call.refusal.ok() ? call.aggregator->options().shards : 0, ranks_),
+        plan_(call.count, call.ranks, ranks_),
         exchange_(comm, number, call, plan_, report.traffic) {}
 
   CallTerms terms() override {
@@ -56,7 +57,8 @@ class Aggregation final : public CallBody {
     terms.fingerprint.count = call_.count;
     terms.refusal = call_.refusal;
     if (call_.refusal.ok()) {
-      terms.fingerprint.detail = call_.aggregator->fingerprint();
+      terms.fingerprint.detail =
+          xxh3_64(std::as_bytes(std::span(call_.ranks)), call_.aggregator->fingerprint());
       terms.extents = {entries_.indices().size(), call_.out_capacity, comm_.max_scratch_mib,
                        entries_.has_duplicates(), kWholeUnion};
     }

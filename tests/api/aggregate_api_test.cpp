@@ -160,6 +160,8 @@ class Aggregators {
       result.values.resize(capacity);
       sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
       options.aggregator = handles_[at];
+      options.ranks = owners.empty() ? nullptr : owners.data();
+      options.rank_count = owners.size();
       std::size_t nnz = 0;
       const sparclResult_t called = sparclAggregate(
           updates[at].values.data(), updates[at].indices.data(), updates[at].indices.size(),
@@ -177,6 +179,8 @@ class Aggregators {
     EXPECT_EQ(sparclAggregatorStats((*this)[rank], &stats), sparclSuccess);
     return stats;
   }
+
+  std::vector<int> owners;  // ranks that aggregate; none: all
 
  private:
   ThreadRanks& party_;
@@ -212,8 +216,10 @@ TEST(AggregateApi, IsTheDefinitionBitForBit) {
     ThreadRanks party(ranks);
     ASSERT_EQ(party.created(), sparclSuccess);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      rows[row].shards = static_cast<std::uint32_t>(random.below(4));
       Aggregators aggregators(party, ranks, &rows[row]);
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (random.chance(0.4)) aggregators.owners.push_back(rank);
+      }
       DenseReference reference(rows[row]);
       for (int round = 0; round < 3; ++round) {
         const std::vector<SparseVector> updates = random_updates(random, ranks);
@@ -403,6 +409,12 @@ TEST(AggregateApi, RanksThatDifferGetAMismatch) {
   const std::vector<SparseVector> updates{{{1}, {2}}, {{1}, {2}}};
   EXPECT_THAT(aggregators.call(updates, results), Each(sparclMismatch));
   std::swap(other, aggregators[1]);
+  for (const std::vector<int>& wrong : {std::vector<int>{2}, {-1}, {1, 0}, {0, 0}}) {
+    aggregators.owners = wrong;
+    EXPECT_THAT(aggregators.call(updates, results), Each(sparclInvalidArgument));
+    EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("options.ranks["));
+  }
+  aggregators.owners.clear();
   EXPECT_THAT(aggregators.call(updates, results), Each(sparclSuccess));
   // A new one is a round behind.
   ASSERT_EQ(sparclAggregatorDestroy(aggregators[1]), sparclSuccess);
