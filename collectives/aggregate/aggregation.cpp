@@ -8,6 +8,7 @@
 
 #include "collectives/aggregate/shard_exchange.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
+#include "src/base/checksum.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/stage_range.hpp"
 #include "src/comm/start/small_gather.hpp"
@@ -45,7 +46,7 @@ class Aggregation final : public CallBody {
         report_(report),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        plan_(call.count, call.refusal.ok() ? call.aggregator->options().shards : 0, ranks_),
+        plan_(call.count, call.ranks, ranks_),
         exchange_(comm, number, call, plan_, report.traffic) {}
 
   CallTerms terms() override {
@@ -56,7 +57,8 @@ class Aggregation final : public CallBody {
     terms.fingerprint.count = call_.count;
     terms.refusal = call_.refusal;
     if (call_.refusal.ok()) {
-      terms.fingerprint.detail = call_.aggregator->fingerprint();
+      terms.fingerprint.detail =
+          xxh3_64(std::as_bytes(std::span(call_.ranks)), call_.aggregator->fingerprint());
       terms.extents = {entries_.indices().size(), call_.out_capacity, comm_.max_scratch_mib,
                        entries_.has_duplicates(), kWholeUnion};
     }
@@ -65,6 +67,10 @@ class Aggregation final : public CallBody {
 
   Task run(const Extents& extents) override {
     const StageRange range("exchange");
+    if (call_.count == 0) {  // there is nothing to shard
+      note_result(extents, 0);
+      co_return Status();
+    }
     sent_ = extents.has_duplicates != 0 ? DataType::kFloat32 : call_.datatype;
     if (extents.has_duplicates != 0 && !entries_.has_duplicates())
       entries_.widen(call_.datatype, *comm_.kernels);
@@ -224,6 +230,12 @@ class Aggregation final : public CallBody {
     if (!exchange_.write(call_.out_indices, call_.out_values))
       return sparse_sum::refuse_part(comm_, sparse_sum::kNoPeer);
     note_round();
+    note_result(extents, entries);
+    return {};
+  }
+
+  void note_result(const Extents& extents, std::uint64_t entries) {
+    call_.out_nnz = entries;
     report_.nnz_in = call_.indices.size();
     report_.nnz_out = entries;
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
@@ -232,7 +244,6 @@ class Aggregation final : public CallBody {
     report_.algorithm = "shards";
     report_.wire = sent_;
     report_.applied = true;
-    return {};
   }
 
   void note_round() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "collectives/collective.hpp"
 #include "src/aggregate/outer/aggregator.hpp"
@@ -21,6 +22,7 @@ struct AggregateCall {
   double weight = 1;        // of this rank's contribution
   DataType datatype = DataType::kFloat32;
   sparcl::aggregate::Aggregator* aggregator = nullptr;
+  std::vector<int> ranks = {};  // that aggregate, ascending; none: all
   std::byte* out_values = nullptr;
   std::uint64_t* out_indices = nullptr;
   std::uint64_t out_capacity = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "collectives/aggregate/aggregation.hpp"
@@ -30,16 +32,18 @@ struct AgreedRound {
 // The shards and their ranks. Lower ranks have lower shards.
 class ShardPlan {
  public:
-  ShardPlan(std::uint64_t count, std::uint32_t max_shards, int ranks)
-      : count_(count),
-        shards_(sparcl::aggregate::shards_of(
-            count, max_shards == 0
-                       ? static_cast<std::uint64_t>(ranks)
-                       : std::min<std::uint64_t>(max_shards, static_cast<std::uint64_t>(ranks)))),
-        ranks_(static_cast<std::uint64_t>(ranks)) {}
+  // owners: ranks that aggregate, ascending; none: all.
+  ShardPlan(std::uint64_t count, std::vector<int> owners, int ranks)
+      : count_(count), owners_(std::move(owners)) {
+    if (owners_.empty()) {
+      owners_.resize(static_cast<std::size_t>(ranks));
+      std::iota(owners_.begin(), owners_.end(), 0);
+    }
+    shards_ = sparcl::aggregate::shards_of(count, owners_.size());
+  }
 
   std::uint64_t shards() const { return shards_; }
-  int owner(std::uint64_t shard) const { return static_cast<int>(shard * ranks_ / shards_); }
+  int owner(std::uint64_t shard) const { return owners_[shard * owners_.size() / shards_]; }
   sparcl::aggregate::ShardRange range(std::uint64_t shard) const {
     return sparcl::aggregate::shard_range(count_, shards_, shard);
   }
@@ -56,7 +60,8 @@ class ShardPlan {
   }
 
  private:
-  std::uint64_t count_, shards_, ranks_;
+  std::uint64_t count_, shards_ = 1;
+  std::vector<int> owners_;
 };
 
 // Contributions go up to the shards' ranks, results come down to all ranks.

@@ -66,15 +66,14 @@ typedef struct {
   double clip_median;   /**< likewise, to so many times the round's median norm. 0: off */
   size_t keep;          /**< elements of a result at most, those with the largest magnitude; the
                              rest is kept for later rounds. 0: all */
-  uint32_t delay;       /**< of delayed Nesterov: rounds, default 1 */
-  uint32_t shards;      /**< ranks that aggregate, at most. Default: all */
+  size_t delay;         /**< of delayed Nesterov: rounds, default 1 */
   sparclNonFinite_t non_finite;
   sparclWire_t wire; /**< of results; the rounding error is kept for later rounds */
 } sparclAggregatorOptions_t;
 #define SPARCL_AGGREGATOR_OPTIONS_INITIALIZER                                                    \
   {                                                                                              \
     sizeof(sparclAggregatorOptions_t), sparclMeanByWeight, sparclOuterNone, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, 0, sparclNonFiniteFail, sparclWireSame                                             \
+        0, 0, sparclNonFiniteFail, sparclWireSame                                                \
   }
 
 /** Creates an aggregator for vectors of `count` elements. Local. Memory is allocated in its first
@@ -121,9 +120,12 @@ typedef struct {
   size_t size;
   sparclAggregator_t aggregator; /**< of `count` elements, at the same round on all ranks; NULL: a
                                       mean by weight, without a state */
+  const int* ranks;  /**< ranks that aggregate, ascending, the same on all ranks and in all rounds;
+                          NULL: all. Leave out those with slow links */
+  size_t rank_count; /**< of `ranks` */
 } sparclAggregateOptions_t;
 #define SPARCL_AGGREGATE_OPTIONS_INITIALIZER \
-  { sizeof(sparclAggregateOptions_t), NULL }
+  { sizeof(sparclAggregateOptions_t), NULL, NULL, 0 }
 
 /** One round of an aggregator: each rank contributes a sparse update, and all get the result.
  * Collective over comm, blocking. The ranks' results have the same bits.

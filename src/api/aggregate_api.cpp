@@ -97,6 +97,22 @@ Status check_held(const Held<sparclAggregator>& held) {
                 "the one before");
 }
 
+Status check_ranks(const sparclAggregateOptions_t& options, const sparclComm& comm) {
+  if (options.ranks == nullptr && options.rank_count > 0)
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.rank_count is {}, but options.ranks is NULL", options.rank_count));
+  const int size = comm.transport->size();
+  for (std::size_t i = 0; options.ranks != nullptr && i < options.rank_count; ++i) {
+    const int rank = options.ranks[i];
+    if (rank < 0 || rank >= size || (i > 0 && rank <= options.ranks[i - 1]))
+      return Status(Code::kInvalidArgument,
+                    fmt::format("options.ranks[{}] is {}: give ranks from 0 to {}, ascending", i,
+                                rank, size - 1));
+  }
+  return {};
+}
+
 sparclResult_t start_aggregate(const char* function, const AggregateArguments& given,
                                sparclComm* comm, sparclStream_t stream, sparclRequest_t* request) {
   sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
@@ -105,7 +121,8 @@ sparclResult_t start_aggregate(const char* function, const AggregateArguments& g
                                           ? hold_if_given(options.aggregator, "options.aggregator")
                                           : Held<sparclAggregator>();
   AggregateCall call;
-  call.refusal = first_error({readable, check_aggregate(given), check_held(held)})
+  call.refusal = first_error({readable, check_aggregate(given), check_held(held),
+                              readable.ok() ? check_ranks(options, *comm) : readable})
                      .with_prefix(std::string(function) + ": ");
   DeviceArrays arrays(comm, stream);
   size_t* out_nnz = given.out_nnz;
@@ -116,6 +133,7 @@ sparclResult_t start_aggregate(const char* function, const AggregateArguments& g
     call.values =
         static_cast<const std::byte*>(arrays.read("values", given.values, given.nnz * width));
     call.count = given.count;
+    call.ranks.assign(options.ranks, options.ranks + options.rank_count);
     call.weight = given.weight;
     call.datatype = type;
     call.out_indices = arrays.write("out_indices", given.out_indices, room * sizeof(uint64_t));

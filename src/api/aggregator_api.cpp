@@ -66,6 +66,9 @@ Result<AggregatorOptions> read_aggregator_options(const sparclAggregatorOptions_
   SPARCL_RETURN_IF_ERROR(check_enum("options.non_finite", number_of(options.non_finite),
                                     sparclNonFiniteZero, "sparclNonFinite_t"));
   SPARCL_RETURN_IF_ERROR(check_wire("options.wire", options.wire));
+  if (options.delay > UINT32_MAX)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.delay is {}: give fewer than 2^32 rounds", options.delay));
   constexpr MeanKind kMeans[] = {MeanKind::kByWeight, MeanKind::kOverWorkers,
                                  MeanKind::kOverContributors, MeanKind::kSum};
   constexpr NonFinite kPolicies[] = {NonFinite::kFail, NonFinite::kRefuse, NonFinite::kZero};
@@ -76,12 +79,11 @@ Result<AggregatorOptions> read_aggregator_options(const sparclAggregatorOptions_
                 options.momentum,
                 or_default(options.beta2, 0.999),
                 or_default(options.epsilon, 1e-8),
-                options.delay == 0 ? 1 : options.delay,
+                static_cast<std::uint32_t>(options.delay == 0 ? 1 : options.delay),
                 options.activation};
   read.screen = {kPolicies[options.non_finite], {options.clip_l2, options.clip_median}};
   read.keep = options.keep;
   read.wire = static_cast<sparcl::sparse::Wire>(options.wire);
-  read.shards = options.shards;
   return read;
 }
 

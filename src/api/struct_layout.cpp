@@ -58,7 +58,7 @@ static_assert(has_no_padding(&Aggregator::size, &Aggregator::mean, &Aggregator::
                              &Aggregator::learning_rate, &Aggregator::momentum, &Aggregator::beta2,
                              &Aggregator::epsilon, &Aggregator::activation, &Aggregator::clip_l2,
                              &Aggregator::clip_median, &Aggregator::keep, &Aggregator::delay,
-                             &Aggregator::shards, &Aggregator::non_finite, &Aggregator::wire));
+                             &Aggregator::non_finite, &Aggregator::wire));
 
 using Rounds = sparclAggregatorStats_t;
 static_assert(has_no_padding(&Rounds::size, &Rounds::rounds, &Rounds::listed, &Rounds::refused,
@@ -66,7 +66,8 @@ static_assert(has_no_padding(&Rounds::size, &Rounds::rounds, &Rounds::listed, &R
                              &Rounds::own_clipped));
 
 using Aggregate = sparclAggregateOptions_t;
-static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator));
+static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregate::ranks,
+                             &Aggregate::rank_count));
 
 using Publisher = sparclPublisherOptions_t;
 static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,

@@ -55,6 +55,10 @@ void Session::carry_out() try {
   for (session_action::Any& action : machine_.actions()) carry_out(action);
   machine_.clear_actions();
 } catch (const std::bad_alloc&) {
+  // Some are carried out: they must not be again, as their bytes are gone.
+  machine_.clear_actions();
+  link_.close_and_forget();
+  charge_.set(0);
   drop(no_memory_to_serve());
 }
 

@@ -160,6 +160,8 @@ class Aggregators {
       result.values.resize(capacity);
       sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
       options.aggregator = handles_[at];
+      options.ranks = owners.empty() ? nullptr : owners.data();
+      options.rank_count = owners.size();
       std::size_t nnz = 0;
       const sparclResult_t called = sparclAggregate(
           updates[at].values.data(), updates[at].indices.data(), updates[at].indices.size(),
@@ -177,6 +179,8 @@ class Aggregators {
     EXPECT_EQ(sparclAggregatorStats((*this)[rank], &stats), sparclSuccess);
     return stats;
   }
+
+  std::vector<int> owners;  // ranks that aggregate; none: all
 
  private:
   ThreadRanks& party_;
@@ -212,8 +216,10 @@ TEST(AggregateApi, IsTheDefinitionBitForBit) {
     ThreadRanks party(ranks);
     ASSERT_EQ(party.created(), sparclSuccess);
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      rows[row].shards = static_cast<std::uint32_t>(random.below(4));
       Aggregators aggregators(party, ranks, &rows[row]);
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (random.chance(0.4)) aggregators.owners.push_back(rank);
+      }
       DenseReference reference(rows[row]);
       for (int round = 0; round < 3; ++round) {
         const std::vector<SparseVector> updates = random_updates(random, ranks);
@@ -226,6 +232,42 @@ TEST(AggregateApi, IsTheDefinitionBitForBit) {
               << ranks << " ranks, row " << row << ", round " << round << ", rank " << rank;
       }
     }
+  }
+}
+
+// Nothing to aggregate, elements without entries, duplicates, and values of 16 bits.
+TEST(AggregateApi, SmallAndOddInputs) {
+  ThreadRanks party(3);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kAggregated}) {
+    std::vector<std::size_t> nnz(3, 9);
+    EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+      return sparclAggregate(nullptr, nullptr, 0, count, 1, nullptr, nullptr,
+                             &nnz[static_cast<std::size_t>(rank)], 0, sparclFloat32, nullptr, comm,
+                             nullptr);
+    }),
+                Each(sparclSuccess))
+        << count << ": " << sparclGetLastError(party.comm(0));
+    EXPECT_THAT(nnz, Each(0)) << count;
+  }
+  for (const bool has_duplicates : {false, true}) {
+    std::vector<std::uint16_t> out(6);
+    EXPECT_THAT(party.run([&](int rank, sparclComm_t comm) {
+      const std::uint16_t values[] = {0x3f80, 0x4000, 0x40c0};  // bfloat16: 1, 2, 6
+      const std::uint64_t indices[] = {70'000, 5, has_duplicates && rank == 1 ? 5u : 6u};
+      std::uint64_t out_indices[6];
+      std::size_t nnz = 0;
+      std::uint16_t own[6] = {};
+      const sparclResult_t called =
+          sparclAggregate(values, indices, 3, 80'000, 1, own, out_indices, &nnz, 6, sparclBfloat16,
+                          nullptr, comm, nullptr);
+      if (rank == 2) std::copy(own, own + 6, out.begin());
+      return called;
+    }),
+                Each(sparclSuccess))
+        << sparclGetLastError(party.comm(0));
+    const std::uint16_t at_five = has_duplicates ? 0x4080 : 0x4000;  // (2 + 8 + 2) / 3, or 2
+    const std::uint16_t at_six = has_duplicates ? 0x4080 : 0x40c0;   // (6 + 6) / 3, or 6
+    EXPECT_EQ(out, (std::vector<std::uint16_t>{at_five, at_six, 0x3f80, 0, 0, 0}));
   }
 }
 
@@ -370,6 +412,12 @@ TEST(AggregateApi, RanksThatDifferGetAMismatch) {
   const std::vector<SparseVector> updates{{{1}, {2}}, {{1}, {2}}};
   EXPECT_THAT(aggregators.call(updates, results), Each(sparclMismatch));
   std::swap(other, aggregators[1]);
+  for (const std::vector<int>& wrong : {std::vector<int>{2}, {-1}, {1, 0}, {0, 0}}) {
+    aggregators.owners = wrong;
+    EXPECT_THAT(aggregators.call(updates, results), Each(sparclInvalidArgument));
+    EXPECT_THAT(sparclGetLastError(party.comm(0)), HasSubstr("options.ranks["));
+  }
+  aggregators.owners.clear();
   EXPECT_THAT(aggregators.call(updates, results), Each(sparclSuccess));
   // A new one is a round behind.
   ASSERT_EQ(sparclAggregatorDestroy(aggregators[1]), sparclSuccess);

@@ -16,7 +16,7 @@ ENDS_WITH(sparclSparseOptions_t, wire);
 ENDS_WITH(sparclFeedbackStats_t, threshold_drift);
 ENDS_WITH(sparclAggregatorOptions_t, wire);
 ENDS_WITH(sparclAggregatorStats_t, own_clipped);
-ENDS_WITH(sparclAggregateOptions_t, aggregator);
+ENDS_WITH(sparclAggregateOptions_t, rank_count);
 ENDS_WITH(sparclPublisherOptions_t, certificates_path);
 ENDS_WITH(sparclSubscriberOptions_t, certificates_path);
 

@@ -207,6 +207,29 @@ TEST_F(FalseParents, ATrustedSignatureStandsForTheAnnouncement) {
   EXPECT_TRUE(copy.is_same_as(source));
 }
 
+// Another life with the same key: its version 7 has the same state, and its signature is valid.
+TEST_F(FalseParents, ASignedUpdateOfAnotherHistoryIsRefusedByName) {
+  const TempFolder folder;
+  const Result<trust::SigningKey> key = trust::SigningKey::generate();
+  ASSERT_TRUE(key.ok() && key->save(folder / "key").ok());
+  open(folder / "key", folder / "key.pub");
+  PublisherOptions options = local_options();
+  options.key_path = folder / "key";
+  const auto other_life = open_publisher(source, options);
+  ASSERT_TRUE(other_life->publish(7).ok());
+  const Recorded other = record_update(*other_life, {0, copy.hash()}, copy.view().schema_hash);
+  ASSERT_EQ(other.offer.commit.target_hash, update.offer.commit.target_hash);
+  ASSERT_NE(other.offer.commit.epoch, update.offer.commit.epoch);
+  RawPeer child = place(1, false);
+  child.say(MessageType::kOffer, other.offer);
+  const Orphan orphan = hear_orphan();
+  EXPECT_EQ(orphan.code, Code::kUnauthorized) << orphan.text;
+  EXPECT_NE(orphan.text.find("version 7 is of another publisher"), std::string::npos)
+      << orphan.text;
+  EXPECT_FALSE(hear_request(child));
+  expect_the_rest_from(0);
+}
+
 TEST_F(FalseParents, ARepairComesFromThePublisherAlone) {
   open();
   RawPeer child = place(1, false);

@@ -62,12 +62,11 @@ Status Aggregator::take_range(std::uint64_t first, std::uint64_t count,
 std::uint64_t Aggregator::fingerprint() const {
   const OuterOptions& outer = options_.outer;
   const ScreenOptions& screen = options_.screen;
-  const std::string facts =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(options_.mean),
-                  static_cast<int>(outer.kind), outer.learning_rate, outer.momentum, outer.beta2,
-                  outer.epsilon, outer.delay, outer.activation, static_cast<int>(screen.non_finite),
-                  screen.clip.l2_norm, screen.clip.median_factor, options_.keep,
-                  static_cast<int>(options_.wire), options_.shards, stats_.rounds);
+  const std::string facts = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(options_.mean),
+      static_cast<int>(outer.kind), outer.learning_rate, outer.momentum, outer.beta2, outer.epsilon,
+      outer.delay, outer.activation, static_cast<int>(screen.non_finite), screen.clip.l2_norm,
+      screen.clip.median_factor, options_.keep, static_cast<int>(options_.wire), stats_.rounds);
   Xxh3 hash;
   hash.update(std::as_bytes(std::span(facts)));
   return hash.finish().low;

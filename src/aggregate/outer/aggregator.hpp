@@ -15,7 +15,6 @@ struct AggregatorOptions {
   ScreenOptions screen{NonFinite::kFail, {}};
   std::uint64_t keep = 0;  // elements of a result at most; 0: all
   sparse::Wire wire = sparse::Wire::kSameType;
-  std::uint32_t shards = 0;  // at most this many; 0: one a rank
 
   // Results may have elements that the round's contributions do not have.
   bool has_state() const {

@@ -27,7 +27,7 @@ std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value)
 double double_of(std::uint64_t bits) { return std::bit_cast<double>(bits); }
 
 // Numbers in hexadecimal; of doubles their bits.
-constexpr std::size_t kFacts = 20;
+constexpr std::size_t kFacts = 19;
 using Facts = std::array<std::uint64_t, kFacts>;
 
 Facts facts_of(Aggregator& aggregator) {
@@ -48,7 +48,6 @@ Facts facts_of(Aggregator& aggregator) {
           bits_of(options.screen.clip.median_factor),
           options.keep,
           static_cast<std::uint64_t>(options.wire),
-          options.shards,
           aggregator.stats().rounds,
           aggregator.has_range() ? 1U : 0U,
           shard != nullptr ? shard->options().first : 0,
@@ -69,7 +68,6 @@ AggregatorOptions options_of(const Facts& facts) {
   options.screen = {static_cast<NonFinite>(facts[9]), {double_of(facts[10]), double_of(facts[11])}};
   options.keep = facts[12];
   options.wire = static_cast<sparse::Wire>(facts[13]);
-  options.shards = static_cast<std::uint32_t>(facts[14]);
   return options;
 }
 
@@ -77,8 +75,8 @@ bool are_in_range(const Facts& facts) {
   return facts[1] <= static_cast<std::uint64_t>(MeanKind::kOverContributors) &&
          facts[2] <= static_cast<std::uint64_t>(OuterKind::kAdam) && facts[7] <= UINT32_MAX &&
          facts[9] <= static_cast<std::uint64_t>(NonFinite::kFail) &&
-         facts[13] <= static_cast<std::uint64_t>(sparse::kLastWire) && facts[14] <= UINT32_MAX &&
-         facts[16] <= 1 && facts[17] <= facts[0] && facts[18] <= facts[0] - facts[17];
+         facts[13] <= static_cast<std::uint64_t>(sparse::kLastWire) && facts[15] <= 1 &&
+         facts[16] <= facts[0] && facts[17] <= facts[0] - facts[16];
 }
 
 std::string text_of(const Facts& facts) {
@@ -182,22 +180,22 @@ Result<Aggregator> load_aggregator(const std::string& path, const kernels::Kerne
   if (!facts) return corrupt(path, fmt::format("its metadata {} makes no sense", kFactsKey));
   Result<Aggregator> made = Aggregator::create((*facts)[0], options_of(*facts));
   if (!made.ok()) return corrupt(path, made.status().message());
-  made->stats().rounds = (*facts)[15];
+  made->stats().rounds = (*facts)[14];
   std::vector<std::span<float>> arrays;
-  if ((*facts)[16] != 0) {
+  if ((*facts)[15] != 0) {
     const AggregatorOptions& options = made->options();
     const std::size_t tensors =
         Shard::array_names(
             {.outer = options.outer, .has_cut = options.keep > 0, .wire = options.wire})
             .size();
     // No more memory is taken than the file has.
-    if (tensors > 0 && (*facts)[18] > 0 && file->bytes(0).size() / sizeof(float) != (*facts)[18])
+    if (tensors > 0 && (*facts)[17] > 0 && file->bytes(0).size() / sizeof(float) != (*facts)[17])
       return corrupt(path, "its tensors have another size than its metadata says");
-    SPARCL_RETURN_IF_ERROR(made->take_range((*facts)[17], (*facts)[18], kernels));
+    SPARCL_RETURN_IF_ERROR(made->take_range((*facts)[16], (*facts)[17], kernels));
   }
   if (Shard* const shard = made->shard(); shard != nullptr) {
     SPARCL_RETURN_IF_ERROR(read_arrays(path, *file, *shard));
-    shard->set_steps((*facts)[19]);
+    shard->set_steps((*facts)[18]);
     arrays = shard->arrays();
   }
   if (hash_of(*text, arrays) != *hash) return corrupt(path, "its bytes are damaged: another hash");
