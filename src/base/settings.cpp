@@ -40,10 +40,11 @@ constexpr std::array kRows{
                "When a replica writes. staged: after all ranks have voted. early: block by block "
                "once checked, restored on an error. auto: early in blocking calls, staged in "
                "non-blocking calls."},
-    SettingRow{"ENTRY_CODING", SettingType::kChoice, "auto|on|off", "auto",
-               "Whether positions of sparse entries (about 1 byte instead of 2), and values of 8 "
-               "bits, are coded before they are sent to another machine. auto: if the link takes "
-               "longer than coding."},
+    SettingRow{
+        "ENTRY_CODING", SettingType::kChoice, "auto|on|off", "auto",
+        "Whether positions of sparse entries (about 1 byte instead of 2), and values of 8, 4 "
+        "or 2 bits, are coded before they are sent to another machine. auto: if the link takes "
+        "longer than coding."},
     SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
                "Whether ranks on one machine read each other's messages directly in shared memory. "
                "off: messages are copied."},
