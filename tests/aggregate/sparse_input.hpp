@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Aggregation as users reach it: the C interface of the shared library, ranks as threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.h"
