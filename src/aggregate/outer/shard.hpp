@@ -51,9 +51,8 @@ class Shard {
   // the mean itself.
   static Result<Shard> create(const ShardOptions& options, const kernels::KernelSet& kernels);
 
-  // Whether a round leaves nothing behind: its result is then result_part().
-  bool is_stateless() const { return !is_dense(); }
-  // The result of a round as a part with the positions of the sum. Errors as those of propose().
+  // For options without moments, cut and wire type: the result of a round as a part with the
+  // positions of the sum. Errors as those of propose().
   Result<Buffer> result_part(BufferSource& buffers, const ShardInput& input);
 
   // The largest `keep` elements of this round's result (0: all that are not zero), which propose()

@@ -14,10 +14,4 @@ void FateBook::forget_before(std::uint64_t round) {
   notes_.erase(notes_.begin(), notes_.lower_bound(round));
 }
 
-std::size_t FateBook::size() const {
-  std::size_t all = 0;
-  for (const auto& [round, workers] : notes_) all += workers.size();
-  return all;
-}
-
 }  // namespace sparcl::aggregate

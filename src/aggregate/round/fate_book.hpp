@@ -25,7 +25,6 @@ class FateBook {
 
   // Contributions to rounds before `round` are forgotten.
   void forget_before(std::uint64_t round);
-  std::size_t size() const;
 
  private:
   std::map<std::uint64_t, std::map<WorkerId, FateNote>> notes_;

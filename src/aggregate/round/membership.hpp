@@ -24,7 +24,6 @@ class Membership {
 
   std::optional<std::uint32_t> slot_of(WorkerId worker) const;
   std::vector<WorkerId> members() const;
-  std::size_t size() const { return slots_.size(); }
 
  private:
   std::map<WorkerId, std::uint32_t> slots_;

@@ -69,7 +69,6 @@ class Round {
   void failed(const std::string& reason);
 
   std::uint64_t number() const { return number_; }
-  const Membership& membership() const { return membership_; }
   double grace_s() const;  // the window that a quorum would open now
 
  private:
