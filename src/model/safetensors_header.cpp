@@ -133,4 +133,11 @@ std::string render_header(const Schema& schema, const Metadata& metadata) {
   return out;
 }
 
+const std::string* find_metadata(const Metadata& metadata, std::string_view key) {
+  for (const auto& [name, value] : metadata) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
 }  // namespace sparcl::model

@@ -21,6 +21,9 @@ constexpr std::uint64_t kMaxHeaderBytes =
 // "__metadata__": pairs of strings, in the file's order.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
+// The value of the first pair with this key; nullptr if there is none.
+const std::string* find_metadata(const Metadata& metadata, std::string_view key);
+
 struct Header {
   Schema tensors;  // in the order of their bytes, which may differ from the order in the JSON text
   std::vector<std::uint64_t> offsets;  // of each tensor's first byte, from the end of the header

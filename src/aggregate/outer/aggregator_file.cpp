@@ -109,13 +109,6 @@ Status corrupt(const std::string& path, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("{}: {}", path, what));
 }
 
-const std::string* find(const model::Metadata& metadata, std::string_view key) {
-  for (const auto& [name, value] : metadata) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
 // Copies the tensors of the file into the shard's arrays.
 Status read_arrays(const std::string& path, const model::Checkpoint& file, Shard& shard) {
   const std::vector<std::string> names = Shard::array_names(shard.options());
@@ -166,9 +159,9 @@ Result<Aggregator> load_aggregator(const std::string& path, const kernels::Kerne
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is a folder, an aggregator is one file", path));
   const model::Metadata metadata = file->metadata(0);
-  const std::string *const format = find(metadata, kFormatKey),
-                           *const text = find(metadata, kFactsKey),
-                           *const hash = find(metadata, kHashKey);
+  const std::string *const format = model::find_metadata(metadata, kFormatKey),
+                           *const text = model::find_metadata(metadata, kFactsKey),
+                           *const hash = model::find_metadata(metadata, kHashKey);
   if (format == nullptr || text == nullptr || hash == nullptr)
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is no file that sparclAggregatorSave wrote", path));

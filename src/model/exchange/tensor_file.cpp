@@ -98,9 +98,7 @@ Result<TensorFile> parse_plain(std::span<const std::byte> bytes) {
 }  // namespace
 
 const std::string* TensorFile::find_metadata(std::string_view key) const {
-  const auto found = std::ranges::find(
-      metadata, key, [](const auto& entry) { return std::string_view(entry.first); });
-  return found == metadata.end() ? nullptr : &found->second;
+  return model::find_metadata(metadata, key);
 }
 
 bool is_zstd(std::span<const std::byte> bytes) {

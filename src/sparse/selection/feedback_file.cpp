@@ -35,13 +35,6 @@ Status corrupt(const std::string& path, const std::string& what) {
   return Status(Code::kCorrupt, fmt::format("{}: {}", path, what));
 }
 
-const std::string* find(const model::Metadata& metadata, std::string_view key) {
-  for (const auto& [name, value] : metadata) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
 const DataTypeInfo* find_type(std::string_view name) {
   for (int number = 0; number <= static_cast<int>(DataType::kBool); ++number) {
     const DataTypeInfo* type = find_data_type(number);
@@ -57,7 +50,7 @@ struct Facts {
 };
 
 Result<Facts> read_facts(const std::string& path, const model::Metadata& metadata) {
-  const std::string* format = find(metadata, kFormatKey);
+  const std::string* format = model::find_metadata(metadata, kFormatKey);
   if (format == nullptr) {
     return Status(
         Code::kInvalidArgument,
@@ -70,14 +63,15 @@ Result<Facts> read_facts(const std::string& path, const model::Metadata& metadat
                               model::in_quotes(*format), kFormat));
   }
   for (const char* key : {kTypeKey, kMinKey, kHashKey}) {
-    if (find(metadata, key) == nullptr)
+    if (model::find_metadata(metadata, key) == nullptr)
       return corrupt(path, fmt::format("its metadata has no {}", key));
   }
-  const std::string &name = *find(metadata, kTypeKey), &digits = *find(metadata, kMinKey);
+  const std::string &name = *model::find_metadata(metadata, kTypeKey),
+                    &digits = *model::find_metadata(metadata, kMinKey);
   const DataTypeInfo* type = find_type(name);
   if (type == nullptr)
     return corrupt(path, fmt::format("{} is no data type", model::in_quotes(name)));
-  Facts facts{type->type, 0, *find(metadata, kHashKey)};
+  Facts facts{type->type, 0, *model::find_metadata(metadata, kHashKey)};
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), facts.least);
   if (error != std::errc() || end != digits.data() + digits.size()) {
