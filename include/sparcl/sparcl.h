@@ -21,6 +21,7 @@
 #include "sparcl/aggregate.h"
 #include "sparcl/collectives.h"
 #include "sparcl/core.h"
+#include "sparcl/elastic.h"
 #include "sparcl/file.h"
 #include "sparcl/replication.h"
 #include "sparcl/state.h"

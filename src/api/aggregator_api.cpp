@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "src/aggregate/outer/aggregator_file.hpp"
-#include "src/api/aggregator_handle.hpp"
 #include "src/api/call_checks.hpp"
 #include "src/api/call_options.hpp"
+#include "src/api/elastic_handles.hpp"
 #include "src/api/error.hpp"
 
 using sparcl::Code;
@@ -25,6 +25,9 @@ namespace {
 
 Status check_idle_aggregator(const sparclAggregator& aggregator) {
   if (aggregator.calls_in_flight == 0) return Status();
+  if (aggregator.serving != nullptr)
+    return Status(Code::kInvalidUsage,
+                  "this aggregator serves workers: its state is in the folder of its rounds");
   return Status(
       Code::kInvalidUsage,
       "a call with this aggregator is in flight: wait for it, or destroy its communicator, first");
@@ -129,10 +132,11 @@ sparclResult_t sparclAggregatorLoad(sparclAggregator_t* aggregator, const char* 
 
 sparclResult_t sparclAggregatorStats(sparclAggregator_t aggregator,
                                      sparclAggregatorStats_t* stats) {
-  return with_idle_aggregator(__func__, aggregator, [&](Aggregator& idle) -> Status {
+  return guarded_with(__func__, aggregator, "aggregator", [&](sparclAggregator& own) -> Status {
+    if (own.serving == nullptr) SPARCL_RETURN_IF_ERROR(check_idle_aggregator(own));
     if (stats == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
     SPARCL_RETURN_IF_ERROR(sparcl::api::check_size("stats->size", stats->size, sizeof *stats));
-    sparclAggregatorStats_t known = rounds_of(idle);
+    sparclAggregatorStats_t known = rounds_of(own.aggregator);
     known.size = stats->size;
     std::memcpy(stats, &known, stats->size < sizeof known ? stats->size : sizeof known);
     return Status();
@@ -140,7 +144,18 @@ sparclResult_t sparclAggregatorStats(sparclAggregator_t aggregator,
 }
 
 sparclResult_t sparclAggregatorDestroy(sparclAggregator_t aggregator) {
-  return sparcl::api::destroy_handle(__func__, aggregator, "aggregator", check_idle_aggregator);
+  return guarded([&]() -> Status {
+    if (aggregator == nullptr) return {};
+    sparcl::api::Held<sparclAggregator> held(aggregator, "aggregator");
+    Status status = held.status();
+    if (status.ok() && held->serving != nullptr) {
+      if (!held->serving->publisher->is_own_process()) return {};  // the parent's
+    } else if (status.ok()) {
+      status = check_idle_aggregator(*held);
+    }
+    if (status.ok()) status = held.destroy("aggregator");
+    return sparcl::api::in_call(__func__, std::move(status));
+  });
 }
 
 }  // extern "C"

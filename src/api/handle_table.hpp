@@ -16,6 +16,7 @@ enum class HandleKind : std::uint8_t {
   kMask,
   kFeedback,
   kAggregator,
+  kWorker,
   kPublisher,
   kSubscriber
 };

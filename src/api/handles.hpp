@@ -18,6 +18,7 @@ constexpr HandleKind kind_of(const sparclState*) { return HandleKind::kState; }
 constexpr HandleKind kind_of(const sparclMask*) { return HandleKind::kMask; }
 constexpr HandleKind kind_of(const sparclFeedback*) { return HandleKind::kFeedback; }
 constexpr HandleKind kind_of(const sparclAggregator*) { return HandleKind::kAggregator; }
+constexpr HandleKind kind_of(const sparclWorker*) { return HandleKind::kWorker; }
 constexpr HandleKind kind_of(const sparclPublisher*) { return HandleKind::kPublisher; }
 constexpr HandleKind kind_of(const sparclSubscriber*) { return HandleKind::kSubscriber; }
 

@@ -60,6 +60,29 @@ static_assert(has_no_padding(&Aggregator::size, &Aggregator::mean, &Aggregator::
                              &Aggregator::clip_median, &Aggregator::keep, &Aggregator::delay,
                              &Aggregator::non_finite, &Aggregator::wire));
 
+using Serve = sparclServeOptions_t;
+static_assert(has_no_padding(&Serve::size, &Serve::listen, &Serve::publish, &Serve::model_id,
+                             &Serve::folder, &Serve::secret_path, &Serve::certificates_path,
+                             &Serve::deadline_s, &Serve::grace_min_s, &Serve::grace_max_s,
+                             &Serve::late_factor, &Serve::max_rounds_late, &Serve::quorum,
+                             &Serve::round, &Serve::insecure));
+
+using RoundReport = sparclRoundReport_t;
+static_assert(has_no_padding(&RoundReport::size, &RoundReport::version, &RoundReport::listed,
+                             &RoundReport::late, &RoundReport::missing, &RoundReport::changed,
+                             &RoundReport::bytes, &RoundReport::weight, &RoundReport::seconds));
+
+using Worker = sparclWorkerOptions_t;
+static_assert(has_no_padding(&Worker::size, &Worker::model_id, &Worker::secret_path,
+                             &Worker::certificates_path, &Worker::keep, &Worker::wire,
+                             &Worker::relay));
+
+using WorkerStats = sparclWorkerStats_t;
+static_assert(has_no_padding(&WorkerStats::size, &WorkerStats::version, &WorkerStats::contributed,
+                             &WorkerStats::committed, &WorkerStats::late, &WorkerStats::refused,
+                             &WorkerStats::entries, &WorkerStats::bytes, &WorkerStats::connections,
+                             &WorkerStats::residual_l2));
+
 using Rounds = sparclAggregatorStats_t;
 static_assert(has_no_padding(&Rounds::size, &Rounds::rounds, &Rounds::listed, &Rounds::refused,
                              &Rounds::total_weight, &Rounds::residual_l2, &Rounds::own_refused,

@@ -68,8 +68,14 @@ enum class MessageType : std::uint8_t {
   kProof = 29,      // publisher: signs the session, before anything else
   kChallenge = 30,  // subscriber: which version is the newest now?
   kFresh = 31,      // publisher: the signed answer
+  // Between workers and aggregators (src/elastic/worker_messages.hpp).
+  kEnroll = 32,        // worker: who it is
+  kEnrolled = 33,      // aggregator: the worker takes part
+  kContribution = 34,  // worker: a contribution, before its bytes
+  kWanted = 35,        // aggregator: its bytes are wanted
+  kFate = 36,          // aggregator: the state of a contribution
 };
-constexpr MessageType kLastMessageType = MessageType::kFresh;
+constexpr MessageType kLastMessageType = MessageType::kFate;
 
 std::size_t max_content_bytes(MessageType type);
 

@@ -17,6 +17,10 @@ ENDS_WITH(sparclFeedbackStats_t, threshold_drift);
 ENDS_WITH(sparclAggregatorOptions_t, wire);
 ENDS_WITH(sparclAggregatorStats_t, own_clipped);
 ENDS_WITH(sparclAggregateOptions_t, rank_count);
+ENDS_WITH(sparclServeOptions_t, insecure);
+ENDS_WITH(sparclRoundReport_t, seconds);
+ENDS_WITH(sparclWorkerOptions_t, relay);
+ENDS_WITH(sparclWorkerStats_t, residual_l2);
 ENDS_WITH(sparclPublisherOptions_t, certificates_path);
 ENDS_WITH(sparclSubscriberOptions_t, certificates_path);
 
@@ -53,6 +57,10 @@ const sparclFeedbackStats_t structs_c11_stats = SPARCL_FEEDBACK_STATS_INITIALIZE
 const sparclAggregatorOptions_t structs_c11_aggregator = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
 const sparclAggregatorStats_t structs_c11_rounds = SPARCL_AGGREGATOR_STATS_INITIALIZER;
 const sparclAggregateOptions_t structs_c11_aggregate = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
+const sparclServeOptions_t structs_c11_serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+const sparclRoundReport_t structs_c11_round = SPARCL_ROUND_REPORT_INITIALIZER;
+const sparclWorkerOptions_t structs_c11_worker = SPARCL_WORKER_OPTIONS_INITIALIZER;
+const sparclWorkerStats_t structs_c11_worker_stats = SPARCL_WORKER_STATS_INITIALIZER;
 const sparclPublisherOptions_t structs_c11_publisher = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
 const sparclSubscriberOptions_t structs_c11_subscriber = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
 

@@ -20,10 +20,14 @@ ROOMS = {
         ["base", "kernels", "gpu", "codec", "model", "device", "comm", "sparse", "aggregate", "transport"],
     ),
     "replication": (["src/replication"], ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device"]),
+    "elastic": (
+        ["src/elastic"],
+        ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "sparse", "aggregate", "replication"],
+    ),
     "api": (
         ["src/api"],
         ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",
-         "collectives", "replication"],
+         "collectives", "replication", "elastic"],
     ),
     "examples": (["examples"], ["include"]),
 }  # fmt: skip

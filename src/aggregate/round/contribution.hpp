@@ -2,7 +2,7 @@
 
 #include <compare>
 #include <cstdint>
-#include <vector>
+#include <string>
 
 namespace sparcl::aggregate {
 
@@ -20,6 +20,7 @@ struct Contribution {
   ContributionId id;
   std::uint32_t slot = 0;  // of the worker in the round of the id
   double weight = 1;       // data processed, in the units of all workers
+  std::string fault{};     // its owner's reason to refuse it; empty: none
 };
 
 // A contribution that counts in a round.

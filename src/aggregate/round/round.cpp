@@ -57,22 +57,27 @@ void Round::leave(WorkerId worker) {
 
 // --- contributions ---
 
+std::optional<Answer> Round::find(const ContributionId& id) const {
+  if (const auto note = fates_.find(id)) return known(id, *note);
+  if (id.round + kMaxRoundsLate < number_)
+    return Answer{Answer::Kind::kForgotten, id.round, false, {}};
+  if (id.round > number_) return Answer{Answer::Kind::kEarly, number_, false, {}};
+  return std::nullopt;
+}
+
 Answer Round::offer(const Contribution& given, double now) {
-  if (const auto note = fates_.find(given.id)) return known(given.id, *note);
-  if (given.id.round + kMaxRoundsLate < number_)
-    return {Answer::Kind::kForgotten, given.id.round, false, {}};
-  if (given.id.round > number_) return {Answer::Kind::kEarly, number_, false, {}};
+  if (std::optional<Answer> before = find(given.id)) return std::move(*before);
   if (std::string reason = why_refused(given); !reason.empty()) {
     fates_.note(given.id, {Fate::kRefused, number_});
     reasons_[given.id] = reason;
     return {Answer::Kind::kRefused, number_, false, std::move(reason)};
   }
   learn_grace(given.id, now);
-  list(given, now);
+  const Listed listed = list(given, now);
   const std::uint64_t in_round = number_ + (is_closed_ ? 1 : 0);
   fates_.note(given.id, {Fate::kListed, in_round});
   close_if_full();
-  return {Answer::Kind::kListed, in_round, true, {}};
+  return {Answer::Kind::kListed, in_round, true, {}, listed};
 }
 
 Answer Round::known(const ContributionId& id, const FateNote& note) const {
@@ -91,6 +96,7 @@ Answer Round::known(const ContributionId& id, const FateNote& note) const {
 
 // Empty: it is not refused.
 std::string Round::why_refused(const Contribution& given) const {
+  if (!given.fault.empty()) return given.fault;
   if (!(given.weight >= 0 && given.weight <= std::numeric_limits<float>::max()))
     return fmt::format("its weight is {}: a weight is a number from 0 to 3.4e38", given.weight);
   const std::uint64_t rounds_late = number_ + (is_closed_ ? 1 : 0) - given.id.round;
@@ -107,17 +113,18 @@ std::string Round::why_refused(const Contribution& given) const {
   return {};
 }
 
-void Round::list(const Contribution& given, double now) {
+Listed Round::list(const Contribution& given, double now) {
   const std::uint64_t in_round = number_ + (is_closed_ ? 1 : 0);
   const std::uint64_t rounds_late = in_round - given.id.round;
   const double weight = given.weight * late_product(options_.late_factor, rounds_late);
-  listed_[rounds_late][given.slot] = {given.id, given.slot, rounds_late,
-                                      static_cast<float>(weight)};
-  if (rounds_late > 0 && options_.mode != RoundMode::kAsynchronous) return;
+  const Listed listed{given.id, given.slot, rounds_late, static_cast<float>(weight)};
+  listed_[rounds_late][given.slot] = listed;
+  if (rounds_late > 0 && options_.mode != RoundMode::kAsynchronous) return listed;
   ++on_time_;
   missing_.erase(given.id.worker);
   if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
   if (options_.mode == RoundMode::kQuorum && on_time_ == options_.quorum) note_quorum(now);
+  return listed;
 }
 
 // --- grace ---

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct Answer {
   std::uint64_t round = 0;
   bool is_new = false;  // listed just now: its entries are needed
   std::string reason;   // of a refusal
+  Listed listed{};      // if it is new: how it counts
 };
 
 // A closed round.
@@ -56,6 +58,12 @@ class Round {
 
   // --- contributions
   Answer offer(const Contribution& given, double now);
+  // What offer() would answer, if the contribution has come before or its time is not now.
+  std::optional<Answer> find(const ContributionId& id) const;
+  // It was committed before this object was made.
+  void remember(const ContributionId& id, std::uint64_t in_round) {
+    fates_.note(id, {Fate::kCommitted, in_round});
+  }
 
   // --- time, monotonic seconds
   void advance(double now);
@@ -63,6 +71,8 @@ class Round {
 
   // --- the end of a round
   bool is_closed() const { return is_closed_; }
+  std::uint32_t listed() const { return is_closed_ ? 0 : on_time_; }  // on time, in the open round
+  const Membership& membership() const { return membership_; }
   const Closing& closing() const { return closing_; }
   void committed();
   // All of its contributions are refused.
@@ -74,7 +84,7 @@ class Round {
  private:
   Answer known(const ContributionId& id, const FateNote& note) const;
   std::string why_refused(const Contribution& given) const;
-  void list(const Contribution& given, double now);
+  Listed list(const Contribution& given, double now);
   void note_quorum(double now);
   bool is_full() const;
   void close_if_full();

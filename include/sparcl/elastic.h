@@ -1,0 +1,190 @@
+/** @file
+ * Elastic aggregation: workers that come and go, an aggregator, and rounds without a communicator.
+ *
+ * A worker gets a version of the model, trains, and contributes what has changed. The aggregator
+ * sums the contributions of a round, steps its outer optimiser, and publishes the next version
+ * (docs/guides/elastic.md). Workers connect over TCP; they may join, die and come back.
+ *
+ * Each contribution counts once, by its worker and its round, or is refused by name. A late one
+ * counts in a later round. Sums follow one tree over the workers' slots, so that they have the same
+ * bits whatever the order of arrival.
+ *
+ * Functions are local. One thread at a time uses an aggregator or a worker. Each owns threads of
+ * the library. After fork() only the parent may use them.
+ */
+#ifndef SPARCL_ELASTIC_H_
+#define SPARCL_ELASTIC_H_
+
+#include "sparcl/aggregate.h"
+#include "sparcl/state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- aggregator ---- */
+
+/** When a round ends. */
+typedef enum {
+  sparclRoundSynchronous = 0,  /**< with all workers that were there when it began, or at its
+                                    deadline without the others */
+  sparclRoundQuorum = 1,       /**< with `quorum` of them, after a grace window (Decoupled DiLoCo,
+                                    arXiv 2604.21428) */
+  sparclRoundAsynchronous = 2, /**< with any `quorum` contributions that are not too late */
+  sparclRoundForceInt = 0x7fffffff
+} sparclRound_t;
+
+/** Options of sparclAggregatorServe. Zero means the default. */
+typedef struct {
+  size_t size;
+  const char* listen;   /**< "HOST:PORT" for workers; NULL: a free port of the loopback interface.
+                             Other interfaces need secret_path, certificates_path or insecure */
+  const char* publish;  /**< "HOST:PORT" for results, also for replicas that only follow the model
+                             (sparclSubscriberCreate); NULL: a free port of the loopback interface */
+  const char* model_id; /**< workers must pass the same; NULL: "" */
+  const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
+                             NULL: the state ends with the process */
+  const char* secret_path; /**< secret of role publish (`sparcl secret`); NULL: SPARCL_SECRET */
+  const char* certificates_path;   /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
+  double deadline_s;               /**< of a round, from its first contribution on; default 600 */
+  double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
+                                        usually come; default 0 */
+  double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,
+                                        default 1 */
+  uint64_t max_rounds_late;        /**< later contributions are refused; default 1,024 */
+  uint64_t quorum;                 /**< contributions; default 1 */
+  sparclRound_t round;
+  sparclToggle_t insecure; /**< on: without a secret, listen on any interface: whoever reaches the
+                                port reads the weights, and contributes */
+} sparclServeOptions_t;
+#define SPARCL_SERVE_OPTIONS_INITIALIZER                                                \
+  {                                                                                     \
+    sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
+        sparclRoundSynchronous, sparclDefault                                           \
+  }
+
+/** Serves workers with an aggregator until it is destroyed. Publishes the state as a version.
+ * Without a folder that has rounds, that is version 1 with the state's weights. With one, weights
+ * and the aggregator's state are those of the last round in it; an earlier process that still
+ * writes there ends with sparclInvalidUsage.
+ * @param aggregator of as many elements as the state has of types float32, bfloat16 and float16;
+ *   not used by another call
+ * @param state host memory; must outlive the aggregator, which writes the weights. Tensors of other
+ *   types stay as they are. Weights of 16 bits are summed in float32
+ * @param options may be NULL
+ * @retval sparclMismatch the folder's rounds are of another model, or of other options */
+SPARCL_API sparclResult_t sparclAggregatorServe(sparclAggregator_t aggregator, sparclState_t state,
+                                                const sparclServeOptions_t* options);
+
+/** Tells the addresses of a serving aggregator.
+ * @param workers storage for capacity bytes, written: where workers connect
+ * @param results likewise: where versions are published; may be NULL
+ * @retval sparclTruncated an address does not fit */
+SPARCL_API sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator, char* workers,
+                                                  char* results, size_t capacity);
+
+/** A round that has ended. */
+typedef struct {
+  size_t size;
+  uint64_t version; /**< that the state holds now: the round's number + 1 */
+  uint64_t listed;  /**< contributions that count; 0 if the round failed */
+  uint64_t late;    /**< of these, made for earlier rounds */
+  uint64_t missing; /**< workers that did not contribute by the deadline */
+  uint64_t changed; /**< elements of the result */
+  uint64_t bytes;   /**< of the contributions */
+  double weight;    /**< of all that count */
+  double seconds;   /**< from the round's end until its result was published */
+} sparclRoundReport_t;
+#define SPARCL_ROUND_REPORT_INITIALIZER \
+  { sizeof(sparclRoundReport_t), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Waits for the end of a round, and publishes its result. Blocking.
+ * A round that fails (too few contributions, only zero weights, a value that is not finite) has a
+ * version, too, with the same weights; its contributions are refused.
+ * @param seconds until sparclTimeout: the round goes on, call again
+ * @param report its size must be set; written; may be NULL
+ * @retval sparclInvalidUsage another process has taken over the folder */
+SPARCL_API sparclResult_t sparclAggregatorNext(sparclAggregator_t aggregator, double seconds,
+                                               sparclRoundReport_t* report);
+
+/* ---- worker ---- */
+
+typedef struct sparclWorker* sparclWorker_t;
+
+/** Options of a worker. Zero means the default. */
+typedef struct {
+  size_t size;
+  const char* model_id;    /**< of the aggregator; NULL: "" */
+  const char* secret_path; /**< secret of role replicate: the aggregator must have the key that it
+                                names; NULL: SPARCL_SECRET, else none */
+  const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
+  uint64_t keep; /**< elements of a contribution at most, those that changed most; the rest is kept
+                      for later ones. 0: all */
+  sparclWire_t wire;    /**< of values; the rounding error is kept, too */
+  sparclToggle_t relay; /**< pass versions on to other workers; default: SPARCL_RELAY */
+} sparclWorkerOptions_t;
+#define SPARCL_WORKER_OPTIONS_INITIALIZER \
+  { sizeof(sparclWorkerOptions_t), NULL, NULL, NULL, 0, sparclWireSame, sparclDefault }
+
+/** Starts a worker, which connects to an aggregator and connects again after each failure.
+ * Takes memory for a copy of the state, and a residual of float32.
+ * @param worker written; see sparclWorkerDestroy
+ * @param state host memory: tensors with the aggregator's names, types, shapes and order; must
+ *   outlive the worker
+ * @param address "HOST:PORT", or several with commas between them, of aggregators that take over
+ *   from each other
+ * @param options may be NULL */
+SPARCL_API sparclResult_t sparclWorkerCreate(sparclWorker_t* worker, sparclState_t state,
+                                             const char* address,
+                                             const sparclWorkerOptions_t* options);
+
+/** Waits for a newer version and writes it to the tensors, over what was trained. Blocking.
+ * The first call gets the version that is open. After an error the tensors are unchanged.
+ * @param seconds until sparclTimeout
+ * @param version written; may be NULL
+ * @retval sparclTimeout no newer version came in time: the text says why
+ * @retval sparclRemoteError the aggregator is not there; the worker goes on trying */
+SPARCL_API sparclResult_t sparclWorkerNext(sparclWorker_t worker, double seconds,
+                                           uint64_t* version);
+
+/** Contributes what has changed in the tensors since the version that they started from.
+ * Once for each version. Does not wait for the network; the tensors may change when it returns. The
+ * library keeps the contribution, and sends it again where it must, until it is in a committed
+ * round. If it is refused, it is added to the next one.
+ * @param weight such as the tokens behind it; 0 or more
+ * @retval sparclInvalidUsage no version is held yet, or the worker has contributed to it already */
+SPARCL_API sparclResult_t sparclWorkerContribute(sparclWorker_t worker, double weight);
+
+/** Waits until no contribution is on its way: all are in committed rounds, or were refused.
+ * @param seconds until sparclTimeout */
+SPARCL_API sparclResult_t sparclWorkerFlush(sparclWorker_t worker, double seconds);
+
+/** Facts of a worker, since it was created. */
+typedef struct {
+  size_t size;
+  uint64_t version;     /**< that the tensors started from */
+  uint64_t contributed; /**< contributions */
+  uint64_t committed;   /**< of these, in committed rounds */
+  uint64_t late;        /**< of these, in later rounds than their own */
+  uint64_t refused;     /**< contributions that were refused */
+  uint64_t entries;     /**< of the last contribution */
+  uint64_t bytes;       /**< of the last contribution */
+  uint64_t connections; /**< to an aggregator */
+  double residual_l2;   /**< L2 norm of what is kept for later */
+} sparclWorkerStats_t;
+#define SPARCL_WORKER_STATS_INITIALIZER \
+  { sizeof(sparclWorkerStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/** Reads the facts of a worker.
+ * @param stats its size must be set; fields within that size are written */
+SPARCL_API sparclResult_t sparclWorkerStats(sparclWorker_t worker, sparclWorkerStats_t* stats);
+
+/** Ends a worker. Contributions on their way are lost: see sparclWorkerFlush. The tensors keep what
+ * they hold. NULL is allowed. */
+SPARCL_API sparclResult_t sparclWorkerDestroy(sparclWorker_t worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPARCL_ELASTIC_H_ */

@@ -1,0 +1,196 @@
+// Aggregators that serve workers, behind the C interface.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "src/api/call_options.hpp"
+#include "src/api/elastic_handles.hpp"
+#include "src/api/error.hpp"
+#include "src/api/long_wait.hpp"
+#include "src/base/settings.hpp"
+
+using sparcl::Code;
+using sparcl::Result;
+using sparcl::Status;
+using sparcl::api::AttachedState;
+using sparcl::api::guarded_with;
+using sparcl::api::Held;
+using sparcl::api::Serving;
+using sparcl::elastic::AggregationRoot;
+using sparcl::elastic::RootOptions;
+using sparcl::replication::Publisher;
+using sparcl::replication::PublisherOptions;
+
+namespace {
+
+constexpr std::uint64_t kMaxQuorum = 1 << 20;
+
+std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+
+struct ServePlan {
+  PublisherOptions publisher;
+  RootOptions root;
+  std::string listen;
+};
+
+Result<sparcl::aggregate::RoundOptions> read_round(const sparclServeOptions_t& given) {
+  using sparcl::aggregate::RoundMode;
+  constexpr RoundMode kModes[] = {RoundMode::kSynchronous, RoundMode::kQuorum,
+                                  RoundMode::kAsynchronous};
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_enum("options.round",
+                                                 sparcl::api::number_of(given.round),
+                                                 sparclRoundAsynchronous, "sparclRound_t"));
+  if (given.quorum > kMaxQuorum)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.quorum is {}: give at most {}", given.quorum, kMaxQuorum));
+  sparcl::aggregate::RoundOptions round;
+  round.mode = kModes[given.round];
+  if (given.quorum > 0) round.quorum = static_cast<std::uint32_t>(given.quorum);
+  if (given.deadline_s != 0) round.deadline_s = given.deadline_s;
+  round.grace = {given.grace_min_s, given.grace_max_s};
+  if (given.late_factor != 0) round.late_factor = given.late_factor;
+  if (given.max_rounds_late != 0) round.max_rounds_late = given.max_rounds_late;
+  SPARCL_RETURN_IF_ERROR(sparcl::aggregate::check_round_options(round).with_prefix("options: "));
+  return round;
+}
+
+Result<ServePlan> read_serve_options(const sparclServeOptions_t* given) {
+  sparclServeOptions_t all = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.insecure", all.insecure));
+  for (const auto& [name, path] :
+       {std::pair("folder", all.folder), std::pair("secret_path", all.secret_path),
+        std::pair("certificates_path", all.certificates_path)}) {
+    if (path != nullptr && *path == '\0')  // an unset variable is no choice
+      return Status(Code::kInvalidArgument,
+                    fmt::format("options.{} is empty: give a path, or NULL for none", name));
+  }
+  ServePlan plan;
+  SPARCL_ASSIGN_OR_RETURN(plan.root.desk.round, read_round(all));
+  plan.listen = text_of(all.listen);
+  plan.publisher.listen = text_of(all.publish);
+  plan.publisher.model_id = plan.root.desk.model_id = text_of(all.model_id);
+  plan.publisher.secret_path = text_of(all.secret_path);
+  plan.publisher.certificates_path = text_of(all.certificates_path);
+  plan.publisher.is_insecure = all.insecure == sparclOn;
+  SPARCL_RETURN_IF_ERROR(plan.publisher.take_settings());
+  plan.root.folder = text_of(all.folder);
+  // A resumed process that another one has replaced publishes nothing.
+  if (!plan.root.folder.empty()) plan.publisher.witness_path = plan.root.folder + "/publisher";
+  plan.root.desk.silence_s = plan.publisher.silence_s;
+  return plan;
+}
+
+Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOptions_t* given) {
+  if (own.serving != nullptr)
+    return Status(Code::kInvalidUsage, "this aggregator serves workers already");
+  if (own.calls_in_flight.load() > 0)
+    return Status(Code::kInvalidUsage, "a call with this aggregator is in flight: wait for it");
+  SPARCL_ASSIGN_OR_RETURN(ServePlan plan, read_serve_options(given));
+  const Held<sparclState> held(state, "state");
+  SPARCL_RETURN_IF_ERROR(held.status());
+  SPARCL_RETURN_IF_ERROR(held->check_in_memory());
+  if (held->has_device_memory())
+    return Status(Code::kUnsupported,
+                  "the state has tensors in device memory: an aggregator's are in host memory");
+  auto made = std::make_shared<Serving>();
+  SPARCL_ASSIGN_OR_RETURN(made->attached, AttachedState::attach(held, AttachedState::Use::kRead));
+  const sparcl::replication::ReplicatedState& view = made->attached->view();
+  SPARCL_ASSIGN_OR_RETURN(
+      sparcl::elastic::FlatWeights weights,
+      sparcl::elastic::FlatWeights::of(view.map->arrays(), view.arrays, *view.kernels));
+  plan.root.desk.schema_hash = view.schema_hash;
+  SPARCL_ASSIGN_OR_RETURN(plan.root.desk.security,
+                          sparcl::replication::load_server_security(
+                              plan.publisher.secret_path, plan.publisher.certificates_path));
+  // The port is taken before the folder: nobody is taken over from by a process that cannot serve.
+  SPARCL_ASSIGN_OR_RETURN(sparcl::replication::Listener listener,
+                          sparcl::replication::Listener::open(plan.listen, plan.publisher.reach()));
+  SPARCL_ASSIGN_OR_RETURN(made->root, AggregationRoot::create(*view.kernels, std::move(weights),
+                                                              own.aggregator, plan.root));
+  SPARCL_ASSIGN_OR_RETURN(made->publisher, Publisher::create(view, plan.publisher));
+  Publisher* const publisher = made->publisher.get();
+  SPARCL_RETURN_IF_ERROR(made->root->start(
+      std::move(listener), publisher->address(),
+      [publisher](std::uint64_t version) { return publisher->publish(version).status(); }));
+  own.serving = std::move(made);
+  own.calls_in_flight = 1;  // no other call takes it
+  return {};
+}
+
+// Runs `use` on an aggregator that serves, and is of this process.
+template <class Use>
+sparclResult_t with_serving(const char* name, sparclAggregator_t aggregator, Use&& use) {
+  return guarded_with(name, aggregator, "aggregator", [&](sparclAggregator& own) -> Status {
+    if (own.serving == nullptr)
+      return Status(Code::kInvalidUsage,
+                    "this aggregator serves no workers: call sparclAggregatorServe first");
+    if (own.serving->publisher->is_own_process()) return use(*own.serving);
+    return Status(Code::kInvalidUsage,
+                  "this aggregator belongs to the parent process: a child of fork() cannot use it");
+  });
+}
+
+Status copy_address(const std::string& text, char* into, std::size_t capacity, const char* name) {
+  if (capacity <= text.size())
+    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name,
+                                                capacity, text.size() + 1));
+  std::memcpy(into, text.c_str(), text.size() + 1);
+  return {};
+}
+
+Status next(Serving& own, double seconds, sparclRoundReport_t* report) {
+  if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
+  sparclRoundReport_t all = SPARCL_ROUND_REPORT_INITIALIZER;
+  if (report != nullptr)
+    SPARCL_RETURN_IF_ERROR(
+        sparcl::api::check_size("report.size", report->size, sizeof(sparclRoundReport_t)));
+  const Result<sparcl::elastic::RoundReport> ended = sparcl::api::wait_long(
+      "sparclAggregatorNext", seconds, [&](double piece) { return own.root->next(piece); });
+  if (!ended.ok()) return ended.status();
+  own.attached->state().version = own.root->version();
+  if (report == nullptr) return {};
+  all.version = own.root->version();
+  all.listed = ended->failure.ok() ? ended->listed : 0;
+  all.late = ended->late;
+  all.missing = ended->expelled;
+  all.changed = ended->changed;
+  all.bytes = ended->received_bytes;
+  all.weight = ended->total_weight;
+  all.seconds = ended->seconds;
+  const std::size_t size = report->size;
+  std::memcpy(report, &all, std::min(size, sizeof all));
+  report->size = size;
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+sparclResult_t sparclAggregatorServe(sparclAggregator_t aggregator, sparclState_t state,
+                                     const sparclServeOptions_t* options) {
+  return guarded_with(__func__, aggregator, "aggregator",
+                      [&](sparclAggregator& own) { return serve(own, state, options); });
+}
+
+sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator, char* workers, char* results,
+                                       size_t capacity) {
+  return with_serving(__func__, aggregator, [&](const Serving& own) -> Status {
+    if (workers == nullptr) return Status(Code::kInvalidArgument, "workers is NULL");
+    SPARCL_RETURN_IF_ERROR(copy_address(own.root->desk().address(), workers, capacity, "workers"));
+    if (results == nullptr) return {};
+    return copy_address(own.publisher->address(), results, capacity, "results");
+  });
+}
+
+sparclResult_t sparclAggregatorNext(sparclAggregator_t aggregator, double seconds,
+                                    sparclRoundReport_t* report) {
+  return with_serving(__func__, aggregator,
+                      [&](Serving& own) { return next(own, seconds, report); });
+}
+
+}  // extern "C"

@@ -1,0 +1,288 @@
+#include "src/elastic/aggregation_root.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "src/aggregate/outer/aggregator_file.hpp"
+#include "src/aggregate/sum/weigh_part.hpp"
+#include "src/base/failpoint.hpp"
+#include "src/base/log.hpp"
+#include "src/model/checkpoint.hpp"
+#include "src/net/socket.hpp"
+
+namespace sparcl::elastic {
+namespace {
+
+using aggregate::AggregatorOptions;
+using aggregate::MeanKind;
+using aggregate::NonFinite;
+
+// The log becomes a state when it is this much larger: reading it again takes longer then.
+// Heuristic.
+constexpr std::uint64_t kLogTimes = 2;
+constexpr std::uint64_t kMinLogBytes = std::uint64_t{64} << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<AggregationRoot>> AggregationRoot::create(const kernels::KernelSet& kernels,
+                                                                 FlatWeights weights,
+                                                                 aggregate::Aggregator& aggregator,
+                                                                 const RootOptions& options) {
+  SPARCL_RETURN_IF_ERROR(aggregate::check_round_options(options.desk.round));
+  weights.keep_masters();
+  if (aggregator.count() != weights.count())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the aggregator is of {} elements, and the model has {} of type "
+                              "float32, bfloat16 and float16",
+                              aggregator.count(), weights.count()));
+  SPARCL_RETURN_IF_ERROR(aggregator.take_range(0, weights.count(), kernels));
+  std::unique_ptr<AggregationRoot> made(
+      new AggregationRoot(kernels, std::move(weights), aggregator, options));
+  if (!options.folder.empty()) SPARCL_RETURN_IF_ERROR(made->recover());
+  made->begin_sum();
+  return made;
+}
+
+AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights weights,
+                                 aggregate::Aggregator& aggregator, const RootOptions& options)
+    : kernels_(kernels), weights_(std::move(weights)), aggregator_(aggregator), options_(options) {
+  options_.desk.run = weights_.run();
+  options_.desk.count = weights_.count();
+  options_.desk.refuses_non_finite = aggregator.options().screen.non_finite == NonFinite::kRefuse;
+  // What is not summed yet: a few dense contributions, where a sum can be made at once.
+  const std::uint64_t dense = weights_.count() * sizeof(float);
+  options_.desk.held_bytes = sums_at_once() ? std::max(4 * dense, kMinLogBytes) : UINT64_MAX;
+}
+
+// --- what was kept ---
+
+Status AggregationRoot::recover() {
+  SPARCL_ASSIGN_OR_RETURN(RoundLog log, RoundLog::open(options_.folder));
+  log_.emplace(std::move(log));
+  SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept kept, log_->read());
+  if (kept.round == 0) return keep();
+  SPARCL_RETURN_IF_ERROR(read_kept(kept));
+  for (const LoggedRound& each : kept.rounds) SPARCL_RETURN_IF_ERROR(replay(each));
+  log_info("aggregate: {}: goes on in round {}, as term {}; {} rounds came from the log",
+           options_.folder, round_, log_->term(), kept.rounds.size());
+  return {};
+}
+
+Status AggregationRoot::read_kept(const RoundLog::Kept& kept) {
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file, model::Checkpoint::open(kept.weights_path));
+  if (file.schema().size() != 1 || file.schema()[0].datatype != DataType::kFloat32 ||
+      file.bytes(0).size() != weights_.count() * sizeof(float))
+    return Status(Code::kMismatch,
+                  fmt::format("{}: it is not of this model: give another folder of rounds, or the "
+                              "model that it was made with",
+                              kept.weights_path));
+  std::vector<float> weights(weights_.count());
+  std::memcpy(weights.data(), file.bytes(0).data(), file.bytes(0).size());
+  weights_.write(weights);
+  SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded,
+                          aggregate::load_aggregator(kept.aggregator_path, kernels_));
+  loaded.stats().rounds = aggregator_.stats().rounds;  // not an option
+  if (loaded.fingerprint() != aggregator_.fingerprint())
+    return Status(Code::kMismatch,
+                  fmt::format("{}: it was made with other options of the aggregator: give the same "
+                              "ones, or another folder of rounds",
+                              kept.aggregator_path));
+  aggregator_ = std::move(loaded);
+  round_ = kept.round;
+  aggregator_.stats().rounds = round_ - 1;
+  for (const LoggedRound& each : kept.past) note_past(each);
+  return {};
+}
+
+// The same steps as when the round ended.
+Status AggregationRoot::replay(const LoggedRound& round) {
+  if (round.has_sum) {
+    SPARCL_RETURN_IF_ERROR(propose(round));
+    const aggregate::ShardResult result = aggregator_.shard()->keep();
+    weights_.add(result.indices, result.values);
+  }
+  note_past(round);
+  ++round_;
+  ++aggregator_.stats().rounds;
+  return {};
+}
+
+void AggregationRoot::note_past(const LoggedRound& round) {
+  past_.push_back({round.round, round.workers, round.total_weight, false, round.listed, {}, {}});
+  while (past_.size() > options_.desk.round.max_rounds_late + 1) past_.pop_front();
+}
+
+std::vector<float> AggregationRoot::all_weights() const {
+  std::vector<float> weights(weights_.count());
+  weights_.read(0, weights);
+  return weights;
+}
+
+Status AggregationRoot::keep() {
+  if (!log_) return {};
+  const std::vector<LoggedRound> past(past_.begin(), past_.end());
+  return log_->keep(round_, all_weights(), aggregator_, past);
+}
+
+// --- rounds ---
+
+Status AggregationRoot::start(replication::Listener listener, const std::string& results,
+                              Publish publish) {
+  publish_ = std::move(publish);
+  SPARCL_RETURN_IF_ERROR(publish_(round_));
+  options_.desk.first_round = round_;
+  options_.desk.results = results;
+  std::vector<Remembered> past;
+  for (const LoggedRound& each : past_) {
+    for (const aggregate::ContributionId& id : each.listed) past.push_back({id, each.round});
+  }
+  SPARCL_ASSIGN_OR_RETURN(
+      desk_, ContributionDesk::create(kernels_, options_.desk, std::move(listener), past));
+  return {};
+}
+
+void AggregationRoot::begin_sum() {
+  sum_.emplace(buffers_, kernels_, weights_.run());
+  weight_sum_.emplace(buffers_, kernels_, weights_.run());
+  total_weight_ = 0;
+  received_bytes_ = 0;
+  is_failed_ = false;
+  held_.clear();
+}
+
+Status AggregationRoot::add(const Arrival& arrival, float clip) {
+  const aggregate::Subtree slot{arrival.listed.slot, 0};
+  SPARCL_RETURN_IF_ERROR(
+      sum_->add(arrival.listed.rounds_late, slot,
+                aggregate::weigh_part(buffers_, kernels_, arrival.part.bytes(), arrival.type, clip,
+                                      arrival.listed.weight)));
+  if (aggregator_.options().mean != MeanKind::kOverContributors) return {};
+  return weight_sum_->add(
+      arrival.listed.rounds_late, slot,
+      aggregate::weights_part(buffers_, arrival.part.bytes(), arrival.type, arrival.listed.weight));
+}
+
+// Those of the open round. They are summed as they come, unless their clipping depends on all.
+void AggregationRoot::take(std::vector<Arrival> arrivals) {
+  const AggregatorOptions& options = aggregator_.options();
+  for (Arrival& each : arrivals) {
+    if (each.in_round() != round_) {
+      early_.push_back(std::move(each));
+      continue;
+    }
+    received_bytes_ += each.part.size();
+    total_weight_ += static_cast<double>(each.listed.weight);
+    if (!sums_at_once()) {
+      held_.push_back(std::move(each));
+      continue;
+    }
+    const aggregate::Screening one = aggregate::screen(options.screen, std::span(&each.facts, 1));
+    is_failed_ = is_failed_ || one.is_failed;
+    if (const Status added = add(each, one.clip.front()); !added.ok()) {  // never: it was checked
+      log_error("aggregate: a contribution cannot be summed: {}", added.message());
+      is_failed_ = true;
+    }
+  }
+}
+
+// Clipping by the median: all contributions of the round are there.
+Status AggregationRoot::screen_all() {
+  std::vector<aggregate::ContributionFacts> facts;
+  for (const Arrival& each : held_) facts.push_back(each.facts);
+  const aggregate::Screening all = aggregate::screen(aggregator_.options().screen, facts);
+  is_failed_ = is_failed_ || all.is_failed;
+  for (std::size_t i = 0; i < held_.size(); ++i) SPARCL_RETURN_IF_ERROR(add(held_[i], all.clip[i]));
+  held_.clear();
+  return {};
+}
+
+Result<RoundReport> AggregationRoot::next(double seconds) {
+  const double until = net::monotonic_seconds() + seconds;
+  while (true) {
+    const double left = until - net::monotonic_seconds();
+    ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, 1e6));
+    take(std::move(turn.arrivals));
+    if (turn.is_closed) return end_round(turn.closing);
+    if (left <= 0)
+      return Status(Code::kTimeout,
+                    fmt::format("round {} has not ended: {} contributions have come", round_,
+                                desk_->counts().listed));
+  }
+}
+
+// An error is the round's: it fails, and the next one begins.
+Status AggregationRoot::sum_up(const aggregate::Closing& closing, RoundReport& report,
+                               LoggedRound& logged) {
+  if (closing.is_short)
+    return Status(
+        Code::kTimeout,
+        fmt::format("round {} has {} contributions by its deadline, fewer than its quorum", round_,
+                    closing.listed.size()));
+  SPARCL_RETURN_IF_ERROR(screen_all());
+  if (is_failed_)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a value of round {} is NaN or infinite: the aggregator's non_finite "
+                              "can refuse or zero them",
+                              round_));
+  if (aggregator_.options().mean == MeanKind::kByWeight && !(total_weight_ > 0))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the weights of all contributions to round {} are 0: a mean by "
+                              "weight needs some data",
+                              round_));
+  report.total_weight = logged.total_weight = total_weight_;
+  logged.sum = sum_->finish();
+  logged.weights = weight_sum_->finish();
+  SPARCL_RETURN_IF_ERROR(propose(logged));
+  logged.has_sum = true;
+  return {};
+}
+
+Status AggregationRoot::propose(const LoggedRound& round) {
+  return aggregator_.shard()->propose(
+      {round.sum.bytes(), round.weights.bytes(), round.total_weight, round.workers},
+      aggregator_.options().keep);
+}
+
+Result<RoundReport> AggregationRoot::end_round(const aggregate::Closing& closing) {
+  const double begun = net::monotonic_seconds();
+  RoundReport report;
+  report.round = round_;
+  report.listed = closing.listed.size();
+  report.expelled = closing.expelled.size();
+  report.received_bytes = received_bytes_;
+  LoggedRound logged{round_, closing.active, 0, false, {}, {}, {}};
+  for (const aggregate::Listed& each : closing.listed) {
+    report.late += each.rounds_late > 0 ? 1 : 0;
+    logged.listed.push_back(each.id);
+  }
+  report.failure = sum_up(closing, report, logged);
+  if (!report.failure.ok()) logged.listed.clear();  // they count in no round
+  if (log_) SPARCL_RETURN_IF_ERROR(log_->append(logged));
+  SPARCL_FAILPOINT("aggregate.logged");
+  if (logged.has_sum) {
+    const aggregate::ShardResult result = aggregator_.shard()->keep();
+    weights_.add(result.indices, result.values);
+    report.changed = result.indices.size();
+  }
+  note_past(logged);
+  ++round_;
+  aggregate::AggregatorStats& stats = aggregator_.stats();
+  ++stats.rounds;
+  stats.listed = logged.listed.size();
+  stats.refused = report.listed - stats.listed;
+  stats.total_weight = report.total_weight;
+  SPARCL_RETURN_IF_ERROR(publish_(round_));
+  SPARCL_FAILPOINT("aggregate.published");
+  report.failure.ok() ? desk_->committed() : desk_->failed(report.failure.message());
+  begin_sum();
+  take(std::exchange(early_, {}));
+  if (log_ && log_->bytes() > std::max(kLogTimes * weights_.count() * sizeof(float), kMinLogBytes))
+    SPARCL_RETURN_IF_ERROR(keep());
+  report.seconds = net::monotonic_seconds() - begun;
+  return report;
+}
+
+}  // namespace sparcl::elastic

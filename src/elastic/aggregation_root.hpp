@@ -1,0 +1,99 @@
+#pragma once
+// The root of an elastic aggregation: rounds of whichever workers are there. It sums what they
+// contribute, steps the outer optimiser, adds the result to the model, and has it published.
+//
+// Round r starts from version r of the model, and its result is version r + 1. A round that failed
+// has a version, too, with the same weights.
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/aggregate/outer/aggregator.hpp"
+#include "src/aggregate/sum/round_sum.hpp"
+#include "src/elastic/contribution_desk.hpp"
+#include "src/elastic/flat_weights.hpp"
+#include "src/elastic/round_log.hpp"
+
+namespace sparcl::elastic {
+
+struct RootOptions {
+  DeskOptions desk;
+  std::string folder;  // of the round log; "": the state ends with the process
+};
+
+// A round that has ended.
+struct RoundReport {
+  std::uint64_t round = 0;
+  std::uint64_t listed = 0, late = 0, expelled = 0;
+  double total_weight = 0;
+  std::uint64_t changed = 0;  // elements of the result
+  std::uint64_t received_bytes = 0;
+  Status failure;      // ok: it was committed
+  double seconds = 0;  // from its end until its result was published
+};
+
+class AggregationRoot {
+ public:
+  // The weights become `version`, and go to whoever follows the model. An error ends the root.
+  using Publish = std::function<Status(std::uint64_t version)>;
+
+  // weights, aggregator: outlive the root. With a folder that has rounds, the weights and the
+  // aggregator's state are read from there; the aggregator's options must be those of the folder.
+  static Result<std::unique_ptr<AggregationRoot>> create(const kernels::KernelSet& kernels,
+                                                         FlatWeights weights,
+                                                         aggregate::Aggregator& aggregator,
+                                                         const RootOptions& options);
+  // Publishes the version that is held. Then workers may come.
+  Status start(replication::Listener listener, const std::string& results, Publish publish);
+
+  // One round. Timeout: it has not ended within `seconds`; call again. Another error: this process
+  // cannot go on.
+  Result<RoundReport> next(double seconds);
+
+  std::uint64_t version() const { return round_; }
+  const ContributionDesk& desk() const { return *desk_; }
+  // The state on the disk, so that the next start is short.
+  Status keep();
+
+ private:
+  AggregationRoot(const kernels::KernelSet& kernels, FlatWeights weights,
+                  aggregate::Aggregator& aggregator, const RootOptions& options);
+  Status recover();
+  Status read_kept(const RoundLog::Kept& kept);
+  Status replay(const LoggedRound& round);
+  bool sums_at_once() const { return aggregator_.options().screen.clip.median_factor == 0; }
+  void take(std::vector<Arrival> arrivals);
+  Status add(const Arrival& arrival, float clip);
+  Result<RoundReport> end_round(const aggregate::Closing& closing);
+  Status sum_up(const aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
+  Status screen_all();
+  Status propose(const LoggedRound& round);
+  void note_past(const LoggedRound& round);
+  std::vector<float> all_weights() const;
+  void begin_sum();
+
+  const kernels::KernelSet& kernels_;
+  FlatWeights weights_;
+  aggregate::Aggregator& aggregator_;
+  RootOptions options_;
+  Publish publish_;
+  std::optional<RoundLog> log_;
+  std::deque<LoggedRound> past_;  // what the last rounds listed
+  std::uint64_t round_ = 1;       // that is open
+
+  BufferPool buffers_;
+  std::optional<aggregate::RoundSum> sum_, weight_sum_;
+  std::vector<Arrival> held_;   // not summed yet
+  std::vector<Arrival> early_;  // of the next round
+  bool is_failed_ = false;      // by a value that is not finite
+  double total_weight_ = 0;
+  std::uint64_t received_bytes_ = 0;
+
+  std::unique_ptr<ContributionDesk> desk_;  // last: its thread ends first
+};
+
+}  // namespace sparcl::elastic

@@ -1,0 +1,44 @@
+#pragma once
+// A contribution's entries as bytes: a part of all elements (src/sparse/parts), coded where that is
+// shorter. Its entries are what the worker selected, rounded to the wire type.
+
+#include <cstdint>
+#include <span>
+
+#include "src/base/status.hpp"
+#include "src/elastic/worker_messages.hpp"
+#include "src/sparse/parts/entry_part.hpp"
+#include "src/sparse/selection/residual.hpp"
+
+namespace sparcl::elastic {
+
+struct Packed {
+  Offered offered;  // but for round and weight
+  Buffer bytes;
+};
+
+// values: of the indices, which ascend, rounded to the wire type (round_to_wire()).
+Result<Packed> pack(BufferSource& buffers, const kernels::KernelSet& kernels,
+                    const sparse::BlockRun& run, const sparse::WireType& wire,
+                    std::span<const std::uint64_t> indices, const std::byte* values);
+
+DataType value_type(const Offered& offered);  // of the part's values
+
+// Bytes that a contribution of all `count` elements may have.
+std::uint64_t max_contribution_bytes(const sparse::BlockRun& run, std::uint64_t count);
+
+// The part, of untrusted bytes. Corrupt: they are not those of the digest, or no part of `count`
+// elements.
+Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
+                      const sparse::BlockRun& run, std::uint64_t count, const Offered& offered,
+                      const Buffer& bytes);
+
+// The entries of a valid part, as float32.
+struct Entries {
+  std::vector<std::uint64_t> indices;
+  std::vector<float> values;
+};
+Entries entries_of(const kernels::KernelSet& kernels, const sparse::BlockRun& run,
+                   std::span<const std::byte> part, DataType type);
+
+}  // namespace sparcl::elastic

@@ -1,0 +1,77 @@
+#pragma once
+// The messages between workers and their aggregator: the layouts of docs/reference/protocol.md.
+// They travel in the frames of the replication service. Bytes from the network are hostile.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/aggregate/round/round.hpp"
+#include "src/base/checksum.hpp"
+#include "src/base/status.hpp"
+#include "src/model/stream_digest.hpp"
+#include "src/replication/message.hpp"
+#include "src/sparse/parts/value_form.hpp"
+
+namespace sparcl::elastic {
+
+constexpr std::uint16_t kWorkerProtocol = 1;
+
+// Worker: who it is, before anything else.
+struct Enroll {
+  std::uint16_t protocol = kWorkerProtocol;
+  std::string model_id;
+  Hash128 schema_hash;
+  aggregate::WorkerId worker = 0;  // chosen by the worker, and kept when it connects again
+  std::uint32_t silence_ms = 0;    // after which it gives the other side up
+  std::string name;                // "host h1, pid 4711"
+};
+
+// Aggregator: the worker takes part.
+struct Enrolled {
+  std::uint16_t protocol = kWorkerProtocol;
+  std::uint64_t round = 0;  // that is open
+  std::uint32_t silence_ms = 0;
+  std::string name;
+  std::string results;  // "HOST:PORT" of the publisher of results; without a host: the same host
+};
+
+// Worker: a contribution, before its bytes.
+struct Offered {
+  std::uint64_t round = 0;
+  double weight = 1;
+  std::uint64_t bytes = 0;
+  sparse::ValueForm form = sparse::ValueForm::kUnmodified;
+  bool is_narrow = false;     // the values are bfloat16, else float32
+  model::Digest256 digest{};  // SHA-256 of the bytes
+};
+
+// Aggregator: the bytes are wanted now.
+struct Wanted {
+  std::uint64_t round = 0;
+};
+
+// Aggregator: the state of a contribution.
+struct FateTold {
+  std::uint64_t round = 0;
+  aggregate::Answer::Kind kind = aggregate::Answer::Kind::kListed;
+  std::uint64_t in_round = 0;
+  std::string reason;  // of a refusal
+};
+
+std::vector<std::byte> serialise(const Enroll& enroll);
+std::vector<std::byte> serialise(const Enrolled& enrolled);
+std::vector<std::byte> serialise(const Offered& offered);
+std::vector<std::byte> serialise(const Wanted& wanted);
+std::vector<std::byte> serialise(const FateTold& fate);
+
+// Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. Of an
+// ENROLL or ENROLLED with another protocol version only `protocol` is read.
+Result<Enroll> parse_enroll(std::span<const std::byte> bytes);
+Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes);
+Result<Offered> parse_offered(std::span<const std::byte> bytes);
+Result<Wanted> parse_wanted(std::span<const std::byte> bytes);
+Result<FateTold> parse_fate(std::span<const std::byte> bytes);
+
+}  // namespace sparcl::elastic

@@ -1,0 +1,124 @@
+#include "src/elastic/worker_peer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace sparcl::elastic {
+
+using replication::MessageLink;
+using replication::MessageType;
+
+Buffer Incoming::whole() const {
+  if (pieces.size() == 1) return pieces.front();
+  Buffer all = Buffer::allocate(have);
+  std::byte* at = all.data();
+  for (const Buffer& piece : pieces) {
+    std::memcpy(at, piece.data(), piece.size());
+    at += piece.size();
+  }
+  return all;
+}
+
+WorkerPeer::WorkerPeer(net::Socket socket, std::optional<net::NetAddress> from,
+                       const replication::ServerSecurity& security, double now)
+    : security_(security),
+      link_(std::move(socket), security.tls),
+      from_(from),
+      born_(now),
+      heard_(now),
+      spoke_(now) {
+  send_at_once(link_.socket());
+}
+
+std::string WorkerPeer::who() const {
+  const std::string where = from_ ? to_text(*from_) : "unknown address";
+  return name.empty() ? where : fmt::format("{} ({})", name, where);
+}
+
+// Once the handshake is over: the peer's role, and the proof of who this side is.
+bool WorkerPeer::secure() {
+  if (is_secured_ || security_.tls == nullptr) return true;
+  if (!link_.stream().is_ready()) return false;
+  is_secured_ = true;
+  const int tag = link_.stream().peer_tag().value_or(0);
+  const replication::PeerTag peer = security_.secrets != nullptr
+                                        ? replication::PeerTag::of(tag)
+                                        : replication::PeerTag{0, static_cast<trust::Role>(tag)};
+  role_ = peer.role;
+  if (security_.secrets == nullptr) return true;
+  const Result<net::SecureSocket::Exporter> exporter = link_.stream().exporter();
+  const auto proof = exporter.ok() ? security_.secrets->prove(peer, *exporter) : std::nullopt;
+  if (!proof) {
+    drop(Status(Code::kUnauthorized, "its secret is not accepted"));
+    return false;
+  }
+  link_.queue(MessageType::kProof, *proof);
+  return true;
+}
+
+std::optional<MessageType> WorkerPeer::receive(double now) {
+  if (is_over()) return {};
+  const auto destination = [this](const replication::ChunkHead& chunk, std::size_t count) {
+    const bool is_next =
+        incoming && incoming->is_wanted && chunk.version == incoming->offered.round &&
+        chunk.first_byte == incoming->have && count <= incoming->offered.bytes - incoming->have;
+    return is_next ? incoming->pieces.emplace_back(Buffer::allocate(count)) : Buffer();
+  };
+  const std::uint64_t before = link_.heard_bytes();
+  const MessageLink::Progress progress = link_.receive(destination);
+  if (link_.heard_bytes() > before) heard_ = now;
+  if (link_.is_open() && !secure()) return {};
+  switch (progress) {
+    case MessageLink::Progress::kMessage:
+      return link_.type();
+    case MessageLink::Progress::kMore:
+      return {};
+    default:
+      drop(link_.why());
+      return {};
+  }
+}
+
+Status WorkerPeer::take_chunk() {
+  if (!link_.chunk_has_destination()) {
+    return corrupt(fmt::format("bytes {} to {} of a contribution are out of place",
+                               chunk().first_byte, chunk().first_byte + chunk_bytes()));
+  }
+  incoming->have += chunk_bytes();
+  return {};
+}
+
+void WorkerPeer::send_text(MessageType type, std::string_view text) {
+  link_.queue(type, std::as_bytes(std::span(text)));
+}
+
+void WorkerPeer::refuse(const Status& why) {
+  link_.queue(MessageType::kRefusal, replication::Refusal{why.code(), why.message()});
+  (void)link_.flush();
+  drop(why);
+}
+
+void WorkerPeer::leave() {
+  link_.queue(MessageType::kBye, replication::Bye{});
+  (void)link_.flush();
+  link_.close();
+}
+
+void WorkerPeer::drop(Status why) {
+  why_ = std::move(why);
+  link_.close_and_forget();
+}
+
+void WorkerPeer::tick(std::uint64_t round, double now) {
+  if (is_over()) return;
+  const double period = replication::alive_period_s(1e9, silence_ms);
+  if (is_enrolled() && now - spoke_ > period)
+    link_.queue(MessageType::kAlive, replication::Alive{round});
+  if (link_.queued_bytes() > 0) spoke_ = now;
+  if (!link_.flush()) drop(link_.why());
+}
+
+}  // namespace sparcl::elastic

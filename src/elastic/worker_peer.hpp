@@ -1,0 +1,82 @@
+#pragma once
+// An aggregator's end of the connection to a worker, or to a program that asks for the status.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/elastic/worker_messages.hpp"
+#include "src/net/net_address.hpp"
+#include "src/replication/message_link.hpp"
+#include "src/replication/service_security.hpp"
+
+namespace sparcl::elastic {
+
+// A contribution whose bytes are coming.
+struct Incoming {
+  Offered offered;
+  bool is_wanted = false;  // its bytes were asked for
+  std::vector<Buffer> pieces;
+  std::uint64_t have = 0;
+
+  Buffer whole() const;
+};
+
+class WorkerPeer {
+ public:
+  WorkerPeer(net::Socket socket, std::optional<net::NetAddress> from,
+             const replication::ServerSecurity& security, double now);
+
+  int fd() const { return link_.fd(); }
+  short events() const { return link_.events(); }
+  bool has_unread() const { return link_.has_unread(); }
+  bool is_over() const { return !link_.is_open(); }
+  bool is_enrolled() const { return worker.has_value(); }
+
+  // The next message, once the connection is secured. Nothing: no more has come, or it is over.
+  std::optional<replication::MessageType> receive(double now);
+  std::span<const std::byte> content() { return link_.content(); }
+  const replication::ChunkHead& chunk() const { return link_.chunk(); }
+  std::size_t chunk_bytes() const { return link_.chunk_bytes(); }
+  // Takes the chunk that has come. Corrupt: it is out of place.
+  Status take_chunk();
+  // Who may ask for what: by secrets or certificates.
+  bool may(trust::Role role) const { return !role_ || *role_ >= role; }
+
+  template <class Message>
+  void send(replication::MessageType type, const Message& message) {
+    link_.queue(type, std::span<const std::byte>(serialise(message)));
+  }
+  void send_text(replication::MessageType type, std::string_view text);
+  // Tells why, and ends the connection.
+  void refuse(const Status& why);
+  void leave();  // says goodbye
+  void drop(Status why);
+  // Sends what waits, and signs of life with the open round.
+  void tick(std::uint64_t round, double now);
+
+  double silent_s(double now) const { return now - heard_; }
+  double age_s(double now) const { return now - born_; }
+  std::uint64_t bytes_received() const { return link_.bytes_received(); }
+  std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
+  std::string who() const;
+  const Status& why_over() const { return why_; }
+
+  std::optional<aggregate::WorkerId> worker;  // enrolled
+  std::string name;
+  std::uint32_t silence_ms = 0;  // the worker's own
+  std::optional<Incoming> incoming;
+
+ private:
+  bool secure();
+
+  const replication::ServerSecurity& security_;
+  replication::MessageLink link_;
+  std::optional<net::NetAddress> from_;
+  std::optional<trust::Role> role_;
+  bool is_secured_ = false;
+  double born_, heard_, spoke_;
+  Status why_;
+};
+
+}  // namespace sparcl::elastic

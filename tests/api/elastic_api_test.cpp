@@ -1,0 +1,345 @@
+// Workers and an aggregator through the C interface, as threads of one process.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+
+namespace {
+
+constexpr std::size_t kElements = 200'000;  // several blocks
+
+#define SPARCL_OK(...) ASSERT_EQ(__VA_ARGS__, sparclSuccess) << sparclGetLastError(nullptr)
+
+// A model of one tensor.
+struct Model {
+  explicit Model(std::size_t elements = kElements, float value = 0) : weights(elements, value) {
+    const std::uint64_t shape = elements;
+    EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state, "w", weights.data(), sparclFloat32, 1, &shape), sparclSuccess);
+  }
+  ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess) << sparclGetLastError(nullptr); }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  std::vector<float> weights;
+  sparclState_t state = nullptr;
+};
+
+// An aggregator that serves.
+struct Root {
+  Root(Model& served, const sparclServeOptions_t& options,
+       const sparclAggregatorOptions_t& how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER) {
+    EXPECT_EQ(sparclAggregatorCreate(&aggregator, served.weights.size(), &how), sparclSuccess);
+    result = sparclAggregatorServe(aggregator, served.state, &options);
+    if (result != sparclSuccess) return;
+    char text[256];
+    EXPECT_EQ(sparclAggregatorAddress(aggregator, text, nullptr, sizeof text), sparclSuccess);
+    address = text;
+  }
+  ~Root() { end(); }
+  void end() {
+    EXPECT_EQ(sparclAggregatorDestroy(aggregator), sparclSuccess) << sparclGetLastError(nullptr);
+    aggregator = nullptr;
+  }
+  sparclRoundReport_t next(double seconds = 30) const {
+    sparclRoundReport_t report = SPARCL_ROUND_REPORT_INITIALIZER;
+    EXPECT_EQ(sparclAggregatorNext(aggregator, seconds, &report), sparclSuccess)
+        << sparclGetLastError(nullptr);
+    return report;
+  }
+  Root(const Root&) = delete;
+  Root& operator=(const Root&) = delete;
+
+  sparclAggregator_t aggregator = nullptr;
+  sparclResult_t result = sparclSuccess;
+  std::string address;
+};
+
+struct Trainer {
+  explicit Trainer(const std::string& address,
+                   const sparclWorkerOptions_t& options = SPARCL_WORKER_OPTIONS_INITIALIZER) {
+    EXPECT_EQ(sparclWorkerCreate(&worker, model.state, address.c_str(), &options), sparclSuccess)
+        << sparclGetLastError(nullptr);
+  }
+  ~Trainer() { end(); }
+  void end() {
+    EXPECT_EQ(sparclWorkerDestroy(worker), sparclSuccess);
+    worker = nullptr;
+  }
+  std::uint64_t next(double seconds = 30) {
+    std::uint64_t version = 0;
+    EXPECT_EQ(sparclWorkerNext(worker, seconds, &version), sparclSuccess)
+        << sparclGetLastError(nullptr);
+    return version;
+  }
+  sparclWorkerStats_t stats() const {
+    sparclWorkerStats_t stats = SPARCL_WORKER_STATS_INITIALIZER;
+    EXPECT_EQ(sparclWorkerStats(worker, &stats), sparclSuccess);
+    return stats;
+  }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  Model model;
+  sparclWorker_t worker = nullptr;
+};
+
+std::string new_folder(const char* name) {
+  std::string folder = testing::TempDir() + name + std::to_string(::getpid());
+  std::filesystem::remove_all(folder);
+  return folder;
+}
+
+TEST(ElasticApi, RoundsAreMeansByWeight) {
+  Model model(kElements, 1);
+  const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  const Root root(model, serve);
+  ASSERT_EQ(root.result, sparclSuccess) << sparclGetLastError(nullptr);
+  constexpr int kWorkers = 3, kRounds = 3;
+  std::vector<std::unique_ptr<Trainer>> trainers;
+  for (int i = 0; i < kWorkers; ++i) trainers.push_back(std::make_unique<Trainer>(root.address));
+  std::vector<float> expected(kElements, 1);
+  for (int round = 1; round <= kRounds; ++round) {
+    for (int i = 0; i < kWorkers; ++i) {
+      Trainer& own = *trainers[static_cast<std::size_t>(i)];
+      EXPECT_EQ(own.next(), static_cast<std::uint64_t>(round));
+      EXPECT_EQ(own.model.weights, expected);
+    }
+    for (int i = 0; i < kWorkers; ++i) {  // small integers: sums are exact
+      Trainer& own = *trainers[static_cast<std::size_t>(i)];
+      const auto step = static_cast<std::size_t>(7 + i);
+      for (std::size_t e = 0; e < kElements; e += step)
+        own.model.weights[e] += static_cast<float>(4 * (i + round));
+      SPARCL_OK(sparclWorkerContribute(own.worker, i == 0 ? 2 : 1));
+    }
+    for (int i = 0; i < kWorkers; ++i) {
+      const auto step = static_cast<std::size_t>(7 + i);
+      for (std::size_t e = 0; e < kElements; e += step)
+        expected[e] += static_cast<float>(4 * (i + round) * (i == 0 ? 2 : 1)) / 4;
+    }
+    const sparclRoundReport_t report = root.next();
+    EXPECT_EQ(report.version, static_cast<std::uint64_t>(round + 1));
+    EXPECT_EQ(report.listed, static_cast<std::uint64_t>(kWorkers));
+    EXPECT_EQ(report.weight, 4);
+    EXPECT_EQ(model.weights, expected);
+  }
+  SPARCL_OK(sparclWorkerFlush(trainers[0]->worker, 10));
+  EXPECT_EQ(trainers[0]->stats().committed, static_cast<std::uint64_t>(kRounds));
+}
+
+TEST(ElasticApi, AWorkerThatLeavesIsNotAwaited) {
+  Model model;
+  const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  const Root root(model, serve);
+  Trainer stays(root.address), leaves(root.address);
+  stays.next();
+  leaves.next();
+  stays.model.weights[5] = 3;
+  SPARCL_OK(sparclWorkerContribute(stays.worker, 1));
+  EXPECT_EQ(sparclAggregatorNext(root.aggregator, 0.3, nullptr), sparclTimeout);
+  leaves.end();
+  EXPECT_EQ(root.next().listed, 1U);
+  EXPECT_EQ(model.weights[5], 3);
+  stays.next();
+}
+
+TEST(ElasticApi, ALateContributionCountsInTheNextRound) {
+  Model model;
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.round = sparclRoundQuorum;
+  serve.quorum = 1;
+  sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  how.mean = sparclMeanNone;
+  const Root root(model, serve, how);
+  Trainer early(root.address), late(root.address);
+  early.next();
+  late.next();
+  early.model.weights[0] = 1;
+  SPARCL_OK(sparclWorkerContribute(early.worker, 1));
+  EXPECT_EQ(root.next().listed, 1U);
+  late.model.weights[0] = 2;
+  SPARCL_OK(sparclWorkerContribute(late.worker, 1));
+  while (sparclAggregatorNext(root.aggregator, 0.2, nullptr) == sparclTimeout &&
+         late.stats().connections == 0) {
+  }
+  EXPECT_EQ(early.next(), 2U);
+  EXPECT_EQ(early.model.weights[0], 1);
+  early.model.weights[0] = 11;
+  SPARCL_OK(sparclWorkerContribute(early.worker, 1));
+  const sparclRoundReport_t report = root.next();
+  EXPECT_EQ(report.listed, 2U);
+  EXPECT_EQ(report.late, 1U);
+  EXPECT_EQ(model.weights[0], 1 + 2 + 10);
+  SPARCL_OK(sparclWorkerFlush(late.worker, 10));
+  EXPECT_EQ(late.stats().late, 1U);
+}
+
+TEST(ElasticApi, WhatIsRefusedCountsLater) {
+  Model model;
+  const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  how.mean = sparclMeanOverWorkers;
+  how.non_finite = sparclNonFiniteRefuse;
+  const Root root(model, serve, how);
+  Trainer own(root.address);
+  own.next();
+  own.model.weights[3] = 5;
+  own.model.weights[4] = std::numeric_limits<float>::quiet_NaN();
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));
+  SPARCL_OK(sparclWorkerFlush(own.worker, 10));
+  EXPECT_EQ(own.stats().refused, 1U);
+}
+
+TEST(ElasticApi, ZeroWeightsFailTheRoundAndTheWeightsStay) {
+  Model model;
+  const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  const Root root(model, serve);
+  Trainer own(root.address);
+  own.next();
+  own.model.weights[3] = 5;
+  SPARCL_OK(sparclWorkerContribute(own.worker, 0));
+  EXPECT_EQ(root.next().listed, 0U);
+  EXPECT_EQ(own.next(), 2U);
+  EXPECT_EQ(own.model.weights[3], 0);
+  SPARCL_OK(sparclWorkerFlush(own.worker, 10));
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));  // the residual has it
+  EXPECT_EQ(root.next().listed, 1U);
+  EXPECT_EQ(model.weights[3], 5);
+}
+
+// The next process goes on with the same state, and no contribution counts twice.
+TEST(ElasticApi, AnotherProcessGoesOnFromTheFolder) {
+  const std::string folder = new_folder("elastic_folder");
+  sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  how.outer = sparclOuterNesterov;
+  how.learning_rate = 0.5;
+  how.momentum = 0.5;
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.folder = folder.c_str();
+  Model undisturbed_model, first_model, second_model;
+  sparclServeOptions_t plain = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  const Root undisturbed(undisturbed_model, plain, how);
+  Root first(first_model, serve, how);
+  ASSERT_EQ(first.result, sparclSuccess) << sparclGetLastError(nullptr);
+  serve.listen = first.address.c_str();
+  const auto train = [](Trainer& own, int round) {
+    for (std::size_t e = 0; e < kElements; e += 11)
+      own.model.weights[e] += static_cast<float>(round);
+    ASSERT_EQ(sparclWorkerContribute(own.worker, 1), sparclSuccess) << sparclGetLastError(nullptr);
+  };
+  Trainer reference(undisturbed.address), own(first.address);
+  for (int round = 1; round <= 4; ++round) {
+    reference.next();
+    train(reference, round);
+    undisturbed.next();
+  }
+  own.next();
+  train(own, 1);
+  first.next();
+  own.next();
+  train(own, 2);
+  first.next();
+  const std::vector<float> between = first_model.weights;
+  own.next();
+  first.end();
+  train(own, 3);  // nobody is there
+  const std::string address = serve.listen;
+  serve.listen = address.c_str();
+  const Root second(second_model, serve, how);
+  ASSERT_EQ(second.result, sparclSuccess) << sparclGetLastError(nullptr);
+  EXPECT_EQ(second_model.weights, between);
+  EXPECT_EQ(second.next().version, 4U);
+  EXPECT_EQ(own.next(), 4U);
+  train(own, 4);
+  second.next();
+  EXPECT_EQ(second_model.weights, undisturbed_model.weights);
+  SPARCL_OK(sparclWorkerFlush(own.worker, 10));
+  EXPECT_EQ(own.stats().committed, 4U);
+}
+
+TEST(ElasticApi, AnAggregatorThatWasReplacedEnds) {
+  const std::string folder = new_folder("elastic_fence");
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.folder = folder.c_str();
+  Model old_model, new_model;
+  const Root old_root(old_model, serve);
+  const Root new_root(new_model, serve);
+  ASSERT_EQ(new_root.result, sparclSuccess) << sparclGetLastError(nullptr);
+  Trainer own(old_root.address);
+  own.next();
+  own.model.weights[0] = 1;
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));
+  EXPECT_EQ(sparclAggregatorNext(old_root.aggregator, 10, nullptr), sparclInvalidUsage);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("taken over"), std::string::npos);
+}
+
+TEST(ElasticApi, SmallFloatsAreSummedInFloat32) {
+  constexpr std::uint64_t kShape = 1000;
+  std::vector<std::uint16_t> served(kShape, 0x4380), trained(kShape);  // 256 in bfloat16
+  sparclState_t state = nullptr, own = nullptr;
+  SPARCL_OK(sparclStateCreate(&state));
+  SPARCL_OK(sparclStateAdd(state, "w", served.data(), sparclBfloat16, 1, &kShape));
+  SPARCL_OK(sparclStateCreate(&own));
+  SPARCL_OK(sparclStateAdd(own, "w", trained.data(), sparclBfloat16, 1, &kShape));
+  sparclAggregator_t aggregator = nullptr;
+  sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  how.outer = sparclOuterSgd;
+  how.learning_rate = 0.25;  // 0.5 a round: a quarter of a step of bfloat16
+  SPARCL_OK(sparclAggregatorCreate(&aggregator, kShape, &how));
+  SPARCL_OK(sparclAggregatorServe(aggregator, state, nullptr));
+  char address[128];
+  SPARCL_OK(sparclAggregatorAddress(aggregator, address, nullptr, sizeof address));
+  sparclWorker_t worker = nullptr;
+  SPARCL_OK(sparclWorkerCreate(&worker, own, address, nullptr));
+  for (int round = 0; round < 4; ++round) {
+    SPARCL_OK(sparclWorkerNext(worker, 30, nullptr));
+    trained[7] += 1;  // 2 more
+    SPARCL_OK(sparclWorkerContribute(worker, 1));
+    SPARCL_OK(sparclAggregatorNext(aggregator, 30, nullptr));
+  }
+  EXPECT_EQ(served[7], 0x4381);
+  SPARCL_OK(sparclWorkerDestroy(worker));
+  SPARCL_OK(sparclAggregatorDestroy(aggregator));
+  SPARCL_OK(sparclStateDestroy(state));
+  SPARCL_OK(sparclStateDestroy(own));
+}
+
+TEST(ElasticApi, WrongArgumentsAreRefusedByName) {
+  Model model;
+  sparclAggregator_t aggregator = nullptr;
+  SPARCL_OK(sparclAggregatorCreate(&aggregator, kElements + 1, nullptr));
+  EXPECT_EQ(sparclAggregatorServe(aggregator, model.state, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclAggregatorNext(aggregator, 0, nullptr), sparclInvalidUsage);
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.listen = "0.0.0.0:0";
+  EXPECT_EQ(sparclAggregatorServe(aggregator, model.state, &serve), sparclInvalidArgument);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("secret"), std::string::npos);
+  SPARCL_OK(sparclAggregatorDestroy(aggregator));
+  sparclWorker_t worker = nullptr;
+  EXPECT_EQ(sparclWorkerCreate(&worker, model.state, "nowhere", nullptr), sparclInvalidArgument);
+  SPARCL_OK(sparclWorkerCreate(&worker, model.state, "127.0.0.1:1", nullptr));
+  EXPECT_EQ(sparclWorkerContribute(worker, 1), sparclInvalidUsage);
+  EXPECT_EQ(sparclWorkerNext(worker, 0.5, nullptr), sparclRemoteError);
+  SPARCL_OK(sparclWorkerDestroy(worker));
+}
+
+TEST(ElasticApi, AWorkerOfAnotherModelIsTold) {
+  Model model;
+  const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  const Root root(model, serve);
+  Model other(kElements / 2);
+  sparclWorker_t worker = nullptr;
+  SPARCL_OK(sparclWorkerCreate(&worker, other.state, root.address.c_str(), nullptr));
+  EXPECT_EQ(sparclWorkerNext(worker, 1, nullptr), sparclMismatch);
+  SPARCL_OK(sparclWorkerDestroy(worker));
+}
+
+}  // namespace
