@@ -149,7 +149,7 @@ sparclResult_t sparclAggregatorDestroy(sparclAggregator_t aggregator) {
     sparcl::api::Held<sparclAggregator> held(aggregator, "aggregator");
     Status status = held.status();
     if (status.ok() && held->serving != nullptr) {
-      if (!held->serving->publisher->is_own_process()) return {};  // the parent's
+      if (!held->serving->service->is_own_process()) return {};  // the parent's
     } else if (status.ok()) {
       status = check_idle_aggregator(*held);
     }

@@ -8,17 +8,14 @@
 #include "sparcl/sparcl.h"
 #include "src/api/aggregator_handle.hpp"
 #include "src/api/replication_handles.hpp"
-#include "src/elastic/aggregation_root.hpp"
+#include "src/elastic/elastic_service.hpp"
 #include "src/elastic/worker.hpp"
 
 namespace sparcl::api {
 
-// The order of the members is that of their use: the publisher reads the state, the root writes it
-// and has it published.
 struct Serving {
   std::unique_ptr<AttachedState> attached;
-  std::unique_ptr<replication::Publisher> publisher;
-  std::unique_ptr<elastic::AggregationRoot> root;
+  std::unique_ptr<elastic::ElasticService> service;  // it ends first
 };
 
 }  // namespace sparcl::api

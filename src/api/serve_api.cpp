@@ -1,6 +1,7 @@
 // Aggregators that serve workers, behind the C interface.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -10,7 +11,6 @@
 #include "src/api/elastic_handles.hpp"
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
-#include "src/base/settings.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -19,22 +19,14 @@ using sparcl::api::AttachedState;
 using sparcl::api::guarded_with;
 using sparcl::api::Held;
 using sparcl::api::Serving;
-using sparcl::elastic::AggregationRoot;
-using sparcl::elastic::RootOptions;
-using sparcl::replication::Publisher;
-using sparcl::replication::PublisherOptions;
+using sparcl::elastic::ElasticService;
+using sparcl::elastic::ServicePlan;
 
 namespace {
 
 constexpr std::uint64_t kMaxQuorum = 1 << 20;
 
 std::string text_of(const char* text) { return text != nullptr ? text : ""; }
-
-struct ServePlan {
-  PublisherOptions publisher;
-  RootOptions root;
-  std::string listen;
-};
 
 Result<sparcl::aggregate::RoundOptions> read_round(const sparclServeOptions_t& given) {
   using sparcl::aggregate::RoundMode;
@@ -57,7 +49,7 @@ Result<sparcl::aggregate::RoundOptions> read_round(const sparclServeOptions_t& g
   return round;
 }
 
-Result<ServePlan> read_serve_options(const sparclServeOptions_t* given) {
+Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   sparclServeOptions_t all = SPARCL_SERVE_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.insecure", all.insecure));
@@ -68,19 +60,16 @@ Result<ServePlan> read_serve_options(const sparclServeOptions_t* given) {
       return Status(Code::kInvalidArgument,
                     fmt::format("options.{} is empty: give a path, or NULL for none", name));
   }
-  ServePlan plan;
+  ServicePlan plan;
   SPARCL_ASSIGN_OR_RETURN(plan.root.desk.round, read_round(all));
   plan.listen = text_of(all.listen);
-  plan.publisher.listen = text_of(all.publish);
-  plan.publisher.model_id = plan.root.desk.model_id = text_of(all.model_id);
-  plan.publisher.secret_path = text_of(all.secret_path);
-  plan.publisher.certificates_path = text_of(all.certificates_path);
-  plan.publisher.is_insecure = all.insecure == sparclOn;
-  SPARCL_RETURN_IF_ERROR(plan.publisher.take_settings());
+  plan.publish.listen = text_of(all.publish);
+  plan.publish.model_id = text_of(all.model_id);
+  plan.publish.secret_path = text_of(all.secret_path);
+  plan.publish.certificates_path = text_of(all.certificates_path);
+  plan.publish.is_insecure = all.insecure == sparclOn;
+  SPARCL_RETURN_IF_ERROR(plan.publish.take_settings());
   plan.root.folder = text_of(all.folder);
-  // A resumed process that another one has replaced publishes nothing.
-  if (!plan.root.folder.empty()) plan.publisher.witness_path = plan.root.folder + "/publisher";
-  plan.root.desk.silence_s = plan.publisher.silence_s;
   return plan;
 }
 
@@ -89,7 +78,7 @@ Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOption
     return Status(Code::kInvalidUsage, "this aggregator serves workers already");
   if (own.calls_in_flight.load() > 0)
     return Status(Code::kInvalidUsage, "a call with this aggregator is in flight: wait for it");
-  SPARCL_ASSIGN_OR_RETURN(ServePlan plan, read_serve_options(given));
+  SPARCL_ASSIGN_OR_RETURN(ServicePlan plan, read_serve_options(given));
   const Held<sparclState> held(state, "state");
   SPARCL_RETURN_IF_ERROR(held.status());
   SPARCL_RETURN_IF_ERROR(held->check_in_memory());
@@ -98,24 +87,8 @@ Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOption
                   "the state has tensors in device memory: an aggregator's are in host memory");
   auto made = std::make_shared<Serving>();
   SPARCL_ASSIGN_OR_RETURN(made->attached, AttachedState::attach(held, AttachedState::Use::kRead));
-  const sparcl::replication::ReplicatedState& view = made->attached->view();
-  SPARCL_ASSIGN_OR_RETURN(
-      sparcl::elastic::FlatWeights weights,
-      sparcl::elastic::FlatWeights::of(view.map->arrays(), view.arrays, *view.kernels));
-  plan.root.desk.schema_hash = view.schema_hash;
-  SPARCL_ASSIGN_OR_RETURN(plan.root.desk.security,
-                          sparcl::replication::load_server_security(
-                              plan.publisher.secret_path, plan.publisher.certificates_path));
-  // The port is taken before the folder: nobody is taken over from by a process that cannot serve.
-  SPARCL_ASSIGN_OR_RETURN(sparcl::replication::Listener listener,
-                          sparcl::replication::Listener::open(plan.listen, plan.publisher.reach()));
-  SPARCL_ASSIGN_OR_RETURN(made->root, AggregationRoot::create(*view.kernels, std::move(weights),
-                                                              own.aggregator, plan.root));
-  SPARCL_ASSIGN_OR_RETURN(made->publisher, Publisher::create(view, plan.publisher));
-  Publisher* const publisher = made->publisher.get();
-  SPARCL_RETURN_IF_ERROR(made->root->start(
-      std::move(listener), publisher->address(),
-      [publisher](std::uint64_t version) { return publisher->publish(version).status(); }));
+  SPARCL_ASSIGN_OR_RETURN(made->service, ElasticService::create(made->attached->view(),
+                                                                own.aggregator, std::move(plan)));
   own.serving = std::move(made);
   own.calls_in_flight = 1;  // no other call takes it
   return {};
@@ -128,7 +101,7 @@ sparclResult_t with_serving(const char* name, sparclAggregator_t aggregator, Use
     if (own.serving == nullptr)
       return Status(Code::kInvalidUsage,
                     "this aggregator serves no workers: call sparclAggregatorServe first");
-    if (own.serving->publisher->is_own_process()) return use(*own.serving);
+    if (own.serving->service->is_own_process()) return use(*own.serving);
     return Status(Code::kInvalidUsage,
                   "this aggregator belongs to the parent process: a child of fork() cannot use it");
   });
@@ -149,11 +122,11 @@ Status next(Serving& own, double seconds, sparclRoundReport_t* report) {
     SPARCL_RETURN_IF_ERROR(
         sparcl::api::check_size("report.size", report->size, sizeof(sparclRoundReport_t)));
   const Result<sparcl::elastic::RoundReport> ended = sparcl::api::wait_long(
-      "sparclAggregatorNext", seconds, [&](double piece) { return own.root->next(piece); });
+      "sparclAggregatorNext", seconds, [&](double piece) { return own.service->next(piece); });
   if (!ended.ok()) return ended.status();
-  own.attached->state().version = own.root->version();
+  own.attached->state().version = own.service->version();
   if (report == nullptr) return {};
-  all.version = own.root->version();
+  all.version = own.service->version();
   all.listed = ended->failure.ok() ? ended->listed : 0;
   all.late = ended->late;
   all.missing = ended->expelled;
@@ -181,9 +154,9 @@ sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator, char* work
                                        size_t capacity) {
   return with_serving(__func__, aggregator, [&](const Serving& own) -> Status {
     if (workers == nullptr) return Status(Code::kInvalidArgument, "workers is NULL");
-    SPARCL_RETURN_IF_ERROR(copy_address(own.root->desk().address(), workers, capacity, "workers"));
+    SPARCL_RETURN_IF_ERROR(copy_address(own.service->address(), workers, capacity, "workers"));
     if (results == nullptr) return {};
-    return copy_address(own.publisher->address(), results, capacity, "results");
+    return copy_address(own.service->results(), results, capacity, "results");
   });
 }
 

@@ -180,14 +180,18 @@ TEST(HostilePeer, AsManyReplicasAsDescriptorsAllowAreServedAndOthersAreToldWhy) 
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit few{140, limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  SmallModel source;
+  SmallModel source, copy(1);
   const auto publisher = open_publisher(source);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_TRUE(publisher->publish(1).ok());
   std::vector<RawPeer> replicas;  // 140 less 64 for the process, and 64 unauthenticated
   for (int i = 0; i < 12; ++i) {
     replicas.push_back(RawPeer::connect(publisher->address()));
-    replicas.back().say(MessageType::kHello, hello_of(source));
+    replicas.back().say(MessageType::kHello, hello_of(copy));
     ASSERT_EQ(replicas.back().hear(), MessageType::kWelcome);
+    ASSERT_EQ(replicas.back().hear(), MessageType::kOffer);
+    // One that has asked for bytes has a second before others may have its slot.
+    replicas.back().say(MessageType::kRequest, Request{{0, 1}, 0});
   }
   RawPeer late = RawPeer::connect(publisher->address());
   late.say(MessageType::kHello, hello_of(source));

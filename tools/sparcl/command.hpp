@@ -38,6 +38,7 @@ void add_inspect(CLI::App& app, Invocation& invocation);
 void add_hash(CLI::App& app, Invocation& invocation);
 void add_verify(CLI::App& app, Invocation& invocation);
 void add_status(CLI::App& app, Invocation& invocation);
+void add_aggregate(CLI::App& app, Invocation& invocation);
 void add_publish(CLI::App& app, Invocation& invocation);
 void add_subscribe(CLI::App& app, Invocation& invocation);
 void add_keygen(CLI::App& app, Invocation& invocation);

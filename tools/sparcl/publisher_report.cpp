@@ -8,6 +8,7 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/replication/peer_counts.hpp"
+#include "tools/sparcl/aggregator_report.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -98,8 +99,9 @@ Result<Json> parse_publisher_report(const std::string& text) {
     return !is_too_deep;
   };
   Json report = Json::parse(text, look, false);
-  if (!is_too_deep && report.is_object() && report.contains("publisher") &&
-      report.contains("replicas") && report["replicas"].is_array()) {
+  const bool is_publishers = !is_too_deep && report.is_object() && report.contains("publisher") &&
+                             report.contains("replicas") && report["replicas"].is_array();
+  if (is_publishers || (!is_too_deep && is_aggregator_report(report))) {
     report.erase("ok");  // this program sets it
     return report;
   }
@@ -109,6 +111,7 @@ Result<Json> parse_publisher_report(const std::string& text) {
 }
 
 std::string publisher_text(const Json& report) {
+  if (is_aggregator_report(report)) return aggregator_text(report);
   const bool is_signed = report.value("signed", Json()) == Json(true);
   const std::string model_id = text_at(report, "model_id");
   const std::string model = model_id.empty() ? "" : fmt::format("model {}, ", model_id);

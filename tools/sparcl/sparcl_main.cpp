@@ -46,9 +46,12 @@ constexpr std::array kCommands{
             add_publish},
     Command{"subscribe", "Keep a checkpoint at the newest version that a publisher has",
             add_subscribe},
+    Command{"aggregate",
+            "Serve workers that come and go: sum their contributions, and publish the results",
+            add_aggregate},
     Command{"status",
             "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), "
-            "or a publisher's replicas",
+            "a publisher's replicas, or an aggregator's workers",
             add_status},
     Command{"keygen", "Make the pair of keys that a publisher signs its commits with", add_keygen},
     Command{"secret", "Make the secrets of a publisher, its replicas and its observers",

@@ -1,0 +1,35 @@
+#include "src/elastic/elastic_service.hpp"
+
+#include <utility>
+
+namespace sparcl::elastic {
+
+Result<std::unique_ptr<ElasticService>> ElasticService::create(
+    const replication::ReplicatedState& state, aggregate::Aggregator& aggregator,
+    ServicePlan plan) {
+  SPARCL_ASSIGN_OR_RETURN(FlatWeights weights,
+                          FlatWeights::of(state.map->arrays(), state.arrays, *state.kernels));
+  DeskOptions& desk = plan.root.desk;
+  desk.schema_hash = state.schema_hash;
+  desk.model_id = plan.publish.model_id;
+  desk.silence_s = plan.publish.silence_s;
+  SPARCL_ASSIGN_OR_RETURN(
+      desk.security,
+      replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
+  // A process that has been replaced publishes nothing.
+  if (!plan.root.folder.empty()) plan.publish.witness_path = plan.root.folder + "/publisher";
+  // The port is taken before the folder: a process that cannot serve takes over from nobody.
+  SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
+                          replication::Listener::open(plan.listen, plan.publish.reach()));
+  std::unique_ptr<ElasticService> made(new ElasticService);
+  SPARCL_ASSIGN_OR_RETURN(made->root_, AggregationRoot::create(*state.kernels, std::move(weights),
+                                                               aggregator, plan.root));
+  SPARCL_ASSIGN_OR_RETURN(made->publisher_, replication::Publisher::create(state, plan.publish));
+  replication::Publisher* const publisher = made->publisher_.get();
+  SPARCL_RETURN_IF_ERROR(made->root_->start(
+      std::move(listener), publisher->address(),
+      [publisher](std::uint64_t version) { return publisher->publish(version).status(); }));
+  return made;
+}
+
+}  // namespace sparcl::elastic
