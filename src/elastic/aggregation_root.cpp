@@ -201,11 +201,15 @@ Status AggregationRoot::screen_all() {
 
 Result<RoundReport> AggregationRoot::next(double seconds) {
   const double until = net::monotonic_seconds() + seconds;
+  if (ended_) return publish_round();  // it could not be published
   while (true) {
     const double left = until - net::monotonic_seconds();
     ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, 1e6));
     take(std::move(turn.arrivals));
-    if (turn.is_closed) return end_round(turn.closing);
+    if (turn.is_closed) {
+      SPARCL_RETURN_IF_ERROR(end_round(turn.closing));
+      return publish_round();
+    }
     if (left <= 0)
       return Status(Code::kTimeout,
                     fmt::format("round {} has not ended: {} contributions have come", round_,
@@ -246,9 +250,10 @@ Status AggregationRoot::propose(const LoggedRound& round) {
       aggregator_.options().keep);
 }
 
-Result<RoundReport> AggregationRoot::end_round(const aggregate::Closing& closing) {
-  const double begun = net::monotonic_seconds();
+// The result is in the log and in the weights.
+Status AggregationRoot::end_round(const aggregate::Closing& closing) {
   RoundReport report;
+  report.begun = net::monotonic_seconds();
   report.round = round_;
   report.listed = closing.listed.size();
   report.expelled = closing.expelled.size();
@@ -274,14 +279,21 @@ Result<RoundReport> AggregationRoot::end_round(const aggregate::Closing& closing
   stats.listed = logged.listed.size();
   stats.refused = report.listed - stats.listed;
   stats.total_weight = report.total_weight;
+  ended_ = std::move(report);
+  return {};
+}
+
+Result<RoundReport> AggregationRoot::publish_round() {
   SPARCL_RETURN_IF_ERROR(publish_(round_));
   SPARCL_FAILPOINT("aggregate.published");
+  RoundReport report = std::move(*ended_);
+  ended_.reset();
   report.failure.ok() ? desk_->committed() : desk_->failed(report.failure.message());
   begin_sum();
   take(std::exchange(early_, {}));
   if (log_ && log_->bytes() > std::max(kLogTimes * weights_.count() * sizeof(float), kMinLogBytes))
     SPARCL_RETURN_IF_ERROR(keep());
-  report.seconds = net::monotonic_seconds() - begun;
+  report.seconds = net::monotonic_seconds() - report.begun;
   return report;
 }
 

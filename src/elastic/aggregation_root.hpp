@@ -33,6 +33,7 @@ struct RoundReport {
   std::uint64_t changed = 0;  // elements of the result
   std::uint64_t received_bytes = 0;
   Status failure;      // ok: it was committed
+  double begun = 0;    // its end, on the monotonic clock
   double seconds = 0;  // from its end until its result was published
 };
 
@@ -68,7 +69,8 @@ class AggregationRoot {
   bool sums_at_once() const { return aggregator_.options().screen.clip.median_factor == 0; }
   void take(std::vector<Arrival> arrivals);
   Status add(const Arrival& arrival, float clip);
-  Result<RoundReport> end_round(const aggregate::Closing& closing);
+  Status end_round(const aggregate::Closing& closing);
+  Result<RoundReport> publish_round();
   Status sum_up(const aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
   Status screen_all();
   Status propose(const LoggedRound& round);
@@ -92,6 +94,7 @@ class AggregationRoot {
   bool is_failed_ = false;      // by a value that is not finite
   double total_weight_ = 0;
   std::uint64_t received_bytes_ = 0;
+  std::optional<RoundReport> ended_;  // a round whose result is not published yet
 
   std::unique_ptr<ContributionDesk> desk_;  // last: its thread ends first
 };

@@ -113,7 +113,8 @@ void ContributionDesk::tell_closing(const aggregate::Closing& closing, const Ans
   for (const aggregate::Listed& each : closing.listed) tell(each.id, answer);
   // One that was awaited and is still there is awaited again.
   for (const auto& peer : peers_) {
-    if (peer->is_enrolled() && !peer->is_over()) (void)round_.join(*peer->worker);
+    if (peer->is_enrolled() && !peer->is_over() && !peer->is_resting)
+      (void)round_.join(*peer->worker);
   }
   changed_.notify_all();
   wake_.wake();
@@ -160,9 +161,10 @@ std::string ContributionDesk::status_locked() const {
     const bool has_come = round_.find({*peer->worker, round_.number()}).has_value();
     const bool is_added = text.add({{"name", replication::shown_name(peer->name)},
                                     {"worker", fmt::format("{:016x}", *peer->worker)},
-                                    {"state", peer->incoming ? "sending"
-                                              : has_come     ? "waiting"
-                                                             : "training"},
+                                    {"state", peer->incoming     ? "sending"
+                                              : peer->is_resting ? "resting"
+                                              : has_come         ? "waiting"
+                                                                 : "training"},
                                     {"bytes_received", peer->bytes_received()},
                                     {"silent_s", peer->silent_s(now)}});
     left_out += is_added ? 0 : 1;
@@ -260,6 +262,10 @@ Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) 
         return take_offer(peer);
       case MessageType::kChunk:
         return take_bytes(peer, now);
+      case MessageType::kRest:
+        peer.is_resting = true;
+        round_.leave(*peer.worker);
+        return {};
       default:
         break;
     }
@@ -307,6 +313,7 @@ Status ContributionDesk::take_offer(WorkerPeer& peer) {
               FateTold{offered.round, known->kind, known->round, known->reason});
     return {};
   }
+  if (std::exchange(peer.is_resting, false)) (void)round_.join(*peer.worker);
   peer.incoming.emplace().offered = offered;
   ask_for_bytes(peer);
   return {};

@@ -96,6 +96,7 @@ Status Contributor::contribute(std::uint64_t round, double weight, Packed packed
   const std::lock_guard lock(mutex_);
   SPARCL_RETURN_IF_ERROR(check_room(round));
   last_round_ = round;
+  rests_ = false;
   packed.offered.round = round;
   packed.offered.weight = weight;
   pending_.push_back({round, std::move(packed), false, false});
@@ -111,6 +112,8 @@ std::vector<Contributor::Refused> Contributor::take_refused() {
 
 Status Contributor::wait_all(double seconds) {
   std::unique_lock lock(mutex_);
+  rests_ = true;
+  wake_.wake();
   (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return pending_.empty(); });
   if (pending_.empty()) return {};
@@ -165,7 +168,7 @@ void Contributor::note_trouble(const Status& why) {
 }
 
 Status Contributor::serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop) {
-  is_proven_ = is_enrolled_ = false;
+  is_proven_ = is_enrolled_ = has_said_rest_ = false;
   in_transit_ = 0;
   const std::string prefix = fmt::format("aggregator {}: ", text_of(where));
   Result<MessageLink> link = connect(where, stop);
@@ -325,7 +328,12 @@ void Contributor::offer_next(MessageLink& link) {
   if (in_transit_ != 0 || clock_.now() < early_until_) return;
   const std::lock_guard lock(mutex_);
   const auto next = std::ranges::find(pending_, false, &Pending::is_offered);
-  if (next == pending_.end()) return;
+  if (next == pending_.end()) {
+    if (rests_ && !std::exchange(has_said_rest_, true))
+      link.queue(MessageType::kRest, std::span<const std::byte>());
+    return;
+  }
+  has_said_rest_ = false;
   next->is_offered = true;
   in_transit_ = next->round;
   link.queue(MessageType::kContribution,

@@ -57,7 +57,8 @@ class Contributor {
   };
   std::vector<Refused> take_refused();
 
-  // Waits until no contribution is without a fate.
+  // Waits until no contribution is without a fate. Meanwhile, and until the next contribution, no
+  // round waits for this worker.
   Status wait_all(double seconds);
 
   struct Counts {
@@ -102,6 +103,7 @@ class Contributor {
   RepeatedMessages troubles_;
   bool is_proven_ = false;        // the thread's: the other side has the key that the secret names
   bool is_enrolled_ = false;      // the thread's
+  bool has_said_rest_ = false;    // the thread's: over this connection
   std::uint64_t in_transit_ = 0;  // the thread's: the round whose offer has no answer; 0: none
   std::uint32_t silence_ms_ = 0;  // the aggregator's
   double early_until_ = 0;        // the thread's
@@ -112,6 +114,7 @@ class Contributor {
   Status trouble_ = Status(Code::kTimeout, "no aggregator has answered yet");
   std::deque<Pending> pending_;
   std::uint64_t last_round_ = 0;  // that it has contributed to
+  bool rests_ = false;            // no round is to wait for it
   std::vector<Refused> refused_;
   Counts counts_;
 

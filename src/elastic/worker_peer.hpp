@@ -66,6 +66,7 @@ class WorkerPeer {
   std::string name;
   std::uint32_t silence_ms = 0;  // the worker's own
   std::optional<Incoming> incoming;
+  bool is_resting = false;  // not awaited until its next contribution
 
  private:
   bool secure();

@@ -74,8 +74,9 @@ enum class MessageType : std::uint8_t {
   kContribution = 34,  // worker: a contribution, before its bytes
   kWanted = 35,        // aggregator: its bytes are wanted
   kFate = 36,          // aggregator: the state of a contribution
+  kRest = 37,          // worker: it is not awaited until its next contribution
 };
-constexpr MessageType kLastMessageType = MessageType::kFate;
+constexpr MessageType kLastMessageType = MessageType::kRest;
 
 std::size_t max_content_bytes(MessageType type);
 

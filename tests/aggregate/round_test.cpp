@@ -246,6 +246,36 @@ TEST(AsynchronousRound, ContributionsBesideAClosedRoundMayCloseTheNextOne) {
   EXPECT_EQ(all.listed(), (std::vector<ContributionId>{{2, 0}, {3, 0}}));
 }
 
+// Otherwise the last contributions of a training would wait for ever.
+TEST(AnyRound, LateContributionsEndARoundForWhichNobodyIsAwaited) {
+  Workers all(quorum_of(1), 2);
+  all.offer(0, 0);
+  all.round.advance(1);  // the quorum, and no grace
+  ASSERT_TRUE(all.round.is_closed());
+  all.round.committed();
+  EXPECT_EQ(all.offer(1, 0, 2).kind, Kind::kListed);
+  EXPECT_FALSE(all.round.is_closed());
+  all.round.leave(0);
+  all.round.leave(1);
+  ASSERT_TRUE(all.round.is_closed());
+  EXPECT_FALSE(all.round.closing().is_short);
+  EXPECT_EQ(all.listed(), (std::vector<ContributionId>{{1, 0}}));
+}
+
+TEST(AnyRound, LateContributionsAloneCountAtTheDeadline) {
+  Workers all(quorum_of(2), 3);
+  all.offer(0, 0);
+  all.offer(1, 0);
+  all.round.advance(1);
+  ASSERT_TRUE(all.round.is_closed());
+  all.round.committed();
+  EXPECT_EQ(all.offer(2, 0, 2).kind, Kind::kListed);
+  EXPECT_EQ(all.round.wakes_at(), 12);
+  all.round.advance(12);
+  ASSERT_TRUE(all.round.is_closed());
+  EXPECT_FALSE(all.round.closing().is_short);
+}
+
 TEST(AnyRound, RefusesWhatItCannotCount) {
   Workers all(synchronous(), 2);
   EXPECT_EQ(all.offer(0, 0, 0, std::nan("")).kind, Kind::kRefused);

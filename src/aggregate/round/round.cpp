@@ -119,10 +119,10 @@ Listed Round::list(const Contribution& given, double now) {
   const double weight = given.weight * late_product(options_.late_factor, rounds_late);
   const Listed listed{given.id, given.slot, rounds_late, static_cast<float>(weight)};
   listed_[rounds_late][given.slot] = listed;
+  if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
   if (rounds_late > 0 && options_.mode != RoundMode::kAsynchronous) return listed;
   ++on_time_;
   missing_.erase(given.id.worker);
-  if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
   if (options_.mode == RoundMode::kQuorum && on_time_ == options_.quorum) note_quorum(now);
   return listed;
 }
@@ -154,7 +154,8 @@ void Round::learn_grace(const ContributionId& id, double now) {
 void Round::advance(double now) {
   if (is_closed_ || now < wakes_at()) return;
   if (now >= grace_ends_) return close(false);
-  const bool is_short = options_.mode == RoundMode::kQuorum && on_time_ < options_.quorum;
+  const bool is_short =
+      options_.mode == RoundMode::kQuorum && on_time_ > 0 && on_time_ < options_.quorum;
   if (options_.mode == RoundMode::kSynchronous) expel_missing();
   close(is_short);
 }
@@ -171,7 +172,8 @@ void Round::expel_missing() {
 
 bool Round::is_full() const {
   if (options_.mode == RoundMode::kAsynchronous) return on_time_ >= options_.quorum;
-  if (on_time_ == 0 || !missing_.empty()) return false;
+  if (listed_.empty() || !missing_.empty()) return false;
+  if (on_time_ == 0) return true;  // nobody is awaited: late ones end the round
   return options_.mode == RoundMode::kSynchronous || on_time_ >= options_.quorum;
 }
 

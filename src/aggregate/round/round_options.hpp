@@ -23,7 +23,7 @@ struct GraceOptions {
 struct RoundOptions {
   RoundMode mode = RoundMode::kSynchronous;
   std::uint32_t quorum = 1;  // contributions; not of synchronous rounds
-  double deadline_s = 600;   // of a round, from its first contribution on
+  double deadline_s = 600;   // of a round, from its first contribution on, late ones included
   GraceOptions grace;
   std::uint64_t max_rounds_late = 1024;  // later contributions are refused
   double late_factor = 1;                // of a late contribution's weight, once a round

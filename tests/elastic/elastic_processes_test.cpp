@@ -1,0 +1,135 @@
+// Workers and aggregators as processes that are killed and stopped: every contribution of a worker
+// that lives counts once, and no contribution counts twice.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "src/base/seeded_random.hpp"
+#include "src/net/socket.hpp"
+#include "tests/support/process_party.hpp"
+#include "tests/support/tier.hpp"
+
+namespace sparcl::test {
+namespace {
+
+constexpr const char* kProgram = SPARCL_TEST_ELASTIC_PROGRAM;
+
+std::string fresh_folder(const std::string& name) {
+  const std::string folder = testing::TempDir() + name + std::to_string(::getpid());
+  std::filesystem::remove_all(folder);
+  return folder;
+}
+
+std::string free_address() {
+  const Result<net::Socket> socket = net::listen_at(net::loopback_address(), 1);
+  return to_text(*net::local_address(*socket));
+}
+
+struct Story {
+  ProcessParty party;
+  std::string folder, address;
+  std::vector<int> roots, workers;
+
+  explicit Story(const std::string& name) : folder(fresh_folder(name)), address(free_address()) {}
+
+  void start_root() {
+    roots.push_back(party.start({{kProgram, "root", folder, address}, {}}));
+    const auto serves = [&] {
+      const ProcessRecord& root = party.record(roots.back());
+      return !root.lines.empty() || root.ended;
+    };
+    ASSERT_TRUE(party.run_until(serves, party.now_s() + 20));
+    ASSERT_FALSE(party.record(roots.back()).ended) << party.record(roots.back()).errors;
+  }
+  int start_worker(int number, int rounds) {
+    return party.start(
+        {{kProgram, "worker", address, std::to_string(number), std::to_string(rounds)}, {}});
+  }
+  bool wait_for(int process, const std::string& text, double seconds) {
+    const auto has_it = [&] {
+      for (const ProcessLine& line : party.record(process).lines) {
+        if (line.text.starts_with(text)) return true;
+      }
+      return party.record(process).ended;
+    };
+    return party.run_until(has_it, party.now_s() + seconds);
+  }
+  // All of a survivor's contributions counted.
+  void expect_counted(int process, int rounds) const {
+    const ProcessRecord& record = party.record(process);
+    ASSERT_TRUE(record.exited_with(0)) << record.describe_end() << "\n" << record.errors;
+    const std::string all = "counted " + std::to_string(rounds) + " at";
+    const bool is_there = std::any_of(
+        record.lines.begin(), record.lines.end(),
+        [&](const ProcessLine& line) { return line.text.find(all) != std::string::npos; });
+    EXPECT_TRUE(is_there) << record.lines.back().text << "\n" << record.errors;
+  }
+};
+
+TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
+  const int seeds = by_tier(2, 40), rounds = 12;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(static_cast<std::uint64_t>(seed));
+    Story story("elastic_kills");
+    story.start_root();
+    std::vector<int> survivors;
+    for (int number = 0; number < 3; ++number)
+      survivors.push_back(story.start_worker(number, rounds));
+    int victim = story.start_worker(3, 1000);
+    for (int kill = 0; kill < 4; ++kill) {
+      const double wait = 0.05 + 0.4 * random.unit();
+      (void)story.party.run_until([] { return false; }, story.party.now_s() + wait);
+      if (random.chance(0.5)) {
+        story.party.signal(victim, SIGKILL);
+        victim = story.start_worker(3 + kill + 1, 1000);
+      } else {
+        story.party.signal(story.roots.back(), SIGKILL);
+        story.start_root();
+      }
+    }
+    for (const int survivor : survivors)
+      ASSERT_TRUE(story.wait_for(survivor, "committed", 60)) << story.party.record(survivor).errors;
+    for (const int survivor : survivors) {
+      (void)story.party.run_until([&] { return story.party.record(survivor).ended; },
+                                  story.party.now_s() + 20);
+      story.expect_counted(survivor, rounds);
+    }
+  }
+}
+
+// A root that was stopped while another one took over publishes nothing, and ends when it goes on.
+TEST(ElasticProcesses, ARootThatComesBackIsFenced) {
+  ASSERT_EQ(::setenv("SPARCL_LIVENESS_S", "1", 1), 0);  // a stopped root is found sooner
+  Story story("elastic_fenced");
+  story.start_root();
+  const int first = story.start_worker(0, 6), second = story.start_worker(1, 6);
+  ASSERT_TRUE(story.wait_for(story.roots[0], "round 2", 20));
+  story.party.signal(story.roots[0], SIGSTOP);
+  const std::string old_address = story.address;
+  story.address = free_address();
+  story.start_root();
+  // Workers with both addresses: the old one is silent.
+  const std::string both = old_address + "," + story.address;
+  story.address = both;
+  const int third = story.start_worker(2, 6), fourth = story.start_worker(3, 6);
+  for (const int each : {third, fourth}) {
+    ASSERT_TRUE(story.wait_for(each, "committed", 60)) << story.party.record(each).errors;
+  }
+  story.party.signal(story.roots[0], SIGCONT);
+  story.party.run_until([&] { return story.party.record(story.roots[0]).ended; },
+                        story.party.now_s() + 20);
+  EXPECT_NE(story.party.record(story.roots[0]).errors.find("taken over"), std::string::npos)
+      << story.party.record(story.roots[0]).errors;
+  for (const int each : {first, second}) story.party.signal(each, SIGKILL);
+  (void)story.party.run_until([&] { return story.party.record(third).ended; },
+                              story.party.now_s() + 20);
+  story.expect_counted(third, 6);
+}
+
+}  // namespace
+}  // namespace sparcl::test
