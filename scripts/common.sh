@@ -8,6 +8,16 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 
+# A libsparcl that is installed somewhere must not take the place of the one that is built here.
+without_installed_sparcl() {
+  local folder kept=
+  while IFS= read -r -d : folder; do
+    [ -e "$folder/libsparcl.so" ] || kept=$kept${kept:+:}$folder
+  done <<<"$1:"
+  printf %s "$kept"
+}
+[ -z "${LD_LIBRARY_PATH:-}" ] || { LD_LIBRARY_PATH=$(without_installed_sparcl "$LD_LIBRARY_PATH") && export LD_LIBRARY_PATH; }
+
 say() { printf '\n== %s\n' "$*"; }
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
@@ -22,11 +32,14 @@ jobs() {
   echo $((memory > 0 && memory < cores ? memory : cores))
 }
 
-# configure PRESET, build PRESET [TARGET...]: cheap where nothing changed.
+# configure PRESET, build PRESET [TARGET...]: cheap where nothing changed. All targets are there, also in a folder that was configured
+# without some of them.
 configure() {
   echo "cmake --preset $1"
   mkdir -p build
-  cmake --preset "$1" >"build/configure-$1.log" 2>&1 || {
+  local all=()
+  [ "$1" = bench ] || all=(-DSPARCL_TESTS=ON -DSPARCL_BENCH=ON -DSPARCL_EXAMPLES=ON -DSPARCL_TOOLS=ON)
+  cmake --preset "$1" "${all[@]}" >"build/configure-$1.log" 2>&1 || {
     cat "build/configure-$1.log"
     echo "configuring failed: see above, or build/configure-$1.log" >&2
     return 1

@@ -150,7 +150,7 @@ SPARCL_API sparclResult_t sparclWorkerNext(sparclWorker_t worker, double seconds
 /** Contributes what has changed in the tensors since the version that they started from.
  * Once for each version. Does not wait for the network; the tensors may change when it returns. The
  * library keeps the contribution, and sends it again where it must, until it is in a committed
- * round. If it is refused, it is added to the next one.
+ * round. If it is refused, or 8 contributions are on their way, it is added to the next one.
  * @param weight such as the tokens behind it; 0 or more
  * @retval sparclInvalidUsage no version is held yet, or the worker has contributed to it already */
 SPARCL_API sparclResult_t sparclWorkerContribute(sparclWorker_t worker, double weight);
@@ -167,13 +167,14 @@ typedef struct {
   uint64_t committed;   /**< of these, in committed rounds */
   uint64_t late;        /**< of these, in later rounds than their own */
   uint64_t refused;     /**< contributions that were refused */
+  uint64_t deferred;    /**< calls that sent nothing, because 8 contributions were on their way */
   uint64_t entries;     /**< of the last contribution */
   uint64_t bytes;       /**< of the last contribution */
   uint64_t connections; /**< to an aggregator */
   double residual_l2;   /**< L2 norm of what is kept for later */
 } sparclWorkerStats_t;
 #define SPARCL_WORKER_STATS_INITIALIZER \
-  { sizeof(sparclWorkerStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(sparclWorkerStats_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /** Reads the facts of a worker.
  * @param stats its size must be set; fields within that size are written */

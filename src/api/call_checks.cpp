@@ -17,8 +17,9 @@ Status check_type(int datatype) {
 
 Status check_root(const sparclComm& comm, int root) {
   if (root >= 0 && root < comm.transport->size()) return Status();
-  return Status(Code::kInvalidArgument, fmt::format("root {} is no rank of a communicator of {}",
-                                                    root, comm.transport->size()));
+  return Status(Code::kInvalidArgument,
+                fmt::format("root {} is no rank of this communicator: give 0 to {}", root,
+                            comm.transport->size() - 1));
 }
 
 Status check_array(const char* name, std::uint64_t count, std::size_t element_bytes) {

@@ -24,8 +24,9 @@ Status sparcl::api::check_feedback(const sparclFeedback& given, std::uint64_t co
   if (feedback.count() != count || feedback.type() != datatype) {
     return Status(
         Code::kInvalidArgument,
-        fmt::format("the feedback is of {} elements of {}, the call of {} of {}", feedback.count(),
-                    info(feedback.type()).name, count, info(datatype).name));
+        fmt::format("the feedback is of {} elements of {}, the call of {} of {}: make a feedback "
+                    "with the call's count and type",
+                    feedback.count(), info(feedback.type()).name, count, info(datatype).name));
   }
   if (given.calls_in_flight > 0)
     return Status(

@@ -80,8 +80,8 @@ static_assert(has_no_padding(&Worker::size, &Worker::model_id, &Worker::secret_p
 using WorkerStats = sparclWorkerStats_t;
 static_assert(has_no_padding(&WorkerStats::size, &WorkerStats::version, &WorkerStats::contributed,
                              &WorkerStats::committed, &WorkerStats::late, &WorkerStats::refused,
-                             &WorkerStats::entries, &WorkerStats::bytes, &WorkerStats::connections,
-                             &WorkerStats::residual_l2));
+                             &WorkerStats::deferred, &WorkerStats::entries, &WorkerStats::bytes,
+                             &WorkerStats::connections, &WorkerStats::residual_l2));
 
 using Rounds = sparclAggregatorStats_t;
 static_assert(has_no_padding(&Rounds::size, &Rounds::rounds, &Rounds::listed, &Rounds::refused,

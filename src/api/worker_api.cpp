@@ -175,6 +175,7 @@ Status stats(const sparclWorker& own, sparclWorkerStats_t* into) {
   all.committed = counts.committed;
   all.late = counts.late;
   all.refused = counts.refused;
+  all.deferred = counts.deferred;
   all.entries = own.last.entries;
   all.bytes = own.last.bytes;
   all.connections = counts.connects;

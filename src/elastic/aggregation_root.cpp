@@ -24,6 +24,7 @@ using aggregate::NonFinite;
 // Heuristic.
 constexpr std::uint64_t kLogTimes = 2;
 constexpr std::uint64_t kMinLogBytes = std::uint64_t{64} << 20;
+constexpr double kTermLook = 0.5;  // seconds between two looks for another aggregator
 
 }  // namespace
 
@@ -204,12 +205,13 @@ Result<RoundReport> AggregationRoot::next(double seconds) {
   if (ended_) return publish_round();  // it could not be published
   while (true) {
     const double left = until - net::monotonic_seconds();
-    ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, 1e6));
+    ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kTermLook));
     take(std::move(turn.arrivals));
     if (turn.is_closed) {
       SPARCL_RETURN_IF_ERROR(end_round(turn.closing));
       return publish_round();
     }
+    if (log_) SPARCL_RETURN_IF_ERROR(log_->check_term());
     if (left <= 0)
       return Status(Code::kTimeout,
                     fmt::format("round {} has not ended: {} contributions have come", round_,

@@ -74,27 +74,25 @@ Result<std::string> Contributor::results_address(double seconds) {
   return results_;
 }
 
-Status Contributor::may_contribute(std::uint64_t round) const {
+Status Contributor::check(std::uint64_t round) const {
   const std::lock_guard lock(mutex_);
-  return check_room(round);
-}
-
-Status Contributor::check_room(std::uint64_t round) const {
-  if (round <= last_round_)
-    return Status(Code::kInvalidUsage,
-                  fmt::format("this worker has contributed to round {} already: get the next "
-                              "version first",
-                              round));
-  if (pending_.size() < kMaxPending) return {};
+  if (round > last_round_) return {};
   return Status(Code::kInvalidUsage,
-                fmt::format("{} contributions are on their way, and none of them is in a committed "
-                            "round: wait for a newer version first",
-                            kMaxPending));
+                fmt::format("this worker has contributed to round {} already: get the next version "
+                            "first",
+                            round));
 }
 
-Status Contributor::contribute(std::uint64_t round, double weight, Packed packed) {
+bool Contributor::has_room(std::uint64_t round) {
   const std::lock_guard lock(mutex_);
-  SPARCL_RETURN_IF_ERROR(check_room(round));
+  if (pending_.size() < kMaxPending) return true;
+  last_round_ = round;
+  ++counts_.deferred;
+  return false;
+}
+
+void Contributor::contribute(std::uint64_t round, double weight, Packed packed) {
+  const std::lock_guard lock(mutex_);
   last_round_ = round;
   rests_ = false;
   packed.offered.round = round;
@@ -102,7 +100,6 @@ Status Contributor::contribute(std::uint64_t round, double weight, Packed packed
   pending_.push_back({round, std::move(packed), false, false});
   ++counts_.offered;
   wake_.wake();
-  return {};
 }
 
 std::vector<Contributor::Refused> Contributor::take_refused() {

@@ -43,11 +43,14 @@ class Contributor {
   // last try say why there is none.
   Result<std::string> results_address(double seconds);
 
-  // InvalidUsage: it has contributed to the round already, or kMaxPending contributions have no
-  // fate yet.
-  Status may_contribute(std::uint64_t round) const;
-  // Queues it, and returns. Errors as above.
-  Status contribute(std::uint64_t round, double weight, Packed packed);
+  // Whether contribute() may follow. InvalidUsage: this worker has contributed to the round
+  // already.
+  Status check(std::uint64_t round) const;
+  // False: kMaxPending contributions have no fate yet. The round then counts as one to which the
+  // worker has contributed.
+  bool has_room(std::uint64_t round);
+  // Queues it, and returns.
+  void contribute(std::uint64_t round, double weight, Packed packed);
 
   // Contributions that were refused since the last call: their worker adds them to its residual.
   struct Refused {
@@ -62,7 +65,7 @@ class Contributor {
   Status wait_all(double seconds);
 
   struct Counts {
-    std::uint64_t offered = 0, committed = 0, late = 0, refused = 0, forgotten = 0;
+    std::uint64_t offered = 0, committed = 0, late = 0, refused = 0, forgotten = 0, deferred = 0;
     std::uint64_t pending = 0, bytes_sent = 0, connects = 0;
     std::uint64_t round = 0;  // that is open, as last heard
   };
@@ -91,7 +94,6 @@ class Contributor {
   void send_bytes(replication::MessageLink& link, std::uint64_t round);
   void offer_next(replication::MessageLink& link);
   Pending* find(std::uint64_t round);
-  Status check_room(std::uint64_t round) const;
   void pause(double seconds, const net::ServiceThread::Stop& stop) const;
   void note_trouble(const Status& why);
 

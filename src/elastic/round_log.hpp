@@ -43,6 +43,8 @@ class RoundLog {
   ~RoundLog();
 
   std::uint64_t term() const { return term_; }
+  // InvalidUsage: another process has taken over.
+  Status check_term() const;
 
   // What the folder has. round 0: nothing yet.
   struct Kept {
@@ -63,7 +65,6 @@ class RoundLog {
 
  private:
   RoundLog(std::string folder, std::uint64_t term) : folder_(std::move(folder)), term_(term) {}
-  Status check_term() const;
   Status begin_file(std::uint64_t round);
   Status write(const LoggedRound& round);
   void remove_before(std::uint64_t round) const;

@@ -20,9 +20,10 @@ Worker::Worker(const kernels::KernelSet& kernels, FlatWeights own, FlatWeights b
 
 Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t version,
                                                 double weight) {
-  SPARCL_RETURN_IF_ERROR(to.may_contribute(version));
+  SPARCL_RETURN_IF_ERROR(to.check(version));
   take_back(to);
   own_.add_difference(base_, residual_);
+  if (!to.has_room(version)) return Contribution{};  // the residual keeps it
   const std::uint64_t k = options_.keep > 0 ? std::min(options_.keep, own_.count()) : own_.count();
   auto* const bytes = reinterpret_cast<std::byte*>(residual_.data());
   const sparse::Selected chosen = selection_.select(bytes, nullptr, residual_.size(), k);
@@ -35,7 +36,7 @@ Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t v
   SPARCL_ASSIGN_OR_RETURN(Packed packed,
                           pack(buffers_, kernels_, own_.run(), wire, chosen.indices, sent.data()));
   const Contribution made{count, packed.offered.bytes};
-  SPARCL_RETURN_IF_ERROR(to.contribute(version, weight, std::move(packed)));
+  to.contribute(version, weight, std::move(packed));
   (void)sparse::leave_rest(kernels_, wire, sent.data(), count,
                            reinterpret_cast<std::byte*>(rest.data()));
   for (std::size_t i = 0; i < count; ++i) residual_[chosen.indices[i]] = rest[i];

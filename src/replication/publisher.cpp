@@ -285,9 +285,11 @@ Result<Publisher::PublishReport> Publisher::publish(
           fmt::format("version {} is the last number there is: none could come after it", version));
     }
     if (newest && version <= newest->version) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("version {} does not come after version {}, the newest", version,
-                                newest->version));
+      return Status(
+          Code::kInvalidArgument,
+          fmt::format("version {} does not come after version {}, the newest: publish {} or "
+                      "more",
+                      version, newest->version, newest->version + 1));
     }
     at_work_ = nullptr;
     for (const FeedRef& feed : feeds()) feed->give_up();

@@ -87,7 +87,13 @@ static int run_worker(const char* address, int number, int rounds) {
     printf("gave %d\n", round);
     fflush(stdout);
   }
-  if (sparclWorkerFlush(worker, 60) != sparclSuccess) return fail("flush");
+  do { /* what was refused or deferred goes along with a contribution of its own */
+    if (sparclWorkerFlush(worker, 60) != sparclSuccess) return fail("flush");
+    if (sparclWorkerStats(worker, &stats) != sparclSuccess) return fail("stats");
+    if (stats.residual_l2 == 0) break;
+    if (sparclWorkerNext(worker, 60, &version) != sparclSuccess) return fail("next");
+    if (sparclWorkerContribute(worker, 1) != sparclSuccess) return fail("contribute");
+  } while (1);
   /* Up to the version with the last of them. */
   for (tries = 0; counted >= 0 && counted < rounds && tries < 100; ++tries) {
     if (sparclWorkerNext(worker, 1, &version) == sparclSuccess) counted = judge(number);

@@ -52,7 +52,7 @@ std::vector<MismatchRow> root_rows(Operation operation) {
        Who::kAny,
        [](Arguments& a, Extras&, int ranks) { a.root = ranks; },
        sparclInvalidArgument,
-       {"is no rank of a communicator"}},
+       {"is no rank of this communicator"}},
   };
 }
 

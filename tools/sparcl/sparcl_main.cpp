@@ -30,7 +30,7 @@ constexpr std::array kCommands{
     Command{"info",
             "Version, transports, kernels and settings, and why each is or is not usable here",
             add_info},
-    Command{"diff", "Write what turns one checkpoint into another", add_diff},
+    Command{"diff", "Write the delta between two checkpoints", add_diff},
     Command{"apply", "Turn a checkpoint into the delta's target", add_apply},
     Command{"inspect", "Say what a delta or a checkpoint holds", add_inspect},
     Command{"hash", "Say the hash of a checkpoint: ours, XXH3 or SHA-256", add_hash},
