@@ -8,6 +8,7 @@
 
 #include "sparcl/cpp_basics.hpp"
 #include "sparcl/cpp_communicator.hpp"
+#include "sparcl/cpp_elastic.hpp"
 #include "sparcl/cpp_objects.hpp"
 #include "sparcl/cpp_replicas.hpp"
 #include "sparcl/file.hpp"
