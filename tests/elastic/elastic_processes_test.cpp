@@ -4,12 +4,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/seeded_random.hpp"
 #include "src/net/socket.hpp"
+#include "src/trust/role_secret.hpp"
 #include "tests/support/process_party.hpp"
 #include "tests/support/tier.hpp"
 
@@ -32,12 +35,13 @@ std::string free_address() {
 struct Story {
   ProcessParty party;
   std::string folder, address;
-  std::vector<int> roots, workers;
+  std::vector<int> roots;
+  std::vector<std::pair<std::string, std::string>> root_environment, worker_environment;
 
   explicit Story(const std::string& name) : folder(fresh_folder(name)), address(free_address()) {}
 
   void start_root() {
-    roots.push_back(party.start({{kProgram, "root", folder, address}, {}}));
+    roots.push_back(party.start({{kProgram, "root", folder, address}, root_environment}));
     const auto serves = [&] {
       const ProcessRecord& root = party.record(roots.back());
       return !root.lines.empty() || root.ended;
@@ -47,7 +51,8 @@ struct Story {
   }
   int start_worker(int number, int rounds) {
     return party.start(
-        {{kProgram, "worker", address, std::to_string(number), std::to_string(rounds)}, {}});
+        {{kProgram, "worker", address, std::to_string(number), std::to_string(rounds)},
+         worker_environment});
   }
   bool wait_for(int process, const std::string& text, double seconds) {
     const auto has_it = [&] {
@@ -100,6 +105,26 @@ TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
       story.expect_counted(survivor, rounds);
     }
   }
+}
+
+TEST(ElasticProcesses, OverEncryptedConnections) {
+  Story story("elastic_secret");
+  const std::string secret = fresh_folder("elastic_secret_file") + ".secret";
+  for (const char* end : {"", ".replicate", ".observe"}) std::filesystem::remove(secret + end);
+  Result<trust::RoleSecret> made = trust::RoleSecret::generate();
+  ASSERT_TRUE(made.ok() && made->save(secret).ok());
+  story.root_environment = {{"SPARCL_SECRET", secret}};
+  story.start_root();
+  const int without = story.start_worker(7, 3);  // gets nothing
+  story.worker_environment = {{"SPARCL_SECRET", secret + ".replicate"}};
+  const int first = story.start_worker(0, 4), second = story.start_worker(1, 4);
+  for (const int each : {first, second}) {
+    ASSERT_TRUE(story.wait_for(each, "committed", 60)) << story.party.record(each).errors;
+    (void)story.party.run_until([&] { return story.party.record(each).ended; },
+                                story.party.now_s() + 20);
+    story.expect_counted(each, 4);
+  }
+  EXPECT_TRUE(story.party.record(without).lines.empty());
 }
 
 // A root that was stopped while another one took over publishes nothing, and ends when it goes on.
