@@ -11,6 +11,9 @@
 namespace sparcl::elastic {
 namespace {
 
+// From this density on bitmaps are about as short as lists of positions, and cost nothing.
+constexpr unsigned kDenseLog2 = 3;
+
 bool is_coded(std::span<const std::byte> bytes) {
   return bytes.size() >= sizeof(std::uint64_t) &&
          (load_le<std::uint64_t>(bytes.data()) & sparse::kCodedPart) != 0;
@@ -49,9 +52,12 @@ Result<Packed> pack(BufferSource& buffers, const kernels::KernelSet& kernels,
   packed.offered.is_narrow = wire.sent == DataType::kBfloat16;
   const sparse::PartShape shape = shape_of(run, packed.offered);
   packed.bytes = sparse::write_part(buffers, kernels, run, indices, values, shape.value_bytes);
-  sparse::PartCoder coder(kernels);
-  if (std::optional<Buffer> coded = coder.code(buffers, packed.bytes.bytes(), shape))
-    packed.bytes = std::move(*coded);
+  const bool is_dense = indices.size() > (run.end_index() >> kDenseLog2);
+  if (shape.is_scaled() || !is_dense) {
+    sparse::PartCoder coder(kernels);
+    if (std::optional<Buffer> coded = coder.code(buffers, packed.bytes.bytes(), shape))
+      packed.bytes = std::move(*coded);
+  }
   packed.offered.bytes = packed.bytes.size();
   SPARCL_ASSIGN_OR_RETURN(packed.offered.digest, model::sha256_of(packed.bytes.bytes()));
   return packed;
@@ -82,16 +88,25 @@ Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
   return corrupt("a contribution's bytes are no part of the model");
 }
 
+std::vector<float> values_of(const kernels::KernelSet& kernels, const sparse::BlockRun& run,
+                             std::span<const std::byte> part, DataType type) {
+  const std::optional<sparse::PartView> view =
+      sparse::PartView::read(kernels, part, run, element_bytes(type));
+  std::vector<float> values(view ? view->entries() : 0);
+  if (view)
+    sparse::widen_from_wire(kernels, {DataType::kFloat32, type}, view->values(), values.size(),
+                            reinterpret_cast<std::byte*>(values.data()));
+  return values;
+}
+
 Entries entries_of(const kernels::KernelSet& kernels, const sparse::BlockRun& run,
                    std::span<const std::byte> part, DataType type) {
   Entries entries;
+  entries.values = values_of(kernels, run, part, type);
+  entries.indices.reserve(entries.values.size());
   std::optional<sparse::PartView> view =
       sparse::PartView::read(kernels, part, run, element_bytes(type));
   if (!view) return entries;
-  entries.values.resize(view->entries());
-  sparse::widen_from_wire(kernels, {DataType::kFloat32, type}, view->values(), view->entries(),
-                          reinterpret_cast<std::byte*>(entries.values.data()));
-  entries.indices.reserve(view->entries());
   std::vector<std::uint16_t> scratch(run.block_elements() + kernels::kEntrySlack);
   for (; !view->at_end(); view->next()) {
     const std::uint16_t* const positions = view->positions(kernels, scratch.data());

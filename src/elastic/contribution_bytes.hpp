@@ -33,7 +33,10 @@ Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
                       const sparse::BlockRun& run, std::uint64_t count, const Offered& offered,
                       const Buffer& bytes);
 
-// The entries of a valid part, as float32.
+// The values of a valid part, as float32.
+std::vector<float> values_of(const kernels::KernelSet& kernels, const sparse::BlockRun& run,
+                             std::span<const std::byte> part, DataType type);
+// The same with their indices.
 struct Entries {
   std::vector<std::uint64_t> indices;
   std::vector<float> values;

@@ -339,15 +339,16 @@ Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   peer.incoming.reset();
   SPARCL_ASSIGN_OR_RETURN(Buffer part,
                           unpack(buffers_, kernels_, options_.run, options_.count, offered, bytes));
-  const Entries entries = entries_of(kernels_, options_.run, part.bytes(), value_type(offered));
-  Arrival arrival{{}, aggregate::facts_of(entries.values), std::move(part), value_type(offered)};
+  const std::vector<float> values =
+      values_of(kernels_, options_.run, part.bytes(), value_type(offered));
+  Arrival arrival{{}, aggregate::facts_of(values), std::move(part), value_type(offered)};
   aggregate::Contribution given{{*peer.worker, offered.round},
                                 round_.membership().slot_of(*peer.worker).value_or(0),
                                 offered.weight,
                                 {}};
   if (options_.refuses_non_finite && arrival.facts.not_finite > 0)
     given.fault = fmt::format("{} of its {} values are NaN or infinite", arrival.facts.not_finite,
-                              entries.values.size());
+                              values.size());
   const Answer answer = round_.offer(given, now);
   if (answer.kind == Answer::Kind::kRefused) ++counts_.refused;
   peer.send(MessageType::kFate, FateTold{offered.round, answer.kind, answer.round, answer.reason});

@@ -1,0 +1,143 @@
+// Rounds of an elastic aggregation between processes of one machine, through the C interface:
+//   bench_elastic [--workers N] [--elements N] [--density D] [--rounds N] [--wire 0..4]
+// The aggregator is a process of its own; the workers are threads of another one. A round's time is
+// from the first worker's call of contribute until the last worker has the next version. Prints one
+// line of JSON: medians, and the aggregator's largest memory.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdio>
+#include <sparcl/sparcl.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+struct Options {
+  std::size_t workers = 8, elements = 16 << 20, rounds = 7;
+  double density = 0.01;
+  int wire = 0;
+};
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+// The aggregator: writes its address, ends after the rounds, writes what it has used.
+int aggregate(const Options& options, int out) {
+  std::vector<float> weights(options.elements);
+  sparcl::State model;
+  model.add("w", std::span(weights), {options.elements});
+  const sparcl::Aggregator aggregator(options.elements);
+  sparcl::AggregatorService service(aggregator, model);
+  const std::string address = service.address() + "\n";
+  if (::write(out, address.data(), address.size()) < 0) return 1;
+  std::vector<double> seconds;
+  for (std::size_t round = 0; round < options.rounds; ++round) {
+    const auto report = service.next(600);
+    if (!report) return 1;
+    seconds.push_back(report->seconds);
+  }
+  ::sleep(1);  // workers take the last version
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const std::string text = fmt::format("{} {} {}\n", usage.ru_maxrss, median(seconds),
+                                       static_cast<double>(usage.ru_utime.tv_sec) +
+                                           static_cast<double>(usage.ru_utime.tv_usec) * 1e-6);
+  return ::write(out, text.data(), text.size()) < 0 ? 1 : 0;
+}
+
+// Each worker changes its own elements, half of them common to all.
+void train(const Options& options, std::size_t worker, std::vector<float>& weights) {
+  const auto step = static_cast<std::size_t>(2 / std::max(options.density, 1e-9));
+  if (options.density >= 1) {
+    for (float& each : weights) each += 0.001f;
+    return;
+  }
+  for (std::size_t e = 0; e < weights.size(); e += step) weights[e] += 0.001f;
+  for (std::size_t e = 1 + worker; e < weights.size(); e += step) weights[e] += 0.001f;
+}
+
+int work(const Options& options, const std::string& address, std::FILE* in) {
+  std::vector<double> rounds;
+  std::uint64_t bytes = 0, entries = 0;
+  std::barrier meeting(static_cast<std::ptrdiff_t>(options.workers));
+  double begun = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < options.workers; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<float> own(options.elements);
+      sparcl::State state;
+      state.add("w", std::span(own), {options.elements});
+      sparcl::Worker worker(state, address, {.wire = static_cast<sparclWire_t>(options.wire)});
+      worker.next(600);
+      for (std::size_t round = 0; round < options.rounds; ++round) {
+        train(options, i, own);
+        meeting.arrive_and_wait();
+        if (i == 0) begun = now_s();
+        meeting.arrive_and_wait();
+        worker.contribute(1);
+        worker.next(600);
+        meeting.arrive_and_wait();
+        if (i == 0) rounds.push_back(now_s() - begun);
+      }
+      if (i == 0) {
+        bytes = worker.stats().bytes;
+        entries = worker.stats().entries;
+      }
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  char line[256] = "";
+  double sum_s = 0, user_s = 0;
+  long rss_kib = 0;
+  if (std::fgets(line, sizeof line, in) != nullptr)
+    (void)std::sscanf(line, "%ld %lf %lf", &rss_kib, &sum_s, &user_s);
+  fmt::print(
+      "{{\"workers\":{},\"elements\":{},\"density\":{},\"entries\":{},\"bytes_up\":{},"
+      "\"round_s\":{:.4f},\"root_s\":{:.4f},\"root_user_s\":{:.3f},\"root_rss_mib\":{}}}\n",
+      options.workers, options.elements, options.density, entries, bytes, median(rounds), sum_s,
+      user_s / static_cast<double>(options.rounds), rss_kib >> 10);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Options options;
+  CLI::App app("Rounds of an elastic aggregation");
+  app.add_option("--workers", options.workers)->check(CLI::Range(1, 1024));
+  app.add_option("--elements", options.elements)->check(CLI::PositiveNumber);
+  app.add_option("--density", options.density)->check(CLI::Range(1e-9, 1.0));
+  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--wire", options.wire)->check(CLI::Range(0, 4));
+  CLI11_PARSE(app, argc, argv);
+  int ends[2];
+  if (::pipe(ends) != 0) return 1;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(aggregate(options, ends[1]));
+  ::close(ends[1]);
+  std::FILE* const in = ::fdopen(ends[0], "r");
+  char address[256] = "";
+  if (in == nullptr || std::fgets(address, sizeof address, in) == nullptr) return 1;
+  std::string text = address;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  const int code = work(options, text, in);
+  (void)::waitpid(child, nullptr, 0);
+  return code;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "bench_elastic: %s\n", error.what());
+  return 1;
+}
