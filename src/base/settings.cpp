@@ -123,7 +123,8 @@ constexpr std::array kRows{
                "host should stay the same when the process is restarted."},
     SettingRow{"RELAY", SettingType::kChoice, "on|updates|off", "on",
                "Whether a replica passes the publisher's updates on to other replicas, at a port "
-               "of its own. updates means the same as on."},
+               "of its own. on: it also gives all bytes of the version that it holds to replicas "
+               "that have none. updates: it neither gives nor takes these."},
     SettingRow{"SHARED_MEMORY", SettingType::kChoice, "on|off", "on",
                "Whether a publisher and replicas of one machine, or replicas of another machine, "
                "share the bytes of updates as memory."},

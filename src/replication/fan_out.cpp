@@ -1,6 +1,7 @@
 #include "src/replication/fan_out.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace sparcl::replication {
 namespace {
@@ -16,7 +17,8 @@ constexpr double kSlowPart = 0.25;  // of the rate in the middle
 constexpr double kForever = 1e18;
 constexpr double kAwaitedPart = 0.25;  // of the rate at which the publisher itself gave something:
                                        // as fast is expected of a parent
-constexpr double kAssumedRate = 1 << 20;  // bytes a second, where that is not known
+constexpr double kMakingRate = 128 << 20;  // bytes a second, of all bytes that a replica makes
+constexpr double kAssumedRate = 1 << 20;   // bytes a second, where that is not known
 constexpr std::size_t kMaxExpelled = 1024;
 constexpr std::size_t kTellingRates = 3;  // fewer have no middle
 constexpr std::uint64_t kTellingBytes = std::uint64_t{1}
@@ -30,11 +32,12 @@ FanOut::Replica* FanOut::find(Id id) {
 }
 
 void FanOut::join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine,
-                  const std::optional<net::NetAddress>& from) {
+                  const std::optional<net::NetAddress>& from, bool gives) {
   leave(id);
   Replica& replica = replicas_[id];
   replica.id = replica.root = id;
   replica.passes_on = passes_on;
+  replica.gives = gives;
   replica.from = from;
   replica.key = machine ? GroupKey{machine->family, machine->ip, 0}
                         : GroupKey{net::NetAddress::Family::kIpv4, {}, id};
@@ -121,10 +124,9 @@ bool FanOut::is_needed_here(const Replica& own) {
 }
 
 // One of its machine, else the one nearest to the publisher.
-std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t anchor) {
+std::optional<FanOut::Id> FanOut::find_parent(const Replica& own,
+                                              const ParentIndex::Stock& wanted) {
   using Answer = ParentIndex::Answer;
-  using Kind = ParentIndex::Stock::Kind;
-  const ParentIndex::Stock wanted{anchor == 0 ? Kind::kNext : Kind::kAnchor, anchor};
   const auto of_its_machine = [&](const ParentIndex::Place& place) {
     ++looked_at_;
     if (place.depth == 1 && place.id > own.id && own.passes_on)
@@ -141,14 +143,31 @@ std::optional<FanOut::Id> FanOut::find_parent(const Replica& own, std::uint64_t 
   return best ? std::optional(best->id) : std::nullopt;
 }
 
-std::optional<FanOut::Id> FanOut::assign_parent(Id id, std::uint64_t anchor, double now) {
+// If a giver has failed, the publisher itself gives all bytes.
+std::optional<FanOut::Id> FanOut::assign_parent(Id id, std::uint64_t anchor, double now,
+                                                std::span<const std::uint64_t> givable) {
+  using Kind = ParentIndex::Stock::Kind;
   advance(now);
   Replica* const own = find(id);
   if (own == nullptr || own->parent != kPublisher || stays_direct(*own)) return {};
-  const std::optional<Id> best = find_parent(*own, anchor);
+  std::optional<Id> best = find_parent(*own, {anchor == 0 ? Kind::kNext : Kind::kAnchor, anchor});
+  std::uint64_t given = 0;
+  if (own->failures > 0) givable = {};
+  for (auto each = givable.begin(); !best && each != givable.end(); ++each) {
+    given = *each;
+    best = find_parent(*own, {Kind::kHeld, given});
+  }
   if (!best) return {};
-  own->anchor = anchor;
+  own->anchor = given == 0 ? anchor : 0;  // what is given is passed on to no other replica
   move(*own, *best);
+  if (given != 0) {
+    own->given = given;
+    own->due = 0;
+    replicas_.at(*best).is_giving = true;
+    list_anew(*own);
+    list_anew(replicas_.at(*best));
+    return best;
+  }
   if (const std::uint64_t has = replicas_.at(*best).staged; anchor == 0 && has > own->staged)
     make_due(*own, has, now);
   return best;
@@ -158,14 +177,53 @@ std::optional<FanOut::Id> FanOut::assign_parent(Id id, std::uint64_t anchor, dou
 void FanOut::awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now) {
   Replica* const replica = find(id);
   if (replica == nullptr || replica->staged < replica->awaited) return;  // it awaits an earlier one
-  const double known = replica->rate > 0  ? replica->rate
+  const std::uint64_t leaf = std::min<std::uint64_t>(bytes, kTellingBytes);
+  replica->awaited = version;
+  replica->awaited_until =
+      now + seconds_for(*replica, bytes + leaf * static_cast<std::uint64_t>(replica->depth));
+}
+
+// Until so many bytes are there, from a replica.
+double FanOut::seconds_for(const Replica& replica, std::uint64_t bytes) const {
+  const double known = replica.rate > 0   ? replica.rate
                        : middle_rate_ > 0 ? middle_rate_
                                           : kAssumedRate;
-  const std::uint64_t leaf = std::min<std::uint64_t>(bytes, kTellingBytes);
-  const double on_the_way =
-      static_cast<double>(bytes + leaf * static_cast<std::uint64_t>(replica->depth));
-  replica->awaited = version;
-  replica->awaited_until = now + kSlow + on_the_way / (kAwaitedPart * known);
+  return kSlow + static_cast<double>(bytes) / (kAwaitedPart * known);
+}
+
+// --- all bytes of a version that a replica holds ---
+
+std::uint64_t FanOut::given(Id id) const {
+  const auto found = replicas_.find(id);
+  return found == replicas_.end() ? 0 : found->second.given;
+}
+
+// The rate of a replica that has just come is not known: the giver's is, or the lowest of all. A
+// replica leaves a giver that offers nothing by itself, and before this deadline.
+void FanOut::expect_given(Id id, std::uint64_t bytes, double now) {
+  Replica* const replica = find(id);
+  if (replica == nullptr || replica->given == 0) return;
+  Replica like;
+  if (const Replica* giver = find(replica->parent); giver != nullptr) like.rate = giver->rate;
+  if (like.rate == 0 && !rates_.keys().empty()) like.rate = rates_.keys().begin()->first;
+  replica->awaited = replica->given;
+  replica->awaited_until =
+      now + kSlow + static_cast<double>(bytes) / kMakingRate + seconds_for(like, bytes);
+}
+
+void FanOut::holds(Id id, std::uint64_t version) {
+  Replica* const replica = find(id);
+  if (replica == nullptr || replica->held == version) return;
+  replica->held = version;
+  list_anew(*replica);
+}
+
+void FanOut::end_giving(Replica& child) {
+  if (std::exchange(child.given, 0) == 0) return;
+  Replica* const giver = find(child.parent);
+  if (giver == nullptr) return;
+  giver->is_giving = false;
+  list_anew(*giver);
 }
 
 void FanOut::make_due(Replica& replica, std::uint64_t version, double since) {
@@ -219,11 +277,16 @@ void FanOut::staged(Id id, std::uint64_t version, double now) {
   replica->staged = std::max(replica->staged, version);
   if (replica->parent == kPublisher && version == replica->sending) measure(*replica, now);
   if (replica->staged >= replica->anchor) replica->anchor = 0;
+  if (replica->given != 0 && replica->staged >= replica->given) {
+    end_giving(*replica);
+    const Replica* const giver = find(replica->parent);
+    if (giver != nullptr && giver->staged > replica->staged) make_due(*replica, giver->staged, now);
+  }
   if (replica->parent != kPublisher && replica->parent != kNobody) replica->failures = 0;
   list_anew(*replica);
   for (const auto& [other, child] : replica->children) {
     ++looked_at_;
-    if (child->staged < version) make_due(*child, version, now);
+    if (child->staged < version && child->given == 0) make_due(*child, version, now);
   }
 }
 

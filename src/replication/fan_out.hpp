@@ -24,6 +24,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -47,9 +48,9 @@ class FanOut {
 
   // Served by the publisher. passes_on: whether others can take updates from it. machine: its
   // address, whatever the port, if it shares memory with others there. from: its address, where it
-  // is known.
+  // is known. gives: it also makes all bytes of what it holds for another replica.
   void join(Id id, bool passes_on, const std::optional<net::NetAddress>& machine = {},
-            const std::optional<net::NetAddress>& from = {});
+            const std::optional<net::NetAddress>& from = {}, bool gives = false);
   void leave(Id id);
   enum class Blame : std::uint8_t {
     kNobody,       // it was called back
@@ -63,8 +64,14 @@ class FanOut {
   std::optional<Id> come_back(Id id, Blame blame, double now);
   // The parent for a replica that the publisher serves; nothing if the replica stays.
   // anchor: the version of the anchor that it needs, or 0. Replicas that are being sent the same
-  // anchor may be its parent. now: not before the time of an earlier call.
-  std::optional<Id> assign_parent(Id id, std::uint64_t anchor, double now);
+  // anchor may be its parent. So may replicas that hold one of the versions `givable`, the first
+  // that is found: given() then tells which. now: not before the time of an earlier call.
+  std::optional<Id> assign_parent(Id id, std::uint64_t anchor, double now,
+                                  std::span<const std::uint64_t> givable = {});
+  // The version that its parent makes for it, until that is staged; 0: none.
+  std::uint64_t given(Id id) const;
+  // It has `bytes`, and a deadline from now on: a giver that does not give is left.
+  void expect_given(Id id, std::uint64_t bytes, double now);
   // It was told of an update that it is to take from its parent.
   void awaits(Id id, std::uint64_t version, std::uint64_t bytes, double now);
 
@@ -72,6 +79,8 @@ class FanOut {
   void begin(Id id, std::uint64_t version, std::uint64_t bytes, bool is_anchor, double now);
   void sent(Id id, double now);
   void staged(Id id, std::uint64_t version, double now);
+  // It has acknowledged that it holds this version; 0: none.
+  void holds(Id id, std::uint64_t version);
   // Whether it takes no more until it has applied what it has.
   void set_full(Id id, bool is_full);
   // The publisher has had `version` for it since then, and it does not take it.
@@ -109,6 +118,7 @@ class FanOut {
     bool is_near = false, is_far = false;
     ParentIndex::Place place;
     std::optional<ParentIndex::Stock> stock;
+    std::optional<ParentIndex::Stock> giving;
     friend bool operator==(const Listing&, const Listing&) = default;
   };
 
@@ -119,12 +129,16 @@ class FanOut {
     int depth = 1;  // steps up to the publisher; 0: no path to it
     Id root = 0;    // that the publisher serves, on the way up
     bool passes_on = false;
+    bool gives = false;
     GroupKey key;
     Group* group = nullptr;
     std::optional<net::NetAddress> from;
     bool is_full = false;
     std::uint64_t staged = 0;
     std::uint64_t anchor = 0;  // version of the anchor that it is being sent
+    std::uint64_t held = 0;
+    std::uint64_t given = 0;  // version that its parent makes for it
+    bool is_giving = false;   // to one of its children
     // The version that its source has whole, and since when this replica should have it, too.
     std::uint64_t due = 0;
     double due_since = 0;
@@ -155,7 +169,9 @@ class FanOut {
   double slow_below() const;
   int max_uploads() const { return degree_ > 0 ? degree_ : 1; }
   bool is_needed_here(const Replica& own);
-  std::optional<Id> find_parent(const Replica& own, std::uint64_t anchor);
+  std::optional<Id> find_parent(const Replica& own, const ParentIndex::Stock& wanted);
+  double seconds_for(const Replica& replica, std::uint64_t bytes) const;
+  void end_giving(Replica& child);
   void pause(Replica& replica, double now);
   void expel(Replica& parent, double now);
 

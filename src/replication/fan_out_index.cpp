@@ -9,6 +9,7 @@ namespace sparcl::replication {
 
 // Both ends, and all below it.
 void FanOut::move(Replica& replica, Id to) {
+  end_giving(replica);
   if (Replica* const before = find(replica.parent); before != nullptr) {
     before->children.erase(replica.id);
     if (before->group != replica.group) count_upload(*before->group, -1);
@@ -74,6 +75,9 @@ FanOut::Listing FanOut::listing_of(const Replica& replica) const {
   listing.stays = replica.parent == kPublisher && !stays_direct(replica) && !is_slow(replica);
   if (!replica.passes_on || is_slow(replica) || clock_ < replica.leaf_until || replica.depth == 0)
     return listing;
+  if (replica.given != 0) return listing;  // it has nothing yet that others may have
+  if (replica.gives && replica.held != 0 && !replica.is_giving)
+    listing.giving = Stock{Stock::Kind::kHeld, replica.held};
   if (replica.anchor != 0) {
     listing.stock = Stock{Stock::Kind::kAnchor, replica.anchor};
   } else if (replica.staged > 0) {
@@ -81,7 +85,8 @@ FanOut::Listing FanOut::listing_of(const Replica& replica) const {
   }
   listing.is_near = replica.group->is_machine;
   listing.is_far = replica.group->uploads < max_uploads();
-  if (!listing.stock || (!listing.is_near && !listing.is_far)) {
+  const bool has_any = listing.stock || listing.giving;
+  if (!has_any || (!listing.is_near && !listing.is_far)) {
     Listing none;
     none.stays = listing.stays;
     return none;
@@ -107,9 +112,10 @@ void FanOut::list(const Replica& replica, bool is_listed) {
   const auto add = [&](ParentIndex& parents, const ParentIndex::Stock& stock) {
     is_listed ? parents.add(stock, listing.place) : parents.remove(stock, listing.place);
   };
-  if (!listing.stock) return;
-  if (listing.is_near) add(replica.group->parents, *listing.stock);
-  if (listing.is_far) add(parents_, *listing.stock);
+  for (const auto& stock : {listing.stock, listing.giving}) {
+    if (stock && listing.is_near) add(replica.group->parents, *stock);
+    if (stock && listing.is_far) add(parents_, *stock);
+  }
 }
 
 }  // namespace sparcl::replication

@@ -63,6 +63,8 @@ std::vector<std::byte> serialise(const Hello& hello) {
   write_flag(out, hello.holds_copy);
   write_latest(out, hello.latest);
   out.write_bytes(hello.receipt);
+  write_flag(out, hello.gives_bytes);
+  write_flag(out, hello.takes_bytes);
   return out.take();
 }
 
@@ -76,7 +78,8 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
            read_text(in, hello.name) && in.read(hello.pin) && read_flag(in, hello.damaged) &&
            read_flag(in, hello.held_is_vouched) && read_flag(in, hello.tip_is_vouched) &&
            read_flag(in, hello.holds_copy) && read_latest(in, hello.latest) &&
-           read_array(in, hello.receipt);
+           read_array(in, hello.receipt) && read_flag(in, hello.gives_bytes) &&
+           read_flag(in, hello.takes_bytes);
   });
 }
 
@@ -229,9 +232,11 @@ std::vector<std::byte> serialise(const Parent& parent) {
   }
   write_text(out, parent.name);
   write_flag(out, parent.ticket.has_value());
-  if (!parent.ticket) return out.take();
-  out.write_bytes(parent.ticket->nonce);
-  out.write_bytes(parent.ticket->key);
+  if (parent.ticket) {
+    out.write_bytes(parent.ticket->nonce);
+    out.write_bytes(parent.ticket->key);
+  }
+  write_flag(out, parent.gives_bytes);
   return out.take();
 }
 
@@ -244,9 +249,11 @@ Result<Parent> parse_parent(std::span<const std::byte> bytes) {
       if (!read_ip(in, address) || !in.read(address.port) || address.port == 0) return false;
     }
     if (!read_text(in, parent.name) || !read_flag(in, has_ticket)) return false;
-    if (!has_ticket) return true;
-    RelayTicket& ticket = parent.ticket.emplace();
-    return read_array(in, ticket.nonce) && read_array(in, ticket.key);
+    if (has_ticket) {
+      RelayTicket& ticket = parent.ticket.emplace();
+      if (!read_array(in, ticket.nonce) || !read_array(in, ticket.key)) return false;
+    }
+    return read_flag(in, parent.gives_bytes) && (is_replica || !parent.gives_bytes);
   });
 }
 

@@ -22,7 +22,7 @@ namespace sparcl::replication {
 // Updates that a sender has under way before the first of them is acknowledged.
 constexpr std::size_t kMaxUpdatesAhead = 2;
 
-constexpr std::uint16_t kProtocolVersion = 7;
+constexpr std::uint16_t kProtocolVersion = 8;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
@@ -148,7 +148,10 @@ struct Hello {
   bool holds_copy = false;  // of some version, but for damage: to be compared though no version has
                             // its state hash
   LatestHeld latest{};
-  Receipt receipt{};  // of the last welcome
+  Receipt receipt{};         // of the last welcome
+  bool gives_bytes = false;  // to others, all bytes of what it holds
+  bool takes_bytes = false;  // to a publisher: it may be given them by a replica; to a replica: it
+                             // was sent there for them
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. A replica that can
@@ -186,6 +189,8 @@ struct Identity {
   Hash128 schema_hash;
   Digest256 digest{};              // model::StateIdentity
   trust::Signatures signatures{};  // of signed_bytes(); empty: it is not signed
+  std::uint32_t placement = 0;  // number of the PARENT that gives this version; 0: the replica may
+                                // hold it already
 };
 
 // The digests of what a replica holds instead of the version of an IDENTITY: the blocks that differ
@@ -229,6 +234,7 @@ struct Parent {
   std::optional<net::NetAddress> address;  // nothing: the publisher
   std::string name;
   std::optional<RelayTicket> ticket{};  // for an encrypted connection to it
+  bool gives_bytes = false;             // it makes all bytes of what it holds for this replica
 };
 
 struct Orphan {

@@ -15,11 +15,12 @@ class ParentIndex {
  public:
   struct Stock {
     enum class Kind : std::uint8_t {
-      kNext,
-      kAnchor
-    };  // the next update; an anchor that is on its way
+      kNext,    // the next update
+      kAnchor,  // an anchor that is on its way
+      kHeld,    // a version, of which it makes an anchor
+    };
     Kind kind = Kind::kNext;
-    std::uint64_t version = 0;  // of an anchor
+    std::uint64_t version = 0;  // of an anchor, or held
     friend auto operator<=>(const Stock&, const Stock&) = default;
   };
   struct Place {

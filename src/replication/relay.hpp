@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "src/replication/held_giver.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/server.hpp"
 
@@ -19,6 +20,7 @@ class Relay {
         0;  // of updates, for those that are behind. The last one is kept whatever it has
     std::uint64_t peer_bytes = 0;  // PeerBudget::limit_for()
     bool is_secure = false;        // connections need a ticket of the publisher's
+    bool gives_bytes = false;      // all bytes of what is held, to replicas that have none
   };
   Relay(const ReplicatedState& state, const Options& options);
 
@@ -43,7 +45,15 @@ class Relay {
   void forget();
 
   // This replica holds it, whether or not an update has led there.
-  void hold(const HeldVersion& held) { store_.hold(held); }
+  void hold(const HeldVersion& held) {
+    store_.hold(held);
+    held_ = held;
+  }
+
+  // A replica waits for all bytes of what is held.
+  bool wants_to_give() const { return giver_.is_wanted(); }
+  // Makes a piece of them (HeldGiver::work()). False: the arrays do not hold `held`.
+  bool give(const ReplicatedState& state, const HeldVersion& held, double now);
 
   // As a server's.
   void add_entries(std::vector<pollfd>& entries, double now) const;
@@ -57,11 +67,15 @@ class Relay {
 
  private:
   std::string report() const;
+  void turn_away(double now);
+  void make_way(const SessionMachine& child);
 
   bool is_secure_;
   std::shared_ptr<std::optional<RelayKey>> key_ = std::make_shared<std::optional<RelayKey>>();
   SessionContext context_;
   UpdateStore store_;
+  HeldGiver giver_;
+  HeldVersion held_;
   std::shared_ptr<SessionFeed> feed_ = std::make_shared<SessionFeed>();
   net::NetAddress address_;
   std::unique_ptr<Server> server_;

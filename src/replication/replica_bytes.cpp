@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaxAheadNanoseconds = std::uint64_t{364} * 24 * 3600 * 
 
 // --- bytes that the replica came with ---
 
-Status ReplicaMachine::take_identity(Identity identity) {
+Status ReplicaMachine::check_identity(const Identity& identity) const {
   if (identity.model_id != options_.model_id || identity.schema_hash != options_.schema_hash ||
       identity.epoch != publisher_epoch_) {
     return Status(Code::kMismatch,
@@ -34,6 +34,11 @@ Status ReplicaMachine::take_identity(Identity identity) {
     }
     SPARCL_RETURN_IF_ERROR(options_.trusted->verify(signed_bytes(identity), identity.signatures));
   }
+  return {};
+}
+
+Status ReplicaMachine::take_identity(Identity identity) {
+  SPARCL_RETURN_IF_ERROR(check_identity(identity));
   comparison_.emplace(
       Comparison{std::move(identity), model::StateIdentity(options_.schema_digest)});
   return {};
@@ -91,6 +96,59 @@ void ReplicaMachine::ask_for_blocks(const std::string& why, double now) {
        BlockDigests{comparison_->with.version, blocks});
   if (brought != nullptr) brought->asked = std::move(*comparison_);
   comparison_.reset();
+}
+
+// --- all bytes that another replica makes ---
+
+// The SHA-256 of a version that the parent may give.
+Status ReplicaMachine::take_vouch(Identity identity, double now) {
+  SPARCL_RETURN_IF_ERROR(check_identity(identity));
+  replica_phase::FromParent* at = parent();
+  if (at == nullptr || !at->giver || identity.placement != placements_)
+    return {};  // it has left that parent, or has the bytes
+  if (at->giver->identities.size() >= replica_phase::Giver::kMaxIdentities)
+    return out_of_place(MessageType::kIdentity);
+  at->giver->identities.push_back(std::make_shared<const Identity>(std::move(identity)));
+  auto* awaits = std::get_if<replica_phase::AwaitsAnnouncement>(&transfer_);
+  const IdentityRef matching = awaits != nullptr ? identity_of(awaits->offer.commit) : nullptr;
+  if (matching == nullptr) return {};
+  Offer offer = std::move(awaits->offer);
+  interrupt();
+  const Status status = accept_offer(std::move(offer), matching, now);
+  if (!status.ok() && parent() != nullptr) act(replica_action::Part{UpstreamKind::kParent, status});
+  return {};
+}
+
+// By which the parent's own anchor can be checked; nullptr: it must not be taken. A replica that
+// holds a version has too much to lose.
+ReplicaMachine::IdentityRef ReplicaMachine::identity_of(const Commit& commit) const {
+  const replica_phase::FromParent* at = parent();
+  const bool may_be_given = at != nullptr && at->giver && commit.is_anchor &&
+                            commit.stream_bytes > 0 && !holds_published() && chain_length() == 0;
+  if (!may_be_given) return nullptr;
+  const auto is_of = [&](const IdentityRef& each) {
+    return each->version == HeldVersion{commit.version, commit.target_hash} &&
+           each->epoch == commit.epoch && each->model_id == commit.model_id &&
+           each->schema_hash == commit.schema_hash;
+  };
+  const auto found = std::ranges::find_if(at->giver->identities, is_of);
+  return found != at->giver->identities.end() ? *found : nullptr;
+}
+
+// The publisher has the bytes, too.
+void ReplicaMachine::leave_if_not_given(double now) {
+  const replica_phase::FromParent* at = parent();
+  if (at == nullptr || !at->giver) return;
+  if (is_receiving()) {
+    const Status verdict = at->progress.verdict(newest_, now);
+    if (!verdict.ok()) leave_parent(verdict.with_prefix(fmt::format("{}: ", parent_view_.who())));
+    return;
+  }
+  if (now <= at->giver->until) return;
+  const bool could_give = !at->giver->identities.empty();  // else the publisher's word is late
+  leave_parent(Status(could_give ? Code::kTimeout : Code::kWrongBase,
+                      fmt::format("{}: it has not given all bytes of what it holds in {:.1f} s",
+                                  parent_view_.who(), now - at->since)));
 }
 
 // --- damage ---
@@ -191,13 +249,16 @@ replica_phase::Applying& ReplicaMachine::begin_applying() {
     if (brought->asked) std::swap(*next.expected, *brought->asked);
     brought->asked.reset();
   }
+  if (next.update->identity() != nullptr)
+    next.expected.emplace(
+        Comparison{*next.update->identity(), model::StateIdentity(options_.schema_digest)});
   return writer_.emplace<replica_phase::Applying>(std::move(next));
 }
 
 void ReplicaMachine::on_applied_nothing() {
   auto& at = std::get<replica_phase::Applying>(writer_);
   if (auto* brought = std::get_if<replica_phase::Brought>(&bytes_);
-      brought != nullptr && at.expected)
+      brought != nullptr && at.expected && at.update->identity() == nullptr)
     brought->asked = std::move(at.expected);
   staged_.insert(staged_.begin(), std::move(at.update));
   writer_ = replica_phase::Resting{};
@@ -208,7 +269,9 @@ void ReplicaMachine::on_not_applied(const Status& why, bool writes_in_place, dou
   writer_ = replica_phase::Resting{};
   // If the arrays were written to, they hold neither what this replica came with nor a version. No
   // blocks are asked for again.
-  if (at.expected) {
+  const bool is_given = at.update->identity() != nullptr;
+  was_misled_ = was_misled_ || is_given;
+  if (at.expected && (writes_in_place || !is_given)) {
     bytes_ = replica_phase::Brought{false, std::nullopt};
     if (writes_in_place) held_ = {0, at.update->commit().target_hash};
     must_begin_anew_ = true;
@@ -229,8 +292,14 @@ std::unique_ptr<StagedUpdate> ReplicaMachine::on_applied(std::uint64_t system_ns
                       ? epoch_
                       : std::max(latest_epoch_, std::min(epoch_, system_ns + kMaxAheadNanoseconds));
   latest_version_ = held_.version;
-  proof_ = applied->proof();
+  // A giver's anchor has no signature of its own: an earlier one of this epoch stays.
+  const bool keeps_proof =
+      applied->identity() != nullptr && proof_ != nullptr && proof_->commit.epoch == epoch_;
+  if (!keeps_proof) proof_ = applied->proof();
+  const bool is_signed = applied->identity() != nullptr && !applied->identity()->signatures.empty();
+  given_by_ = is_signed ? applied->identity() : nullptr;
   bytes_ = replica_phase::Published{};
+  was_misled_ = false;
   has_news_ = true;
   newest_ = std::max(newest_, held_.version);
   forget_trouble();

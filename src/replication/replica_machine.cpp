@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kMaxAnnounced = 1024;
 constexpr std::size_t kStagedRoom = 4;  // more than are ever staged
+// Until a giver offers all bytes of what it holds; both heuristic.
+constexpr double kGiverPatience = 1;       // seconds
+constexpr double kMakingRate = 128 << 20;  // bytes a second
 
 }  // namespace
 
@@ -101,7 +104,10 @@ Hello ReplicaMachine::hello(UpstreamKind to, const HelloFacts& facts) {
           options_.holds_copy && brought != nullptr && brought->may_ask_for_blocks &&
               chain_length() == 0,
           latest(),
-          to_publisher ? receipt_ : Receipt{}};
+          to_publisher ? receipt_ : Receipt{},
+          to_publisher && options_.gives_bytes && facts.port != 0,
+          to_publisher ? options_.takes_bytes && !was_misled_
+                       : parent() != nullptr && parent()->giver.has_value()};
 }
 
 Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
@@ -188,8 +194,10 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
   if (type == MessageType::kFresh && is_publisher)
     return parsed(parse_fresh(content), [&](const Fresh& each) { return take_fresh(each); });
   if (type == MessageType::kIdentity && is_publisher)
-    return parsed(parse_identity(content),
-                  [&](Identity each) { return take_identity(std::move(each)); });
+    return parsed(parse_identity(content), [&](Identity each) {
+      return each.placement != 0 ? take_vouch(std::move(each), now)
+                                 : take_identity(std::move(each));
+    });
   return out_of_place(type);
 }
 
@@ -212,7 +220,11 @@ Status ReplicaMachine::take_parent(const Parent& placed, double now) {
   }
   act(replica_action::Leave{UpstreamKind::kParent});
   interrupt();
-  source_ = replica_phase::FromParent{now, {}};
+  source_ = replica_phase::FromParent{now, {}, {}};
+  if (placed.gives_bytes) {
+    const double seconds = static_cast<double>(options_.max_stream_bytes) / kMakingRate;
+    parent()->giver = replica_phase::Giver{now + kGiverPatience + seconds, {}};
+  }
   act(replica_action::ConnectParent{*placed.address, placed.ticket});
   return {};
 }
@@ -223,9 +235,10 @@ Status ReplicaMachine::take_announce(Offer announced, double now) {
   if (announced_.size() > kMaxAnnounced) announced_.pop_front();
   auto* awaits = std::get_if<replica_phase::AwaitsAnnouncement>(&transfer_);
   if (awaits == nullptr || awaits->offer.commit != announced_.back()) return {};
+  if (options_.trusted) return {};  // it is not signed: it waits for an IDENTITY
   Offer offer = std::move(awaits->offer);
   interrupt();
-  const Status status = accept_offer(std::move(offer), now);
+  const Status status = accept_offer(std::move(offer), nullptr, now);
   if (!status.ok() && parent() != nullptr) act(replica_action::Part{UpstreamKind::kParent, status});
   return {};
 }
@@ -264,7 +277,9 @@ void ReplicaMachine::on_parted(UpstreamKind from, const Status& why, bool was_re
 
 void ReplicaMachine::on_tick(double now) {
   leave_if_not_announced();
-  if (replica_phase::FromParent* at = parent()) at->progress.want(wants_from_parent(), now);
+  leave_if_not_given(now);
+  if (replica_phase::FromParent* at = parent())
+    at->progress.want(at->giver ? is_receiving() : wants_from_parent(), now);
   leave_if_silent(now);
   look_at_age(now);
 }
@@ -274,6 +289,7 @@ void ReplicaMachine::on_tick(double now) {
 void ReplicaMachine::leave_if_not_announced() {
   const auto* awaits = std::get_if<replica_phase::AwaitsAnnouncement>(&transfer_);
   if (awaits == nullptr || publisher_.heard() - awaits->since <= ParentProgress::kPatience) return;
+  if (parent() != nullptr && parent()->giver) return;  // it has a deadline of its own
   leave_parent(Status(
       Code::kUnauthorized,
       fmt::format("{}: it offers version {} by an update that the publisher has not announced",

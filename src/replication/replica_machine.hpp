@@ -39,6 +39,8 @@ class ReplicaMachine {
     bool is_publisher_proven = false;  // its connection is encrypted, and signed by a trusted key
     std::optional<Offer> latest;       // applied in its life before
     double max_age_s = 0;              // of what is held (Freshness); 0: any
+    bool gives_bytes = false;          // all bytes of what is held, to replicas that have none
+    bool takes_bytes = false;          // from such a replica
   };
   ReplicaMachine(Options options, const UpstreamView& publisher, const UpstreamView& parent,
                  const Hash128& brought_hash);
@@ -91,6 +93,7 @@ class ReplicaMachine {
   model::StateIdentity* to_compare(double now);
   void on_digest(const Result<Digest256>& digest, double now);
   bool may_sweep() const;
+  bool may_give() const { return holds_published() && is<replica_phase::Resting>(writer_); }
   void on_damage(Status why, const Hash128& found, const HeldVersion& wanted,
                  const std::vector<Hash128>& block_hashes);
 
@@ -182,12 +185,16 @@ class ReplicaMachine {
   void leave_parent(const Status& why);  // if there is one
   void come_back(const Status& why);
   void leave_if_not_announced();
+  void leave_if_not_given(double now);
   void leave_if_silent(double now);
   bool wants_from_parent() const;
 
   // The update that comes.
-  Status accept_offer(Offer offer, double now);
-  Status check_offer(const Offer& offer) const;
+  using IdentityRef = std::shared_ptr<const Identity>;  // nullptr: the publisher has made it
+  Status accept_offer(Offer offer, const IdentityRef& identity, double now);
+  Status check_offer(const Offer& offer, bool is_given) const;
+  std::unique_ptr<StagedUpdate> take_partial_of(const Offer& offer, const IdentityRef& identity);
+  IdentityRef identity_of(const Commit& commit) const;
   Status check_order(const Commit& commit) const;
   Status check_base(const Commit& commit) const;
   bool may_repair_brought(const Commit& commit) const;
@@ -207,7 +214,9 @@ class ReplicaMachine {
   Status stale_error() const;
 
   // The bytes that are held.
+  Status check_identity(const Identity& identity) const;
   Status take_identity(Identity identity);
+  Status take_vouch(Identity identity, double now);
   void refuse_comparison(const std::string& why, double now);
   void ask_for_blocks(const std::string& why, double now);
   bool is_vouched() const {
@@ -244,6 +253,7 @@ class ReplicaMachine {
   std::uint64_t latest_epoch_ = 0;
   std::uint64_t latest_version_ = 0;    // of that epoch
   std::shared_ptr<const Offer> proof_;  // a signed commit of that epoch
+  IdentityRef given_by_;                // signed: what is held rests on it, and on no signed commit
 
   std::uint64_t publisher_epoch_ = 0;  // by its last WELCOME: what comes is of this one
   std::uint64_t newest_ = 0;
@@ -266,6 +276,7 @@ class ReplicaMachine {
   Status damage_;   // that the sweep has found, and next() has not said yet
   RepeatedMessages warnings_;
   bool has_told_of_signatures_ = false;
+  bool was_misled_ = false;  // by a giver: the publisher is to give all bytes
 };
 
 }  // namespace sparcl::replication

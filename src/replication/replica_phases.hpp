@@ -6,10 +6,12 @@
 //
 // Transfer:  NoUpdate ── OFFER ──► Receiving ── COMMIT ──► NoUpdate, and the update is staged
 //               │                     └── the sender is gone ──► Partial ── the same OFFER ──►
-//               Receiving └── a parent's OFFER ──► AwaitsAnnouncement ── ANNOUNCE ──► Receiving
+//               Receiving └── a parent's OFFER ──► AwaitsAnnouncement ── ANNOUNCE, or IDENTITY
+//                             of all bytes that the parent makes itself ──► Receiving
 //
 // Bytes:     Brought ── IDENTITY, equal ──► Vouched ── a label ──► Published
-//               └── an anchor, or a repair with the right SHA-256 ──► Published
+//               └── an anchor, or another replica's anchor or a repair, with the right SHA-256
+//                                                                            ──► Published
 //            Published ── the sweep ──► Damaged ── a repair, or an anchor ──► Published
 //
 // Writer:    Resting ── next() ──► Applying, Restoring ──► Resting
@@ -19,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "src/model/state_identity.hpp"
 #include "src/replication/message.hpp"
@@ -38,9 +41,17 @@ namespace replica_phase {
 // --- where updates come from ---
 
 struct FromPublisher {};
+// The parent makes all bytes of a version that it holds. They count if they have the publisher's
+// SHA-256 of that version.
+struct Giver {
+  static constexpr std::size_t kMaxIdentities = 8;  // a publisher sends fewer
+  double until = 0;                                 // then they are to come
+  std::vector<std::shared_ptr<const Identity>> identities;
+};
 struct FromParent {
   double since = 0;  // the connection to it was begun
   ParentProgress progress;
+  std::optional<Giver> giver{};  // until the bytes are staged
 };
 using Source = std::variant<FromPublisher, FromParent>;
 
@@ -80,7 +91,8 @@ using Bytes = std::variant<Brought, Vouched, Published, Damaged>;
 struct Resting {};
 struct Applying {  // the update is next()'s alone
   std::unique_ptr<StagedUpdate> update;
-  std::optional<Comparison> expected;  // of all bytes after a repair of what the replica came with
+  // Of all bytes, after a repair of what the replica came with, or after a giver's anchor.
+  std::optional<Comparison> expected;
 };
 struct Restoring {};  // the version before
 using Writer = std::variant<Resting, Applying, Restoring>;

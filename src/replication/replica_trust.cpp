@@ -21,13 +21,19 @@ void ReplicaMachine::on_new_trust(std::optional<trust::TrustedKeys> trusted) {
 }
 
 void ReplicaMachine::forget_untrusted() {
-  if (!options_.trusted || proof_ == nullptr || options_.trusted->trusts_any(proof_->signatures))
-    return;
+  const trust::Signatures* by = proof_ != nullptr ? &proof_->signatures : nullptr;
+  std::uint64_t version = proof_ != nullptr ? proof_->commit.version : 0;
+  if (given_by_ != nullptr) {
+    by = &given_by_->signatures;
+    version = given_by_->version.version;
+  }
+  if (!options_.trusted || by == nullptr || options_.trusted->trusts_any(*by)) return;
   log_warn(
       "replication: version {} was signed by the key {}, which is not trusted any more: what is "
       "held is compared with the publisher's",
-      proof_->commit.version, trust::fingerprint(proof_->signatures.front().key));
+      version, trust::fingerprint(by->front().key));
   proof_ = nullptr;
+  given_by_ = nullptr;
   latest_epoch_ = latest_version_ = 0;
   if (is_vouched()) bytes_ = replica_phase::Brought{};
 }

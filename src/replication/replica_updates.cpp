@@ -22,9 +22,10 @@ Status unauthorized(std::string text) { return Status(Code::kUnauthorized, std::
 
 // --- an offer ---
 
-Status ReplicaMachine::check_offer(const Offer& offer) const {
+// is_given: its signed IDENTITY stands for a signature.
+Status ReplicaMachine::check_offer(const Offer& offer, bool is_given) const {
   const Commit& commit = offer.commit;
-  if (options_.trusted) {
+  if (options_.trusted && !is_given) {
     if (offer.signatures.empty())
       return unauthorized("the commit is not signed, and this replica trusts signed ones only");
     SPARCL_RETURN_IF_ERROR(options_.trusted->verify(serialise(commit), offer.signatures));
@@ -87,19 +88,34 @@ Status ReplicaMachine::on_plan(UpstreamKind from, Offer offer, double now) {
   if (std::holds_alternative<replica_phase::AwaitsAnnouncement>(transfer_) && parent() != nullptr)
     return out_of_place(MessageType::kOffer);
   interrupt();
-  const auto is_announced = [&] {
-    return std::ranges::find(announced_, offer.commit) != announced_.end();
-  };
-  if (parent() != nullptr && !options_.trusted && !is_announced()) {
-    std::unique_ptr<StagedUpdate> partial = take_partial();
-    transfer_ = replica_phase::AwaitsAnnouncement{std::move(offer), now, std::move(partial)};
-    return {};
-  }
-  return accept_offer(std::move(offer), now);
+  const bool is_published = options_.trusted
+                                ? !offer.signatures.empty()
+                                : std::ranges::find(announced_, offer.commit) != announced_.end();
+  if (parent() == nullptr || is_published) return accept_offer(std::move(offer), nullptr, now);
+  if (const IdentityRef identity = identity_of(offer.commit))
+    return accept_offer(std::move(offer), identity, now);
+  if (options_.trusted && !parent()->giver) return accept_offer(std::move(offer), nullptr, now);
+  std::unique_ptr<StagedUpdate> partial = take_partial();
+  transfer_ = replica_phase::AwaitsAnnouncement{std::move(offer), now, std::move(partial)};
+  return {};
 }
 
-Status ReplicaMachine::accept_offer(Offer offer, double now) {
-  SPARCL_RETURN_IF_ERROR(check_offer(offer).with_prefix("an update is refused: "));
+// What came of the same update. Nothing has checked the bytes of another replica's own anchor: they
+// go on only as such.
+std::unique_ptr<StagedUpdate> ReplicaMachine::take_partial_of(const Offer& offer,
+                                                              const IdentityRef& identity) {
+  std::unique_ptr<StagedUpdate> update = take_partial();
+  if (update == nullptr) return update;
+  const bool was_given = update->identity() != nullptr;
+  if (update->commit() == offer.commit && was_given == (identity != nullptr)) return update;
+  if (!was_given) act(replica_action::Withdraw{update->shared()});
+  return nullptr;
+}
+
+Status ReplicaMachine::accept_offer(Offer offer, const IdentityRef& identity, double now) {
+  SPARCL_RETURN_IF_ERROR(
+      check_offer(offer, identity != nullptr).with_prefix("an update is refused: "));
+  if (identity != nullptr) offer.signatures.clear();  // whatever they are, they prove nothing
   if (!offer.signatures.empty() && !options_.trusted &&
       !std::exchange(has_told_of_signatures_, true)) {
     log_info(
@@ -108,11 +124,7 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
         publisher_.who());
   }
   on_newest(sender(), offer.commit.version);
-  std::unique_ptr<StagedUpdate> update = take_partial();
-  if (update != nullptr && update->commit() != offer.commit) {
-    act(replica_action::Withdraw{update->shared()});
-    update = nullptr;
-  }
+  std::unique_ptr<StagedUpdate> update = take_partial_of(offer, identity);
   if (update == nullptr) {
     const UpdateName name{offer.commit.base_version, offer.commit.version};
     if (const Status fits = check_base(offer.commit); !fits.ok()) {
@@ -122,10 +134,14 @@ Status ReplicaMachine::accept_offer(Offer offer, double now) {
     tell_why_all_bytes(offer.commit);
     update = std::make_unique<StagedUpdate>(std::move(offer.commit), std::move(offer.signatures),
                                             options_.max_replaced_bytes);
-    act(replica_action::PassOn{update->shared()});
+    update->set_identity(identity);
+    // An anchor that another replica has made is passed on to none: it is checked only once it is
+    // applied.
+    if (identity == nullptr) act(replica_action::PassOn{update->shared()});
   }
   const bool is_believed =
-      (!options_.trusted || options_.is_publisher_proven) && parent() == nullptr;
+      identity != nullptr ||
+      ((!options_.trusted || options_.is_publisher_proven) && parent() == nullptr);
   update->change_sender(is_believed ? StagedUpdate::Leaf::kBelieved : StagedUpdate::Leaf::kChecked);
   const Request request{update->update().name(), update->received_bytes(), update->has_leaves()};
   transfer_ = replica_phase::Receiving{std::move(update)};
@@ -270,7 +286,10 @@ Status ReplicaMachine::on_end(UpstreamKind from, const UpdateName& name) {
   SPARCL_FAILPOINT("subscriber.staged");
   staged_.push_back(take_partial());
   act(replica_action::WakeUser{});  // it may have been checked before
-  if (parent() != nullptr) parent()->progress.begin();
+  if (parent() != nullptr) {
+    parent()->progress.begin();
+    parent()->giver.reset();  // it has given
+  }
   act(replica_action::NoteProgress{});
   tell(Ack{AckStage::kStaged, staged_.back()->update().target(), true});
   return {};

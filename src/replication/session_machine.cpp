@@ -128,6 +128,10 @@ std::uint64_t SessionMachine::staged_version() const {
 
 bool SessionMachine::is_vouched() const { return is_replica() && serving()->held.is_vouched; }
 
+HeldVersion SessionMachine::held() const {
+  return is_replica() ? serving()->held.version : HeldVersion();
+}
+
 std::uint64_t SessionMachine::acknowledged_version() const {
   if (!is_replica()) return 0;
   const ReplicaBytes& held = serving()->held;
@@ -198,7 +202,8 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   drop_if_nothing_moves(at, taken, now);
   if (is_over()) return false;
   note_given_by_parent();
-  const bool has_answered = answer_challenge(now);
+  const bool has_vouched = vouch_for_giver(at);
+  const bool has_answered = answer_challenge(now) || has_vouched;
   if (const UpdateRef* update = update_of(at.stage); update != nullptr && fan_out() != nullptr) {
     const auto* sending = std::get_if<session_stage::Sending>(&at.stage);
     const double moved = sending != nullptr
@@ -260,7 +265,10 @@ void SessionMachine::confirm(Serving& at, double now) {
   if (is_confirmed || !at.held.is_vouched || !store().knows(at.held.version)) return;
   at.held.is_ours = true;
   at.staged_version = std::max(at.staged_version, at.held.version.version);
-  if (fan_out() != nullptr) fan_out()->staged(id(), at.staged_version, now);
+  if (fan_out() != nullptr) {
+    fan_out()->staged(id(), at.staged_version, now);
+    fan_out()->holds(id(), acknowledged_version());
+  }
 }
 
 void SessionMachine::note_given(const ReceiptBook::Given& given) {

@@ -122,6 +122,8 @@ class SessionMachine {
   bool is_held_known() const;  // held_version(): nothing, or a version that was published here
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
+  HeldVersion held() const;
+  bool takes_bytes() const { return is_replica() && serving()->takes_bytes; }  // HELLO
   // The version that counts for Publisher::wait(): the replica's word, if it was given the version.
   // 0: none.
   std::uint64_t acknowledged_version() const;
@@ -189,6 +191,11 @@ class SessionMachine {
   bool compare(Serving& at);
   bool offer_repair(Serving& at, double now);
   bool hand_over(Serving& at, const UpdateStore::Step& next, double now);
+  std::optional<std::uint64_t> anchor_for(const UpdateStore::Step& next) const;
+  Result<RelayTicket> ticket_of(const SessionMachine* parent) const;
+  std::vector<std::uint64_t> givable(const Serving& at, const UpdateStore::Step& next) const;
+  bool begin_giving(Serving& at, const SessionMachine& giver, double now);
+  bool vouch_for_giver(Serving& at);
   UpdateStore::Step next_step(const Serving& at) const;
   void offer(Serving& at, UpdateRef update, double now);
   void announce(Serving& at, double now, std::uint64_t after);

@@ -19,22 +19,6 @@ namespace {
 
 constexpr int kMaxRefusals = 3;  // of updates, one after the other
 
-FanOut::Blame blame_of(Code why) {
-  switch (why) {
-    case Code::kSuccess:
-      return FanOut::Blame::kNobody;
-    case Code::kWrongBase:  // it is too far behind for its parent
-      return FanOut::Blame::kReplica;
-    case Code::kTimeout:
-      return FanOut::Blame::kIdleParent;
-    case Code::kCorrupt:
-    case Code::kUnauthorized:
-      return FanOut::Blame::kFalseParent;
-    default:
-      return FanOut::Blame::kParent;
-  }
-}
-
 bool may_precede_damage(MessageType type) {
   return type == MessageType::kDamage || type == MessageType::kBye || type == MessageType::kRefusal;
 }
@@ -283,6 +267,7 @@ SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const 
   at.pin = hello.pin;
   at.brought_hash = hello.tip.hash;
   at.may_say_damage = hello.damaged;
+  at.takes_bytes = hello.takes_bytes;
   const bool is_of_this_epoch = hello.latest.epoch == context_.epoch;
   if (hello.holds_copy) at.nearly = is_of_this_epoch ? hello.latest.version : 0;
   // A replica of another epoch drops the updates that wait there.
@@ -303,7 +288,9 @@ void SessionMachine::join(const Hello& hello, bool shares_memory) {
     serves_at_->port = hello.port;
   }
   if (fan_out() == nullptr || shares_memory) return;
-  fan_out()->join(id(), serves_at_.has_value(), hello.shares_memory ? from : std::nullopt, from);
+  fan_out()->join(id(), serves_at_.has_value(), hello.shares_memory ? from : std::nullopt, from,
+                  hello.gives_bytes);
+  fan_out()->holds(id(), acknowledged_version());
 }
 
 Status SessionMachine::welcome(const Serving& at, bool shares_memory) {
@@ -397,29 +384,9 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
   }
   if (fan_out() != nullptr) {
     fan_out()->staged(id(), at.staged_version, now);
+    fan_out()->holds(id(), acknowledged_version());
     fan_out()->set_full(id(), at.ahead >= kMaxAhead);
   }
-  return {};
-}
-
-Status SessionMachine::take_orphan(Serving& at, const Orphan& orphan, double now) {
-  const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
-  if (!has_parent || orphan.number != at.placements) return {};  // another PARENT has crossed it
-  const FanOut::Blame blame = blame_of(orphan.code);
-  if (blame == FanOut::Blame::kParent) ++context_.counts->blamed;
-  if (orphan.code != Code::kSuccess)
-    log_info("replication: replica {} comes back: {}", replica_, orphan.text);
-  note_given_by_parent();
-  at.stage = session_stage::Idle{};
-  at.tip = {orphan.tip, orphan.tip_is_vouched, store().knows(orphan.tip)};
-  at.ahead = orphan.ahead;
-  const std::optional<FanOut::Id> expelled = fan_out()->come_back(id(), blame, now);
-  const SessionMachine* const parent = expelled ? context_.find_session(*expelled) : nullptr;
-  if (parent == nullptr) return {};
-  log_warn(
-      "replication: replica {} passes nothing on any more in this connection: replica {} reports: "
-      "{}",
-      parent->replica(), replica_, orphan.text);
   return {};
 }
 

@@ -10,7 +10,8 @@
 //
 //   Idle ── OFFER ──► Offered ── REQUEST ──► Sending ── COMMIT ──► Idle
 //    │                   └───────── NACK ───────┴─────► Idle, next by an anchor
-//    ├── PARENT ──► HasParent ── ORPHAN ──► Idle
+//    ├── PARENT ──► HasParent ── ORPHAN ──► Idle. If the parent gives all bytes of what it holds,
+//    │              their IDENTITY follows
 //    ├── a composed update is being made: AwaitsComposed
 //    └── not vouched for ──► AwaitsDigest ── IDENTITY ──► AwaitsAnswer
 //
@@ -59,9 +60,15 @@ struct Sending {
   std::uint64_t next_byte;
   bool is_whole;  // it was asked for from its first byte
 };
+// A version that its parent may give it, by its state hash.
+struct Vouch {
+  HeldVersion of;
+  bool is_told = false;  // its SHA-256
+};
 // It takes updates from another replica, and is told of each that it may take there.
 struct HasParent {
   std::uint64_t announced = 0;  // of the updates that the store has made, up to this number
+  std::vector<Vouch> vouches{};
 };
 
 using Any = std::variant<Idle, AwaitsDamage, AwaitsDigest, AwaitsAnswer, AwaitsRepair,
@@ -94,6 +101,7 @@ struct Serving {  // a replica
   bool is_of_another_epoch = false;  // a label makes it this publisher's
   bool needs_anchor = false;         // no other update is of use to it
   bool may_say_damage = false;
+  bool takes_bytes = false;  // HELLO; a publisher sends it to a giver once
   int refused_in_a_row = 0;
   std::uint64_t told_newest = 0;
   std::uint32_t placements = 0;  // PARENT messages until now

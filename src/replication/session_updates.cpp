@@ -32,7 +32,10 @@ bool is_busy(const session_stage::Any& at) {
 }  // namespace
 
 void SessionMachine::serve(double now) {
-  if (Serving* at = serving()) offer_next(*at, now);
+  if (Serving* at = serving()) {
+    (void)vouch_for_giver(*at);
+    offer_next(*at, now);
+  }
   send_on(now);
 }
 
@@ -74,39 +77,6 @@ bool SessionMachine::compare(Serving& at) {
   if (feed_->request_repair)
     act(session_action::Expect{MessageType::kBlocks, block_digests_bytes(feed_->block_count)});
   at.stage = session_stage::AwaitsAnswer{};
-  return true;
-}
-
-// A replica that is at most a step behind may take that step, and those after it, from another
-// replica. A replica that needs an anchor may take it from a replica that is being sent it.
-bool SessionMachine::hand_over(Serving& at, const UpdateStore::Step& next, double now) {
-  if (fan_out() == nullptr || !store().newest()) return false;
-  const std::uint64_t newest = store().newest()->version;
-  std::uint64_t anchor = next.needs_anchor ? newest : 0;
-  if (next.update != nullptr) {
-    const Commit& commit = next.update->commit;
-    if (commit.stream_bytes == 0 || next.is_composed)
-      return false;  // the publisher alone has such updates
-    if (commit.is_anchor) anchor = commit.version;
-    if (!commit.is_anchor && commit.version != newest) return false;
-  }
-  const std::optional<FanOut::Id> parent = fan_out()->assign_parent(id(), anchor, now);
-  if (!parent) return false;
-  const SessionMachine* other = context_.find_session(*parent);
-  Result<RelayTicket> ticket = RelayTicket();
-  if (role_ && other != nullptr && other->relay_key()) ticket = new_ticket(*other->relay_key());
-  const bool is_reachable = other != nullptr && other->serves_at() && ticket.ok() &&
-                            role_.has_value() == other->relay_key().has_value();
-  if (!is_reachable) {
-    fan_out()->come_back(id(), FanOut::Blame::kNobody, now);
-    return false;
-  }
-  at.needs_anchor = at.is_of_another_epoch = false;
-  send(MessageType::kParent, Parent{++at.placements, other->serves_at(), other->replica(),
-                                    role_ ? std::optional(*ticket) : std::nullopt});
-  at.stage = session_stage::HasParent{};
-  announce(at, now, anchor != 0 ? anchor - 1 : at.tip.version.version);
-  log_debug("replication: replica {} takes updates from {}", replica_, other->replica());
   return true;
 }
 
@@ -160,7 +130,9 @@ void SessionMachine::offer_next(Serving& at, double now) {
   if (hand_over(at, next, now)) return;
   if (next.needs_anchor) {
     at.needs_anchor = store().newest().has_value();
-    if (!feed_->request_anchor) return end_without_path(at);
+    // A replica makes an anchor only for those that were sent to it for that.
+    const bool is_made_here = fan_out() != nullptr || at.takes_bytes;
+    if (!feed_->request_anchor || !is_made_here) return end_without_path(at);
     if (at.needs_anchor) feed_->request_anchor();
     return;
   }

@@ -20,6 +20,10 @@ class StagedUpdate {
 
   const Commit& commit() const { return update_->commit; }
   const Update& update() const { return *update_; }
+  // Another replica has made it: only all bytes that it leads to can be checked, against this.
+  // nullptr: the publisher has made it.
+  void set_identity(std::shared_ptr<const Identity> identity) { identity_ = std::move(identity); }
+  const std::shared_ptr<const Identity>& identity() const { return identity_; }
   // The signed commit, made before it is needed; nullptr: it is not signed.
   const std::shared_ptr<const Offer>& proof() const { return proof_; }
   UpdateRef shared() const {
@@ -29,7 +33,8 @@ class StagedUpdate {
   bool has_all_bytes() const { return update_->missing_bytes == 0; }
 
   // A sender begins after received_bytes(): what else came of the one before is forgotten. Leaves
-  // of the publisher itself need no digest: it has announced them over the same connection.
+  // of the publisher itself need no digest: it has announced them over the same connection. Nor do
+  // those of another replica's own anchor, which names their root itself.
   enum class Leaf : std::uint8_t { kChecked, kBelieved };
   void change_sender(Leaf leaf);
   bool has_leaves() const { return update_->has_leaves(); }
@@ -75,6 +80,7 @@ class StagedUpdate {
 
   std::shared_ptr<Update> update_ = std::make_shared<Update>();
   std::shared_ptr<const Offer> proof_;
+  std::shared_ptr<const Identity> identity_;
   std::vector<Digest256> coming_leaves_;  // the first ones, not checked yet
   Leaf leaf_ = Leaf::kChecked;
   std::uint64_t arrived_ =

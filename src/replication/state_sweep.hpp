@@ -17,6 +17,8 @@ class StateSweep {
 
   // When step() has something to do, if a version is held.
   double due() const { return due_; }
+  // There is reason to look: what was made of the arrays is not the version that they hold.
+  void look_now() { due_ = due_ > 0 && period_s_ > 0 ? 1e-9 : due_; }
   // There is no memory for it now.
   void rest(double until) { due_ = until; }
   // The changes since then are not what rollback will tell: a pass begins anew.

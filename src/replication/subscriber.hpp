@@ -47,6 +47,8 @@ struct SubscriberOptions {
                                                   // read before
   double silence_s = 5;        // after which the publisher counts as stopped or cut off
   bool passes_on = true;       // to other replicas, at a port of its own
+  bool gives_bytes = true;     // all bytes of what it holds, to replicas that have none; and takes
+                               // them from such a replica
   bool shares_memory = true;   // with the publisher and replicas of its machine
   bool keeps_rollback = true;  // to the version before: up to a quarter of the model's bytes, and
                                // as much again while updates wait
@@ -167,6 +169,7 @@ class Subscriber final : private UpstreamOwner {
   void check_on(double now);
   void sweep_on(double now);
   void compare_on(double now);
+  void give_on(double now);
 
   // Calls of the upstreams.
   Hello hello(const Upstream& to) override;
@@ -203,8 +206,7 @@ class Subscriber final : private UpstreamOwner {
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status swap_front(std::unique_lock<std::mutex>& lock, Swap& swap);
   Status apply_front(replica_phase::Applying& front, const HeldVersion& held, Swap& swap);
-  Status check_repaired(const ReplicatedState& written, const Comparison& expected,
-                        Swap& swap) const;
+  Status check_all(const ReplicatedState& written, const Comparison& expected, Swap& swap) const;
   void note_applied(replica_phase::Applying& front, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();

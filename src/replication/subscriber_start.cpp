@@ -57,6 +57,7 @@ ReplicaMachine::Options complete(ReplicaMachine::Options machine, const Replicat
   machine.name = std::move(name);
   if (machine.trusted) machine.latest = options.latest;
   machine.max_age_s = options.max_age_s;
+  machine.gives_bytes = machine.takes_bytes = options.gives_bytes;
   return machine;
 }
 
@@ -74,6 +75,7 @@ Status SubscriberOptions::take_settings() {
   peer_bytes = static_cast<std::uint64_t>(peers);
   SPARCL_RETURN_IF_ERROR(take_credentials(secret_path, certificates_path));
   passes_on = relay != "off";
+  gives_bytes = relay != "updates";
   return {};
 }
 
@@ -139,6 +141,6 @@ Subscriber::Subscriber(const ReplicatedState& state, const SubscriberOptions& op
                publisher_, parent_, state.hash()),
       relay_(state, {options.model_id, options.silence_s, options.shares_memory,
                      state.map->byte_count() / kKeptPart, options.peer_bytes,
-                     credentials_.security().tls != nullptr}) {}
+                     credentials_.security().tls != nullptr, options.gives_bytes}) {}
 
 }  // namespace sparcl::replication

@@ -235,33 +235,35 @@ Status Subscriber::apply_front(replica_phase::Applying& front, const HeldVersion
   SPARCL_FAILPOINT("subscriber.applying");
   Status status =
       update.apply(buffers_ != nullptr ? written.arrays : std::span<std::byte* const>());
-  if (status.ok() && front.expected) status = check_repaired(written, *front.expected, swap);
+  if (status.ok() && front.expected) status = check_all(written, *front.expected, swap);
   if (buffers_ == nullptr) swap.pause_s += net::monotonic_seconds() - begin;
   return status;
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
 
-// Checks all bytes after a repair of what this replica came with: they are the version that the
-// publisher vouches for.
-Status Subscriber::check_repaired(const ReplicatedState& written, const Comparison& expected,
-                                  Swap& swap) const try {
+// Checks all bytes after a repair of what this replica came with, or after a giver's anchor: they
+// are the version that the publisher vouches for.
+Status Subscriber::check_all(const ReplicatedState& written, const Comparison& expected,
+                             Swap& swap) const try {
   model::StateIdentity now(state_.schema_digest);
   const Result<bool> whole = now.step(*written.map, {written.readable()}, UINT64_MAX);
   SPARCL_ASSIGN_OR_RETURN(const Digest256 digest,
                           whole.ok() ? now.finish() : Result<Digest256>(whole.status()));
   const std::vector<Digest256>& before = expected.digest.of_blocks();
-  if (digest != expected.with.digest || before.size() != now.of_blocks().size()) {
-    return Status(Code::kCorrupt,
-                  fmt::format("the blocks that were sent anew have not led to version {} (SHA-256)",
-                              expected.with.version.version));
+  const bool is_repair = !before.empty();
+  if (digest != expected.with.digest || (is_repair && before.size() != now.of_blocks().size())) {
+    return Status(Code::kCorrupt, fmt::format("{} have not led to version {} (SHA-256)",
+                                              is_repair ? "the blocks that were sent anew"
+                                                        : "all bytes that another replica gave",
+                                              expected.with.version.version));
   }
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (now.of_blocks()[i] != before[i]) ++swap.damaged_blocks;
   }
   return {};
 } catch (const std::bad_alloc&) {  // the update is applied: it cannot be tried again
-  return Status(Code::kSystemError, "there is no memory to compare what was repaired by SHA-256");
+  return Status(Code::kSystemError, "there is no memory to compare the new bytes by SHA-256");
 }
 
 // An error leaves the arrays as they were. Nothing that has come leads on from there: it is asked

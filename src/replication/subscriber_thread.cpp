@@ -61,8 +61,8 @@ double Subscriber::wait_until(double now) const {
     until = std::min(until, std::max(checks_from_, quiet));
   }
   if (machine_.may_sweep()) until = std::min(until, std::max(now, sweep_.due()));
-  if (machine_.may_compare())
-    until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
+  const bool may_work = machine_.may_compare() || (relay_.wants_to_give() && machine_.may_give());
+  if (may_work) until = std::min(until, now + kQuietSeconds);  // in which next() may have its turn
   const bool has_unread = publisher_.has_unread() || parent_.has_unread();
   return has_unread ? now : std::min(until, relay_.next_tick(now));
 }
@@ -105,6 +105,7 @@ void Subscriber::turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>&
   move_on(std::span(entries).subspan(3), now);
   sweep_on(now);
   compare_on(now);
+  give_on(now);
 }
 
 void Subscriber::move_on(std::span<const pollfd> entries, double now) {
@@ -203,6 +204,15 @@ void Subscriber::compare_on(double now) {
                        now);
   }
   carry_out(now);
+}
+
+// The arrays stay as they are between two calls of next().
+void Subscriber::give_on(double now) {
+  if (!relay_.wants_to_give() || !machine_.may_give()) return;
+  if (relay_.give(state_, machine_.held(), now)) return;
+  log_error("replication: all bytes of version {} are not given: the tensors hold something else",
+            machine_.held().version);
+  sweep_.look_now();
 }
 
 // --- the publisher ---

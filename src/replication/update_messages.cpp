@@ -163,6 +163,7 @@ std::vector<std::byte> serialise(const Identity& identity) {
   ByteWriter out;
   out.write_bytes(signed_bytes(identity));
   write_signatures(out, identity.signatures);
+  out.write(identity.placement);
   return out.take();
 }
 
@@ -171,7 +172,7 @@ Result<Identity> parse_identity(std::span<const std::byte> bytes) {
     return read_context(in, kIdentityContext) && read_text(in, identity.model_id) &&
            in.read(identity.epoch) && read_held(in, identity.version) &&
            read_hash(in, identity.schema_hash) && read_array(in, identity.digest) &&
-           read_signatures(in, identity.signatures);
+           read_signatures(in, identity.signatures) && in.read(identity.placement);
   });
 }
 

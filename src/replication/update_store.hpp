@@ -69,6 +69,12 @@ class UpdateStore {
   bool has_newest_anchor() const {
     return anchor_ != nullptr && newest_ && anchor_->target() == *newest_;
   }
+  bool has_anchor_of(const HeldVersion& held) const {
+    return anchor_ != nullptr && anchor_->target() == held;
+  }
+  void drop_whole_anchor() {
+    if (anchor_ != nullptr && anchor_->missing_bytes == 0) drop_anchor();
+  }
   // The anchor is whole, and no session sends it.
   bool has_idle_anchor() const {
     return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0;
@@ -80,6 +86,10 @@ class UpdateStore {
   bool keeps(const UpdateRef& update) const;
 
   const std::optional<HeldVersion>& newest() const { return newest_; }
+  // From which the last update leads on; nothing: none is kept.
+  std::optional<HeldVersion> before_newest() const {
+    return chain_.empty() ? std::nullopt : std::optional(chain_.back()->base());
+  }
 
   // The next update on the way from `held` to the newest version: a delta, one composed of several,
   // the label where only the number differs, or an anchor. needs_anchor: none is kept, and only a

@@ -113,6 +113,7 @@ std::vector<Bytes> seeds() {
       seed(MessageType::kModelReply, ModelReply{"m", {{}}, {{}}, 1, {trust::KeySignature{}}}),
       seed(MessageType::kParent, Parent{1, net::loopback_address(4711), "host", RelayTicket{}}),
       seed(MessageType::kParent, Parent{1, {}, "host", {}}),
+      seed(MessageType::kParent, Parent{1, net::loopback_address(4711), "host", {}, true}),
       seed(MessageType::kOrphan, Orphan{}),
       seed(MessageType::kPiece, Piece{}),
       seed(MessageType::kPin, Pin{}),

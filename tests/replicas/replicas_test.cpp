@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -100,6 +101,11 @@ class Service {
     ASSERT_GE(replica_[which], 0) << party_.trouble();
   }
   int replica(std::size_t which) const { return replica_[which]; }
+  // Its weights are no version: it needs all bytes.
+  void spoil_weights(std::size_t which) const {
+    std::ofstream file(path(fmt::format("replica_{}", which)), std::ios::binary);
+    file << std::string(scale_.elements * 2, '\x3c');
+  }
 
   bool wait(const std::function<bool()>& enough, double seconds = 60) {
     return party_.run_until(enough, party_.now_s() + seconds);
@@ -271,6 +277,31 @@ TEST_P(ReplicasOfAMachine, DieAtAnyStageOfAnUpdate) {
           << service.describe();
       service.start_replica(i);
     }
+    service.expect_all_reach_the_end();
+    service.expect_published_versions_only();
+  }
+}
+
+// The last of the chain gives all bytes to each one that joins.
+TEST(Replicas, GiversDieWhileTheyGive) {
+  if (!SPARCL_TEST_HAS_FAILPOINTS)
+    GTEST_SKIP() << "skipped: built without failpoints (SPARCL_FAILPOINTS is OFF)";
+  const Scale scale{std::uint64_t{1} << 20, 15, 80};
+  for (int round = 0; round < by_tier(1, 20); ++round) {
+    Service service(3, scale, first_seed() + static_cast<std::uint64_t>(round));
+    service.share_no_memory();
+    ASSERT_TRUE(service.start_publisher()) << service.describe();
+    for (std::size_t i = 0; i < 3; ++i) {
+      service.spoil_weights(i);
+      service.start_replica(i, i == 1 ? "subscriber.giving:1:kill" : "");
+      ASSERT_TRUE(service.wait([&] { return service.newest_of(service.replica(i), "holds") > 0; }))
+          << service.describe();
+      service.pause(0.1);  // the others learn that it holds a version
+    }
+    ASSERT_TRUE(service.wait([&] { return service.party().record(service.replica(1)).ended; }, 10))
+        << service.describe();
+    EXPECT_TRUE(service.party().record(service.replica(1)).died_of(SIGKILL)) << service.describe();
+    service.start_replica(1);
     service.expect_all_reach_the_end();
     service.expect_published_versions_only();
   }

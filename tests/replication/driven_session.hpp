@@ -41,8 +41,8 @@ class DrivenSession {
     feed_->request_anchor = [this] { ++anchors_asked; };
     feed_->request_composed = [this](const HeldVersion&) { ++composed_asked; };
     feed_->request_repair = [this](const RepairRef& repair) { asked_repair = repair; };
-    feed_->identify = [this](const Hash128&, const std::optional<std::uint64_t>&) {
-      return identity;
+    feed_->identify = [this](const Hash128& hash, const std::optional<std::uint64_t>& nearly) {
+      return hash == identity.of || nearly ? identity : IdentityAnswer{};
     };
     context.model_id = kDrivenModel;
     context.epoch = 5;

@@ -84,6 +84,24 @@ void expect_exact(const std::vector<std::byte>& bytes, Parse&& parse) {
   EXPECT_FALSE(parse(longer).ok());
 }
 
+TEST(Message, AGiverIsNamedWithItsAddress) {
+  const Parent giver{2, net::loopback_address(4711), "host", RelayTicket{}, true};
+  const Result<Parent> read = parse_parent(serialise(giver));
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(read->gives_bytes && read->ticket);
+  EXPECT_FALSE(parse_parent(serialise(Parent{2, {}, "the publisher", {}, true})).ok());
+}
+
+TEST(Message, AnIdentityNamesThePlacementOutsideOfWhatIsSigned) {
+  Identity identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, {trust::KeySignature{}}, 7};
+  const Result<Identity> read = parse_identity(serialise(identity));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->placement, 7U);
+  const std::vector<std::byte> signed_text = signed_bytes(identity);
+  identity.placement = 8;
+  EXPECT_EQ(signed_bytes(identity), signed_text);
+}
+
 TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(Hello{kProtocolVersion,
                                "model",
@@ -128,11 +146,13 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(with_key), [](const auto& bytes) { return parse_welcome(bytes); });
   expect_exact(serialise(SessionProof{}),
                [](const auto& bytes) { return parse_session_proof(bytes); });
+  expect_exact(serialise(Parent{1, net::loopback_address(4711), "host", RelayTicket{}, true}),
+               [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Parent{1, {}, "host"}),
                [](const auto& bytes) { return parse_parent(bytes); });
   expect_exact(serialise(Orphan{1, {2, {3, 4}}, 1, Code::kTimeout, "why"}),
                [](const auto& bytes) { return parse_orphan(bytes); });
-  expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, {trust::KeySignature{}}}),
+  expect_exact(serialise(Identity{"m", 1, {2, {3, 4}}, {5, 6}, {}, {trust::KeySignature{}}, 7}),
                [](const auto& bytes) { return parse_identity(bytes); });
   expect_exact(serialise(Alive{1}), [](const auto& bytes) { return parse_alive(bytes); });
   expect_exact(serialise(Damage{{1, {2, 3}}, {}}),
