@@ -23,11 +23,11 @@ void HeldGiver::drop() {
 }
 
 HeldGiver::Outcome HeldGiver::work(const ReplicatedState& state, const HeldVersion& held,
-                                   std::uint64_t epoch, UpdateStore& store, double now) {
+                                   std::uint64_t epoch, double now) {
   Outcome outcome = Outcome::kGivenUp;
   worked_at_ = now;
   try {
-    outcome = work_on(state, held, epoch, store, now);
+    outcome = work_on(state, held, epoch, now);
   } catch (const std::exception& error) {
     log_error("replication: version {} cannot be given to other replicas: {}", held.version,
               error.what());
@@ -38,7 +38,7 @@ HeldGiver::Outcome HeldGiver::work(const ReplicatedState& state, const HeldVersi
 }
 
 HeldGiver::Outcome HeldGiver::work_on(const ReplicatedState& state, const HeldVersion& held,
-                                      std::uint64_t epoch, UpdateStore& store, double now) {
+                                      std::uint64_t epoch, double now) {
   if (maker_ != nullptr && (of_ != held || maker_->commit().epoch != epoch)) maker_ = nullptr;
   if (maker_ == nullptr) {
     if (const Status status = begin(state, held, epoch, now); !status.ok()) {
@@ -50,17 +50,16 @@ HeldGiver::Outcome HeldGiver::work_on(const ReplicatedState& state, const HeldVe
   SPARCL_FAILPOINT("subscriber.giving");
   const Result<bool> whole = maker_->step();
   if (whole.ok() && !*whole) return Outcome::kMore;
-  const Result<UpdateRef> made = whole.ok() ? finish() : Result<UpdateRef>(whole.status());
-  if (!made.ok()) {
+  if (!whole.ok()) {
     log_error("replication: version {} cannot be given to other replicas: {}", of_.version,
-              made.status().message());
+              whole.status().message());
     return Outcome::kGivenUp;
   }
-  if ((*made)->target() != of_) return Outcome::kDamaged;
+  UpdateRef made = finish();
+  if (made->target() != of_) return Outcome::kDamaged;
   log_debug("replication: version {} is given to another replica: {} bytes", of_.version,
-            (*made)->commit.stream_bytes);
-  store.keep_anchor(*made);
-  has_made_ = true;
+            made->commit.stream_bytes);
+  made_ = std::move(made);
   return Outcome::kMade;
 }
 
@@ -84,25 +83,28 @@ Status HeldGiver::begin(const ReplicatedState& state, const HeldVersion& held, s
   maker_ = std::make_unique<UpdateMaker>(state, UpdateMaker::Arrays{state.readable(), nullptr},
                                          nullptr, std::move(commit));
   maker_->charge_to(budget_, bytes);
+  maker_->leave_digest_out();
   return {};
 }
 
-// Nothing of it is signed. It has leaves, as every update has: the child believes none of them.
-Result<UpdateRef> HeldGiver::finish() {
+UpdateRef HeldGiver::finish() {
   std::shared_ptr<Update> made = maker_->take();
-  StreamDigest& digest = maker_->digest();
-  SPARCL_RETURN_IF_ERROR(digest.finish(made->bytes, made->commit.stream_bytes));
-  made->leaves = digest.take_leaves();
-  SPARCL_ASSIGN_OR_RETURN(const Digest256 root, root_of(made->leaves));
+  made->leaves.resize(leaf_count(made->commit.stream_bytes));
   made->bytes.fit(made->commit.stream_bytes);
-  made->commit.stream_digest = root;
-  return UpdateRef(std::move(made));
+  return made;
 }
 
-void HeldGiver::let_go(UpdateStore& store) {
-  if (!has_made_ || is_wanted_ || !store.has_idle_anchor()) return;
-  store.drop_anchor();
-  has_made_ = false;
+UpdateRef HeldGiver::give() {
+  is_wanted_ = is_wanted_ || made_ == nullptr;
+  return made_;
+}
+
+void HeldGiver::hold(const HeldVersion& held) {
+  if (made_ != nullptr && made_->target() != held) made_ = nullptr;
+}
+
+void HeldGiver::let_go() {
+  if (made_.use_count() == 1) made_ = nullptr;
 }
 
 }  // namespace sparcl::replication

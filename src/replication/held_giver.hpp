@@ -4,7 +4,8 @@
 // work. If another version is held meanwhile, it is begun anew, a few times at most. The giver then
 // rests: peers cause this work, and it takes at most a fifth of the time.
 //
-// The child believes nothing of it: it compares all bytes with the publisher's SHA-256.
+// The child believes nothing of it: it compares all bytes with the publisher's SHA-256. So the
+// anchor has neither a signature nor digests of its own.
 
 #include <memory>
 #include <string>
@@ -20,23 +21,30 @@ class HeldGiver {
   HeldGiver(std::string model_id, PeerBudgetRef budget)
       : model_id_(std::move(model_id)), budget_(std::move(budget)) {}
 
-  void want() { is_wanted_ = true; }
+  // What is made; nullptr: it is not yet, and wanted now.
+  UpdateRef give();
   bool is_wanted() const { return is_wanted_; }
   // No replica waits any more.
   void drop();
+  void start_over() {  // nor is what was made of use
+    drop();
+    made_ = nullptr;
+  }
 
   enum class Outcome : std::uint8_t {
     kMore,     // there is more to do
-    kMade,     // the store has the anchor
+    kMade,     // give() has it
     kGivenUp,  // no memory, too many versions, or it rests: the publisher is to give the bytes
     kDamaged,  // the arrays do not hold `held`
   };
   // Some milliseconds of work. The arrays of `state` hold `held` until it returns. epoch: the
   // publisher's.
   Outcome work(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch,
-               UpdateStore& store, double now);
-  // The anchor was sent, and keeps memory.
-  void let_go(UpdateStore& store);
+               double now);
+  // This version is held now: an anchor of another one is given no more.
+  void hold(const HeldVersion& held);
+  // An anchor that is not being sent would only take memory.
+  void let_go();
 
  private:
   static constexpr int kMaxAttempts = 3;  // that new versions interrupt; heuristic
@@ -44,10 +52,10 @@ class HeldGiver {
   static constexpr double kRestPart = 4;  // times what it took
 
   Outcome work_on(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch,
-                  UpdateStore& store, double now);
+                  double now);
   Status begin(const ReplicatedState& state, const HeldVersion& held, std::uint64_t epoch,
                double now);
-  Result<UpdateRef> finish();
+  UpdateRef finish();
 
   std::string model_id_;
   PeerBudgetRef budget_;
@@ -58,7 +66,7 @@ class HeldGiver {
   double rests_until_ = 0;
   HeldVersion of_;
   std::unique_ptr<UpdateMaker> maker_;
-  bool has_made_ = false;  // what the store keeps as its anchor
+  UpdateRef made_;
 };
 
 }  // namespace sparcl::replication

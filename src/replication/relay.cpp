@@ -27,10 +27,7 @@ Relay::Relay(const ReplicatedState& state, const Options& options)
   feed_->schema_hash = state.schema_hash;
   feed_->store = &store_;
   feed_->block_count = state.map->block_count();
-  if (options.gives_bytes) {
-    feed_->request_anchor = [this] { giver_.want(); };
-    context_.on_arrival = [this](const SessionMachine& child) { make_way(child); };
-  }
+  if (options.gives_bytes) feed_->give = [this] { return giver_.give(); };
   context_.name = process_name();
   context_.silence_s = context_.handshake_s = options.silence_s;
   context_.alive_s = kAlivePeriod;
@@ -69,7 +66,7 @@ void Relay::close() {
   key_->reset();  // tickets of the session that ends open nothing
   context_.slots = std::make_shared<ReplicaSlots>();  // its sessions' places
   address_.port = 0;
-  giver_.drop();
+  giver_.start_over();
 }
 
 void Relay::pass_on(UpdateRef update) { store_.pass_on(std::move(update)); }
@@ -85,7 +82,7 @@ void Relay::withdraw(const UpdateRef& update) {
 
 void Relay::start_over() {
   store_.clear();
-  giver_.drop();
+  giver_.start_over();
   if (server_ != nullptr) server_->end_sessions();
 }
 
@@ -93,13 +90,8 @@ void Relay::forget() {
   if (children() == 0) store_.keep_incoming_only();
 }
 
-// An anchor of an earlier version is not what the child was sent here for.
-void Relay::make_way(const SessionMachine& child) {
-  if (child.takes_bytes() && !store_.has_anchor_of(held_)) store_.drop_whole_anchor();
-}
-
 bool Relay::give(const ReplicatedState& state, const HeldVersion& held, double now) {
-  const HeldGiver::Outcome outcome = giver_.work(state, held, context_.epoch, store_, now);
+  const HeldGiver::Outcome outcome = giver_.work(state, held, context_.epoch, now);
   if (outcome == HeldGiver::Outcome::kMade) publish(now);
   if (outcome == HeldGiver::Outcome::kGivenUp || outcome == HeldGiver::Outcome::kDamaged)
     turn_away(now);
@@ -108,9 +100,9 @@ bool Relay::give(const ReplicatedState& state, const HeldVersion& held, double n
 
 // Replicas that wait for all bytes: they hear that there are none here.
 void Relay::turn_away(double now) {
-  const auto request = std::exchange(feed_->request_anchor, nullptr);
+  const auto give = std::exchange(feed_->give, nullptr);
   publish(now);
-  feed_->request_anchor = request;
+  feed_->give = give;
 }
 
 void Relay::add_entries(std::vector<pollfd>& entries, double now) const {
@@ -121,7 +113,7 @@ void Relay::step(std::span<const pollfd> entries, double now) {
   if (server_ == nullptr || entries.empty()) return;
   server_->step(entries, now);
   server_->keep_within_budget(now);
-  giver_.let_go(store_);
+  giver_.let_go();
   if (giver_.is_wanted() && children() == 0) giver_.drop();
 }
 

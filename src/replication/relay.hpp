@@ -47,7 +47,7 @@ class Relay {
   // This replica holds it, whether or not an update has led there.
   void hold(const HeldVersion& held) {
     store_.hold(held);
-    held_ = held;
+    giver_.hold(held);
   }
 
   // A replica waits for all bytes of what is held.
@@ -68,14 +68,12 @@ class Relay {
  private:
   std::string report() const;
   void turn_away(double now);
-  void make_way(const SessionMachine& child);
 
   bool is_secure_;
   std::shared_ptr<std::optional<RelayKey>> key_ = std::make_shared<std::optional<RelayKey>>();
   SessionContext context_;
   UpdateStore store_;
   HeldGiver giver_;
-  HeldVersion held_;
   std::shared_ptr<SessionFeed> feed_ = std::make_shared<SessionFeed>();
   net::NetAddress address_;
   std::unique_ptr<Server> server_;

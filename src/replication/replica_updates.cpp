@@ -134,9 +134,9 @@ Status ReplicaMachine::accept_offer(Offer offer, const IdentityRef& identity, do
     tell_why_all_bytes(offer.commit);
     update = std::make_unique<StagedUpdate>(std::move(offer.commit), std::move(offer.signatures),
                                             options_.max_replaced_bytes);
-    update->set_identity(identity);
     // An anchor that another replica has made is passed on to none: it is checked only once it is
     // applied.
+    if (identity != nullptr) update->set_identity(identity);
     if (identity == nullptr) act(replica_action::PassOn{update->shared()});
   }
   const bool is_believed =

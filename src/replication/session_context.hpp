@@ -41,6 +41,9 @@ struct SessionFeed {
   // Asks for the blocks of a replica that differ from a version; the repair receives them. Empty:
   // none are made here.
   std::function<void(const RepairRef& repair)> request_repair;
+  // An anchor that this replica makes of what it holds, for a child that was sent here for it;
+  // nullptr: it is being made. Nothing, or empty: there will be none.
+  std::function<std::optional<UpdateRef>()> give;
   // The digest of the version with this state hash; if there is none, of version `nearly` or the
   // newest. Empty: no digests are made here.
   std::function<IdentityAnswer(const Hash128& hash, const std::optional<std::uint64_t>& nearly)>

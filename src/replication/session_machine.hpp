@@ -123,7 +123,6 @@ class SessionMachine {
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
   HeldVersion held() const;
-  bool takes_bytes() const { return is_replica() && serving()->takes_bytes; }  // HELLO
   // The version that counts for Publisher::wait(): the replica's word, if it was given the version.
   // 0: none.
   std::uint64_t acknowledged_version() const;
@@ -197,6 +196,7 @@ class SessionMachine {
   bool begin_giving(Serving& at, const SessionMachine& giver, double now);
   bool vouch_for_giver(Serving& at);
   UpdateStore::Step next_step(const Serving& at) const;
+  void offer_given(Serving& at, double now);
   void offer(Serving& at, UpdateRef update, double now);
   void announce(Serving& at, double now, std::uint64_t after);
   void send_ready(session_stage::Sending& stage, double now);

@@ -98,6 +98,13 @@ Status SessionMachine::take_orphan(Serving& at, const Orphan& orphan, double now
 
 // --- all bytes of what another replica holds ---
 
+// In a replica, to a child that the publisher has sent here for that.
+void SessionMachine::offer_given(Serving& at, double now) {
+  const std::optional<UpdateRef> given = feed_->give ? feed_->give() : std::nullopt;
+  if (!given) return end_without_path(at);
+  if (*given != nullptr) offer(at, *given, now);
+}
+
 // Versions that the chain leads on from, if a replica may give all bytes of them to this one: it
 // has nothing that a wrong gift would cost.
 std::vector<std::uint64_t> SessionMachine::givable(const Serving& at,

@@ -124,15 +124,14 @@ void SessionMachine::offer_next(Serving& at, double now) {
   if (is_busy(at.stage)) return;
   if (at.ahead >= kMaxAhead) return note_full(at, now);
   if (waiting_bytes() >= kQueuedBytes) return;  // it does not read
+  if (fan_out() == nullptr && at.takes_bytes && !at.tip.is_vouched) return offer_given(at, now);
   if (compare(at)) return;
   const UpdateStore::Step next = next_step(at);
   if (next.brings_all() && offer_repair(at, now)) return;
   if (hand_over(at, next, now)) return;
   if (next.needs_anchor) {
     at.needs_anchor = store().newest().has_value();
-    // A replica makes an anchor only for those that were sent to it for that.
-    const bool is_made_here = fan_out() != nullptr || at.takes_bytes;
-    if (!feed_->request_anchor || !is_made_here) return end_without_path(at);
+    if (!feed_->request_anchor) return end_without_path(at);
     if (at.needs_anchor) feed_->request_anchor();
     return;
   }

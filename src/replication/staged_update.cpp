@@ -20,6 +20,11 @@ StagedUpdate::StagedUpdate(Commit commit, trust::Signatures signatures,
     update_->leaves = {update_->commit.stream_digest};  // the root is the leaf
 }
 
+void StagedUpdate::set_identity(std::shared_ptr<const Identity> identity) {
+  identity_ = std::move(identity);
+  update_->leaves.resize(leaf_count(commit().stream_bytes));
+}
+
 void StagedUpdate::change_sender(Leaf leaf) {
   leaf_ = leaf;
   arrived_ = received_bytes();

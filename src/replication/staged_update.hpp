@@ -22,7 +22,8 @@ class StagedUpdate {
   const Update& update() const { return *update_; }
   // Another replica has made it: only all bytes that it leads to can be checked, against this.
   // nullptr: the publisher has made it.
-  void set_identity(std::shared_ptr<const Identity> identity) { identity_ = std::move(identity); }
+  // Its leaves have no digests.
+  void set_identity(std::shared_ptr<const Identity> identity);
   const std::shared_ptr<const Identity>& identity() const { return identity_; }
   // The signed commit, made before it is needed; nullptr: it is not signed.
   const std::shared_ptr<const Offer>& proof() const { return proof_; }

@@ -50,7 +50,7 @@ void UpdateMaker::begin(const ReplicatedState& state, Commit commit, codec::Enco
 
 Result<bool> UpdateMaker::step() {
   SPARCL_RETURN_IF_ERROR(encoder_->step(kStepElements, sink_));
-  SPARCL_RETURN_IF_ERROR(digest_.advance(update_->bytes, sink_.written_bytes()));
+  if (has_digest_) SPARCL_RETURN_IF_ERROR(digest_.advance(update_->bytes, sink_.written_bytes()));
   return encoder_->finished();
 }
 

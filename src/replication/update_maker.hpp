@@ -35,6 +35,8 @@ class UpdateMaker {
     charge_ = std::make_shared<PeerBudget::Charge>(std::move(budget), bytes);
     update_->charge = charge_;
   }
+  // Its receiver believes no digest of its bytes: none is made.
+  void leave_digest_out() { has_digest_ = false; }
   // Some milliseconds of work. True when it is whole.
   Result<bool> step();
   // Then once: the update, not sealed yet (Issuer).
@@ -49,6 +51,7 @@ class UpdateMaker {
   std::shared_ptr<PeerBudget::Charge> charge_;  // nullptr: it counts for nothing
   codec::StagingSink sink_;
   StreamDigest digest_;
+  bool has_digest_ = true;
   Arrays target_;
   std::shared_ptr<const codec::ArraySource> base_;
   std::vector<std::uint64_t> blocks_;  // empty: all

@@ -69,12 +69,6 @@ class UpdateStore {
   bool has_newest_anchor() const {
     return anchor_ != nullptr && newest_ && anchor_->target() == *newest_;
   }
-  bool has_anchor_of(const HeldVersion& held) const {
-    return anchor_ != nullptr && anchor_->target() == held;
-  }
-  void drop_whole_anchor() {
-    if (anchor_ != nullptr && anchor_->missing_bytes == 0) drop_anchor();
-  }
   // The anchor is whole, and no session sends it.
   bool has_idle_anchor() const {
     return anchor_ != nullptr && anchor_.use_count() == 1 && anchor_->missing_bytes == 0;

@@ -242,23 +242,40 @@ TEST(GivingSessions, APinIsNotPassed) {
   EXPECT_FALSE(giving.session.is_at<session_stage::HasParent>());
 }
 
-// A replica that passes updates on makes nothing for those that were not sent to it for that.
+// A replica that passes updates on has nothing for those that were not sent to it for that, though
+// it gives an anchor to another one just now.
 TEST(GivingSessions, AReplicaGivesOnlyToThoseThatAsk) {
   for (const bool asks : {false, true}) {
     DrivenSession relay;
-    int asked = 0;
     SessionFeed feed;
     feed.schema_hash = kSchema;
     feed.store = &relay.store;
-    feed.request_anchor = [&] { ++asked; };
+    feed.give = [] { return std::optional<UpdateRef>(update_of(0, 2, 1000, true)); };
     relay.context.find_feed = [&](const Hash128&) { return std::make_shared<SessionFeed>(feed); };
     Hello child = relay.hello(0);
     child.held_is_vouched = child.tip_is_vouched = false;
     child.takes_bytes = asks;
-    (void)relay.hear(M::kHello, child);
-    EXPECT_EQ(asked, asks ? 1 : 0);
-    EXPECT_EQ(relay.is<session_phase::Leaving>(), !asks);
+    EXPECT_EQ(relay.hear(M::kHello, child),
+              (MessageTypes{M::kWelcome, asks ? M::kOffer : M::kRefusal}));
   }
+}
+
+TEST(GivingSessions, AReplicaThatGivesNothingRefuses) {
+  DrivenSession relay;
+  std::optional<UpdateRef> given(nullptr);
+  SessionFeed feed;
+  feed.schema_hash = kSchema;
+  feed.store = &relay.store;
+  feed.give = [&] { return given; };
+  relay.context.find_feed = [&](const Hash128&) { return std::make_shared<SessionFeed>(feed); };
+  Hello child = relay.hello(0);
+  child.held_is_vouched = child.tip_is_vouched = false;
+  child.takes_bytes = true;
+  EXPECT_EQ(relay.hear(M::kHello, child), MessageTypes{M::kWelcome});  // it is being made
+  given.reset();
+  relay.machine->serve(relay.now);
+  EXPECT_EQ(relay.said(), MessageTypes{M::kRefusal});
+  EXPECT_EQ(parse_refusal(relay.last_content)->code, Code::kWrongBase);
 }
 
 // --- the replica's machine ---
