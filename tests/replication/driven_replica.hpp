@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/replication/fan_out.hpp"  // before its names are those of constants below (-Wshadow)
 #include "src/replication/replica_machine.hpp"
 
 namespace sparcl::replication {
