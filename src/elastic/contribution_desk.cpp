@@ -24,6 +24,12 @@ constexpr std::size_t kMaxUnenrolled = 64;  // connections
 constexpr int kMessagesAtOnce = 16;         // of a peer, then others have their turn
 constexpr double kFullWait = 0.2;           // seconds, while no descriptor is free
 
+// A number for people. Whoever knows the worker's own number could enroll in its place.
+std::string shown_worker(aggregate::WorkerId worker) {
+  return fmt::format("{:08x}",
+                     static_cast<std::uint32_t>(xxh3_64(std::as_bytes(std::span(&worker, 1)))));
+}
+
 Status check_enroll(const Enroll& enroll, const DeskOptions& options) {
   if (enroll.protocol != kWorkerProtocol)
     return Status(Code::kUnsupported,
@@ -108,8 +114,8 @@ void ContributionDesk::failed(const std::string& reason) {
 void ContributionDesk::tell_closing(const aggregate::Closing& closing, const Answer& answer) {
   counts_.expelled += closing.expelled.size();
   for (const aggregate::WorkerId worker : closing.expelled)
-    log_warn("aggregate: worker {:016x} did not contribute to round {} by the deadline", worker,
-             closing.round);
+    log_warn("aggregate: worker {} did not contribute to round {} by the deadline",
+             shown_worker(worker), closing.round);
   for (const aggregate::Listed& each : closing.listed) tell(each.id, answer);
   // One that was awaited and is still there is awaited again.
   for (const auto& peer : peers_) {
@@ -160,7 +166,7 @@ std::string ContributionDesk::status_locked() const {
     if (!peer->is_enrolled() || peer->is_over()) continue;
     const bool has_come = round_.find({*peer->worker, round_.number()}).has_value();
     const bool is_added = text.add({{"name", replication::shown_name(peer->name)},
-                                    {"worker", fmt::format("{:016x}", *peer->worker)},
+                                    {"worker", shown_worker(*peer->worker)},
                                     {"state", peer->incoming     ? "sending"
                                               : peer->is_resting ? "resting"
                                               : has_come         ? "waiting"
@@ -297,7 +303,7 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
   peer.send(MessageType::kEnrolled,
             Enrolled{kWorkerProtocol, round_.number(), replication::to_ms(options_.silence_s),
                      name_, options_.results});
-  log_info("aggregate: worker {:016x} takes part: {}", enroll.worker, peer.who());
+  log_info("aggregate: worker {} takes part: {}", shown_worker(enroll.worker), peer.who());
   return {};
 }
 
@@ -371,7 +377,7 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
 void ContributionDesk::end_of(WorkerPeer& peer) {
   if (peer.incoming && peer.incoming->is_wanted) held_bytes_ -= peer.incoming->offered.bytes;
   if (!peer.worker) return;
-  log_info("aggregate: worker {:016x} is gone: {}{}{}", *peer.worker, peer.who(),
+  log_info("aggregate: worker {} is gone: {}{}{}", shown_worker(*peer.worker), peer.who(),
            peer.why_over().ok() ? "" : ": ", peer.why_over().message());
   round_.leave(*peer.worker);
 }
