@@ -97,7 +97,7 @@ struct KindWords {
   const char* made_by;
   const char* ended_by;
 };
-constexpr std::array<KindWords, 8> kKindWords{{
+constexpr auto kKindWords = std::to_array<KindWords>({
     {"sparclComm_t",
      "sparclCommInitMpi, sparclCommInitRank, sparclCommInitLocal or sparclCommShrink",
      "sparclCommDestroy"},
@@ -109,9 +109,11 @@ constexpr std::array<KindWords, 8> kKindWords{{
     {"sparclFeedback_t", "sparclFeedbackCreate or sparclFeedbackLoad", "sparclFeedbackDestroy"},
     {"sparclAggregator_t", "sparclAggregatorCreate or sparclAggregatorLoad",
      "sparclAggregatorDestroy"},
+    {"sparclWorker_t", "sparclWorkerCreate", "sparclWorkerDestroy"},
     {"sparclPublisher_t", "sparclPublisherCreate", "sparclPublisherDestroy"},
     {"sparclSubscriber_t", "sparclSubscriberCreate", "sparclSubscriberDestroy"},
-}};
+});
+static_assert(kKindWords.size() == static_cast<std::size_t>(HandleKind::kSubscriber) + 1);
 
 const KindWords& words_of(HandleKind kind) { return kKindWords[static_cast<std::size_t>(kind)]; }
 
