@@ -26,6 +26,12 @@ struct Options {
   int wire = 0;
 };
 
+// What the aggregator says at its end.
+struct Used {
+  long rss_kib = 0;
+  double round_s = 0, user_s = 0;
+};
+
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -53,10 +59,10 @@ int aggregate(const Options& options, int out) {
   ::sleep(1);  // workers take the last version
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const std::string text = fmt::format("{} {} {}\n", usage.ru_maxrss, median(seconds),
-                                       static_cast<double>(usage.ru_utime.tv_sec) +
-                                           static_cast<double>(usage.ru_utime.tv_usec) * 1e-6);
-  return ::write(out, text.data(), text.size()) < 0 ? 1 : 0;
+  const Used used{usage.ru_maxrss, median(seconds),
+                  static_cast<double>(usage.ru_utime.tv_sec) +
+                      static_cast<double>(usage.ru_utime.tv_usec) * 1e-6};
+  return ::write(out, &used, sizeof used) == sizeof used ? 0 : 1;
 }
 
 // Each worker changes its own elements, half of them common to all.
@@ -100,16 +106,13 @@ int work(const Options& options, const std::string& address, std::FILE* in) {
     });
   }
   for (std::thread& each : threads) each.join();
-  char line[256] = "";
-  double sum_s = 0, user_s = 0;
-  long rss_kib = 0;
-  if (std::fgets(line, sizeof line, in) != nullptr)
-    (void)std::sscanf(line, "%ld %lf %lf", &rss_kib, &sum_s, &user_s);
+  Used used;
+  if (std::fread(&used, sizeof used, 1, in) != 1) return 1;
   fmt::print(
       "{{\"workers\":{},\"elements\":{},\"density\":{},\"entries\":{},\"bytes_up\":{},"
       "\"round_s\":{:.4f},\"root_s\":{:.4f},\"root_user_s\":{:.3f},\"root_rss_mib\":{}}}\n",
-      options.workers, options.elements, options.density, entries, bytes, median(rounds), sum_s,
-      user_s / static_cast<double>(options.rounds), rss_kib >> 10);
+      options.workers, options.elements, options.density, entries, bytes, median(rounds),
+      used.round_s, used.user_s / static_cast<double>(options.rounds), used.rss_kib >> 10);
   return 0;
 }
 

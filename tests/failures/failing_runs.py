@@ -61,7 +61,7 @@ class Runner:
         case.fresh()
 
     def run(self, case, kind, at, always):
-        env = dict(os.environ, SPARCL_DEBUG="off", SPARCL_TIMEOUT_S="20", **case.env)
+        env = {**os.environ, "SPARCL_DEBUG": "off", "SPARCL_TIMEOUT_S": "20", **case.env}
         env.update(LD_PRELOAD=self.shim, SPARCL_TEST_FAIL_KIND=kind, SPARCL_TEST_FAIL_AT=str(at), SPARCL_TEST_FAIL_SPARED=SPARED,
                    SPARCL_TEST_FAIL_ALWAYS="1" if always else "0")
         if at == 0:
