@@ -143,10 +143,26 @@ Result<Socket> start_connect(const NetAddress& address) {
   return failed("connect()", address);
 }
 
+// Where nobody listens, the kernel may choose the port that is connected to as the socket's own:
+// TCP then connects the socket to itself (simultaneous open, RFC 9293, section 3.5). Such a socket
+// must not keep the port from the one that is to listen there, nor leave it in TIME_WAIT.
+static bool is_its_own_peer(const Socket& socket) {
+  SocketAddress own, peer;
+  if (::getsockname(socket.fd(), own.get(), &own.bytes) != 0 ||
+      ::getpeername(socket.fd(), peer.get(), &peer.bytes) != 0)
+    return false;
+  const std::optional<NetAddress> here = from_socket_address(own.get());
+  if (!here || here != from_socket_address(peer.get())) return false;
+  const linger at_once{1, 0};
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  return true;
+}
+
 int connect_error(const Socket& socket) {
   int error = 0;
   socklen_t bytes = sizeof error;
-  return ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
+  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) return errno;
+  return error == 0 && is_its_own_peer(socket) ? ECONNREFUSED : error;
 }
 
 void send_at_once(const Socket& socket) {

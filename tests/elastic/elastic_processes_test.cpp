@@ -27,9 +27,14 @@ std::string fresh_folder(const std::string& name) {
   return folder;
 }
 
+// Below the ports that the kernel chooses: a worker's own socket never has it.
 std::string free_address() {
-  const Result<net::Socket> socket = net::listen_at(net::loopback_address(), 1);
-  return to_text(*net::local_address(*socket));
+  SeededRandom random(static_cast<std::uint64_t>(::getpid()));
+  while (true) {
+    net::NetAddress address = net::loopback_address();
+    address.port = static_cast<std::uint16_t>(20'000 + random.below(10'000));
+    if (net::listen_at(address, 1).ok()) return to_text(address);
+  }
 }
 
 struct Story {

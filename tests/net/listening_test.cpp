@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "src/net/host_port.hpp"
 #include "src/net/net_address.hpp"
@@ -26,6 +27,20 @@ TEST(Listening, AnAddressOfAnotherHostIsNamed) {
   ASSERT_TRUE(elsewhere.ok());
   EXPECT_THAT(std::string(listen_at(elsewhere->front(), 1).status().message()),
               HasSubstr("no interface of this host"));
+}
+
+// The kernel does so, rarely, where a port of its own choice is tried and nobody listens there.
+TEST(Connecting, ASocketThatReachesItselfIsRefusedAndLeavesThePort) {
+  Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const SocketAddress any = to_socket_address(loopback_address());
+  ASSERT_EQ(::bind(socket.fd(), any.get(), any.bytes), 0);
+  const NetAddress own = *local_address(socket);
+  const SocketAddress where = to_socket_address(own);
+  ASSERT_EQ(::connect(socket.fd(), where.get(), where.bytes), 0);
+  EXPECT_EQ(connect_error(socket), ECONNREFUSED);
+  socket.close();
+  const Result<Socket> listening = listen_at(own, 1);
+  EXPECT_TRUE(listening.ok()) << listening.status().message();
 }
 
 }  // namespace
