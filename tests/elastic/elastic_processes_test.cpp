@@ -98,7 +98,11 @@ TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
         story.party.signal(victim, SIGKILL);
         victim = story.start_worker(3 + kill + 1, 1000);
       } else {
-        story.party.signal(story.roots.back(), SIGKILL);
+        const int root = story.roots.back();
+        story.party.signal(root, SIGKILL);
+        // Until then it has the port.
+        (void)story.party.run_until([&] { return story.party.record(root).ended; },
+                                    story.party.now_s() + 10);
         story.start_root();
       }
     }
