@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -242,7 +243,8 @@ void ContributionDesk::accept_all(double now) {
   }
 }
 
-void ContributionDesk::step(WorkerPeer& peer, double now) {
+// Memory that runs out ends this connection, and no other: its worker comes again.
+void ContributionDesk::step(WorkerPeer& peer, double now) try {
   for (int i = 0; i < kMessagesAtOnce; ++i) {
     const std::optional<MessageType> type = peer.receive(now);
     if (!type) return;
@@ -252,6 +254,8 @@ void ContributionDesk::step(WorkerPeer& peer, double now) {
     log_warn("aggregate: {} is refused: {}", peer.who(), status.message());
     return peer.refuse(status);
   }
+} catch (const std::bad_alloc&) {
+  peer.drop(no_memory());
 }
 
 Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <random>
 #include <utility>
 
@@ -164,7 +165,9 @@ void Contributor::note_trouble(const Status& why) {
   if (times > 0) log_warn("aggregate: {}{}", why.message(), times_text(times));
 }
 
-Status Contributor::serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop) {
+// Memory that runs out ends the connection: the next one may have some.
+Status Contributor::serve_one(const net::HostPort& where,
+                              const net::ServiceThread::Stop& stop) try {
   is_proven_ = is_enrolled_ = has_said_rest_ = false;
   in_transit_ = 0;
   const std::string prefix = fmt::format("aggregator {}: ", text_of(where));
@@ -178,6 +181,8 @@ Status Contributor::serve_one(const net::HostPort& where, const net::ServiceThre
   const std::lock_guard lock(mutex_);
   counts_.bytes_sent += link->bytes_sent();
   return status.with_prefix(prefix);
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 Result<MessageLink> Contributor::connect(const net::HostPort& where,

@@ -11,6 +11,12 @@ namespace sparcl::elastic {
 using replication::MessageLink;
 using replication::MessageType;
 
+namespace {
+
+constexpr std::size_t kMaxQueued = std::size_t{4} << 20;  // bytes of answers; heuristic
+
+}  // namespace
+
 Buffer Incoming::whole() const {
   if (pieces.size() == 1) return pieces.front();
   Buffer all = Buffer::allocate(have);
@@ -60,7 +66,7 @@ bool WorkerPeer::secure() {
 }
 
 std::optional<MessageType> WorkerPeer::receive(double now) {
-  if (is_over()) return {};
+  if (is_over() || link_.queued_bytes() > kMaxQueued) return {};  // it does not read
   const auto destination = [this](const replication::ChunkHead& chunk, std::size_t count) {
     const bool is_next =
         incoming && incoming->is_wanted && chunk.version == incoming->offered.round &&
