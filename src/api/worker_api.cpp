@@ -119,7 +119,8 @@ Result<std::uint64_t> try_next(sparclWorker& own, double seconds) {
   SPARCL_RETURN_IF_ERROR(follow(own, seconds));
   const Result<Subscriber::Swap> swap = own.subscriber->next(std::min(seconds, kLook));
   if (!swap.ok()) return swap.status();
-  if (swap->version > own.version) return swap->version;
+  if (swap->version < own.version) own.contributor->begin_anew();  // it has lost its rounds
+  if (swap->version != own.version) return swap->version;
   return Status(Code::kTimeout, fmt::format("version {} is the newest", swap->version));
 }
 
@@ -132,7 +133,8 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     // Until the time is over, an aggregator that is not there may come back.
     const Code code = version.status().code();
     const bool may_pass = code == Code::kTimeout || code == Code::kRemoteError;
-    if (left <= 0 || !may_pass) return version;
+    if (!may_pass) return version;
+    if (left <= 0) return Status(Code::kTimeout, version.status().message());
   }
 }
 
@@ -140,6 +142,8 @@ Status next(sparclWorker& own, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<std::uint64_t> newer = sparcl::api::wait_long(
       "sparclWorkerNext", seconds, [&](double piece) { return wait_next(own, piece); });
+  if (newer.status().code() == Code::kTimeout)  // why there is no aggregator
+    SPARCL_RETURN_IF_ERROR(own.contributor->trouble());
   if (!newer.ok()) return newer.status();
   const sparcl::replication::ReplicatedState& view = own.attached->view();
   for (std::size_t i = 0; i < view.arrays.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "src/aggregate/outer/aggregator_file.hpp"
@@ -60,7 +61,10 @@ AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights 
 
 // --- what was kept ---
 
+// A folder that does not fit is found before its term is taken from another process.
 Status AggregationRoot::recover() {
+  SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept before, RoundLog::look(options_.folder));
+  if (before.round != 0) SPARCL_RETURN_IF_ERROR(check_kept(before));
   SPARCL_ASSIGN_OR_RETURN(RoundLog log, RoundLog::open(options_.folder));
   log_.emplace(std::move(log));
   SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept kept, log_->read());
@@ -72,17 +76,15 @@ Status AggregationRoot::recover() {
   return {};
 }
 
-Status AggregationRoot::read_kept(const RoundLog::Kept& kept) {
-  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file, model::Checkpoint::open(kept.weights_path));
+Status AggregationRoot::check_kept(const RoundLog::Kept& kept) const {
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file,
+                          model::Checkpoint::open_unread(kept.weights_path));
   if (file.schema().size() != 1 || file.schema()[0].datatype != DataType::kFloat32 ||
-      file.bytes(0).size() != weights_.count() * sizeof(float))
+      file.byte_count(0) != weights_.count() * sizeof(float))
     return Status(Code::kMismatch,
                   fmt::format("{}: it is not of this model: give another folder of rounds, or the "
                               "model that it was made with",
                               kept.weights_path));
-  std::vector<float> weights(weights_.count());
-  std::memcpy(weights.data(), file.bytes(0).data(), file.bytes(0).size());
-  weights_.write(weights);
   SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded,
                           aggregate::load_aggregator(kept.aggregator_path, kernels_));
   loaded.stats().rounds = aggregator_.stats().rounds;  // not an option
@@ -91,6 +93,17 @@ Status AggregationRoot::read_kept(const RoundLog::Kept& kept) {
                   fmt::format("{}: it was made with other options of the aggregator: give the same "
                               "ones, or another folder of rounds",
                               kept.aggregator_path));
+  return {};
+}
+
+Status AggregationRoot::read_kept(const RoundLog::Kept& kept) {
+  SPARCL_RETURN_IF_ERROR(check_kept(kept));
+  SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file, model::Checkpoint::open(kept.weights_path));
+  std::vector<float> weights(weights_.count());
+  std::memcpy(weights.data(), file.bytes(0).data(), file.bytes(0).size());
+  SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded,
+                          aggregate::load_aggregator(kept.aggregator_path, kernels_));
+  weights_.write(weights);
   aggregator_ = std::move(loaded);
   round_ = kept.round;
   aggregator_.stats().rounds = round_ - 1;
@@ -200,7 +213,16 @@ Status AggregationRoot::screen_all() {
   return {};
 }
 
-Result<RoundReport> AggregationRoot::next(double seconds) {
+// After an error in the middle of a round its sum is not whole any more: nothing is published.
+Result<RoundReport> AggregationRoot::next(double seconds) try {
+  if (!broken_.ok()) return broken_;
+  return try_next(seconds);
+} catch (const std::bad_alloc&) {
+  broken_ = no_memory();
+  return broken_;
+}
+
+Result<RoundReport> AggregationRoot::try_next(double seconds) {
   const double until = net::monotonic_seconds() + seconds;
   if (ended_) return publish_round();  // it could not be published
   while (true) {
@@ -208,7 +230,8 @@ Result<RoundReport> AggregationRoot::next(double seconds) {
     ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kTermLook));
     take(std::move(turn.arrivals));
     if (turn.is_closed) {
-      SPARCL_RETURN_IF_ERROR(end_round(turn.closing));
+      broken_ = end_round(turn.closing);
+      if (!broken_.ok()) return broken_;
       return publish_round();
     }
     if (log_) SPARCL_RETURN_IF_ERROR(log_->check_term());

@@ -69,7 +69,9 @@ class AggregationRoot {
   bool sums_at_once() const { return aggregator_.options().screen.clip.median_factor == 0; }
   void take(std::vector<Arrival> arrivals);
   Status add(const Arrival& arrival, float clip);
+  Result<RoundReport> try_next(double seconds);
   Status end_round(const aggregate::Closing& closing);
+  Status check_kept(const RoundLog::Kept& kept) const;
   Result<RoundReport> publish_round();
   Status sum_up(const aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
   Status screen_all();
@@ -95,6 +97,7 @@ class AggregationRoot {
   double total_weight_ = 0;
   std::uint64_t received_bytes_ = 0;
   std::optional<RoundReport> ended_;  // a round whose result is not published yet
+  Status broken_;  // this process cannot go on: the folder has all that was committed
 
   std::unique_ptr<ContributionDesk> desk_;  // last: its thread ends first
 };

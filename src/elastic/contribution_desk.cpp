@@ -183,7 +183,14 @@ std::string ContributionDesk::status_locked() const {
 
 void ContributionDesk::serve(const net::ServiceThread::Stop& stop) {
   std::vector<pollfd> entries;
-  while (!stop.is_asked()) turn(stop, entries);
+  while (!stop.is_asked()) {
+    try {
+      turn(stop, entries);
+    } catch (const std::bad_alloc&) {  // later there may be some
+      pollfd entry{stop.fd(), POLLIN, 0};
+      (void)net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + kFullWait);
+    }
+  }
   const std::lock_guard lock(mutex_);
   for (const auto& peer : peers_) {
     if (!peer->is_over()) peer->leave();
@@ -291,9 +298,10 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
   SPARCL_RETURN_IF_ERROR(check_enroll(enroll, options_));
   std::size_t enrolled = 0;
   for (const auto& other : peers_) {
-    if (other->worker == enroll.worker && !other->is_over()) {  // it has connected again
+    if (other->worker == enroll.worker) {  // it has connected again
       other->worker.reset();
-      other->drop(Status(Code::kRemoteError, "its worker has connected again"));
+      if (!other->is_over())
+        other->drop(Status(Code::kRemoteError, "its worker has connected again"));
     }
     enrolled += other->is_enrolled() && !other->is_over() ? 1 : 0;
   }
@@ -335,12 +343,13 @@ void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
   if (held_bytes_ > 0 && held_bytes_ + bytes > options_.held_bytes) return;
   held_bytes_ += bytes;
   peer.incoming->is_wanted = true;
+  peer.incoming->moved_at = clock_.now();
   peer.send(MessageType::kWanted, Wanted{peer.incoming->offered.round});
 }
 
 Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
-  SPARCL_RETURN_IF_ERROR(peer.take_chunk());
+  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
   Incoming& coming = *peer.incoming;
   if (coming.have < coming.offered.bytes) return {};
   const Offered offered = coming.offered;
@@ -352,20 +361,22 @@ Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   const std::vector<float> values =
       values_of(kernels_, options_.run, part.bytes(), value_type(offered));
   Arrival arrival{{}, aggregate::facts_of(values), std::move(part), value_type(offered)};
-  aggregate::Contribution given{{*peer.worker, offered.round},
-                                round_.membership().slot_of(*peer.worker).value_or(0),
-                                offered.weight,
-                                {}};
+  aggregate::Contribution given{
+      {*peer.worker, offered.round}, round_.join(*peer.worker), offered.weight, {}};
   if (options_.refuses_non_finite && arrival.facts.not_finite > 0)
     given.fault = fmt::format("{} of its {} values are NaN or infinite", arrival.facts.not_finite,
                               values.size());
+  // It has its place before it is listed: what is listed is summed, whatever memory runs out.
+  arrivals_.push_back(std::move(arrival));
   const Answer answer = round_.offer(given, now);
   if (answer.kind == Answer::Kind::kRefused) ++counts_.refused;
+  if (answer.is_new) {
+    arrivals_.back().listed = answer.listed;
+    held_bytes_ += arrivals_.back().part.size();
+  } else {
+    arrivals_.pop_back();
+  }
   peer.send(MessageType::kFate, FateTold{offered.round, answer.kind, answer.round, answer.reason});
-  if (!answer.is_new) return {};
-  arrival.listed = answer.listed;
-  held_bytes_ += arrival.part.size();
-  arrivals_.push_back(std::move(arrival));
   return {};
 }
 
@@ -374,6 +385,11 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
   if (peer.silent_s(now) > options_.silence_s)
     return peer.drop(
         Status(Code::kTimeout, fmt::format("it has been silent for {:g} s", options_.silence_s)));
+  if (peer.incoming && peer.incoming->is_wanted &&
+      now - peer.incoming->moved_at > options_.silence_s)
+    return peer.drop(Status(Code::kTimeout, fmt::format("no byte of its contribution has come for "
+                                                        "{:g} s",
+                                                        options_.silence_s)));
   if (peer.incoming && !peer.incoming->is_wanted) ask_for_bytes(peer);
   peer.tick(round_.number(), now);
 }

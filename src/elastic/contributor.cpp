@@ -75,26 +75,34 @@ Result<std::string> Contributor::results_address(double seconds) {
   return results_;
 }
 
-Status Contributor::check(std::uint64_t round) const {
+Status Contributor::claim(std::uint64_t round) {
   const std::lock_guard lock(mutex_);
-  if (round > last_round_) return {};
-  return Status(Code::kInvalidUsage,
-                fmt::format("this worker has contributed to round {} already: get the next version "
-                            "first",
-                            round));
+  if (round <= last_round_)
+    return Status(Code::kInvalidUsage,
+                  fmt::format("this worker has contributed to round {} already: get the next "
+                              "version first",
+                              round));
+  last_round_ = round;
+  return {};
 }
 
-bool Contributor::has_room(std::uint64_t round) {
+bool Contributor::has_room() {
   const std::lock_guard lock(mutex_);
   if (pending_.size() < kMaxPending) return true;
-  last_round_ = round;
   ++counts_.deferred;
   return false;
 }
 
+void Contributor::begin_anew() {
+  const std::lock_guard lock(mutex_);
+  counts_.forgotten += pending_.size();
+  pending_.clear();
+  last_round_ = 0;
+  changed_.notify_all();
+}
+
 void Contributor::contribute(std::uint64_t round, double weight, Packed packed) {
   const std::lock_guard lock(mutex_);
-  last_round_ = round;
   rests_ = false;
   packed.offered.round = round;
   packed.offered.weight = weight;
@@ -140,6 +148,16 @@ Contributor::Pending* Contributor::find(std::uint64_t round) {
 // --- the thread ---
 
 void Contributor::run(const net::ServiceThread::Stop& stop) {
+  while (!stop.is_asked()) {
+    try {
+      serve(stop);
+    } catch (const std::bad_alloc&) {  // later there may be some
+      pause(kLastPause, stop);
+    }
+  }
+}
+
+void Contributor::serve(const net::ServiceThread::Stop& stop) {
   double wait = kFirstPause;
   for (std::size_t next = 0; !stop.is_asked(); ++next) {
     const Status why = serve_one(addresses_[next % addresses_.size()], stop);
@@ -187,8 +205,8 @@ Status Contributor::serve_one(const net::HostPort& where,
 
 Result<MessageLink> Contributor::connect(const net::HostPort& where,
                                          const net::ServiceThread::Stop& stop) {
-  const double deadline = net::monotonic_seconds() + options_.silence_s;
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found, resolve_until(where, deadline));
+  const double until = net::monotonic_seconds() + options_.silence_s;
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<net::NetAddress> found, resolve_until(where, until));
   Status why(Code::kRemoteError, "it has no address");
   for (const net::NetAddress& each : found) {
     Result<net::Socket> socket = start_connect(each);
@@ -197,7 +215,9 @@ Result<MessageLink> Contributor::connect(const net::HostPort& where,
       continue;
     }
     pollfd entries[] = {{socket->fd(), POLLOUT, 0}, {stop.fd(), POLLIN, 0}};
-    const int ready = net::poll_until(entries, deadline);
+    // One that does not answer leaves time for the others.
+    const double share = options_.silence_s / static_cast<double>(found.size());
+    const int ready = net::poll_until(entries, net::monotonic_seconds() + share);
     if (stop.is_asked()) return Status(Code::kRemoteError, "this worker ends");
     const int error = ready == 0 ? ETIMEDOUT : connect_error(*socket);
     if (error != 0) {

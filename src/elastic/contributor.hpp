@@ -43,12 +43,13 @@ class Contributor {
   // last try say why there is none.
   Result<std::string> results_address(double seconds);
 
-  // Whether contribute() may follow. InvalidUsage: this worker has contributed to the round
-  // already.
-  Status check(std::uint64_t round) const;
-  // False: kMaxPending contributions have no fate yet. The round then counts as one to which the
-  // worker has contributed.
-  bool has_room(std::uint64_t round);
+  // Before contribute(). The round is then one to which this worker has contributed. InvalidUsage:
+  // it is already.
+  Status claim(std::uint64_t round);
+  // False: kMaxPending contributions have no fate yet.
+  bool has_room();
+  // The aggregator counts rounds anew: what is pending will never count.
+  void begin_anew();
   // Queues it, and returns.
   void contribute(std::uint64_t round, double weight, Packed packed);
 
@@ -83,6 +84,7 @@ class Contributor {
 
   explicit Contributor(const ContributorOptions& options);
   void run(const net::ServiceThread::Stop& stop);
+  void serve(const net::ServiceThread::Stop& stop);
   Status serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop);
   Result<replication::MessageLink> connect(const net::HostPort& where,
                                            const net::ServiceThread::Stop& stop);

@@ -18,13 +18,17 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
       replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
   // A process that has been replaced publishes nothing.
   if (!plan.root.folder.empty()) plan.publish.witness_path = plan.root.folder + "/publisher";
-  // The port is taken before the folder: a process that cannot serve takes over from nobody.
+  // The ports are taken before the folder: a process that cannot serve takes over from nobody.
   SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
                           replication::Listener::open(plan.listen, plan.publish.reach()));
+  SPARCL_ASSIGN_OR_RETURN(replication::Listener results,
+                          replication::Listener::open(plan.publish.listen, plan.publish.reach()));
   std::unique_ptr<ElasticService> made(new ElasticService);
   SPARCL_ASSIGN_OR_RETURN(made->root_, AggregationRoot::create(*state.kernels, std::move(weights),
                                                                aggregator, plan.root));
-  SPARCL_ASSIGN_OR_RETURN(made->publisher_, replication::Publisher::create(state, plan.publish));
+  SPARCL_ASSIGN_OR_RETURN(made->publisher_,
+                          replication::Publisher::create(state, plan.publish, std::move(results)));
+  SPARCL_RETURN_IF_ERROR(made->publisher_->start_serving());
   replication::Publisher* const publisher = made->publisher_.get();
   SPARCL_RETURN_IF_ERROR(made->root_->start(
       std::move(listener), publisher->address(),

@@ -189,8 +189,16 @@ Status RoundLog::check_term() const {
   return {};
 }
 
-Result<RoundLog::Kept> RoundLog::read() const {
+Result<RoundLog::Kept> RoundLog::read() const { return read_folder(folder_, term_); }
+
+Result<RoundLog::Kept> RoundLog::look(const std::string& folder) {
+  if (::access(folder.c_str(), F_OK) != 0 && errno == ENOENT) return Kept();
+  return read_folder(folder, UINT64_MAX);
+}
+
+Result<RoundLog::Kept> RoundLog::read_folder(const std::string& folder, std::uint64_t before_term) {
   Kept kept;
+  const auto path_of = [&](const std::string& name) { return folder + "/" + name; };
   const std::string current = path_of("current");
   if (::access(current.c_str(), F_OK) != 0) {
     if (errno == ENOENT) return kept;
@@ -208,20 +216,25 @@ Result<RoundLog::Kept> RoundLog::read() const {
   kept.weights_path = path_of(weights_name(*round));
   kept.aggregator_path = path_of(aggregator_name(*round));
 
-  // Of two terms that ended the same round, the later one did not see the other's.
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(folder_));
-  std::map<std::uint64_t, std::pair<std::uint64_t, LoggedRound>> rounds;
+  // Of two terms that ended the same round, the later one did not see the other's. What a file says
+  // of rounds before its own first one is only what they listed: it replaces no sum.
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(folder));
+  std::map<std::uint64_t, std::pair<std::uint64_t, LoggedRound>> rounds, past;
   for (const std::string& name : names) {
     const auto log = parse_log_name(name);
-    if (!log || log->term >= term_) continue;
+    if (!log || log->term >= before_term) continue;
     SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_file(path_of(name)));
     for (LoggedRound& each : records_of(path_of(name), bytes)) {
-      const auto known = rounds.find(each.round);
-      if (known == rounds.end() || known->second.first < log->term)
-        rounds[each.round] = {log->term, std::move(each)};
+      auto& all = each.round < log->round ? past : rounds;
+      const auto known = all.find(each.round);
+      if (known == all.end() || known->second.first < log->term)
+        all[each.round] = {log->term, std::move(each)};
     }
   }
   for (auto& [ended, logged] : rounds) {
+    if (ended < kept.round) past.insert_or_assign(ended, std::move(logged));
+  }
+  for (auto& [ended, logged] : past) {
     if (ended < kept.round) kept.past.push_back(std::move(logged.second));
   }
   for (std::uint64_t next = kept.round; rounds.contains(next); ++next)

@@ -54,6 +54,8 @@ class RoundLog {
     std::vector<LoggedRound> rounds;  // from that one on
   };
   Result<Kept> read() const;
+  // The same of any folder, without a term.
+  static Result<Kept> look(const std::string& folder);
 
   // Appends, and returns once it is on the disk. InvalidUsage: another process has taken over.
   Status append(const LoggedRound& round);
@@ -65,6 +67,7 @@ class RoundLog {
 
  private:
   RoundLog(std::string folder, std::uint64_t term) : folder_(std::move(folder)), term_(term) {}
+  static Result<Kept> read_folder(const std::string& folder, std::uint64_t before_term);
   Status begin_file(std::uint64_t round);
   Status write(const LoggedRound& round);
   void remove_before(std::uint64_t round) const;

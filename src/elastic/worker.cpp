@@ -20,10 +20,10 @@ Worker::Worker(const kernels::KernelSet& kernels, FlatWeights own, FlatWeights b
 
 Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t version,
                                                 double weight) {
-  SPARCL_RETURN_IF_ERROR(to.check(version));
+  SPARCL_RETURN_IF_ERROR(to.claim(version));  // the difference is added once
   take_back(to);
   own_.add_difference(base_, residual_);
-  if (!to.has_room(version)) return Contribution{};  // the residual keeps it
+  if (!to.has_room()) return Contribution{};  // the residual keeps it
   const std::uint64_t k = options_.keep > 0 ? std::min(options_.keep, own_.count()) : own_.count();
   auto* const bytes = reinterpret_cast<std::byte*>(residual_.data());
   const sparse::Selected chosen = selection_.select(bytes, nullptr, residual_.size(), k);

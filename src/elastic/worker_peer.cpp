@@ -1,6 +1,7 @@
 #include "src/elastic/worker_peer.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,6 +45,12 @@ std::string WorkerPeer::who() const {
   return name.empty() ? where : fmt::format("{} ({})", name, where);
 }
 
+// One that does not read is not read.
+short WorkerPeer::events() const {
+  const bool reads = link_.queued_bytes() <= kMaxQueued;
+  return static_cast<short>(reads ? link_.events() : link_.events() & ~POLLIN);
+}
+
 // Once the handshake is over: the peer's role, and the proof of who this side is.
 bool WorkerPeer::secure() {
   if (is_secured_ || security_.tls == nullptr) return true;
@@ -68,9 +75,11 @@ bool WorkerPeer::secure() {
 std::optional<MessageType> WorkerPeer::receive(double now) {
   if (is_over() || link_.queued_bytes() > kMaxQueued) return {};  // it does not read
   const auto destination = [this](const replication::ChunkHead& chunk, std::size_t count) {
-    const bool is_next =
-        incoming && incoming->is_wanted && chunk.version == incoming->offered.round &&
-        chunk.first_byte == incoming->have && count <= incoming->offered.bytes - incoming->have;
+    const bool is_next = incoming && incoming->is_wanted &&
+                         chunk.version == incoming->offered.round &&
+                         chunk.first_byte == incoming->have &&
+                         count == std::min<std::uint64_t>(replication::kMaxChunkBytes,
+                                                          incoming->offered.bytes - incoming->have);
     return is_next ? incoming->pieces.emplace_back(Buffer::allocate(count)) : Buffer();
   };
   const std::uint64_t before = link_.heard_bytes();
@@ -88,12 +97,13 @@ std::optional<MessageType> WorkerPeer::receive(double now) {
   }
 }
 
-Status WorkerPeer::take_chunk() {
+Status WorkerPeer::take_chunk(double now) {
   if (!link_.chunk_has_destination()) {
     return corrupt(fmt::format("bytes {} to {} of a contribution are out of place",
                                chunk().first_byte, chunk().first_byte + chunk_bytes()));
   }
   incoming->have += chunk_bytes();
+  incoming->moved_at = now;
   return {};
 }
 

@@ -16,6 +16,7 @@ namespace sparcl::elastic {
 struct Incoming {
   Offered offered;
   bool is_wanted = false;  // its bytes were asked for
+  double moved_at = 0;     // when the last of them came
   std::vector<Buffer> pieces;
   std::uint64_t have = 0;
 
@@ -28,7 +29,7 @@ class WorkerPeer {
              const replication::ServerSecurity& security, double now);
 
   int fd() const { return link_.fd(); }
-  short events() const { return link_.events(); }
+  short events() const;
   bool has_unread() const { return link_.has_unread(); }
   bool is_over() const { return !link_.is_open(); }
   bool is_enrolled() const { return worker.has_value(); }
@@ -39,7 +40,7 @@ class WorkerPeer {
   const replication::ChunkHead& chunk() const { return link_.chunk(); }
   std::size_t chunk_bytes() const { return link_.chunk_bytes(); }
   // Takes the chunk that has come. Corrupt: it is out of place.
-  Status take_chunk();
+  Status take_chunk(double now);
   // Who may ask for what: by secrets or certificates.
   bool may(trust::Role role) const { return !role_ || *role_ >= role; }
 

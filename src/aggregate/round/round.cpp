@@ -9,6 +9,8 @@
 namespace sparcl::aggregate {
 namespace {
 
+constexpr std::ptrdiff_t kMaxInRound = 16;  // contributions of one worker: a bound on memory
+
 // The factor for each round that a contribution is late, by repeated products: the same bits on
 // every machine.
 double late_product(double factor, std::uint64_t rounds) {
@@ -70,6 +72,7 @@ Answer Round::offer(const Contribution& given, double now) {
   if (std::string reason = why_refused(given); !reason.empty()) {
     fates_.note(given.id, {Fate::kRefused, number_});
     reasons_[given.id] = reason;
+    note_refused(given.id, now);
     return {Answer::Kind::kRefused, number_, false, std::move(reason)};
   }
   learn_grace(given.id, now);
@@ -78,6 +81,15 @@ Answer Round::offer(const Contribution& given, double now) {
   fates_.note(given.id, {Fate::kListed, in_round});
   close_if_full();
   return {Answer::Kind::kListed, in_round, true, {}, listed};
+}
+
+// Its worker is awaited no more: it contributes to the next round.
+void Round::note_refused(const ContributionId& id, double now) {
+  if (is_closed_ || id.round != number_) return;
+  missing_.erase(id.worker);
+  if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
+  close_if_full();
+  if (!is_closed_ && missing_.empty() && listed_.empty()) close(true);
 }
 
 Answer Round::known(const ContributionId& id, const FateNote& note) const {
@@ -107,6 +119,9 @@ std::string Round::why_refused(const Contribution& given) const {
   if (member && rounds_late == 0 && *member != given.slot)
     return fmt::format("it names slot {}, but its worker has slot {}", given.slot, *member);
   if (!member && rounds_late == 0) return fmt::format("worker {} has not joined", given.id.worker);
+  const auto has_slot = [&](const auto& each) { return each.second.contains(given.slot); };
+  if (std::ranges::count_if(listed_, has_slot) >= kMaxInRound)
+    return fmt::format("its worker has {} contributions in this round already", kMaxInRound);
   const auto late = listed_.find(rounds_late);
   if (late != listed_.end() && late->second.contains(given.slot))
     return fmt::format("slot {} has another contribution to round {}", given.slot, given.id.round);

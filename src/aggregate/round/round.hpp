@@ -83,6 +83,7 @@ class Round {
 
  private:
   Answer known(const ContributionId& id, const FateNote& note) const;
+  void note_refused(const ContributionId& id, double now);
   std::string why_refused(const Contribution& given) const;
   Listed list(const Contribution& given, double now);
   void note_quorum(double now);
