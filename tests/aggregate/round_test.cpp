@@ -276,8 +276,23 @@ TEST(AnyRound, LateContributionsAloneCountAtTheDeadline) {
   EXPECT_FALSE(all.round.closing().is_short);
 }
 
-TEST(AnyRound, RefusesWhatItCannotCount) {
+TEST(AnyRound, IsNotHeldUpByARefusedContribution) {
   Workers all(synchronous(), 2);
+  EXPECT_EQ(all.offer(0, 0, 0, std::nan("")).kind, Kind::kRefused);
+  EXPECT_FALSE(all.round.is_closed());
+  EXPECT_EQ(all.offer(1, 0).kind, Kind::kListed);
+  ASSERT_TRUE(all.round.is_closed());
+  EXPECT_FALSE(all.round.closing().is_short);
+  all.round.committed();
+  // With refused ones alone it fails, and the next one begins.
+  EXPECT_EQ(all.offer(0, 1, 0, -1).kind, Kind::kRefused);
+  EXPECT_EQ(all.offer(1, 1, 0, -1).kind, Kind::kRefused);
+  ASSERT_TRUE(all.round.is_closed());
+  EXPECT_TRUE(all.round.closing().is_short);
+}
+
+TEST(AnyRound, RefusesWhatItCannotCount) {
+  Workers all(synchronous(), 3);
   EXPECT_EQ(all.offer(0, 0, 0, std::nan("")).kind, Kind::kRefused);
   EXPECT_EQ(all.offer(0, 0).kind, Kind::kRefused) << "the worker has it in its residual by now";
   EXPECT_EQ(all.round.offer({{1, 0}, 0, 1}, 0).reason,

@@ -196,6 +196,12 @@ TEST(ElasticApi, WhatIsRefusedCountsLater) {
   SPARCL_OK(sparclWorkerContribute(own.worker, 1));
   SPARCL_OK(sparclWorkerFlush(own.worker, 10));
   EXPECT_EQ(own.stats().refused, 1U);
+  EXPECT_EQ(root.next().listed, 0U);  // nobody is awaited any more
+  EXPECT_EQ(own.next(), 2U);
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));  // the residual has what was finite
+  EXPECT_EQ(root.next().listed, 1U);
+  EXPECT_EQ(model.weights[3], 5);
+  EXPECT_EQ(model.weights[4], 0);
 }
 
 TEST(ElasticApi, ZeroWeightsFailTheRoundAndTheWeightsStay) {
@@ -279,6 +285,52 @@ TEST(ElasticApi, AnAggregatorThatWasReplacedEnds) {
   SPARCL_OK(sparclWorkerContribute(own.worker, 1));
   EXPECT_EQ(sparclAggregatorNext(old_root.aggregator, 10, nullptr), sparclInvalidUsage);
   EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("taken over"), std::string::npos);
+}
+
+// Nobody is taken over from by a process that cannot serve.
+TEST(ElasticApi, AStartThatFailsHarmsNoOther) {
+  const std::string folder = new_folder("elastic_start");
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.folder = folder.c_str();
+  Model model, other_model(kElements, 7);
+  const Root root(model, serve);
+  Trainer own(root.address);
+  sparclAggregatorOptions_t other = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  other.learning_rate = 0.5;
+  other.outer = sparclOuterSgd;
+  EXPECT_EQ(Root(other_model, serve, other).result, sparclMismatch);
+  serve.listen = root.address.c_str();  // taken
+  EXPECT_EQ(Root(other_model, serve).result, sparclSystemError);
+  EXPECT_EQ(other_model.weights[0], 7);
+  own.next();
+  own.model.weights[0] = 1;
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));
+  EXPECT_EQ(root.next().listed, 1U);
+}
+
+TEST(ElasticApi, WorkersFollowAnAggregatorThatHasLostItsRounds) {
+  Model first_model, second_model(kElements, 9);
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  auto first = std::make_unique<Root>(first_model, serve);
+  const std::string address = first->address;
+  Trainer own(address);
+  for (int round = 0; round < 3; ++round) {
+    own.next();
+    own.model.weights[0] += 1;
+    SPARCL_OK(sparclWorkerContribute(own.worker, 1));
+    first->next();
+  }
+  EXPECT_EQ(own.next(), 4U);
+  first.reset();
+  serve.listen = address.c_str();
+  const Root second(second_model, serve);
+  ASSERT_EQ(second.result, sparclSuccess) << sparclGetLastError(nullptr);
+  EXPECT_EQ(own.next(), 1U);
+  EXPECT_EQ(own.model.weights[0], 9);
+  own.model.weights[0] = 10;
+  SPARCL_OK(sparclWorkerContribute(own.worker, 1));
+  EXPECT_EQ(second.next().listed, 1U);
+  EXPECT_EQ(second_model.weights[0], 10);
 }
 
 TEST(ElasticApi, SmallFloatsAreSummedInFloat32) {

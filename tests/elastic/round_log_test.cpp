@@ -157,5 +157,50 @@ TEST(RoundLog, AStateReplacesWhatWasBeforeAndRemembersWhatCounted) {
   EXPECT_EQ(kept->rounds.size(), 1U);
 }
 
+// A process that ends while it keeps a state has written what past rounds listed, without their
+// sums: those in the file before still count.
+TEST(RoundLog, AStateThatWasNotFinishedTakesNoSumAway) {
+  const Folder folder("round_log_unfinished");
+  aggregate::Aggregator aggregator = some_aggregator();
+  for (const bool is_later_term : {false, true}) {
+    SCOPED_TRACE(is_later_term);
+    std::filesystem::remove_all(folder.path);
+    Result<RoundLog> log = RoundLog::open(folder.path);
+    ASSERT_TRUE(log->keep(57, std::vector<float>(1000), aggregator, {}).ok());
+    std::vector<LoggedRound> past;
+    for (std::uint64_t number = 57; number <= 112; ++number) {
+      ASSERT_TRUE(log->append(round_of(number)).ok());
+      LoggedRound listed = round_of(number);
+      listed.has_sum = false;
+      listed.sum = listed.weights = Buffer();
+      past.push_back(std::move(listed));
+    }
+    const std::string current = folder.path + "/current";
+    const std::string text = "57\n";
+    const std::filesystem::path first = folder.path + "/rounds-57-1.log";
+    const std::filesystem::path saved = folder.path + "/saved";
+    std::filesystem::copy_file(first, saved);
+    for (const char* name : {".weights.safetensors", ".aggregator.safetensors"})
+      std::filesystem::copy_file(folder.path + "/57" + name, folder.path + "/kept" + name);
+    if (is_later_term) {
+      Result<RoundLog> later = RoundLog::open(folder.path);
+      ASSERT_TRUE(later->keep(113, std::vector<float>(1000), aggregator, past).ok());
+    } else {
+      ASSERT_TRUE(log->keep(113, std::vector<float>(1000), aggregator, past).ok());
+    }
+    // As if it had ended before `current` was replaced.
+    std::ofstream(current) << text;
+    std::filesystem::rename(saved, first);
+    for (const char* name : {".weights.safetensors", ".aggregator.safetensors"})
+      std::filesystem::rename(folder.path + "/kept" + name, folder.path + "/57" + name);
+    const Result<RoundLog> next = RoundLog::open(folder.path);
+    const Result<RoundLog::Kept> kept = next->read();
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    EXPECT_EQ(kept->round, 57U);
+    ASSERT_EQ(kept->rounds.size(), 56U);
+    for (const LoggedRound& each : kept->rounds) EXPECT_TRUE(each.has_sum) << each.round;
+  }
+}
+
 }  // namespace
 }  // namespace sparcl::elastic
