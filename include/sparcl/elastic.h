@@ -141,7 +141,7 @@ SPARCL_API sparclResult_t sparclWorkerCreate(sparclWorker_t* worker, sparclState
 /** Waits for a newer version and writes it to the tensors, over what was trained. Blocking.
  * The first call gets the version that is open. After an error the tensors are unchanged.
  * @param seconds until sparclTimeout
- * An aggregator that has lost its rounds begins again with version 1: then that one is taken.
+ * An aggregator that has lost its rounds begins again with version 1, which is then taken.
  * @param version written; may be NULL
  * @retval sparclTimeout no newer version came in time: the text says why
  * @retval sparclRemoteError the aggregator is not there; the worker goes on trying */
