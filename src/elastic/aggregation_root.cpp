@@ -64,7 +64,7 @@ AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights 
 // A folder that does not fit is found before its term is taken from another process.
 Status AggregationRoot::recover() {
   SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept before, RoundLog::look(options_.folder));
-  if (before.round != 0) SPARCL_RETURN_IF_ERROR(check_kept(before));
+  if (before.round != 0) SPARCL_RETURN_IF_ERROR(load_kept(before).status());
   SPARCL_ASSIGN_OR_RETURN(RoundLog log, RoundLog::open(options_.folder));
   log_.emplace(std::move(log));
   SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept kept, log_->read());
@@ -76,7 +76,8 @@ Status AggregationRoot::recover() {
   return {};
 }
 
-Status AggregationRoot::check_kept(const RoundLog::Kept& kept) const {
+// The aggregator's state. Mismatch: it, or the weights beside it, is not what this process serves.
+Result<aggregate::Aggregator> AggregationRoot::load_kept(const RoundLog::Kept& kept) const {
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file,
                           model::Checkpoint::open_unread(kept.weights_path));
   if (file.schema().size() != 1 || file.schema()[0].datatype != DataType::kFloat32 ||
@@ -93,16 +94,14 @@ Status AggregationRoot::check_kept(const RoundLog::Kept& kept) const {
                   fmt::format("{}: it was made with other options of the aggregator: give the same "
                               "ones, or another folder of rounds",
                               kept.aggregator_path));
-  return {};
+  return loaded;
 }
 
 Status AggregationRoot::read_kept(const RoundLog::Kept& kept) {
-  SPARCL_RETURN_IF_ERROR(check_kept(kept));
+  SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded, load_kept(kept));
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint file, model::Checkpoint::open(kept.weights_path));
   std::vector<float> weights(weights_.count());
   std::memcpy(weights.data(), file.bytes(0).data(), file.bytes(0).size());
-  SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded,
-                          aggregate::load_aggregator(kept.aggregator_path, kernels_));
   weights_.write(weights);
   aggregator_ = std::move(loaded);
   round_ = kept.round;
@@ -163,7 +162,7 @@ void AggregationRoot::begin_sum() {
   weight_sum_.emplace(buffers_, kernels_, weights_.run());
   total_weight_ = 0;
   received_bytes_ = 0;
-  is_failed_ = false;
+  failure_ = {};
   held_.clear();
 }
 
@@ -194,12 +193,17 @@ void AggregationRoot::take(std::vector<Arrival> arrivals) {
       continue;
     }
     const aggregate::Screening one = aggregate::screen(options.screen, std::span(&each.facts, 1));
-    is_failed_ = is_failed_ || one.is_failed;
-    if (const Status added = add(each, one.clip.front()); !added.ok()) {  // never: it was checked
-      log_error("aggregate: a contribution cannot be summed: {}", added.message());
-      is_failed_ = true;
-    }
+    note_failure(one);
+    if (const Status added = add(each, one.clip.front()); failure_.ok()) failure_ = added;
   }
+}
+
+void AggregationRoot::note_failure(const aggregate::Screening& screening) {
+  if (!screening.is_failed || !failure_.ok()) return;
+  failure_ = Status(Code::kInvalidArgument,
+                    fmt::format("a value of round {} is NaN or infinite: the aggregator's "
+                                "non_finite can refuse or zero them",
+                                round_));
 }
 
 // Clipping by the median: all contributions of the round are there.
@@ -207,7 +211,7 @@ Status AggregationRoot::screen_all() {
   std::vector<aggregate::ContributionFacts> facts;
   for (const Arrival& each : held_) facts.push_back(each.facts);
   const aggregate::Screening all = aggregate::screen(aggregator_.options().screen, facts);
-  is_failed_ = is_failed_ || all.is_failed;
+  note_failure(all);
   for (std::size_t i = 0; i < held_.size(); ++i) SPARCL_RETURN_IF_ERROR(add(held_[i], all.clip[i]));
   held_.clear();
   return {};
@@ -238,7 +242,7 @@ Result<RoundReport> AggregationRoot::try_next(double seconds) {
     if (left <= 0)
       return Status(Code::kTimeout,
                     fmt::format("round {} has not ended: {} contributions have come", round_,
-                                desk_->counts().listed));
+                                desk_->listed()));
   }
 }
 
@@ -251,11 +255,7 @@ Status AggregationRoot::sum_up(const aggregate::Closing& closing, RoundReport& r
         fmt::format("round {} has {} contributions by its deadline, fewer than its quorum", round_,
                     closing.listed.size()));
   SPARCL_RETURN_IF_ERROR(screen_all());
-  if (is_failed_)
-    return Status(Code::kInvalidArgument,
-                  fmt::format("a value of round {} is NaN or infinite: the aggregator's non_finite "
-                              "can refuse or zero them",
-                              round_));
+  SPARCL_RETURN_IF_ERROR(failure_);
   if (aggregator_.options().mean == MeanKind::kByWeight && !(total_weight_ > 0))
     return Status(Code::kInvalidArgument,
                   fmt::format("the weights of all contributions to round {} are 0: a mean by "
@@ -316,8 +316,11 @@ Result<RoundReport> AggregationRoot::publish_round() {
   report.failure.ok() ? desk_->committed() : desk_->failed(report.failure.message());
   begin_sum();
   take(std::exchange(early_, {}));
-  if (log_ && log_->bytes() > std::max(kLogTimes * weights_.count() * sizeof(float), kMinLogBytes))
-    SPARCL_RETURN_IF_ERROR(keep());
+  const std::uint64_t most = std::max(kLogTimes * weights_.count() * sizeof(float), kMinLogBytes);
+  if (log_ && log_->bytes() > most) {  // the round is committed, whatever comes of it
+    if (const Status kept = keep(); !kept.ok())
+      log_warn("aggregate: the log of rounds stays long: {}", kept.message());
+  }
   report.seconds = net::monotonic_seconds() - report.begun;
   return report;
 }

@@ -71,10 +71,11 @@ class AggregationRoot {
   Status add(const Arrival& arrival, float clip);
   Result<RoundReport> try_next(double seconds);
   Status end_round(const aggregate::Closing& closing);
-  Status check_kept(const RoundLog::Kept& kept) const;
+  Result<aggregate::Aggregator> load_kept(const RoundLog::Kept& kept) const;
   Result<RoundReport> publish_round();
   Status sum_up(const aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
   Status screen_all();
+  void note_failure(const aggregate::Screening& screening);
   Status propose(const LoggedRound& round);
   void note_past(const LoggedRound& round);
   std::vector<float> all_weights() const;
@@ -93,7 +94,7 @@ class AggregationRoot {
   std::optional<aggregate::RoundSum> sum_, weight_sum_;
   std::vector<Arrival> held_;   // not summed yet
   std::vector<Arrival> early_;  // of the next round
-  bool is_failed_ = false;      // by a value that is not finite
+  Status failure_;              // of the open round
   double total_weight_ = 0;
   std::uint64_t received_bytes_ = 0;
   std::optional<RoundReport> ended_;  // a round whose result is not published yet

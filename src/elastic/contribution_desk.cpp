@@ -12,7 +12,6 @@
 #include "src/base/log.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/report_text.hpp"
-#include "src/sparse/selection/residual.hpp"
 
 namespace sparcl::elastic {
 namespace {
@@ -134,13 +133,9 @@ void ContributionDesk::tell(const aggregate::ContributionId& id, const Answer& a
   }
 }
 
-ContributionDesk::Counts ContributionDesk::counts() const {
+std::uint32_t ContributionDesk::listed() const {
   const std::lock_guard lock(mutex_);
-  Counts counts = counts_;
-  counts.round = round_.number();
-  counts.listed = round_.listed();
-  counts.workers = round_.membership().members().size();
-  return counts;
+  return round_.listed();
 }
 
 std::string ContributionDesk::status() const {

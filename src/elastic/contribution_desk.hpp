@@ -81,14 +81,7 @@ class ContributionDesk {
   void committed();
   void failed(const std::string& reason);
 
-  struct Counts {
-    std::uint64_t round = 0;  // that is open
-    std::uint64_t workers = 0;
-    std::uint64_t listed = 0;                                          // in the open round
-    std::uint64_t committed = 0, late = 0, refused = 0, expelled = 0;  // contributions; workers
-    std::uint64_t bytes_received = 0;
-  };
-  Counts counts() const;
+  std::uint32_t listed() const;  // in the open round, on time
   // JSON (docs/reference/protocol.md).
   std::string status() const;
 
@@ -125,7 +118,10 @@ class ContributionDesk {
   std::deque<Arrival> arrivals_;
   std::uint64_t held_bytes_ = 0;    // of arrivals, and of what is coming
   std::uint64_t told_closing_ = 0;  // wait() has given the end of this round
-  Counts counts_;
+  struct Counts {
+    std::uint64_t committed = 0, late = 0, refused = 0;  // contributions
+    std::uint64_t expelled = 0;                          // workers, each time
+  } counts_;
 
   net::ServiceThread thread_;  // last: it ends first
 };

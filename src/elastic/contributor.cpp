@@ -95,7 +95,6 @@ bool Contributor::has_room() {
 
 void Contributor::begin_anew() {
   const std::lock_guard lock(mutex_);
-  counts_.forgotten += pending_.size();
   pending_.clear();
   last_round_ = 0;
   changed_.notify_all();
@@ -106,12 +105,12 @@ void Contributor::contribute(std::uint64_t round, double weight, Packed packed) 
   rests_ = false;
   packed.offered.round = round;
   packed.offered.weight = weight;
-  pending_.push_back({round, std::move(packed), false, false});
+  pending_.push_back({round, std::move(packed), false});
   ++counts_.offered;
   wake_.wake();
 }
 
-std::vector<Contributor::Refused> Contributor::take_refused() {
+std::vector<Packed> Contributor::take_refused() {
   const std::lock_guard lock(mutex_);
   return std::exchange(refused_, {});
 }
@@ -130,9 +129,7 @@ Status Contributor::wait_all(double seconds) {
 
 Contributor::Counts Contributor::counts() const {
   const std::lock_guard lock(mutex_);
-  Counts counts = counts_;
-  counts.pending = pending_.size();
-  return counts;
+  return counts_;
 }
 
 Status Contributor::trouble() const {
@@ -193,12 +190,9 @@ Status Contributor::serve_one(const net::HostPort& where,
   if (!link.ok()) return link.status().with_prefix(prefix);
   {
     const std::lock_guard lock(mutex_);
-    for (Pending& each : pending_) each.is_offered = each.is_listed = false;
+    for (Pending& each : pending_) each.is_offered = false;
   }
-  const Status status = exchange(*link, where, stop);
-  const std::lock_guard lock(mutex_);
-  counts_.bytes_sent += link->bytes_sent();
-  return status.with_prefix(prefix);
+  return exchange(*link, where, stop).with_prefix(prefix);
 } catch (const std::bad_alloc&) {
   return no_memory();
 }
@@ -301,13 +295,8 @@ Status Contributor::handle(MessageLink& link, const net::HostPort& where) {
     }
     case MessageType::kBye:
       return Status(Code::kRemoteError, "it has left");
-    case MessageType::kAlive: {
-      SPARCL_ASSIGN_OR_RETURN(const replication::Alive alive,
-                              replication::parse_alive(link.content()));
-      const std::lock_guard lock(mutex_);
-      counts_.round = alive.version;
-      return {};
-    }
+    case MessageType::kAlive:
+      return replication::parse_alive(link.content()).status();
     case MessageType::kWanted: {
       if (!is_enrolled_) break;
       SPARCL_ASSIGN_OR_RETURN(const Wanted wanted, parse_wanted(link.content()));
@@ -340,7 +329,6 @@ Status Contributor::take_enrolled(std::span<const std::byte> content, const net:
   results_ = text_of(results);
   trouble_ = {};
   ++counts_.connects;
-  counts_.round = enrolled.round;
   changed_.notify_all();
   return {};
 }
@@ -381,8 +369,7 @@ Status Contributor::take_fate(std::span<const std::byte> content) {
   Pending* const pending = find(fate.round);
   if (pending == nullptr) return {};
   switch (fate.kind) {
-    case Answer::Kind::kListed:
-      pending->is_listed = true;
+    case Answer::Kind::kListed:  // and not committed yet
       return {};
     case Answer::Kind::kEarly:  // it was made for a version that this aggregator does not have yet
       pending->is_offered = false;
@@ -395,10 +382,9 @@ Status Contributor::take_fate(std::span<const std::byte> content) {
     case Answer::Kind::kRefused:
       ++counts_.refused;
       log_warn("aggregate: the contribution to round {} is refused: {}", fate.round, fate.reason);
-      refused_.push_back({fate.round, fate.reason, std::move(pending->packed)});
+      refused_.push_back(std::move(pending->packed));
       break;
     case Answer::Kind::kForgotten:  // it may have been counted: it is not sent again
-      ++counts_.forgotten;
       log_warn("aggregate: the contribution to round {} is so old that its fate is not known",
                fate.round);
       break;

@@ -54,21 +54,14 @@ class Contributor {
   void contribute(std::uint64_t round, double weight, Packed packed);
 
   // Contributions that were refused since the last call: their worker adds them to its residual.
-  struct Refused {
-    std::uint64_t round = 0;
-    std::string reason;
-    Packed packed;
-  };
-  std::vector<Refused> take_refused();
+  std::vector<Packed> take_refused();
 
   // Waits until no contribution is without a fate. Meanwhile, and until the next contribution, no
   // round waits for this worker.
   Status wait_all(double seconds);
 
   struct Counts {
-    std::uint64_t offered = 0, committed = 0, late = 0, refused = 0, forgotten = 0, deferred = 0;
-    std::uint64_t pending = 0, bytes_sent = 0, connects = 0;
-    std::uint64_t round = 0;  // that is open, as last heard
+    std::uint64_t offered = 0, committed = 0, late = 0, refused = 0, deferred = 0, connects = 0;
   };
   Counts counts() const;
   // Why there is no connection; ok: there is one.
@@ -78,7 +71,6 @@ class Contributor {
   struct Pending {
     std::uint64_t round = 0;
     Packed packed;
-    bool is_listed = false;   // by this aggregator, and not committed yet
     bool is_offered = false;  // over this connection
   };
 
@@ -119,7 +111,7 @@ class Contributor {
   std::deque<Pending> pending_;
   std::uint64_t last_round_ = 0;  // that it has contributed to
   bool rests_ = false;            // no round is to wait for it
-  std::vector<Refused> refused_;
+  std::vector<Packed> refused_;
   Counts counts_;
 
   net::ServiceThread thread_;  // last: it ends first

@@ -45,10 +45,10 @@ Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t v
 
 void Worker::take_back(Contributor& from) {
   const FloatEnvironment ieee;
-  for (const Contributor::Refused& each : from.take_refused()) {
-    const DataType type = value_type(each.packed.offered);
-    const Result<Buffer> part = unpack(buffers_, kernels_, own_.run(), own_.count(),
-                                       each.packed.offered, each.packed.bytes);
+  for (const Packed& each : from.take_refused()) {
+    const DataType type = value_type(each.offered);
+    const Result<Buffer> part =
+        unpack(buffers_, kernels_, own_.run(), own_.count(), each.offered, each.bytes);
     if (!part.ok()) continue;  // never: this worker made it
     const Entries entries = entries_of(kernels_, own_.run(), part->bytes(), type);
     for (std::size_t i = 0; i < entries.indices.size(); ++i) {

@@ -59,7 +59,6 @@ class WorkerPeer {
   double silent_s(double now) const { return now - heard_; }
   double age_s(double now) const { return now - born_; }
   std::uint64_t bytes_received() const { return link_.bytes_received(); }
-  std::uint64_t bytes_sent() const { return link_.bytes_sent(); }
   std::string who() const;
   const Status& why_over() const { return why_; }
 

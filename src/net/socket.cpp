@@ -42,6 +42,21 @@ const char* remedy_of_bind(int error) {
   return error == EACCES ? ": ports below 1024 are for privileged users. Give another port" : "";
 }
 
+// Where nobody listens, the kernel may choose the port that is connected to as the socket's own:
+// TCP then connects the socket to itself (simultaneous open, RFC 9293, section 3.5). Such a socket
+// must not keep the port from the one that is to listen there, nor leave it in TIME_WAIT.
+bool is_its_own_peer(const Socket& socket) {
+  SocketAddress own, peer;
+  if (::getsockname(socket.fd(), own.get(), &own.bytes) != 0 ||
+      ::getpeername(socket.fd(), peer.get(), &peer.bytes) != 0)
+    return false;
+  const std::optional<NetAddress> here = from_socket_address(own.get());
+  if (!here || here != from_socket_address(peer.get())) return false;
+  const linger at_once{1, 0};
+  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  return true;
+}
+
 }  // namespace
 
 void Socket::close() {
@@ -141,21 +156,6 @@ Result<Socket> start_connect(const NetAddress& address) {
       errno == EINTR)
     return socket;
   return failed("connect()", address);
-}
-
-// Where nobody listens, the kernel may choose the port that is connected to as the socket's own:
-// TCP then connects the socket to itself (simultaneous open, RFC 9293, section 3.5). Such a socket
-// must not keep the port from the one that is to listen there, nor leave it in TIME_WAIT.
-static bool is_its_own_peer(const Socket& socket) {
-  SocketAddress own, peer;
-  if (::getsockname(socket.fd(), own.get(), &own.bytes) != 0 ||
-      ::getpeername(socket.fd(), peer.get(), &peer.bytes) != 0)
-    return false;
-  const std::optional<NetAddress> here = from_socket_address(own.get());
-  if (!here || here != from_socket_address(peer.get())) return false;
-  const linger at_once{1, 0};
-  (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-  return true;
 }
 
 int connect_error(const Socket& socket) {
