@@ -134,12 +134,7 @@ sparclResult_t sparclAggregatorStats(sparclAggregator_t aggregator,
                                      sparclAggregatorStats_t* stats) {
   return guarded_with(__func__, aggregator, "aggregator", [&](sparclAggregator& own) -> Status {
     if (own.serving == nullptr) SPARCL_RETURN_IF_ERROR(check_idle_aggregator(own));
-    if (stats == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
-    SPARCL_RETURN_IF_ERROR(sparcl::api::check_size("stats->size", stats->size, sizeof *stats));
-    sparclAggregatorStats_t known = rounds_of(own.aggregator);
-    known.size = stats->size;
-    std::memcpy(stats, &known, stats->size < sizeof known ? stats->size : sizeof known);
-    return Status();
+    return sparcl::api::write_sized(rounds_of(own.aggregator), "stats", stats);
   });
 }
 

@@ -11,6 +11,12 @@ Status check_enum(const char* field, int value, int max, const char* type) {
   return Status(Code::kInvalidArgument, fmt::format("{} = {} is no {}", field, value, type));
 }
 
+Status check_path(const char* field, const char* path) {
+  if (path == nullptr || *path != '\0') return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.{} is empty: give a path, or NULL for none", field));
+}
+
 Status check_toggle(const char* field, const sparclToggle_t& value) {
   return check_enum(field, number_of(value), sparclOff, "sparclToggle_t");
 }
@@ -48,6 +54,16 @@ codec::Verify verify_of(sparclVerify_t value) {
 
 Determinism determinism_of(sparclDeterminism_t value) {
   return value == sparclDeterminismCanonical ? Determinism::kCanonical : Determinism::kRuns;
+}
+
+Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name) {
+  if (into == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name));
+  if (capacity <= text.size()) {
+    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name,
+                                                capacity, text.size() + 1));
+  }
+  std::memcpy(into, text.c_str(), text.size() + 1);
+  return {};
 }
 
 }  // namespace sparcl::api

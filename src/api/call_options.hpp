@@ -23,6 +23,8 @@ int number_of(const Enum& value) {
 
 // value: 0 to max. "options.mode = 7 is no sparclTopKMode_t".
 Status check_enum(const char* field, int value, int max, const char* type);
+// A path that may be NULL, but not "": an unset variable is no choice.
+Status check_path(const char* field, const char* path);
 Status check_toggle(const char* field, const sparclToggle_t& value);
 // value: valid. fallback: the meaning of the default.
 inline bool is_on(sparclToggle_t value, bool fallback) {
@@ -39,5 +41,8 @@ Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice);
 // `value` is valid and not the default.
 codec::Verify verify_of(sparclVerify_t value);
 Determinism determinism_of(sparclDeterminism_t value);
+
+// The text with its zero, for a caller's buffer. Truncated: it does not fit, and how much is needed.
+Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name);
 
 }  // namespace sparcl::api

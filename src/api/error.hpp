@@ -153,4 +153,15 @@ Status read_sized(const Struct* from, const char* name, Struct& into) {
   return Status();
 }
 
+// Writes the part of a sized C struct that the caller's version has.
+template <class Struct>
+Status write_sized(const Struct& from, const char* name, Struct* into) {
+  if (into == nullptr) return Status(Code::kInvalidArgument, std::string(name) + " is NULL");
+  const std::size_t size = into->size;
+  SPARCL_RETURN_IF_ERROR(check_size(std::string(name) + "->size", size, sizeof(Struct)));
+  __builtin_memcpy(into, &from, size < sizeof(Struct) ? size : sizeof(Struct));
+  into->size = size;
+  return Status();
+}
+
 }  // namespace sparcl::api

@@ -129,17 +129,6 @@ Status wait(const sparclPublisher& publisher, std::uint64_t version, int acks, d
   });
 }
 
-// As much as fits, and how much there is.
-Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name) {
-  if (into == nullptr) return Status(Code::kInvalidArgument, fmt::format("{} is NULL", name));
-  if (capacity <= text.size()) {
-    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name,
-                                                capacity, text.size() + 1));
-  }
-  std::memcpy(into, text.c_str(), text.size() + 1);
-  return {};
-}
-
 }  // namespace
 
 extern "C" {
@@ -152,7 +141,7 @@ sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t
 
 sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address, size_t capacity) {
   return with_publisher(__func__, publisher, [&](const sparclPublisher& own) {
-    return copy_text(own.publisher->address(), address, capacity, "address");
+    return sparcl::api::copy_text(own.publisher->address(), address, capacity, "address");
   });
 }
 

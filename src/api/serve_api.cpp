@@ -53,13 +53,9 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   sparclServeOptions_t all = SPARCL_SERVE_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.insecure", all.insecure));
-  for (const auto& [name, path] :
-       {std::pair("folder", all.folder), std::pair("secret_path", all.secret_path),
-        std::pair("certificates_path", all.certificates_path)}) {
-    if (path != nullptr && *path == '\0')  // an unset variable is no choice
-      return Status(Code::kInvalidArgument,
-                    fmt::format("options.{} is empty: give a path, or NULL for none", name));
-  }
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("folder", all.folder));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("certificates_path", all.certificates_path));
   ServicePlan plan;
   SPARCL_ASSIGN_OR_RETURN(plan.root.desk.round, read_round(all));
   plan.listen = text_of(all.listen);
@@ -108,25 +104,17 @@ sparclResult_t with_serving(const char* name, sparclAggregator_t aggregator, Use
   });
 }
 
-Status copy_address(const std::string& text, char* into, std::size_t capacity, const char* name) {
-  if (capacity <= text.size())
-    return Status(Code::kTruncated, fmt::format("{} has room for {} bytes, {} are needed", name,
-                                                capacity, text.size() + 1));
-  std::memcpy(into, text.c_str(), text.size() + 1);
-  return {};
-}
-
 Status next(Serving& own, double seconds, sparclRoundReport_t* report) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
-  sparclRoundReport_t all = SPARCL_ROUND_REPORT_INITIALIZER;
-  if (report != nullptr)
+  if (report != nullptr)  // before the wait
     SPARCL_RETURN_IF_ERROR(
-        sparcl::api::check_size("report.size", report->size, sizeof(sparclRoundReport_t)));
+        sparcl::api::check_size("report->size", report->size, sizeof(sparclRoundReport_t)));
   const Result<sparcl::elastic::RoundReport> ended = sparcl::api::wait_long(
       "sparclAggregatorNext", seconds, [&](double piece) { return own.service->next(piece); });
   if (!ended.ok()) return ended.status();
   own.attached->state().version = own.service->version();
   if (report == nullptr) return {};
+  sparclRoundReport_t all = SPARCL_ROUND_REPORT_INITIALIZER;
   all.version = own.service->version();
   all.listed = ended->failure.ok() ? ended->listed : 0;
   all.late = ended->late;
@@ -135,10 +123,7 @@ Status next(Serving& own, double seconds, sparclRoundReport_t* report) {
   all.bytes = ended->received_bytes;
   all.weight = ended->total_weight;
   all.seconds = ended->seconds;
-  const std::size_t size = report->size;
-  std::memcpy(report, &all, std::min(size, sizeof all));
-  report->size = size;
-  return {};
+  return sparcl::api::write_sized(all, "report", report);
 }
 
 }  // namespace
@@ -155,9 +140,10 @@ sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator, char* work
                                        size_t capacity) {
   return with_serving(__func__, aggregator, [&](const Serving& own) -> Status {
     if (workers == nullptr) return Status(Code::kInvalidArgument, "workers is NULL");
-    SPARCL_RETURN_IF_ERROR(copy_address(own.service->address(), workers, capacity, "workers"));
+    SPARCL_RETURN_IF_ERROR(
+        sparcl::api::copy_text(own.service->address(), workers, capacity, "workers"));
     if (results == nullptr) return {};
-    return copy_address(own.service->results(), results, capacity, "results");
+    return sparcl::api::copy_text(own.service->results(), results, capacity, "results");
   });
 }
 

@@ -28,18 +28,12 @@ namespace {
 
 constexpr double kLook = 0.5;  // seconds between two looks for another aggregator
 
-Status check_path(const char* name, const char* path) {
-  if (path == nullptr || *path != '\0') return {};  // an unset variable is no choice
-  return Status(Code::kInvalidArgument,
-                fmt::format("options.{} is empty: give a path, or NULL for none", name));
-}
-
 Status read_worker_options(const sparclWorkerOptions_t* given, sparclWorkerOptions_t& all) {
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_wire("options.wire", all.wire));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
-  SPARCL_RETURN_IF_ERROR(check_path("secret_path", all.secret_path));
-  return check_path("certificates_path", all.certificates_path);
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
+  return sparcl::api::check_path("certificates_path", all.certificates_path);
 }
 
 // The subscriber's own tensors, with what the user's hold.
@@ -169,9 +163,6 @@ Status contribute(sparclWorker& own, double weight) {
 }
 
 Status stats(const sparclWorker& own, sparclWorkerStats_t* into) {
-  if (into == nullptr) return Status(Code::kInvalidArgument, "stats is NULL");
-  const std::size_t size = into->size;
-  SPARCL_RETURN_IF_ERROR(sparcl::api::check_size("stats.size", size, sizeof(sparclWorkerStats_t)));
   const Contributor::Counts counts = own.contributor->counts();
   sparclWorkerStats_t all = SPARCL_WORKER_STATS_INITIALIZER;
   all.version = own.version;
@@ -184,9 +175,7 @@ Status stats(const sparclWorker& own, sparclWorkerStats_t* into) {
   all.bytes = own.last.bytes;
   all.connections = counts.connects;
   all.residual_l2 = own.worker->residual_l2();
-  std::memcpy(into, &all, std::min(size, sizeof all));
-  into->size = size;
-  return {};
+  return sparcl::api::write_sized(all, "stats", into);
 }
 
 // Runs `use` on a worker of this process.
