@@ -9,7 +9,7 @@
  *    sparclInvalidUsage and sparclUnsupported. While an update is encoded or checked,
  *    sparclOutOfMemory and sparclInternalError are agreed, too. An agreed error leaves all outputs
  *    unchanged and the communicator usable.
- *  - sparclUnhandledCudaError may be of one rank alone, whose output did not reach its GPU.
+ *  - One rank alone may get sparclUnhandledCudaError, if its output did not reach its GPU.
  *    `applied` of the report is then 0, and the communicator stays usable.
  *  - Poisoning errors: sparclTimeout, sparclRemoteError and sparclSystemError poison the
  *    communicator. Every later call on it returns that error; abort and destroy still work.

@@ -83,7 +83,7 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /** Waits until replicas hold a version, or a later one. Blocking, from any thread.
- * The count is advisory: replicas are not authenticated. A lost replica does not count; one that
+ * The count is advisory: it is the replicas' own word. A lost replica does not count; one that
  * ended by sparclSubscriberDestroy does.
  * @param acks replicas
  * @param seconds until sparclTimeout */

@@ -212,8 +212,8 @@ std::string describe(const Options& options) {
 
 void print_head(const Options& options, int ranks) {
   write_out(
-      fmt::format("# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank is "
-                  "through; dense: MPI's call as it comes, and its best form\n",
+      fmt::format("# {}, {} ranks, {}, {} iterations after {}; times in us until the last rank "
+                  "returns; dense: MPI's call as it comes, and its best form\n",
                   options.op, ranks, describe(options), options.iterations, options.warmup));
   write_out(fmt::format(
       "{:>12} {:>12} {:>14} {:>12} {:>12} {:>10} {:>10} {:>10} {:>11} {:>11} {:>8} {:>8} {:>7}\n",

@@ -55,7 +55,7 @@ bool is_done(const VersionPublisher& publisher, const PublishOptions& options) {
   return options.replicas >= 0 && publisher.is_held_by(options.replicas);
 }
 
-// Says which replicas are counted: they are not authenticated.
+// Says which replicas are counted: those that say so themselves.
 void report_acknowledged(const VersionPublisher& publisher, const PublishOptions& options,
                          bool as_json) {
   if (!is_done(publisher, options)) return;
@@ -65,9 +65,8 @@ void report_acknowledged(const VersionPublisher& publisher, const PublishOptions
       {{"acknowledged", replicas},
        {"acknowledged_version", publisher.version()},
        {"acknowledgements", "advisory"}},
-      fmt::format(
-          "replicas that say they hold version {}: {} (advisory: replicas are not authenticated)\n",
-          publisher.version(), replicas));
+      fmt::format("replicas that say they hold version {}: {} (advisory: nothing proves it)\n",
+                  publisher.version(), replicas));
 }
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
@@ -271,7 +270,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   app.add_option(
          "--exit-when-acked", options->replicas,
          "end once N replicas say that they hold the last version, or held it when they ended, and "
-         "no file is left. The number is advisory: replicas are not authenticated")
+         "no file is left. The number is advisory: it is their own word")
       ->type_name("N")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,

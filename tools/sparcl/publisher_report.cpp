@@ -146,7 +146,7 @@ std::string publisher_text(const Json& report) {
           ? fmt::format("{} more replicas are connected; a report has no room for them\n", left_out)
           : "";
   return text + troubles + table(rows) + more +
-         "versions are the replicas' own word (advisory: replicas are not authenticated)\n";
+         "versions are the replicas' own word (advisory: nothing proves them)\n";
 }
 
 }  // namespace sparcl::tool
