@@ -15,13 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernel_set.hpp"
+#include "bench/replication/one_tensor_model.hpp"
 #include "src/net/socket.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
 
 namespace {
 
+using Model = sparcl::bench::OneTensorModel;
+using sparcl::bench::must;
 using sparcl::net::monotonic_seconds;
 using sparcl::replication::Publisher;
 using sparcl::replication::PublisherOptions;
@@ -31,38 +33,10 @@ using sparcl::replication::SubscriberOptions;
 
 constexpr double kPatience = 120;  // seconds
 
-template <class T>
-T must(sparcl::Result<T> result) {
-  if (result.ok()) return std::move(*result);
-  fmt::print(stderr, "bench_join: {}\n", result.status().message());
-  std::exit(1);
+void fill(Model& model, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (std::uint16_t& each : model.weights()) each = static_cast<std::uint16_t>(random());
 }
-
-class Model {
- public:
-  explicit Model(std::uint64_t elements) : weights_(elements, 0x3c00) {
-    const sparcl::codec::ArraySpec array{sparcl::DataType::kBfloat16, elements};
-    map_ = std::make_unique<sparcl::codec::BlockMap>(std::span(&array, 1));
-    data_ = reinterpret_cast<std::byte*>(weights_.data());
-  }
-  ReplicatedState view() {
-    ReplicatedState view;
-    view.map = map_.get();
-    view.schema_hash = {1, 2};
-    view.arrays = std::span(&data_, 1);
-    view.kernels = &sparcl::kernels::cpu_kernels();
-    return view;
-  }
-  void fill(std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    for (std::uint16_t& each : weights_) each = static_cast<std::uint16_t>(random());
-  }
-
- private:
-  std::vector<std::uint16_t> weights_;
-  std::unique_ptr<sparcl::codec::BlockMap> map_;
-  std::byte* data_ = nullptr;
-};
 
 // A process that waits for its turn, joins, says how long that took, and stays.
 struct Joiner {
@@ -125,7 +99,7 @@ int main(int argc, char** argv) {
   std::uint64_t version = 0;
   for (int i = 0; i < replicas + joiners; ++i) {
     if (i == 0 || i >= replicas) {
-      source.fill(++version);
+      fill(source, ++version);
       (void)must(publisher->publish(version));
       if (!publisher->wait(version, i, kPatience).ok()) std::exit(1);
     }

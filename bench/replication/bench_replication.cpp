@@ -18,13 +18,15 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/kernel_set.hpp"
+#include "bench/replication/one_tensor_model.hpp"
 #include "src/net/socket.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/subscriber.hpp"
 
 namespace {
 
+using Model = sparcl::bench::OneTensorModel;
+using sparcl::bench::must;
 using sparcl::net::monotonic_seconds;
 using sparcl::replication::Publisher;
 using sparcl::replication::PublisherOptions;
@@ -33,29 +35,6 @@ using sparcl::replication::Subscriber;
 using sparcl::replication::SubscriberOptions;
 
 constexpr double kPatience = 120;  // seconds
-
-class Model {
- public:
-  explicit Model(std::uint64_t elements) : weights_(elements, 0x3c00) {
-    const sparcl::codec::ArraySpec array{sparcl::DataType::kBfloat16, elements};
-    map_ = std::make_unique<sparcl::codec::BlockMap>(std::span(&array, 1));
-    data_ = reinterpret_cast<std::byte*>(weights_.data());
-  }
-  ReplicatedState view() {
-    ReplicatedState view;
-    view.map = map_.get();
-    view.schema_hash = {1, 2};
-    view.arrays = std::span(&data_, 1);
-    view.kernels = &sparcl::kernels::cpu_kernels();
-    return view;
-  }
-  std::vector<std::uint16_t>& weights() { return weights_; }
-
- private:
-  std::vector<std::uint16_t> weights_;
-  std::unique_ptr<sparcl::codec::BlockMap> map_;
-  std::byte* data_ = nullptr;
-};
 
 struct Change {
   std::vector<std::uint32_t> indices;  // ascending
@@ -81,13 +60,6 @@ void store(std::vector<std::uint16_t>& weights, const Change& change) {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-template <class T>
-T must(sparcl::Result<T> result) {
-  if (result.ok()) return std::move(*result);
-  fmt::print(stderr, "bench_replication: {}\n", result.status().message());
-  std::exit(1);
 }
 
 PublisherOptions local() {
