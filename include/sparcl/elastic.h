@@ -44,7 +44,7 @@ typedef struct {
   const char* model_id; /**< workers must pass the same; NULL: "" */
   const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
                              NULL: the state ends with the process */
-  const char* secret_path; /**< secret of role publish (`sparcl secret`); NULL: SPARCL_SECRET */
+  const char* secret_path;         /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path;   /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
   double deadline_s;               /**< of a round, from its first contribution on; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers

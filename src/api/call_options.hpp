@@ -42,7 +42,7 @@ Status check_algorithm(const char* name, const comm::AlgorithmChoice& choice);
 codec::Verify verify_of(sparclVerify_t value);
 Determinism determinism_of(sparclDeterminism_t value);
 
-// The text with its zero, for a caller's buffer. Truncated: it does not fit, and how much is needed.
+// The text and its zero, for a caller's buffer. Truncated: it does not fit; says what is needed.
 Status copy_text(const std::string& text, char* into, std::size_t capacity, const char* name);
 
 }  // namespace sparcl::api
