@@ -40,7 +40,7 @@ typedef struct {
   const char* listen;   /**< "HOST:PORT" for workers; NULL: a free port of the loopback interface.
                              Other interfaces need secret_path, certificates_path or insecure */
   const char* publish;  /**< "HOST:PORT" for results, also for replicas that only follow the model
-                             (sparclSubscriberCreate); NULL: a free port of the loopback interface */
+                             (sparclSubscriberCreate); NULL: a free loopback port */
   const char* model_id; /**< workers must pass the same; NULL: "" */
   const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
                              NULL: the state ends with the process */
