@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -30,6 +31,17 @@ inline CLI::Validator is_unsigned() {
     return is_too_large ? "'" + text + "' is larger than 18446744073709551615" : std::string();
   };
   return CLI::Validator(fault, "", "is_unsigned");
+}
+
+// Of real numbers: finite, and not negative. name: of the validator.
+inline CLI::Validator not_negative(const std::string& name = "") {
+  const auto fault = [](const std::string& text) {
+    double value = 0;
+    const bool is_number =
+        CLI::detail::lexical_cast(text, value) && value >= 0 && std::isfinite(value);
+    return is_number ? std::string() : "'" + text + "' is no finite number from 0 on";
+  };
+  return CLI::Validator(fault, "", name);
 }
 
 }  // namespace sparcl::tool

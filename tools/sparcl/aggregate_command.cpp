@@ -139,16 +139,20 @@ void check_reach_of(const AggregateOptions& options) {
 template <class Enum>
 void add_choice(CLI::App& app, const std::string& name, Enum& into, const std::string& text,
                 const std::map<std::string, Enum>& choices) {
-  app.add_option(name, into, text)
-      ->transform(CLI::CheckedTransformer(choices, CLI::ignore_case))
+  const auto fault = [choices](const std::string& given) {
+    std::string names;
+    for (const auto& [each, value] : choices) names += (names.empty() ? "" : ", ") + each;
+    return choices.contains(given) ? std::string()
+                                   : fmt::format("'{}' is none of {}", given, names);
+  };
+  app.add_option_function<std::string>(
+         name, [&into, choices](const std::string& given) { into = choices.at(given); }, text)
+      ->check(CLI::Validator(fault, "", ""))
       ->type_name("NAME");
 }
 
 void add_number(CLI::App& app, const std::string& name, double& into, const std::string& text) {
-  app.add_option(name, into, text)
-      ->transform(no_nan())
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("NUMBER");
+  app.add_option(name, into, text)->check(not_negative())->type_name("NUMBER");
 }
 
 void add_round_options(CLI::App& app, aggregate::RoundOptions& round) {

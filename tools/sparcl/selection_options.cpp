@@ -1,6 +1,5 @@
 #include "tools/sparcl/selection_options.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -48,15 +47,9 @@ void add_selection_options(CLI::App& app, SelectionOptions& selection) {
                  "of tensors whose names match this glob (may be given several times)")
       ->type_name("GLOB")
       ->group(group);
-  const auto is_threshold = [](const std::string& text) {
-    double value = 0;
-    const bool is_number =
-        CLI::detail::lexical_cast(text, value) && value >= 0 && std::isfinite(value);
-    return is_number ? std::string() : "'" + text + "' is no finite number from 0 on";
-  };
   auto* threshold =
       app.add_option("--threshold", selection.threshold, "larger than this: |new - old|")
-          ->check(CLI::Validator(is_threshold, "", "threshold"))
+          ->check(not_negative("threshold"))
           ->group(group);
   auto* largest =
       app.add_option("--largest", selection.largest, "so many, the largest of the whole model")

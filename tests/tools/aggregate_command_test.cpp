@@ -1,0 +1,81 @@
+// `sparcl aggregate`: its command line, what it says, and who takes over. Its rounds with workers:
+// tests/elastic.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tools/training_program.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::vector<std::string> aggregate(const std::string& model, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"aggregate", "--model", model});
+  return more;
+}
+
+TEST(AggregateCommand, WrongOptionsAreNamed) {
+  Training training;
+  const std::string model = training.write_up_to(1)[0];
+  const struct {
+    std::vector<std::string> options;
+    const char* text;
+  } kBad[] = {
+      {{"--mean", "median"}, "'median' is none of by-weight, contributors, sum, workers"},
+      {{"--round", "fast"}, "'fast' is none of asynchronous, quorum, synchronous"},
+      {{"--clip-l2", "-1"}, "'-1' is no finite number from 0 on"},
+      {{"--momentum", "nan"}, "'nan' is no finite number from 0 on"},
+      {{"--listen", "0.0.0.0:0"}, "--insecure"},
+      {{"--publish", "0.0.0.0:0"}, "--insecure"},
+      {{"--state", ""}, "the name is empty"},
+  };
+  for (const auto& bad : kBad) {
+    const ProgramRun run = run_program(aggregate(model, bad.options));
+    EXPECT_EQ(run.exit_code, 2) << bad.text;
+    EXPECT_THAT(run.err, HasSubstr(bad.text));
+  }
+  EXPECT_THAT(run_program(aggregate(model, {"--momentum", "2"})).err, HasSubstr("less than 1"));
+  EXPECT_THAT(run_program(aggregate(training / "none")).err, HasSubstr("cannot be opened"));
+}
+
+TEST(AggregateCommand, ServesItsModelAndSaysItsStatus) {
+  Training training;
+  const std::string model = training.write_up_to(1)[0];
+  BackgroundProgram aggregator(
+      aggregate(model, {"--output", training / "last", "--metrics", "127.0.0.1:0"}));
+  const nlohmann::json first = aggregator.line_with("results", nullptr);
+  ASSERT_TRUE(first.is_object()) << aggregator.err();
+  EXPECT_EQ(first["round"], 1);
+  EXPECT_TRUE(aggregator.says("metrics at http://127.0.0.1:"));
+  const std::string address = first["address"];
+  const ProgramRun status = run_program({"status", address});
+  EXPECT_EQ(status.exit_code, 0) << status.err;
+  EXPECT_THAT(status.out, AllOf(HasSubstr("round 1 is open"), HasSubstr("no worker is connected")));
+  EXPECT_EQ(run_program({"status", address, "--json"}).json()["committed"], 0);
+  BackgroundProgram replica(subscribe(first["results"], training / "copy", {"--until", "1"}));
+  EXPECT_EQ(replica.exit_code(), 0) << replica.err();
+  expect_same(training / "copy", model);
+  EXPECT_EQ(aggregator.end_by(SIGTERM), 0) << aggregator.err();
+  expect_same(training / "last", model);
+}
+
+TEST(AggregateCommand, AnotherProcessTakesOver) {
+  Training training;
+  const std::string model = training.write_up_to(1)[0], state = training / "rounds";
+  BackgroundProgram first(aggregate(model, {"--state", state}));
+  ASSERT_TRUE(first.line_with("results", nullptr).is_object()) << first.err();
+  const ProgramRun other = run_program(aggregate(model, {"--state", state, "--outer", "sgd"}));
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.err, HasSubstr("other options of the aggregator"));
+  EXPECT_FALSE(first.has_ended());
+  BackgroundProgram second(aggregate(model, {"--state", state}));
+  ASSERT_TRUE(second.line_with("results", nullptr).is_object()) << second.err();
+  EXPECT_EQ(first.exit_code(), 1);
+  EXPECT_THAT(first.err(), HasSubstr("another aggregator has taken over"));
+  EXPECT_EQ(second.end_by(SIGTERM), 0) << second.err();
+}
+
+}  // namespace
+}  // namespace sparcl::test
