@@ -58,7 +58,8 @@ class Worker {
  public:
   struct Options {
     std::string model_id = {};
-    std::uint64_t keep = 0;  // elements of a contribution at most; 0: all
+    std::uint64_t keep = 0;    // elements of a contribution at most; 0: all
+    std::uint64_t number = 0;  // of this worker, from 1 on, in all runs; 0: the aggregator chooses
     sparclWire_t wire = sparclWireSame;
     std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
     std::string certificates_path = {};    // folder, role replicate; empty: SPARCL_CERTIFICATES
@@ -69,6 +70,7 @@ class Worker {
     sparclWorkerOptions_t given = SPARCL_WORKER_OPTIONS_INITIALIZER;
     given.model_id = options.model_id.c_str();
     given.keep = options.keep;
+    given.number = options.number;
     given.wire = options.wire;
     given.relay = options.relay;
     given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();

@@ -66,7 +66,17 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   plan.publish.is_insecure = all.insecure == sparclOn;
   SPARCL_RETURN_IF_ERROR(plan.publish.take_settings());
   plan.root.folder = text_of(all.folder);
-  return plan;
+  plan.parent = text_of(all.parent);
+  if (all.parent == nullptr) return plan;
+  if (plan.parent.empty()) return Status(Code::kInvalidArgument, "options.parent is \"\"");
+  const char* const other = all.publish != nullptr  ? "publish"
+                            : all.folder != nullptr ? "folder"
+                                                    : nullptr;
+  if (other == nullptr) return plan;
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.parent and options.{} are both given: only the aggregator "
+                            "without a parent publishes results, and keeps rounds",
+                            other));
 }
 
 Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOptions_t* given) {
@@ -85,7 +95,8 @@ Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOption
   SPARCL_ASSIGN_OR_RETURN(made->attached, AttachedState::attach(held, AttachedState::Use::kRead));
   SPARCL_ASSIGN_OR_RETURN(made->service, ElasticService::create(made->attached->view(),
                                                                 own.aggregator, std::move(plan)));
-  made->attached->state().version = made->service->version();
+  if (!made->service->has_parent())
+    made->attached->state().version = made->service->version();
   own.serving = std::move(made);
   own.calls_in_flight = 1;  // no other call takes it
   return {};
@@ -112,7 +123,7 @@ Status next(Serving& own, double seconds, sparclRoundReport_t* report) {
   const Result<sparcl::elastic::RoundReport> ended = sparcl::api::wait_long(
       "sparclAggregatorNext", seconds, [&](double piece) { return own.service->next(piece); });
   if (!ended.ok()) return ended.status();
-  own.attached->state().version = own.service->version();
+  if (!own.service->has_parent()) own.attached->state().version = own.service->version();
   if (report == nullptr) return {};
   sparclRoundReport_t all = SPARCL_ROUND_REPORT_INITIALIZER;
   all.version = own.service->version();

@@ -20,7 +20,6 @@ using sparcl::api::AttachedState;
 using sparcl::api::guarded;
 using sparcl::api::Held;
 using sparcl::elastic::Contributor;
-using sparcl::elastic::ContributorOptions;
 using sparcl::elastic::FlatWeights;
 using sparcl::replication::Subscriber;
 
@@ -33,7 +32,12 @@ Status read_worker_options(const sparclWorkerOptions_t* given, sparclWorkerOptio
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_wire("options.wire", all.wire));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
-  return sparcl::api::check_path("certificates_path", all.certificates_path);
+  SPARCL_RETURN_IF_ERROR(
+      sparcl::api::check_path("certificates_path", all.certificates_path));
+  if (all.number <= sparcl::aggregate::kMaxNumber) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.number is {}: give 1 to {}, or 0 for any", all.number,
+                            sparcl::aggregate::kMaxNumber));
 }
 
 // The subscriber's own tensors, with what the user's hold.
@@ -82,16 +86,18 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
       *view.kernels, std::move(own), std::move(base),
       sparcl::elastic::WorkerOptions{all.keep, static_cast<sparcl::sparse::Wire>(all.wire)});
 
-  ContributorOptions sends;
-  sends.model_id = follows.model_id;
-  sends.schema_hash = view.schema_hash;
-  sends.name = sparcl::replication::process_name();
+  sparcl::elastic::UplinkOptions sends;
   sends.addresses = address;
   sends.silence_s = follows.silence_s;
+  sends.enroll.model_id = follows.model_id;
+  sends.enroll.schema_hash = view.schema_hash;
+  sends.enroll.silence_ms = sparcl::replication::to_ms(follows.silence_s);
+  sends.enroll.name = sparcl::replication::process_name();
+  sends.enroll.number = static_cast<std::uint32_t>(all.number);
   SPARCL_ASSIGN_OR_RETURN(sends.security, sparcl::replication::load_client_security(
                                               follows.secret_path, sparcl::trust::Role::kReplicate,
                                               follows.certificates_path));
-  SPARCL_ASSIGN_OR_RETURN(made->contributor, Contributor::create(sends));
+  SPARCL_ASSIGN_OR_RETURN(made->contributor, Contributor::create(std::move(sends)));
   made->attached->begin_writing();
   *worker = made.release()->handle.get();
   return {};
@@ -99,7 +105,7 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
 
 // The publisher of results, which may be another one after an aggregator has ended.
 Status follow(sparclWorker& own, double seconds) {
-  SPARCL_ASSIGN_OR_RETURN(const std::string results, own.contributor->results_address(seconds));
+  SPARCL_ASSIGN_OR_RETURN(const std::string results, own.contributor->uplink().results_address(seconds));
   if (own.subscriber != nullptr && own.results == results) return {};
   own.subscriber = nullptr;
   SPARCL_ASSIGN_OR_RETURN(own.subscriber,
@@ -137,7 +143,7 @@ Status next(sparclWorker& own, double seconds, std::uint64_t* version) {
   const Result<std::uint64_t> newer = sparcl::api::wait_long(
       "sparclWorkerNext", seconds, [&](double piece) { return wait_next(own, piece); });
   if (newer.status().code() == Code::kTimeout)  // why there is no aggregator
-    SPARCL_RETURN_IF_ERROR(own.contributor->trouble());
+    SPARCL_RETURN_IF_ERROR(own.contributor->uplink().trouble());
   if (!newer.ok()) return newer.status();
   const sparcl::replication::ReplicatedState& view = own.attached->view();
   for (std::size_t i = 0; i < view.arrays.size(); ++i) {
@@ -182,7 +188,7 @@ Status stats(const sparclWorker& own, sparclWorkerStats_t* into) {
 template <class Use>
 sparclResult_t with_worker(const char* name, sparclWorker_t worker, Use&& use) {
   return sparcl::api::guarded_with(name, worker, "worker", [&](sparclWorker& own) -> Status {
-    if (own.contributor->is_own_process()) return use(own);
+    if (own.contributor->uplink().is_own_process()) return use(own);
     return Status(Code::kInvalidUsage,
                   "this worker belongs to the parent process: a child of fork() cannot use it: "
                   "make another one in the child");
@@ -225,7 +231,7 @@ sparclResult_t sparclWorkerStats(sparclWorker_t worker, sparclWorkerStats_t* int
 
 sparclResult_t sparclWorkerDestroy(sparclWorker_t worker) {
   return sparcl::api::destroy_own(__func__, worker, "worker", [](const sparclWorker& own) {
-    return own.contributor->is_own_process();
+    return own.contributor->uplink().is_own_process();
   });
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "src/aggregate/outer/aggregator_file.hpp"
-#include "src/aggregate/sum/weigh_part.hpp"
 #include "src/base/failpoint.hpp"
 #include "src/base/log.hpp"
 #include "src/model/checkpoint.hpp"
@@ -53,10 +52,10 @@ AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights 
     : kernels_(kernels), weights_(std::move(weights)), aggregator_(aggregator), options_(options) {
   options_.desk.run = weights_.run();
   options_.desk.count = weights_.count();
-  options_.desk.refuses_non_finite = aggregator.options().screen.non_finite == NonFinite::kRefuse;
-  // What is not summed yet: a few dense contributions, where a sum can be made at once.
-  const std::uint64_t dense = weights_.count() * sizeof(float);
-  options_.desk.held_bytes = sums_at_once() ? std::max(4 * dense, kMinLogBytes) : UINT64_MAX;
+  options_.desk.screen = aggregator.options().screen;
+  options_.desk.sums_at_once = options_.desk.screen.clip.median_factor == 0;
+  options_.desk.sums_weights = aggregator.options().mean == MeanKind::kOverContributors;
+  options_.desk.held_bytes = default_held_bytes(weights_.count());
 }
 
 // --- what was kept ---
@@ -153,29 +152,15 @@ Status AggregationRoot::start(replication::Listener listener, const std::string&
     for (const aggregate::ContributionId& id : each.listed) past.push_back({id, each.round});
   }
   SPARCL_ASSIGN_OR_RETURN(
-      desk_, ContributionDesk::create(kernels_, options_.desk, std::move(listener), past));
+      desk_, RootDesk::create(kernels_, options_.desk, std::move(listener), past));
   return {};
 }
 
 void AggregationRoot::begin_sum() {
-  sum_.emplace(buffers_, kernels_, weights_.run());
-  weight_sum_.emplace(buffers_, kernels_, weights_.run());
-  total_weight_ = 0;
+  sum_.emplace(buffers_, kernels_, weights_.run(), options_.desk.sums_weights);
   received_bytes_ = 0;
   failure_ = {};
   held_.clear();
-}
-
-Status AggregationRoot::add(const Arrival& arrival, float clip) {
-  const aggregate::Subtree slot{arrival.listed.slot, 0};
-  SPARCL_RETURN_IF_ERROR(
-      sum_->add(arrival.listed.rounds_late, slot,
-                aggregate::weigh_part(buffers_, kernels_, arrival.part.bytes(), arrival.type, clip,
-                                      arrival.listed.weight)));
-  if (aggregator_.options().mean != MeanKind::kOverContributors) return {};
-  return weight_sum_->add(
-      arrival.listed.rounds_late, slot,
-      aggregate::weights_part(buffers_, arrival.part.bytes(), arrival.type, arrival.listed.weight));
 }
 
 // Those of the open round. They are summed as they come, unless their clipping depends on all.
@@ -187,14 +172,13 @@ void AggregationRoot::take(std::vector<Arrival> arrivals) {
       continue;
     }
     received_bytes_ += each.part.size();
-    total_weight_ += static_cast<double>(each.listed.weight);
-    if (!sums_at_once()) {
+    if (!options_.desk.sums_at_once) {
       held_.push_back(std::move(each));
       continue;
     }
-    const aggregate::Screening one = aggregate::screen(options.screen, std::span(&each.facts, 1));
-    note_failure(one);
-    if (const Status added = add(each, one.clip.front()); failure_.ok()) failure_ = added;
+    note_failure(aggregate::screen(options.screen, std::span(&each.facts, 1)));
+    if (!each.is_here()) continue;  // it comes with a branch's sums
+    if (const Status added = sum_->add(each, each.clip); failure_.ok()) failure_ = added;
   }
 }
 
@@ -206,15 +190,23 @@ void AggregationRoot::note_failure(const aggregate::Screening& screening) {
                                 round_));
 }
 
-// Clipping by the median: all contributions of the round are there.
-Status AggregationRoot::screen_all() {
+// Clipping by the median: all contributions of the round are known. The factors of those that
+// branches have.
+Result<std::vector<Collect::Clip>> AggregationRoot::screen_all() {
   std::vector<aggregate::ContributionFacts> facts;
   for (const Arrival& each : held_) facts.push_back(each.facts);
   const aggregate::Screening all = aggregate::screen(aggregator_.options().screen, facts);
   note_failure(all);
-  for (std::size_t i = 0; i < held_.size(); ++i) SPARCL_RETURN_IF_ERROR(add(held_[i], all.clip[i]));
+  std::vector<Collect::Clip> clips;
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    if (held_[i].is_here()) {
+      SPARCL_RETURN_IF_ERROR(sum_->add(held_[i], all.clip[i]));
+    } else if (all.clip[i] != 1) {
+      clips.push_back({held_[i].listed.id, all.clip[i]});
+    }
+  }
   held_.clear();
-  return {};
+  return clips;
 }
 
 // After an error in the middle of a round its sum is not whole any more: nothing is published.
@@ -231,10 +223,10 @@ Result<RoundReport> AggregationRoot::try_next(double seconds) {
   if (ended_) return publish_round();  // it could not be published
   while (true) {
     const double left = until - net::monotonic_seconds();
-    ContributionDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kTermLook));
+    RootDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kTermLook));
     take(std::move(turn.arrivals));
     if (turn.is_closed) {
-      broken_ = end_round(turn.closing);
+      broken_ = end_round(std::move(turn.closing));
       if (!broken_.ok()) return broken_;
       return publish_round();
     }
@@ -246,24 +238,38 @@ Result<RoundReport> AggregationRoot::try_next(double seconds) {
   }
 }
 
-// An error is the round's: it fails, and the next one begins.
-Status AggregationRoot::sum_up(const aggregate::Closing& closing, RoundReport& report,
+Status AggregationRoot::check_enough(const aggregate::Closing& closing) const {
+  if (!closing.is_short) return {};
+  return Status(Code::kTimeout,
+                fmt::format("round {} has {} contributions by its deadline, fewer than its quorum",
+                            round_, closing.listed.size()));
+}
+
+// An error is the round's: it fails, and the next one begins. What branches have lost is no more in
+// `closing`.
+Status AggregationRoot::sum_up(aggregate::Closing& closing, RoundReport& report,
                                LoggedRound& logged) {
-  if (closing.is_short)
-    return Status(
-        Code::kTimeout,
-        fmt::format("round {} has {} contributions by its deadline, fewer than its quorum", round_,
-                    closing.listed.size()));
-  SPARCL_RETURN_IF_ERROR(screen_all());
+  SPARCL_RETURN_IF_ERROR(check_enough(closing));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Collect::Clip> clips, screen_all());
   SPARCL_RETURN_IF_ERROR(failure_);
-  if (aggregator_.options().mean == MeanKind::kByWeight && !(total_weight_ > 0))
+  RootDesk::Sums sums = desk_->collect_sums(clips);
+  closing = std::move(sums.closing);
+  SPARCL_RETURN_IF_ERROR(check_enough(closing));
+  for (BranchSum& each : sums.sums) {
+    report.received_bytes += each.part.size();
+    SPARCL_RETURN_IF_ERROR(sum_->add(std::move(each)));
+  }
+  for (const aggregate::Listed& each : closing.listed)
+    logged.total_weight += static_cast<double>(each.weight);
+  report.total_weight = logged.total_weight;
+  if (aggregator_.options().mean == MeanKind::kByWeight && !(logged.total_weight > 0))
     return Status(Code::kInvalidArgument,
                   fmt::format("the weights of all contributions to round {} are 0: a mean by "
                               "weight needs some data",
                               round_));
-  report.total_weight = logged.total_weight = total_weight_;
-  logged.sum = sum_->finish();
-  logged.weights = weight_sum_->finish();
+  ContributionSum::Whole whole = sum_->finish();
+  logged.sum = std::move(whole.sum);
+  logged.weights = std::move(whole.weights);
   SPARCL_RETURN_IF_ERROR(propose(logged));
   logged.has_sum = true;
   return {};
@@ -276,20 +282,19 @@ Status AggregationRoot::propose(const LoggedRound& round) {
 }
 
 // The result is in the log and in the weights.
-Status AggregationRoot::end_round(const aggregate::Closing& closing) {
+Status AggregationRoot::end_round(aggregate::Closing closing) {
   RoundReport report;
   report.begun = net::monotonic_seconds();
   report.round = round_;
-  report.listed = closing.listed.size();
-  report.expelled = closing.expelled.size();
   report.received_bytes = received_bytes_;
   LoggedRound logged{round_, closing.active, 0, false, {}, {}, {}};
+  report.failure = sum_up(closing, report, logged);
+  report.listed = closing.listed.size();
+  report.expelled = closing.expelled.size();
   for (const aggregate::Listed& each : closing.listed) {
     report.late += each.rounds_late > 0 ? 1 : 0;
-    logged.listed.push_back(each.id);
+    if (report.failure.ok()) logged.listed.push_back(each.id);  // else they count in no round
   }
-  report.failure = sum_up(closing, report, logged);
-  if (!report.failure.ok()) logged.listed.clear();  // they count in no round
   if (log_) SPARCL_RETURN_IF_ERROR(log_->append(logged));
   SPARCL_FAILPOINT("aggregate.logged");
   if (logged.has_sum) {

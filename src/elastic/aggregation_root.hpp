@@ -13,28 +13,17 @@
 #include <vector>
 
 #include "src/aggregate/outer/aggregator.hpp"
-#include "src/aggregate/sum/round_sum.hpp"
-#include "src/elastic/contribution_desk.hpp"
+#include "src/elastic/contribution_sum.hpp"
 #include "src/elastic/flat_weights.hpp"
+#include "src/elastic/root_desk.hpp"
 #include "src/elastic/round_log.hpp"
+#include "src/elastic/round_report.hpp"
 
 namespace sparcl::elastic {
 
 struct RootOptions {
   DeskOptions desk;
   std::string folder;  // of the round log; "": the state ends with the process
-};
-
-// A round that has ended.
-struct RoundReport {
-  std::uint64_t round = 0;
-  std::uint64_t listed = 0, late = 0, expelled = 0;
-  double total_weight = 0;
-  std::uint64_t changed = 0;  // elements of the result
-  std::uint64_t received_bytes = 0;
-  Status failure;      // ok: it was committed
-  double begun = 0;    // its end, on the monotonic clock
-  double seconds = 0;  // from its end until its result was published
 };
 
 class AggregationRoot {
@@ -56,7 +45,7 @@ class AggregationRoot {
   Result<RoundReport> next(double seconds);
 
   std::uint64_t version() const { return round_; }
-  const ContributionDesk& desk() const { return *desk_; }
+  const RootDesk& desk() const { return *desk_; }
   // The state on the disk, so that the next start is short.
   Status keep();
 
@@ -66,15 +55,14 @@ class AggregationRoot {
   Status recover();
   Status read_kept(const RoundLog::Kept& kept);
   Status replay(const LoggedRound& round);
-  bool sums_at_once() const { return aggregator_.options().screen.clip.median_factor == 0; }
   void take(std::vector<Arrival> arrivals);
-  Status add(const Arrival& arrival, float clip);
   Result<RoundReport> try_next(double seconds);
-  Status end_round(const aggregate::Closing& closing);
+  Status end_round(aggregate::Closing closing);
   Result<aggregate::Aggregator> load_kept(const RoundLog::Kept& kept) const;
   Result<RoundReport> publish_round();
-  Status sum_up(const aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
-  Status screen_all();
+  Status check_enough(const aggregate::Closing& closing) const;
+  Status sum_up(aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
+  Result<std::vector<Collect::Clip>> screen_all();
   void note_failure(const aggregate::Screening& screening);
   Status propose(const LoggedRound& round);
   void note_past(const LoggedRound& round);
@@ -91,16 +79,15 @@ class AggregationRoot {
   std::uint64_t round_ = 1;       // that is open
 
   BufferPool buffers_;
-  std::optional<aggregate::RoundSum> sum_, weight_sum_;
+  std::optional<ContributionSum> sum_;
   std::vector<Arrival> held_;   // not summed yet
   std::vector<Arrival> early_;  // of the next round
   Status failure_;              // of the open round
-  double total_weight_ = 0;
   std::uint64_t received_bytes_ = 0;
   std::optional<RoundReport> ended_;  // a round whose result is not published yet
   Status broken_;  // this process cannot go on: the folder has all that was committed
 
-  std::unique_ptr<ContributionDesk> desk_;  // last: its thread ends first
+  std::unique_ptr<RootDesk> desk_;  // last: its thread ends first
 };
 
 }  // namespace sparcl::elastic

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "src/base/bytes.hpp"
 #include "src/sparse/parts/part_code.hpp"
@@ -47,12 +48,21 @@ DataType value_type(const Offered& offered) {
 Result<Packed> pack(BufferSource& buffers, const kernels::KernelSet& kernels,
                     const sparse::BlockRun& run, const sparse::WireType& wire,
                     std::span<const std::uint64_t> indices, const std::byte* values) {
-  Packed packed;
-  packed.offered.form = wire.form;
-  packed.offered.is_narrow = wire.sent == DataType::kBfloat16;
-  const sparse::PartShape shape = shape_of(run, packed.offered);
-  packed.bytes = sparse::write_part(buffers, kernels, run, indices, values, shape.value_bytes);
-  const bool is_dense = indices.size() > (run.end_index() >> kDenseLog2);
+  Offered offered;
+  offered.form = wire.form;
+  offered.is_narrow = wire.sent == DataType::kBfloat16;
+  const std::size_t value_bytes = shape_of(run, offered).value_bytes;
+  return pack_part(buffers, kernels, run, offered,
+                   sparse::write_part(buffers, kernels, run, indices, values, value_bytes));
+}
+
+Result<Packed> pack_part(BufferSource& buffers, const kernels::KernelSet& kernels,
+                         const sparse::BlockRun& run, const Offered& offered, Buffer part) {
+  Packed packed{offered, std::move(part)};
+  const sparse::PartShape shape = shape_of(run, offered);
+  const std::optional<sparse::PartView> view =
+      sparse::PartView::read(kernels, packed.bytes.bytes(), run, shape.value_bytes);
+  const bool is_dense = view && view->entries() > (run.end_index() >> kDenseLog2);
   if (shape.is_scaled() || !is_dense) {
     sparse::PartCoder coder(kernels);
     if (std::optional<Buffer> coded = coder.code(buffers, packed.bytes.bytes(), shape))

@@ -22,6 +22,10 @@ Result<Packed> pack(BufferSource& buffers, const kernels::KernelSet& kernels,
                     const sparse::BlockRun& run, const sparse::WireType& wire,
                     std::span<const std::uint64_t> indices, const std::byte* values);
 
+// A part of the run, with values in the form of `offered`, of which also is_narrow is read.
+Result<Packed> pack_part(BufferSource& buffers, const kernels::KernelSet& kernels,
+                         const sparse::BlockRun& run, const Offered& offered, Buffer part);
+
 DataType value_type(const Offered& offered);  // of the part's values
 
 // Bytes that a contribution of all `count` elements may have.

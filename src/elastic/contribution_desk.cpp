@@ -16,19 +16,13 @@
 namespace sparcl::elastic {
 namespace {
 
-using aggregate::Answer;
 using replication::MessageType;
 
 constexpr double kDeskTick = 0.05;          // seconds, at most between two looks
 constexpr std::size_t kMaxUnenrolled = 64;  // connections
 constexpr int kMessagesAtOnce = 16;         // of a peer, then others have their turn
+constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
 constexpr double kFullWait = 0.2;           // seconds, while no descriptor is free
-
-// A number for people. Whoever knows the worker's own number could enroll in its place.
-std::string shown_worker(aggregate::WorkerId worker) {
-  return fmt::format("{:08x}",
-                     static_cast<std::uint32_t>(xxh3_64(std::as_bytes(std::span(&worker, 1)))));
-}
 
 Status check_enroll(const Enroll& enroll, const DeskOptions& options) {
   if (enroll.protocol != kWorkerProtocol)
@@ -46,96 +40,40 @@ Status check_enroll(const Enroll& enroll, const DeskOptions& options) {
   return {};
 }
 
+Status check_role(const WorkerPeer& peer, const Enroll& enroll) {
+  if (enroll.is_aggregator && !peer.may(trust::Role::kPublish))
+    return Status(Code::kUnauthorized,
+                  "its secret or certificate is not of role publish: an aggregator needs it");
+  if (peer.may(trust::Role::kReplicate)) return {};
+  return Status(Code::kUnauthorized,
+                "its secret or certificate is of role observe: a worker needs role replicate");
+}
+
 }  // namespace
 
-Result<std::unique_ptr<ContributionDesk>> ContributionDesk::create(
-    const kernels::KernelSet& kernels, DeskOptions options, replication::Listener listener,
-    std::span<const Remembered> past) {
-  std::unique_ptr<ContributionDesk> made(new ContributionDesk(kernels, std::move(options)));
-  SPARCL_ASSIGN_OR_RETURN(made->wake_, net::WakeEvent::create());
-  made->address_ = listener.address;
-  made->listener_ = std::move(listener);
-  for (const Remembered& each : past) made->round_.remember(each.id, each.in_round);
-  ContributionDesk* const it = made.get();
-  SPARCL_RETURN_IF_ERROR(made->thread_.start(
-      "an aggregator", [it](const net::ServiceThread::Stop& stop) { it->serve(stop); }));
-  return made;
+std::uint64_t default_held_bytes(std::uint64_t elements) {
+  return std::max(4 * elements * sizeof(float), kMinHeldBytes);
+}
+
+std::string shown_worker(aggregate::WorkerId worker) {
+  return fmt::format("{:08x}",
+                     static_cast<std::uint32_t>(xxh3_64(std::as_bytes(std::span(&worker, 1)))));
 }
 
 ContributionDesk::ContributionDesk(const kernels::KernelSet& kernels, DeskOptions options)
     : kernels_(kernels),
       options_(std::move(options)),
       name_(replication::process_name()),
-      clock_(net::clock_slack_s(options_.silence_s)),
-      round_(options_.round, options_.first_round) {}
+      clock_(net::clock_slack_s(options_.silence_s)) {}
 
-ContributionDesk::~ContributionDesk() { (void)thread_.stop(); }
+ContributionDesk::~ContributionDesk() = default;
 
-// --- the owner's thread ---
-
-ContributionDesk::Turn ContributionDesk::wait(double seconds) {
-  std::unique_lock lock(mutex_);
-  const auto is_new = [&] {
-    return !arrivals_.empty() || (round_.is_closed() && told_closing_ != round_.number());
-  };
-  (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds), is_new);
-  Turn turn;
-  while (!arrivals_.empty()) {
-    held_bytes_ -= arrivals_.front().part.size();
-    turn.arrivals.push_back(std::move(arrivals_.front()));
-    arrivals_.pop_front();
-  }
-  turn.is_closed = round_.is_closed();
-  if (turn.is_closed) {
-    turn.closing = round_.closing();
-    told_closing_ = round_.number();
-  }
-  wake_.wake();  // there is room for other contributions
-  return turn;
-}
-
-void ContributionDesk::committed() {
-  const std::lock_guard lock(mutex_);
-  const aggregate::Closing closing = round_.closing();
-  round_.committed();
-  counts_.committed += closing.listed.size();
-  for (const aggregate::Listed& each : closing.listed) counts_.late += each.rounds_late > 0 ? 1 : 0;
-  tell_closing(closing, {Answer::Kind::kCommitted, closing.round, false, {}, {}});
-}
-
-void ContributionDesk::failed(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
-  const aggregate::Closing closing = round_.closing();
-  round_.failed(reason);
-  counts_.refused += closing.listed.size();
-  tell_closing(closing, {Answer::Kind::kRefused, closing.round, false, reason, {}});
-}
-
-void ContributionDesk::tell_closing(const aggregate::Closing& closing, const Answer& answer) {
-  counts_.expelled += closing.expelled.size();
-  for (const aggregate::WorkerId worker : closing.expelled)
-    log_warn("aggregate: worker {} did not contribute to round {} by the deadline",
-             shown_worker(worker), closing.round);
-  for (const aggregate::Listed& each : closing.listed) tell(each.id, answer);
-  // One that was awaited and is still there is awaited again.
-  for (const auto& peer : peers_) {
-    if (peer->is_enrolled() && !peer->is_over() && !peer->is_resting)
-      (void)round_.join(*peer->worker);
-  }
-  changed_.notify_all();
-  wake_.wake();
-}
-
-void ContributionDesk::tell(const aggregate::ContributionId& id, const Answer& answer) {
-  for (const auto& peer : peers_) {
-    if (peer->worker == id.worker && !peer->is_over())
-      peer->send(MessageType::kFate, FateTold{id.round, answer.kind, answer.round, answer.reason});
-  }
-}
-
-std::uint32_t ContributionDesk::listed() const {
-  const std::lock_guard lock(mutex_);
-  return round_.listed();
+Status ContributionDesk::start(replication::Listener listener) {
+  SPARCL_ASSIGN_OR_RETURN(wake_, net::WakeEvent::create());
+  address_ = listener.address;
+  listener_ = std::move(listener);
+  return thread_.start("an aggregator",
+                       [this](const net::ServiceThread::Stop& stop) { serve(stop); });
 }
 
 std::string ContributionDesk::status() const {
@@ -145,33 +83,80 @@ std::string ContributionDesk::status() const {
 
 std::string ContributionDesk::status_locked() const {
   const double now = clock_.now();
-  replication::ReportFields report{{"aggregator", name_},
-                                   {"model_id", options_.model_id},
-                                   {"address", address_},
-                                   {"results", options_.results},
-                                   {"round", round_.number()},
-                                   {"listed", round_.listed()},
-                                   {"committed", counts_.committed},
-                                   {"late", counts_.late},
-                                   {"refused", counts_.refused},
-                                   {"expelled", counts_.expelled},
-                                   {"held_bytes", held_bytes_}};
-  replication::ReportText text(report, "workers");
+  replication::ReportFields fields = report();
+  fields["held_bytes"] = held_bytes_;
+  replication::ReportText text(fields, "workers");
   std::uint64_t left_out = 0;
-  for (const auto& peer : peers_) {
-    if (!peer->is_enrolled() || peer->is_over()) continue;
-    const bool has_come = round_.find({*peer->worker, round_.number()}).has_value();
-    const bool is_added = text.add({{"name", replication::shown_name(peer->name)},
-                                    {"worker", shown_worker(*peer->worker)},
-                                    {"state", peer->incoming     ? "sending"
-                                              : peer->is_resting ? "resting"
-                                              : has_come         ? "waiting"
-                                                                 : "training"},
-                                    {"bytes_received", peer->bytes_received()},
-                                    {"silent_s", peer->silent_s(now)}});
+  for (const auto& [worker, member] : members_) {
+    const WorkerPeer& peer = *member.peer;
+    const bool is_direct = peer.branch == 0;
+    const bool is_added = text.add({{"name", replication::shown_name(member.name)},
+                                    {"worker", shown_worker(worker)},
+                                    {"state", is_direct && peer.incoming ? "sending"
+                                              : !member.is_awaited       ? "resting"
+                                              : has_come(member)         ? "waiting"
+                                                                         : "training"},
+                                    {"branch", is_direct ? "" : replication::shown_name(peer.name)},
+                                    {"bytes_received", is_direct ? peer.bytes_received() : 0},
+                                    {"silent_s", peer.silent_s(now)}});
     left_out += is_added ? 0 : 1;
   }
   return text.text(left_out);
+}
+
+// --- for what is built on it ---
+
+ContributionDesk::Member* ContributionDesk::member_of(WorkerPeer& peer,
+                                                      aggregate::WorkerId worker) {
+  const auto found = members_.find(worker);
+  return found == members_.end() || found->second.peer != &peer ? nullptr : &found->second;
+}
+
+void ContributionDesk::answer(const Given& given, const Verdict& verdict) {
+  if (given.branch == kNoBranch) return tell(given.id.worker, verdict.fate);
+  WorkerPeer* const peer = branch(given.branch);
+  if (peer != nullptr) peer->send(MessageType::kVerdict, verdict);
+}
+
+void ContributionDesk::tell(aggregate::WorkerId worker, const FateTold& fate) {
+  const auto found = members_.find(worker);
+  if (found == members_.end() || found->second.peer->is_over()) return;
+  WorkerPeer& peer = *found->second.peer;
+  if (peer.branch == 0)
+    peer.send(MessageType::kFate, fate);
+  else
+    peer.send(MessageType::kVerdict, Verdict{worker, false, 0, 1, 1, fate});
+}
+
+void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) {
+  const auto found = members_.find(worker);
+  if (found == members_.end()) return;
+  WorkerPeer& peer = *found->second.peer;
+  members_.erase(found);
+  if (peer.is_over()) return;
+  if (peer.branch != 0)
+    return peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
+  peer.worker.reset();
+  peer.refuse(why);
+}
+
+void ContributionDesk::drop_all(const Status& why) {
+  for (const auto& peer : peers_) {
+    if (peer->is_enrolled() && !peer->is_over()) peer->refuse(why);
+  }
+  wake_.wake();
+}
+
+std::vector<Arrival> ContributionDesk::take_arrivals() {
+  std::vector<Arrival> taken;
+  taken.reserve(arrivals_.size());
+  for (Arrival& each : arrivals_) {
+    held_bytes_ -= each.part.size();
+    taken.push_back(std::move(each));
+  }
+  arrivals_.clear();
+  if (!taken.empty()) wake_.wake();  // there is room for other contributions
+  return taken;
 }
 
 // --- the service's thread ---
@@ -215,8 +200,7 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
     if (peer->is_over()) end_of(*peer);
     return peer->is_over();
   });
-  round_.advance(now);
-  if (!arrivals_.empty() || round_.is_closed()) changed_.notify_all();
+  turned(now);
 }
 
 void ContributionDesk::accept_all(double now) {
@@ -266,53 +250,70 @@ Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) 
     return {};
   }
   if (type == MessageType::kEnroll && !peer.is_enrolled()) return enroll(peer);
-  if (peer.is_enrolled()) {
-    switch (type) {
-      case MessageType::kAlive:
-        return {};
-      case MessageType::kContribution:
-        return take_offer(peer);
-      case MessageType::kChunk:
-        return take_bytes(peer, now);
-      case MessageType::kRest:
-        peer.is_resting = true;
-        round_.leave(*peer.worker);
-        return {};
-      default:
-        break;
-    }
-  }
-  return corrupt(fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
+  if (type == MessageType::kAlive && peer.is_enrolled()) return {};
+  if (peer.worker) return handle_worker(peer, type, now);
+  if (peer.branch != 0) return handle_branch(peer, type, now);
+  return replication::out_of_place(type);
 }
 
+Status ContributionDesk::handle_worker(WorkerPeer& peer, MessageType type, double now) {
+  switch (type) {
+    case MessageType::kContribution:
+      return take_offer(peer);
+    case MessageType::kChunk:
+      return take_bytes(peer, now);
+    case MessageType::kRest:
+      rest(peer, *peer.worker);
+      return {};
+    default:
+      return replication::out_of_place(type);
+  }
+}
+
+// --- who takes part ---
+
 Status ContributionDesk::enroll(WorkerPeer& peer) {
-  if (!peer.may(trust::Role::kReplicate))
-    return Status(Code::kUnauthorized,
-                  "its secret or certificate is of role observe: a worker needs role replicate");
+  SPARCL_RETURN_IF_ERROR(check_open());
   SPARCL_ASSIGN_OR_RETURN(const Enroll enroll, parse_enroll(peer.content()));
   SPARCL_RETURN_IF_ERROR(check_enroll(enroll, options_));
-  std::size_t enrolled = 0;
-  for (const auto& other : peers_) {
-    if (other->worker == enroll.worker) {  // it has connected again
-      other->worker.reset();
-      if (!other->is_over())
-        other->drop(Status(Code::kRemoteError, "its worker has connected again"));
-    }
-    enrolled += other->is_enrolled() && !other->is_over() ? 1 : 0;
-  }
-  if (enrolled >= options_.max_workers)
-    return Status(Code::kRemoteError,
-                  fmt::format("there are {} workers already: no more are taken", enrolled));
-  peer.worker = enroll.worker;
+  SPARCL_RETURN_IF_ERROR(check_role(peer, enroll));
   peer.name = enroll.name;
   peer.silence_ms = enroll.silence_ms;
-  (void)round_.join(enroll.worker);
-  peer.send(MessageType::kEnrolled,
-            Enrolled{kWorkerProtocol, round_.number(), replication::to_ms(options_.silence_s),
-                     name_, options_.results});
+  if (enroll.is_aggregator) {
+    peer.branch = ++last_branch_;
+    peer.send(MessageType::kEnrolled, enrolled());
+    log_info("aggregate: an aggregator below takes part: {}", peer.who());
+    return {};
+  }
+  SPARCL_RETURN_IF_ERROR(
+      add_member({enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer}));
+  peer.worker = enroll.worker;
+  peer.send(MessageType::kEnrolled, enrolled());
   log_info("aggregate: worker {} takes part: {}", shown_worker(enroll.worker), peer.who());
   return {};
 }
+
+// One that has connected again takes part by its new connection.
+Status ContributionDesk::add_member(Member member) {
+  const auto known = members_.find(member.worker);
+  if (known == members_.end() && members_.size() >= options_.max_workers)
+    return Status(Code::kRemoteError, fmt::format("there are {} workers already: no more are taken",
+                                                  members_.size()));
+  if (known != members_.end() && known->second.peer != member.peer)
+    turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
+  SPARCL_RETURN_IF_ERROR(join(member));
+  const aggregate::WorkerId worker = member.worker;
+  members_.insert_or_assign(worker, std::move(member));
+  return {};
+}
+
+void ContributionDesk::rest(WorkerPeer& peer, aggregate::WorkerId worker) {
+  Member* const member = member_of(peer, worker);
+  if (member == nullptr || !std::exchange(member->is_awaited, false)) return;
+  leave(*member, false);
+}
+
+// --- contributions of workers ---
 
 Status ContributionDesk::take_offer(WorkerPeer& peer) {
   SPARCL_ASSIGN_OR_RETURN(const Offered offered, parse_offered(peer.content()));
@@ -321,12 +322,13 @@ Status ContributionDesk::take_offer(WorkerPeer& peer) {
     return corrupt(fmt::format("a contribution of {} bytes, where at most {} can be of use",
                                offered.bytes, most));
   if (peer.incoming) return corrupt("a contribution is offered while another one comes");
-  if (const std::optional<Answer> known = round_.find({*peer.worker, offered.round})) {
-    peer.send(MessageType::kFate,
-              FateTold{offered.round, known->kind, known->round, known->reason});
+  if (const std::optional<FateTold> known = find({*peer.worker, offered.round})) {
+    peer.send(MessageType::kFate, *known);
     return {};
   }
-  if (std::exchange(peer.is_resting, false)) (void)round_.join(*peer.worker);
+  Member* const member = member_of(peer, *peer.worker);
+  if (member != nullptr && !std::exchange(member->is_awaited, true))
+    SPARCL_RETURN_IF_ERROR(join(*member));
   peer.incoming.emplace().offered = offered;
   ask_for_bytes(peer);
   return {};
@@ -345,33 +347,23 @@ void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
 Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
   SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  Incoming& coming = *peer.incoming;
-  if (coming.have < coming.offered.bytes) return {};
-  const Offered offered = coming.offered;
-  const Buffer bytes = coming.whole();
+  if (peer.incoming->have < peer.incoming->offered.bytes) return {};
+  const Offered offered = peer.incoming->offered;
+  const Buffer bytes = peer.incoming->whole();
   held_bytes_ -= offered.bytes;
   peer.incoming.reset();
   SPARCL_ASSIGN_OR_RETURN(Buffer part,
                           unpack(buffers_, kernels_, options_.run, options_.count, offered, bytes));
   const std::vector<float> values =
       values_of(kernels_, options_.run, part.bytes(), value_type(offered));
-  Arrival arrival{{}, aggregate::facts_of(values), std::move(part), value_type(offered)};
-  aggregate::Contribution given{
-      {*peer.worker, offered.round}, round_.join(*peer.worker), offered.weight, {}};
-  if (options_.refuses_non_finite && arrival.facts.not_finite > 0)
-    given.fault = fmt::format("{} of its {} values are NaN or infinite", arrival.facts.not_finite,
-                              values.size());
-  // It has its place before it is listed: what is listed is summed, whatever memory runs out.
-  arrivals_.push_back(std::move(arrival));
-  const Answer answer = round_.offer(given, now);
-  if (answer.kind == Answer::Kind::kRefused) ++counts_.refused;
-  if (answer.is_new) {
-    arrivals_.back().listed = answer.listed;
-    held_bytes_ += arrivals_.back().part.size();
-  } else {
-    arrivals_.pop_back();
-  }
-  peer.send(MessageType::kFate, FateTold{offered.round, answer.kind, answer.round, answer.reason});
+  take({{*peer.worker, offered.round},
+        offered.weight,
+        aggregate::facts_of(values),
+        values.size(),
+        offered.bytes,
+        std::move(part),
+        value_type(offered),
+        kNoBranch});
   return {};
 }
 
@@ -386,15 +378,32 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
                                                         "{:g} s",
                                                         options_.silence_s)));
   if (peer.incoming && !peer.incoming->is_wanted) ask_for_bytes(peer);
-  peer.tick(round_.number(), now);
+  peer.tick(open_round(), now);
 }
 
 void ContributionDesk::end_of(WorkerPeer& peer) {
-  if (peer.incoming && peer.incoming->is_wanted) held_bytes_ -= peer.incoming->offered.bytes;
-  if (!peer.worker) return;
-  log_info("aggregate: worker {} is gone: {}{}{}", shown_worker(*peer.worker), peer.who(),
-           peer.why_over().ok() ? "" : ": ", peer.why_over().message());
-  round_.leave(*peer.worker);
+  if (!peer.is_enrolled() && !peer.incoming) return;
+  if (peer.branch == 0 && peer.incoming && peer.incoming->is_wanted)
+    held_bytes_ -= peer.incoming->offered.bytes;
+  const std::string why =
+      peer.why_over().ok() ? "" : fmt::format(": {}", peer.why_over().message());
+  if (peer.worker)
+    log_info("aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(), why);
+  if (peer.branch != 0) {
+    const bool has_left = peer.why_over().ok();
+    log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn,
+           "aggregate: an aggregator below is gone: {}{}", peer.who(), why);
+  }
+  for (auto each = members_.begin(); each != members_.end();) {
+    if (each->second.peer != &peer) {
+      ++each;
+      continue;
+    }
+    const Member member = std::move(each->second);
+    each = members_.erase(each);
+    leave(member, true);
+  }
+  if (peer.branch != 0) lose(peer.branch);
 }
 
 }  // namespace sparcl::elastic

@@ -1,12 +1,15 @@
 #pragma once
-// Takes the contributions of workers over TCP, in a thread of its own, and runs the rounds
-// (src/aggregate/round). The owner's thread takes what counts, sums it, and says how a round ended.
+// Takes contributions over TCP, in a thread of its own: from workers, with their entries, and from
+// branches, the aggregators below, which keep the entries. Which of them count is decided by what
+// is built on it: the rounds of a root (root_desk), or the aggregator above (leaf_desk). The
+// owner's thread takes what counts, and sums it.
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,11 +17,13 @@
 #include "src/aggregate/round/round.hpp"
 #include "src/aggregate/sum/facts.hpp"
 #include "src/base/buffer_pool.hpp"
+#include "src/elastic/branch_book.hpp"
 #include "src/elastic/contribution_bytes.hpp"
 #include "src/elastic/worker_peer.hpp"
 #include "src/net/run_clock.hpp"
 #include "src/net/service_thread.hpp"
 #include "src/replication/listener.hpp"
+#include "src/replication/report_text.hpp"
 
 namespace sparcl::elastic {
 
@@ -29,8 +34,9 @@ struct DeskOptions {
   std::uint64_t count = 0;  // elements
   aggregate::RoundOptions round;
   std::uint64_t first_round = 1;
-  // Contributions with a value that is NaN or infinite are refused.
-  bool refuses_non_finite = false;
+  aggregate::ScreenOptions screen;
+  bool sums_at_once = true;      // else once all contributions of a round are known
+  bool sums_weights = false;     // with the weights at each element
   std::uint64_t held_bytes = 0;  // of contributions that nobody has taken: more are asked for later
   std::size_t max_workers = 4096;
   double silence_s = 5;  // after which a worker counts as stopped or cut off
@@ -38,91 +44,141 @@ struct DeskOptions {
   replication::ServerSecurity security;
 };
 
+// Of a few dense contributions.
+std::uint64_t default_held_bytes(std::uint64_t elements);
+
 // A contribution that counts.
 struct Arrival {
   aggregate::Listed listed;
   aggregate::ContributionFacts facts;
-  Buffer part;
+  float clip = 1;  // if sums are made at once
+  Buffer part;     // empty: a branch has the entries
   DataType type = DataType::kFloat32;
 
+  bool is_here() const { return part.size() > 0; }
   std::uint64_t in_round() const { return listed.id.round + listed.rounds_late; }
 };
 
-// A contribution that a round before this life has counted.
-struct Remembered {
-  aggregate::ContributionId id;
-  std::uint64_t in_round = 0;
-};
+// A number for people. Whoever knows the worker's own number could enroll in its place.
+std::string shown_worker(aggregate::WorkerId worker);
 
 class ContributionDesk {
  public:
-  static Result<std::unique_ptr<ContributionDesk>> create(const kernels::KernelSet& kernels,
-                                                          DeskOptions options,
-                                                          replication::Listener listener,
-                                                          std::span<const Remembered> past);
-  // Says goodbye to the workers.
-  ~ContributionDesk();
   ContributionDesk(const ContributionDesk&) = delete;
   ContributionDesk& operator=(const ContributionDesk&) = delete;
 
   const std::string& address() const { return address_; }
   bool is_own_process() const { return thread_.is_own_process(); }
-
-  // What has come since the last call. is_closed: all of the open round has been given, and
-  // committed() or failed() must follow.
-  struct Turn {
-    std::vector<Arrival> arrivals;
-    bool is_closed = false;
-    aggregate::Closing closing;  // if it is closed
-  };
-  // Waits for something new, at most so long.
-  Turn wait(double seconds);
-  // Workers are told of their contributions.
-  void committed();
-  void failed(const std::string& reason);
-
-  std::uint32_t listed() const;  // in the open round, on time
   // JSON (docs/reference/protocol.md).
   std::string status() const;
 
- private:
+ protected:
+  // A worker that takes part.
+  struct Member {
+    aggregate::WorkerId worker = 0;
+    aggregate::Seat seat;
+    std::string name;
+    WorkerPeer* peer = nullptr;  // its own connection, or that of the branch that has it
+    bool is_awaited = true;      // else not until its next contribution
+  };
+  // A contribution that has come whole.
+  struct Given {
+    aggregate::ContributionId id;
+    double weight = 1;
+    aggregate::ContributionFacts facts;
+    std::uint64_t entries = 0, bytes = 0;
+    Buffer part;  // empty: the branch has it
+    DataType type = DataType::kFloat32;
+    BranchId branch = kNoBranch;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
   ContributionDesk(const kernels::KernelSet& kernels, DeskOptions options);
+  ~ContributionDesk();  // stop() has been called
+  Status start(replication::Listener listener);
+  void stop() { (void)thread_.stop(); }  // says goodbye to the workers
+
+  // --- what is built on it: called with the mutex held
+
+  virtual Status check_open() const { return {}; }  // why nobody takes part now
+  virtual Enrolled enrolled() const = 0;
+  virtual std::uint64_t open_round() const = 0;
+  // A worker is there. An error turns it away.
+  virtual Status join(const Member& member) = 0;
+  virtual void leave(const Member& member, bool is_gone) = 0;  // it is not awaited any more
+  // The fate of a contribution whose entries are not needed.
+  virtual std::optional<FateTold> find(const aggregate::ContributionId& id) const = 0;
+  virtual void take(Given given) = 0;
+  virtual void withdraw(const aggregate::ContributionId& id) = 0;  // its entries are lost
+  virtual bool has_come(const Member& member) const = 0;  // what it gives to the open round
+  virtual void turned(double now) = 0;                    // after each turn of the thread
+  virtual replication::ReportFields report() const = 0;
+
+  // --- for it, with the mutex held
+
+  // To whoever gave the contribution.
+  void answer(const Given& given, const Verdict& verdict);
+  // To the worker, wherever it is connected now.
+  void tell(aggregate::WorkerId worker, const FateTold& fate);
+  void turn_away(aggregate::WorkerId worker, const Status& why);
+  void drop_all(const Status& why);
+  std::vector<Arrival> take_arrivals();
+  // The sums of the branches that have entries of a round that has ended. Waits for them, at most
+  // for the deadline of a round; entries of those that do not send any are withdrawn. outer: where
+  // sums are wanted, nullptr: everywhere.
+  std::vector<BranchSum> collect(Lock& lock, std::uint64_t round,
+                                 const std::vector<Collect::Span>* outer,
+                                 std::span<const Collect::Clip> clips);
+  void discard(std::uint64_t round);  // nobody wants them
+  WorkerPeer* branch(BranchId id);    // nullptr: it is gone
+
+  const kernels::KernelSet& kernels_;
+  const DeskOptions options_;
+  std::string name_, address_;
+  net::RunClock clock_;
+  net::WakeEvent wake_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::map<aggregate::WorkerId, Member> members_;
+  std::deque<Arrival> arrivals_;
+  BranchBook book_;
+  std::uint64_t held_bytes_ = 0;  // of arrivals, and of what is coming
+
+ private:
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void accept_all(double now);
   void step(WorkerPeer& peer, double now);
   Status handle(WorkerPeer& peer, replication::MessageType type, double now);
+  Status handle_worker(WorkerPeer& peer, replication::MessageType type, double now);
+  Status handle_branch(WorkerPeer& peer, replication::MessageType type, double now);
   Status enroll(WorkerPeer& peer);
+  Status add_member(Member member);
+  void rest(WorkerPeer& peer, aggregate::WorkerId worker);
+  Status take_member(WorkerPeer& peer);
+  Status take_given(WorkerPeer& peer);
+  Status take_subtree(WorkerPeer& peer, double now);
+  Status take_subtree_bytes(WorkerPeer& peer, double now);
+  Status take_collected(WorkerPeer& peer);
+  Status take_withdrawn(WorkerPeer& peer);
   Status take_offer(WorkerPeer& peer);
   Status take_bytes(WorkerPeer& peer, double now);
   void ask_for_bytes(WorkerPeer& peer);
+  void ask_for_sums(WorkerPeer& peer, std::uint64_t round, const std::vector<Collect::Span>& spans,
+                    std::span<const Collect::Clip> clips);
+  bool is_collecting(std::uint64_t round);
+  std::string status_locked() const;
+  void lose(BranchId branch);
   void tick(WorkerPeer& peer, double now);
   void end_of(WorkerPeer& peer);
-  void tell(const aggregate::ContributionId& id, const aggregate::Answer& answer);
-  void tell_closing(const aggregate::Closing& closing, const aggregate::Answer& answer);
-  std::string status_locked() const;
+  Member* member_of(WorkerPeer& peer, aggregate::WorkerId worker);
 
-  const kernels::KernelSet& kernels_;
-  const DeskOptions options_;
-  std::string name_, address_;
   replication::Listener listener_;
-  net::RunClock clock_;
-  net::WakeEvent wake_;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
-
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  aggregate::Round round_;
   std::vector<std::unique_ptr<WorkerPeer>> peers_;
-  std::deque<Arrival> arrivals_;
-  std::uint64_t held_bytes_ = 0;    // of arrivals, and of what is coming
-  std::uint64_t told_closing_ = 0;  // wait() has given the end of this round
-  struct Counts {
-    std::uint64_t committed = 0, late = 0, refused = 0;  // contributions
-    std::uint64_t expelled = 0;                          // workers, each time
-  } counts_;
-
+  BranchId last_branch_ = kNoBranch;
   net::ServiceThread thread_;  // last: it ends first
 };
 

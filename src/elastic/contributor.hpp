@@ -10,38 +10,21 @@
 #include <string>
 #include <vector>
 
-#include "src/base/repeated_messages.hpp"
 #include "src/elastic/contribution_bytes.hpp"
-#include "src/net/host_port.hpp"
-#include "src/net/run_clock.hpp"
-#include "src/net/service_thread.hpp"
-#include "src/replication/message_link.hpp"
-#include "src/replication/service_security.hpp"
+#include "src/elastic/uplink.hpp"
 
 namespace sparcl::elastic {
 
-struct ContributorOptions {
-  std::string model_id;
-  Hash128 schema_hash;
-  std::string name;       // "host h1, pid 4711"
-  std::string addresses;  // "HOST:PORT", or several with commas between them: one after the other
-  double silence_s = 5;   // after which the aggregator counts as stopped or cut off
-  replication::ClientSecurity security;
-};
-
-class Contributor {
+class Contributor final : private UplinkUser {
  public:
   static constexpr std::size_t kMaxPending = 8;  // contributions without a fate
 
-  static Result<std::unique_ptr<Contributor>> create(const ContributorOptions& options);
-  ~Contributor();
+  // options.enroll: its worker is chosen here.
+  static Result<std::unique_ptr<Contributor>> create(UplinkOptions options);
   Contributor(const Contributor&) = delete;
   Contributor& operator=(const Contributor&) = delete;
-  bool is_own_process() const { return thread_.is_own_process(); }
-
-  // The address of the publisher of results. Waits for the aggregator; Timeout and errors of the
-  // last try say why there is none.
-  Result<std::string> results_address(double seconds);
+  const Uplink& uplink() const { return *uplink_; }
+  Uplink& uplink() { return *uplink_; }
 
   // Before contribute(). The round is then one to which this worker has contributed. InvalidUsage:
   // it is already.
@@ -64,8 +47,6 @@ class Contributor {
     std::uint64_t offered = 0, committed = 0, late = 0, refused = 0, deferred = 0, connects = 0;
   };
   Counts counts() const;
-  // Why there is no connection; ok: there is one.
-  Status trouble() const;
 
  private:
   struct Pending {
@@ -74,47 +55,30 @@ class Contributor {
     bool is_offered = false;  // over this connection
   };
 
-  explicit Contributor(const ContributorOptions& options);
-  void run(const net::ServiceThread::Stop& stop);
-  void serve(const net::ServiceThread::Stop& stop);
-  Status serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop);
-  Result<replication::MessageLink> connect(const net::HostPort& where,
-                                           const net::ServiceThread::Stop& stop);
-  Status exchange(replication::MessageLink& link, const net::HostPort& where,
-                  const net::ServiceThread::Stop& stop);
-  Status handle(replication::MessageLink& link, const net::HostPort& where);
-  Status take_enrolled(std::span<const std::byte> content, const net::HostPort& where);
+  Contributor() = default;
+  void connected(const Enrolled& enrolled, const std::string& results) override;
+  void speak(replication::MessageLink& link) override;
+  Status hear(replication::MessageLink& link) override;
+  void opened(std::uint64_t /*round*/) override {}
+  void lost(const Status& /*why*/) override {}
   Status take_fate(std::span<const std::byte> content);
   void send_bytes(replication::MessageLink& link, std::uint64_t round);
-  void offer_next(replication::MessageLink& link);
   Pending* find(std::uint64_t round);
-  void pause(double seconds, const net::ServiceThread::Stop& stop) const;
-  void note_trouble(const Status& why);
 
-  const ContributorOptions options_;
-  std::vector<net::HostPort> addresses_;
-  aggregate::WorkerId worker_;
-  net::RunClock clock_;
-  net::WakeEvent wake_;
-  RepeatedMessages troubles_;
-  bool is_proven_ = false;        // the thread's: the other side has the key that the secret names
-  bool is_enrolled_ = false;      // the thread's
-  bool has_said_rest_ = false;    // the thread's: over this connection
-  std::uint64_t in_transit_ = 0;  // the thread's: the round whose offer has no answer; 0: none
-  std::uint32_t silence_ms_ = 0;  // the aggregator's
-  double early_until_ = 0;        // the thread's
+  // The thread's.
+  bool has_said_rest_ = false;    // over this connection
+  std::uint64_t in_transit_ = 0;  // the round whose offer has no answer; 0: none
+  double early_until_ = 0;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::string results_;  // address
-  Status trouble_ = Status(Code::kTimeout, "no aggregator has answered yet");
   std::deque<Pending> pending_;
   std::uint64_t last_round_ = 0;  // that it has contributed to
   bool rests_ = false;            // no round is to wait for it
   std::vector<Packed> refused_;
   Counts counts_;
 
-  net::ServiceThread thread_;  // last: it ends first
+  std::unique_ptr<Uplink> uplink_;  // last: its thread ends first
 };
 
 }  // namespace sparcl::elastic

@@ -1,10 +1,11 @@
 #pragma once
-// An aggregator that serves workers, and publishes results: the root of the rounds, and the
-// publisher that its versions go to.
+// An aggregator that serves workers: the root of the rounds, and the publisher that its versions go
+// to; or one with a parent.
 
 #include <memory>
 #include <string>
 
+#include "src/elastic/aggregation_leaf.hpp"
 #include "src/elastic/aggregation_root.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -15,6 +16,7 @@ struct ServicePlan {
   std::string listen;                     // for workers, as PublisherOptions::listen
   replication::PublisherOptions publish;  // of results; its secret and certificates are for workers
   RootOptions root;                       // without what follows from the state
+  std::string parent;  // "HOST:PORT" of the aggregator above, or several with commas; "": none
 };
 
 class ElasticService {
@@ -24,20 +26,30 @@ class ElasticService {
                                                         aggregate::Aggregator& aggregator,
                                                         ServicePlan plan);
 
-  Result<RoundReport> next(double seconds) { return root_->next(seconds); }
-  std::uint64_t version() const { return root_->version(); }
-  const std::string& address() const { return root_->desk().address(); }  // for workers
-  const std::string& results() const { return publisher_->address(); }    // for replicas
-  std::string status() const { return root_->desk().status(); }           // JSON
-  Status keep() { return root_->keep(); }
-  bool is_own_process() const { return publisher_->is_own_process(); }
+  Result<RoundReport> next(double seconds) {
+    return leaf_ ? leaf_->next(seconds) : root_->next(seconds);
+  }
+  bool has_parent() const { return leaf_ != nullptr; }
+  std::uint64_t version() const { return leaf_ ? leaf_->version() : root_->version(); }
+  const std::string& address() const { return desk().address(); }  // for workers
+  // For replicas; with a parent "".
+  std::string results() const { return publisher_ ? publisher_->address() : std::string(); }
+  std::string status() const { return desk().status(); }  // JSON
+  Status keep() { return leaf_ ? Status() : root_->keep(); }
+  bool is_own_process() const { return desk().is_own_process(); }
 
  private:
   ElasticService() = default;
+  static Result<std::unique_ptr<ElasticService>> create_leaf(
+      const replication::ReplicatedState& state, const FlatWeights& weights, ServicePlan plan);
+  const ContributionDesk& desk() const {
+    return leaf_ ? static_cast<const ContributionDesk&>(leaf_->desk()) : root_->desk();
+  }
 
   // The root is destroyed first: it has versions published.
   std::unique_ptr<replication::Publisher> publisher_;
   std::unique_ptr<AggregationRoot> root_;
+  std::unique_ptr<AggregationLeaf> leaf_;  // instead of both, with a parent
 };
 
 }  // namespace sparcl::elastic

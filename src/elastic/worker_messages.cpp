@@ -23,6 +23,8 @@ std::vector<std::byte> serialise(const Enroll& enroll) {
   out.write(enroll.worker);
   out.write(enroll.silence_ms);
   write_text(out, enroll.name);
+  write_flag(out, enroll.is_aggregator);
+  out.write(enroll.number);
   return out.take();
 }
 
@@ -33,7 +35,9 @@ Result<Enroll> parse_enroll(std::span<const std::byte> bytes) {
   return parse_message<Enroll>(bytes, "ENROLL", [](ByteReader& in, Enroll& enroll) {
     return in.read(enroll.protocol) && read_text(in, enroll.model_id) &&
            read_hash(in, enroll.schema_hash) && in.read(enroll.worker) &&
-           in.read(enroll.silence_ms) && read_text(in, enroll.name);
+           in.read(enroll.silence_ms) && read_text(in, enroll.name) &&
+           read_flag(in, enroll.is_aggregator) && in.read(enroll.number) &&
+           enroll.number <= aggregate::kMaxNumber;
   });
 }
 
@@ -44,6 +48,8 @@ std::vector<std::byte> serialise(const Enrolled& enrolled) {
   out.write(enrolled.silence_ms);
   write_text(out, enrolled.name);
   write_text(out, enrolled.results);
+  write_flag(out, enrolled.sums_at_once);
+  write_flag(out, enrolled.sums_weights);
   return out.take();
 }
 
@@ -53,7 +59,8 @@ Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes) {
   if (reader.read(other.protocol) && other.protocol != kWorkerProtocol) return other;
   return parse_message<Enrolled>(bytes, "ENROLLED", [](ByteReader& in, Enrolled& enrolled) {
     return in.read(enrolled.protocol) && in.read(enrolled.round) && in.read(enrolled.silence_ms) &&
-           read_text(in, enrolled.name) && read_text(in, enrolled.results);
+           read_text(in, enrolled.name) && read_text(in, enrolled.results) &&
+           read_flag(in, enrolled.sums_at_once) && read_flag(in, enrolled.sums_weights);
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The messages between workers and their aggregator: the layouts of docs/reference/protocol.md.
+// The messages between workers and aggregators: the layouts of docs/reference/protocol.md.
 // They travel in the frames of the replication service. Bytes from the network are hostile.
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace sparcl::elastic {
 
-constexpr std::uint16_t kWorkerProtocol = 1;
+constexpr std::uint16_t kWorkerProtocol = 2;
 
-// Worker: who it is, before anything else.
+// Worker, or an aggregator below: who it is, before anything else.
 struct Enroll {
   std::uint16_t protocol = kWorkerProtocol;
   std::string model_id;
@@ -26,6 +26,8 @@ struct Enroll {
   aggregate::WorkerId worker = 0;  // chosen by the worker, and kept when it connects again
   std::uint32_t silence_ms = 0;    // after which it gives the other side up
   std::string name;                // "host h1, pid 4711"
+  bool is_aggregator = false;
+  std::uint32_t number = 0;  // that a worker asks for: its slot + 1; 0: any
 };
 
 // Aggregator: the worker takes part.
@@ -35,6 +37,10 @@ struct Enrolled {
   std::uint32_t silence_ms = 0;
   std::string name;
   std::string results;  // "HOST:PORT" of the publisher of results; without a host: the same host
+  // How an aggregator below sums: as contributions come, or once their factors are known; and with
+  // their weights at each element.
+  bool sums_at_once = true;
+  bool sums_weights = false;
 };
 
 // Worker: a contribution, before its bytes.

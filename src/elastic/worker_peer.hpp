@@ -1,11 +1,12 @@
 #pragma once
-// An aggregator's end of the connection to a worker, or to a program that asks for the status.
+// An aggregator's end of the connection to a worker, to an aggregator below, or to a program that
+// asks for the status.
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "src/elastic/worker_messages.hpp"
+#include "src/elastic/aggregator_messages.hpp"
 #include "src/net/net_address.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/service_security.hpp"
@@ -23,6 +24,12 @@ struct Incoming {
   Buffer whole() const;
 };
 
+// A branch's sum.
+struct BranchSum {
+  SubtreeTold told;
+  Buffer part;
+};
+
 class WorkerPeer {
  public:
   WorkerPeer(net::Socket socket, std::optional<net::NetAddress> from,
@@ -32,7 +39,7 @@ class WorkerPeer {
   short events() const;
   bool has_unread() const { return link_.has_unread(); }
   bool is_over() const { return !link_.is_open(); }
-  bool is_enrolled() const { return worker.has_value(); }
+  bool is_enrolled() const { return worker.has_value() || branch != 0; }
 
   // The next message, once the connection is secured. Nothing: no more has come, or it is over.
   std::optional<replication::MessageType> receive(double now);
@@ -62,11 +69,22 @@ class WorkerPeer {
   std::string who() const;
   const Status& why_over() const { return why_; }
 
-  std::optional<aggregate::WorkerId> worker;  // enrolled
+  std::optional<aggregate::WorkerId> worker;  // enrolled as a worker
+  std::uint64_t branch = 0;                   // enrolled as an aggregator below; 0: not
   std::string name;
-  std::uint32_t silence_ms = 0;  // the worker's own
+  std::uint32_t silence_ms = 0;  // the other side's own
   std::optional<Incoming> incoming;
-  bool is_resting = false;  // not awaited until its next contribution
+
+  // What a branch was asked for, and has sent so far.
+  struct Asked {
+    std::uint64_t round = 0;
+    double since = 0;
+    std::vector<Collect::Span> spans;
+    std::vector<BranchSum> sums;
+    SubtreeTold coming;
+    bool is_over = false;
+  };
+  std::optional<Asked> asked;
 
  private:
   bool secure();

@@ -37,6 +37,10 @@ std::size_t max_content_bytes(MessageType type) {
   }
 }
 
+Status out_of_place(MessageType type) {
+  return corrupt(fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
+}
+
 std::array<std::byte, kHeadBytes> serialise(const MessageHead& head) {
   std::array<std::byte, kHeadBytes> bytes{};
   store_le(bytes.data(), kMagic);

@@ -75,8 +75,17 @@ enum class MessageType : std::uint8_t {
   kWanted = 35,        // aggregator: its bytes are wanted
   kFate = 36,          // aggregator: the state of a contribution
   kRest = 37,          // worker: it is not awaited until its next contribution
+  // Between aggregators: the lower one says what its workers do, the upper one decides.
+  kMember = 38,      // lower: a worker is there, or is not awaited any more
+  kTurnedAway = 39,  // upper: a worker does not take part here, and why
+  kGiven = 40,       // lower: a contribution has come, and stays here
+  kVerdict = 41,     // upper: what it counts
+  kCollect = 42,     // upper: the sums of a round are wanted now, or never
+  kSubtree = 43,     // lower: one of these sums, before its bytes
+  kCollected = 44,   // lower: that was all
+  kWithdrawn = 45,   // lower: a contribution is lost here: it is in no sum
 };
-constexpr MessageType kLastMessageType = MessageType::kRest;
+constexpr MessageType kLastMessageType = MessageType::kWithdrawn;
 
 std::size_t max_content_bytes(MessageType type);
 
@@ -293,6 +302,8 @@ std::vector<std::byte> serialise(const Fresh& fresh);
 std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 std::vector<std::byte> serialise(const BlockDigests& blocks);
+
+Status out_of_place(MessageType type);  // Corrupt
 
 // Each an error (Corrupt) unless the bytes are a whole message of this type and nothing else. If a
 // hello or a welcome has another protocol version, only `protocol` is read.

@@ -201,11 +201,6 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
   return out_of_place(type);
 }
 
-Status ReplicaMachine::out_of_place(MessageType type) const {
-  return Status(Code::kCorrupt,
-                fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
-}
-
 // --- where updates come from ---
 
 Status ReplicaMachine::take_parent(const Parent& placed, double now) {

@@ -177,7 +177,6 @@ class ReplicaMachine {
     act(replica_action::Send{to, type, serialise(message)});
   }
   void tell(const Ack& ack);
-  Status out_of_place(MessageType type) const;
 
   // Where updates come from.
   Status take_parent(const Parent& placed, double now);

@@ -162,7 +162,6 @@ class SessionMachine {
   Status take_greeting(MessageType type, std::vector<std::byte>& content);
   Status take_of_replica(Serving& at, MessageType type, std::span<const std::byte> content,
                          double now);
-  Status out_of_place(MessageType type) const;
   Status take_hello(std::span<const std::byte> content);
   Status take_list(std::vector<std::byte>& content);
   Status take_status_query();

@@ -42,11 +42,6 @@ void SessionMachine::on_message(MessageType type, std::vector<std::byte>& conten
   if (Status status = take(type, content, now); !status.ok()) refuse(std::move(status));
 }
 
-Status SessionMachine::out_of_place(MessageType type) const {
-  return Status(Code::kCorrupt,
-                fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
-}
-
 Status SessionMachine::take(MessageType type, std::vector<std::byte>& content, double now) {
   Serving* at = serving();
   const bool must_say_damage =

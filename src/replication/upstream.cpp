@@ -159,7 +159,7 @@ Status Upstream::handle(double now) {
   greet_if_secured(now);
   const bool is_proof = link_.type() == MessageType::kProof;
   if (phase_ == Phase::kSecuring && is_proof && awaited_key_) return take_proof(now);
-  if (phase_ == Phase::kSecuring || is_proof) return out_of_place();
+  if (phase_ == Phase::kSecuring || is_proof) return out_of_place(link_.type());
   switch (link_.type()) {
     case MessageType::kWelcome:
       if (is_ready()) break;
@@ -192,12 +192,7 @@ Status Upstream::handle(double now) {
       if (!is_ready()) break;
       return owner_.take(*this, now);
   }
-  return out_of_place();
-}
-
-Status Upstream::out_of_place() const {
-  return Status(Code::kCorrupt, fmt::format("a message of type {} is out of place here",
-                                            static_cast<int>(link_.type())));
+  return out_of_place(link_.type());
 }
 
 Status Upstream::take_of_update(double now) {

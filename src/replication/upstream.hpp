@@ -80,7 +80,6 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   Status closed_early(Status why) const;
   void read_messages(double now);
   Status handle(double now);
-  Status out_of_place() const;
   Status take_welcome();
   Status tell_schema();
   void try_memory(const MemoryInvitation& invitation);

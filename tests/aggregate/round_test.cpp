@@ -329,18 +329,58 @@ TEST(RoundOptions, ThatMakeNoSenseAreRefused) {
   EXPECT_FALSE(check_round_options(options).ok());
 }
 
+TEST(Round, AWorkerHasTheSlotThatItAsksFor) {
+  Membership members;
+  EXPECT_EQ(members.join(1, {.number = 6}), 5u);
+  EXPECT_EQ(members.join(2, {}), 0u);
+  EXPECT_EQ(members.join(3, {.number = 6}), std::nullopt) << "another one has it";
+  EXPECT_EQ(members.join(3, {.number = 2}), 1u);
+  EXPECT_EQ(members.join(4, {}), 2u);
+  EXPECT_TRUE(members.leave(1));
+  EXPECT_EQ(members.join(5, {.number = 6}), 5u) << "it has left: its number is free at once";
+  members.end_round();
+  EXPECT_EQ(members.slot_of(5), 5u);
+}
+
+TEST(Round, WorkersOfAGroupHaveSlotsBesideEachOther) {
+  Membership members;
+  for (WorkerId worker = 0; worker < 100; ++worker)
+    EXPECT_EQ(members.join(2 * worker, {.group = 7}), worker);
+  EXPECT_EQ(members.join(1, {.group = 8}), 2 * kGroupSlots) << "behind the second block";
+}
+
+TEST(Round, WhatIsWithdrawnCountsWhenItComesAgain) {
+  Workers all(quorum_of(2, {}), 3);
+  EXPECT_TRUE(all.offer(0, 0).is_new);
+  all.round.withdraw({0, 0});
+  EXPECT_TRUE(all.offer(1, 0).is_new);
+  EXPECT_FALSE(all.round.is_closed()) << "one is fewer than the quorum";
+  EXPECT_TRUE(all.offer(2, 0).is_new);
+  all.round.advance(0);
+  ASSERT_TRUE(all.round.is_closed());
+  all.round.withdraw({1, 0});
+  EXPECT_TRUE(all.round.closing().is_short);
+  EXPECT_EQ(all.round.closing().listed.size(), 1u);
+  all.round.failed("a test");
+  EXPECT_EQ(all.offer(2, 0).kind, Kind::kRefused);
+  const Answer late = all.offer(1, 0);
+  EXPECT_TRUE(late.is_new);
+  EXPECT_EQ(late.listed.rounds_late, 1u);
+}
+
 // A worker as it should be: it keeps a contribution until its fate is known, offers it again, and
 // dies and comes back now and then. Messages and answers get lost.
 class RandomRun {
  public:
   explicit RandomRun(std::uint64_t seed) : random_(seed), round_(options()) {
-    for (WorkerId worker = 0; worker < 6; ++worker) slots_[worker] = round_.join(worker);
+    for (WorkerId worker = 0; worker < 6; ++worker) slots_[worker] = *round_.join(worker);
   }
 
   void run() {
     for (int event = 0; event < 400; ++event) {
       now_ += random_.unit();
       if (random_.chance(0.03)) rejoin(random_.below(6));
+      if (random_.chance(0.03)) round_.withdraw({random_.below(6), round_.number()});
       work(random_.below(6));
       round_.advance(now_);
       if (round_.is_closed() && random_.chance(0.5)) end_round();
@@ -375,13 +415,13 @@ class RandomRun {
 
   void rejoin(WorkerId worker) {
     round_.leave(worker);
-    if (random_.chance(0.7)) slots_[worker] = round_.join(worker);
+    if (random_.chance(0.7)) slots_[worker] = *round_.join(worker);
   }
 
   void work(WorkerId worker) {
     if (!kept_.contains(worker) && !made_.contains({worker, round_.number()})) {
       kept_[worker] = round_.number();
-      slots_[worker] = round_.join(worker);
+      slots_[worker] = *round_.join(worker);
       kept_slot_[worker] = slots_[worker];
       made_.insert({worker, round_.number()});
     }
@@ -399,7 +439,16 @@ class RandomRun {
     }
   }
 
+  // An aggregator below was lost, and its entries with it: its workers offer them again.
+  void lose_some() {
+    const std::vector<Listed> listed = round_.closing().listed;
+    for (const Listed& each : listed) {
+      if (random_.chance(0.1)) round_.withdraw(each.id);
+    }
+  }
+
   void end_round() {
+    if (random_.chance(0.2)) lose_some();
     const bool fails = round_.closing().is_short || random_.chance(0.1);
     for (const Listed& each : round_.closing().listed) {
       if (fails) continue;

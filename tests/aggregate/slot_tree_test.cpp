@@ -89,6 +89,18 @@ TEST(SlotTree, IsTheSameForAnyArrivalAndAnyGaps) {
   }
 }
 
+// The spans between the slots of others, in which a leaf has all there is.
+std::vector<SlotSpan> spans_of(const std::map<std::uint32_t, std::size_t>& owners,
+                               std::size_t leaf) {
+  std::vector<SlotSpan> spans{{0, kAllSlots.end}};
+  for (const auto& [slot, owner] : owners) {
+    if (owner == leaf) continue;
+    spans.back().end = slot;
+    spans.push_back({slot + 1, kAllSlots.end});
+  }
+  return spans;
+}
+
 // A leaf aggregator adds up some of the slots, and sends on what it could merge.
 TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
   SeededRandom random(2);
@@ -101,13 +113,24 @@ TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
     for (std::size_t i = 0; i < leaves; ++i)
       trees.push_back(std::make_unique<SlotTree>(buffers, kernels::cpu_kernels(), test::kRun));
     const bool by_blocks = random.chance(0.5);
+    std::map<std::uint32_t, std::size_t> owners;
     for (const std::uint32_t slot : shuffled(random, slots)) {
-      SlotTree& leaf = *trees[by_blocks ? slot / 8 % leaves : random.below(leaves)];
-      ASSERT_TRUE(leaf.add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
+      owners[slot] = by_blocks ? slot / 8 % leaves : random.below(leaves);
+      ASSERT_TRUE(
+          trees[owners[slot]]->add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
     }
-    for (const auto& tree : trees) {
-      for (SlotTree::Node& node : tree->take())
-        ASSERT_TRUE(root.add(node.subtree, std::move(node.part)).ok());
+    for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
+      std::size_t sums = 0;
+      for (const SlotSpan& span : spans_of(owners, leaf)) {
+        for (SlotTree::Node& node : trees[leaf]->take(span)) {
+          ASSERT_TRUE(root.add(node.subtree, std::move(node.part)).ok());
+          ++sums;
+        }
+      }
+      EXPECT_EQ(trees[leaf]->bytes(), 0u);
+      if (leaves == 1) {
+        EXPECT_EQ(sums, 1u) << "one leaf merges all";
+      }
     }
     EXPECT_TRUE(same_bits(test::entries_of(root.finish()), reference(slots))) << round;
   }

@@ -11,102 +11,21 @@
 #include <vector>
 
 #include "sparcl/sparcl.h"
+#include "tests/api/elastic_party.hpp"
 
 namespace {
 
-constexpr std::size_t kElements = 200'000;  // several blocks
-
-#define SPARCL_OK(...) ASSERT_EQ(__VA_ARGS__, sparclSuccess) << sparclGetLastError(nullptr)
-
-// A model of one tensor.
-struct Model {
-  explicit Model(std::size_t elements = kElements, float value = 0) : weights(elements, value) {
-    const std::uint64_t shape = elements;
-    EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
-    EXPECT_EQ(sparclStateAdd(state, "w", weights.data(), sparclFloat32, 1, &shape), sparclSuccess);
-  }
-  ~Model() { EXPECT_EQ(sparclStateDestroy(state), sparclSuccess) << sparclGetLastError(nullptr); }
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
-
-  std::vector<float> weights;
-  sparclState_t state = nullptr;
-};
-
-// An aggregator that serves.
-struct Root {
-  Root(Model& served, const sparclServeOptions_t& options,
-       const sparclAggregatorOptions_t& how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER) {
-    EXPECT_EQ(sparclAggregatorCreate(&aggregator, served.weights.size(), &how), sparclSuccess);
-    result = sparclAggregatorServe(aggregator, served.state, &options);
-    if (result != sparclSuccess) return;
-    char text[256];
-    EXPECT_EQ(sparclAggregatorAddress(aggregator, text, nullptr, sizeof text), sparclSuccess);
-    address = text;
-  }
-  ~Root() { end(); }
-  void end() {
-    EXPECT_EQ(sparclAggregatorDestroy(aggregator), sparclSuccess) << sparclGetLastError(nullptr);
-    aggregator = nullptr;
-  }
-  sparclRoundReport_t next(double seconds = 30) const {
-    sparclRoundReport_t report = SPARCL_ROUND_REPORT_INITIALIZER;
-    EXPECT_EQ(sparclAggregatorNext(aggregator, seconds, &report), sparclSuccess)
-        << sparclGetLastError(nullptr);
-    return report;
-  }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
-
-  sparclAggregator_t aggregator = nullptr;
-  sparclResult_t result = sparclSuccess;
-  std::string address;
-};
-
-struct Trainer {
-  explicit Trainer(const std::string& address,
-                   const sparclWorkerOptions_t& options = SPARCL_WORKER_OPTIONS_INITIALIZER) {
-    EXPECT_EQ(sparclWorkerCreate(&worker, model.state, address.c_str(), &options), sparclSuccess)
-        << sparclGetLastError(nullptr);
-  }
-  ~Trainer() { end(); }
-  void end() {
-    EXPECT_EQ(sparclWorkerDestroy(worker), sparclSuccess);
-    worker = nullptr;
-  }
-  std::uint64_t next(double seconds = 30) {
-    std::uint64_t version = 0;
-    EXPECT_EQ(sparclWorkerNext(worker, seconds, &version), sparclSuccess)
-        << sparclGetLastError(nullptr);
-    return version;
-  }
-  sparclWorkerStats_t stats() const {
-    sparclWorkerStats_t stats = SPARCL_WORKER_STATS_INITIALIZER;
-    EXPECT_EQ(sparclWorkerStats(worker, &stats), sparclSuccess);
-    return stats;
-  }
-  Trainer(const Trainer&) = delete;
-  Trainer& operator=(const Trainer&) = delete;
-
-  Model model;
-  sparclWorker_t worker = nullptr;
-};
-
-std::string new_folder(const char* name) {
-  std::string folder = testing::TempDir() + name + std::to_string(::getpid());
-  std::filesystem::remove_all(folder);
-  return folder;
-}
+using namespace sparcl::test::party;
 
 TEST(ElasticApi, RoundsAreMeansByWeight) {
-  Model model(kElements, 1);
+  Model model(kElasticElements, 1);
   const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   const Root root(model, serve);
   ASSERT_EQ(root.result, sparclSuccess) << sparclGetLastError(nullptr);
   constexpr int kWorkers = 3, kRounds = 3;
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (int i = 0; i < kWorkers; ++i) trainers.push_back(std::make_unique<Trainer>(root.address));
-  std::vector<float> expected(kElements, 1);
+  std::vector<float> expected(kElasticElements, 1);
   for (int round = 1; round <= kRounds; ++round) {
     for (int i = 0; i < kWorkers; ++i) {
       Trainer& own = *trainers[static_cast<std::size_t>(i)];
@@ -116,13 +35,13 @@ TEST(ElasticApi, RoundsAreMeansByWeight) {
     for (int i = 0; i < kWorkers; ++i) {  // small integers: sums are exact
       Trainer& own = *trainers[static_cast<std::size_t>(i)];
       const auto step = static_cast<std::size_t>(7 + i);
-      for (std::size_t e = 0; e < kElements; e += step)
+      for (std::size_t e = 0; e < kElasticElements; e += step)
         own.model.weights[e] += static_cast<float>(4 * (i + round));
       SPARCL_OK(sparclWorkerContribute(own.worker, i == 0 ? 2 : 1));
     }
     for (int i = 0; i < kWorkers; ++i) {
       const auto step = static_cast<std::size_t>(7 + i);
-      for (std::size_t e = 0; e < kElements; e += step)
+      for (std::size_t e = 0; e < kElasticElements; e += step)
         expected[e] += static_cast<float>(4 * (i + round) * (i == 0 ? 2 : 1)) / 4;
     }
     const sparclRoundReport_t report = root.next();
@@ -235,7 +154,7 @@ TEST(ElasticApi, AnotherProcessGoesOnFromTheFolder) {
   ASSERT_EQ(first.result, sparclSuccess) << sparclGetLastError(nullptr);
   serve.listen = first.address.c_str();
   const auto train = [](Trainer& own, int round) {
-    for (std::size_t e = 0; e < kElements; e += 11)
+    for (std::size_t e = 0; e < kElasticElements; e += 11)
       own.model.weights[e] += static_cast<float>(round);
     ASSERT_EQ(sparclWorkerContribute(own.worker, 1), sparclSuccess) << sparclGetLastError(nullptr);
   };
@@ -290,7 +209,7 @@ TEST(ElasticApi, AStartThatFailsHarmsNoOther) {
   const std::string folder = new_folder("elastic_start");
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   serve.folder = folder.c_str();
-  Model model, other_model(kElements, 7);
+  Model model, other_model(kElasticElements, 7);
   const Root root(model, serve);
   Trainer own(root.address);
   sparclAggregatorOptions_t other = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
@@ -307,7 +226,7 @@ TEST(ElasticApi, AStartThatFailsHarmsNoOther) {
 }
 
 TEST(ElasticApi, WorkersFollowAnAggregatorThatHasLostItsRounds) {
-  Model first_model, second_model(kElements, 9);
+  Model first_model, second_model(kElasticElements, 9);
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   auto first = std::make_unique<Root>(first_model, serve);
   const std::string address = first->address;
@@ -365,7 +284,7 @@ TEST(ElasticApi, SmallFloatsAreSummedInFloat32) {
 TEST(ElasticApi, WrongArgumentsAreRefusedByName) {
   Model model;
   sparclAggregator_t aggregator = nullptr;
-  SPARCL_OK(sparclAggregatorCreate(&aggregator, kElements + 1, nullptr));
+  SPARCL_OK(sparclAggregatorCreate(&aggregator, kElasticElements + 1, nullptr));
   EXPECT_EQ(sparclAggregatorServe(aggregator, model.state, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclAggregatorNext(aggregator, 0, nullptr), sparclInvalidUsage);
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
@@ -385,7 +304,7 @@ TEST(ElasticApi, AWorkerOfAnotherModelIsTold) {
   Model model;
   const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   const Root root(model, serve);
-  Model other(kElements / 2);
+  Model other(kElasticElements / 2);
   sparclWorker_t worker = nullptr;
   SPARCL_OK(sparclWorkerCreate(&worker, other.state, root.address.c_str(), nullptr));
   EXPECT_EQ(sparclWorkerNext(worker, 1, nullptr), sparclMismatch);

@@ -1,5 +1,5 @@
 // A desk and peers that are no workers: each is refused by name, and the others go on.
-#include "src/elastic/contribution_desk.hpp"
+#include "src/elastic/root_desk.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ struct Desk {
     Result<replication::Listener> listener =
         replication::Listener::open("", replication::Reach::kThisMachine);
     desk = std::move(
-        *ContributionDesk::create(kernels::cpu_kernels(), options, std::move(*listener), {}));
+        *RootDesk::create(kernels::cpu_kernels(), options, std::move(*listener), {}));
   }
   RawPeer connect() const { return RawPeer::connect(desk->address(), {}); }
   RawPeer enrolled(aggregate::WorkerId worker) const {
@@ -45,7 +45,7 @@ struct Desk {
     EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
     return peer;
   }
-  std::unique_ptr<ContributionDesk> desk;
+  std::unique_ptr<RootDesk> desk;
 };
 
 Packed packed_entries(std::uint64_t first, std::uint64_t round) {
@@ -80,7 +80,7 @@ void expect_service(const Desk& own, RawPeer& worker, std::uint64_t round) {
   ASSERT_EQ(worker.hear(), MessageType::kFate);
   EXPECT_EQ(parse_fate(worker.link().content())->kind, aggregate::Answer::Kind::kListed);
   for (int i = 0; i < 100; ++i) {
-    const ContributionDesk::Turn turn = own.desk->wait(0.1);
+    const RootDesk::Turn turn = own.desk->wait(0.1);
     if (turn.is_closed) break;
   }
   own.desk->committed();
@@ -92,7 +92,7 @@ TEST(ContributionDesk, PeersThatAreNoWorkersAreRefusedByName) {
   const Desk own;
   RawPeer other = own.connect();
   other.say(MessageType::kEnroll, Enroll{kWorkerProtocol + 1, "m", {1, 2}, 1, 5000, "a test"});
-  expect_refusal(other, "version 2 of the protocol of workers");
+  expect_refusal(other, "version 3 of the protocol of workers");
   RawPeer model = own.connect();
   model.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "n", {1, 2}, 1, 5000, "a test"});
   expect_refusal(model, "model \"n\"");

@@ -29,7 +29,7 @@ std::string fresh_folder(const std::string& name) {
 
 // Below the ports that the kernel chooses: a worker's own socket never has it.
 std::string free_address() {
-  SeededRandom random(static_cast<std::uint64_t>(::getpid()));
+  static SeededRandom random(static_cast<std::uint64_t>(::getpid()));
   while (true) {
     net::NetAddress address = net::loopback_address();
     address.port = static_cast<std::uint16_t>(20'000 + random.below(10'000));
@@ -47,16 +47,33 @@ struct Story {
 
   void start_root() {
     roots.push_back(party.start({{kProgram, "root", folder, address}, root_environment}));
+    wait_until_it_serves(roots.back());
+  }
+  int start_leaf(const std::string& at) {
+    const int leaf = party.start({{kProgram, "leaf", address, at}, root_environment});
+    wait_until_it_serves(leaf);
+    return leaf;
+  }
+  void wait_until_it_serves(int process) {
     const auto serves = [&] {
-      const ProcessRecord& root = party.record(roots.back());
-      return !root.lines.empty() || root.ended;
+      const ProcessRecord& record = party.record(process);
+      return !record.lines.empty() || record.ended;
     };
     ASSERT_TRUE(party.run_until(serves, party.now_s() + 20));
-    ASSERT_FALSE(party.record(roots.back()).ended) << party.record(roots.back()).errors;
+    ASSERT_FALSE(party.record(process).ended) << party.record(process).errors;
   }
-  int start_worker(int number, int rounds) {
+  // Until it has ended, it has its port.
+  void kill(int process) {
+    party.signal(process, SIGKILL);
+    (void)party.run_until([&] { return party.record(process).ended; }, party.now_s() + 10);
+  }
+  void pass(double seconds) {
+    (void)party.run_until([] { return false; }, party.now_s() + seconds);
+  }
+  int start_worker(int number, int rounds) { return start_worker_at(address, number, rounds); }
+  int start_worker_at(const std::string& addresses, int number, int rounds) {
     return party.start(
-        {{kProgram, "worker", address, std::to_string(number), std::to_string(rounds)},
+        {{kProgram, "worker", addresses, std::to_string(number), std::to_string(rounds)},
          worker_environment});
   }
   bool wait_for(int process, const std::string& text, double seconds) {
@@ -78,6 +95,14 @@ struct Story {
         [&](const ProcessLine& line) { return line.text.find(all) != std::string::npos; });
     EXPECT_TRUE(is_there) << record.lines.back().text << "\n" << record.errors;
   }
+  void expect_all_counted(const std::vector<int>& survivors, int rounds) {
+    for (const int survivor : survivors)
+      ASSERT_TRUE(wait_for(survivor, "committed", 60)) << party.record(survivor).errors;
+    for (const int survivor : survivors) {
+      (void)party.run_until([&] { return party.record(survivor).ended; }, party.now_s() + 20);
+      expect_counted(survivor, rounds);
+    }
+  }
 };
 
 TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
@@ -92,27 +117,49 @@ TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
       survivors.push_back(story.start_worker(number, rounds));
     int victim = story.start_worker(3, 1000);
     for (int kill = 0; kill < 4; ++kill) {
-      const double wait = 0.05 + 0.4 * random.unit();
-      (void)story.party.run_until([] { return false; }, story.party.now_s() + wait);
+      story.pass(0.05 + 0.4 * random.unit());
       if (random.chance(0.5)) {
         story.party.signal(victim, SIGKILL);
         victim = story.start_worker(3 + kill + 1, 1000);
       } else {
-        const int root = story.roots.back();
-        story.party.signal(root, SIGKILL);
-        // Until then it has the port.
-        (void)story.party.run_until([&] { return story.party.record(root).ended; },
-                                    story.party.now_s() + 10);
+        story.kill(story.roots.back());
         story.start_root();
       }
     }
-    for (const int survivor : survivors)
-      ASSERT_TRUE(story.wait_for(survivor, "committed", 60)) << story.party.record(survivor).errors;
-    for (const int survivor : survivors) {
-      (void)story.party.run_until([&] { return story.party.record(survivor).ended; },
-                                  story.party.now_s() + 20);
-      story.expect_counted(survivor, rounds);
+    story.expect_all_counted(survivors, rounds);
+  }
+}
+
+// Two leaves below a root, of which each may be killed at any time.
+TEST(ElasticProcesses, ContributionsCountOnceThroughLeavesThatAreKilled) {
+  const int seeds = by_tier(2, 40), rounds = 12;
+  for (int seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    SeededRandom random(static_cast<std::uint64_t>(seed));
+    Story story("elastic_leaves");
+    story.start_root();
+    const std::string at[] = {free_address(), free_address()};
+    int leaves[] = {story.start_leaf(at[0]), story.start_leaf(at[1])};
+    std::vector<int> survivors;
+    for (int number = 0; number < 4; ++number)
+      survivors.push_back(
+          story.start_worker_at(at[number % 2] + "," + at[1 - number % 2], number, rounds));
+    int victim = story.start_worker_at(at[0], 4, 1000);
+    for (int kill = 0; kill < 4; ++kill) {
+      story.pass(0.05 + 0.4 * random.unit());
+      const std::uint64_t what = random.below(4);
+      if (what == 0) {
+        story.party.signal(victim, SIGKILL);
+        victim = story.start_worker_at(at[1], 5 + kill % 3, 1000);
+      } else if (what == 1) {
+        story.kill(story.roots.back());
+        story.start_root();
+      } else {
+        story.kill(leaves[what - 2]);
+        leaves[what - 2] = story.start_leaf(at[what - 2]);
+      }
     }
+    story.expect_all_counted(survivors, rounds);
   }
 }
 

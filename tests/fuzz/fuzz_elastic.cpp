@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/buffer_pool.hpp"
+#include "src/elastic/aggregator_messages.hpp"
 #include "src/elastic/contribution_bytes.hpp"
 #include "src/elastic/round_log.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
@@ -14,7 +15,9 @@ namespace {
 
 using namespace elastic;
 
-enum class What : unsigned { kEnroll, kEnrolled, kOffered, kWanted, kFate, kRound, kBytes, kLast };
+enum class What : unsigned { kEnroll, kEnrolled, kOffered, kWanted, kFate,
+  kMember, kTurnedAway, kGiven, kVerdict, kCollect, kSubtree, kCollected, kWithdrawn, kRound,
+  kBytes, kLast };
 
 constexpr std::uint64_t kFuzzedCount = 100'000;  // elements
 
@@ -81,6 +84,22 @@ void run(std::span<const std::byte> input) {
       return expect_same_message(content, parse_wanted);
     case What::kFate:
       return expect_same_message(content, parse_fate);
+    case What::kMember:
+      return expect_same_message(content, parse_member);
+    case What::kTurnedAway:
+      return expect_same_message(content, parse_turned_away);
+    case What::kGiven:
+      return expect_same_message(content, parse_given);
+    case What::kVerdict:
+      return expect_same_message(content, parse_verdict);
+    case What::kCollect:
+      return expect_same_message(content, parse_collect);
+    case What::kSubtree:
+      return expect_same_message(content, parse_subtree);
+    case What::kCollected:
+      return expect_same_message(content, parse_collected);
+    case What::kWithdrawn:
+      return expect_same_message(content, parse_withdrawn);
     case What::kRound:
       return expect_same_round(content);
     default:
@@ -125,6 +144,16 @@ std::vector<Bytes> seeds() {
               serialise(Offered{4, 0.5, 100, sparse::ValueForm::kUnmodified, true})),
       seed_of(What::kWanted, serialise(Wanted{4})),
       seed_of(What::kFate, serialise(FateTold{4, aggregate::Answer::Kind::kRefused, 5, "why"})),
+      seed_of(What::kMember,
+              serialise(MemberTold{3, MemberTold::State::kResting, {4, 5}, "host h"})),
+      seed_of(What::kTurnedAway, serialise(TurnedAway{3, Code::kInvalidUsage, "why"})),
+      seed_of(What::kGiven, serialise(GivenTold{{3, 4}, 0.5, {2.25, 1}, 10, 100})),
+      seed_of(What::kVerdict, serialise(Verdict{3, true, 5, 0.5F, 0.25F,
+                                                {4, aggregate::Answer::Kind::kListed, 5, ""}})),
+      seed_of(What::kCollect, serialise(Collect{4, true, false, {{1, {2, 9}}}, {{{3, 4}, 0.5F}}})),
+      seed_of(What::kSubtree, serialise(SubtreeTold{4, true, 1, {8, 3}, 100})),
+      seed_of(What::kCollected, serialise(Collected{4})),
+      seed_of(What::kWithdrawn, serialise(Withdrawn{{3, 4}})),
       seed_of(What::kRound, serialise(round)),
       seed_of(What::kRound, serialise(LoggedRound{}))};
   for (const sparse::Wire wire :

@@ -10,6 +10,11 @@ std::optional<FateNote> FateBook::find(const ContributionId& id) const {
   return note->second;
 }
 
+void FateBook::erase(const ContributionId& id) {
+  if (const auto round = notes_.find(id.round); round != notes_.end())
+    round->second.erase(id.worker);
+}
+
 void FateBook::forget_before(std::uint64_t round) {
   notes_.erase(notes_.begin(), notes_.lower_bound(round));
 }

@@ -22,6 +22,7 @@ class FateBook {
  public:
   std::optional<FateNote> find(const ContributionId& id) const;
   void note(const ContributionId& id, const FateNote& note) { notes_[id.round][id.worker] = note; }
+  void erase(const ContributionId& id);
 
   // Contributions to rounds before `round` are forgotten.
   void forget_before(std::uint64_t round);

@@ -2,16 +2,33 @@
 
 namespace sparcl::aggregate {
 
-std::uint32_t Membership::join(WorkerId worker) {
+std::optional<std::uint32_t> Membership::join(WorkerId worker, const Seat& seat) {
   if (const auto known = slots_.find(worker); known != slots_.end()) return known->second;
   std::uint32_t slot = 0;
-  for (const std::uint32_t taken : taken_) {
-    if (taken != slot) break;
-    ++slot;
+  if (seat.number > 0) {
+    slot = seat.number - 1;
+    const bool is_left = leaving_.erase(slot) > 0;
+    if (taken_.contains(slot) && !is_left) return std::nullopt;
+  } else {
+    slot = free_slot(seat.group);
   }
-  taken_.insert(slot);
+  taken_[slot] = seat.group;
   slots_.emplace(worker, slot);
   return slot;
+}
+
+// The lowest free slot of the blocks in which all slots that are taken are the group's.
+std::uint32_t Membership::free_slot(std::uint64_t group) const {
+  for (std::uint32_t first = 0;; first += kGroupSlots) {
+    std::uint32_t free = first;
+    bool is_own = true;
+    const auto end = taken_.lower_bound(first + kGroupSlots);
+    for (auto taken = taken_.lower_bound(first); taken != end; ++taken) {
+      is_own = is_own && taken->second == group;
+      free += taken->first == free ? 1 : 0;
+    }
+    if (is_own && free < first + kGroupSlots) return free;
+  }
 }
 
 bool Membership::leave(WorkerId worker) {

@@ -10,12 +10,25 @@
 
 namespace sparcl::aggregate {
 
+// What a worker asks for when it joins.
+struct Seat {
+  std::uint32_t number = 0;  // its slot + 1; 0: any slot
+  // Workers of one group are summed together: they get slots beside each other, in blocks of
+  // kGroupSlots.
+  std::uint64_t group = 0;
+};
+
+constexpr std::uint32_t kMaxNumber = 1 << 20;   // of a seat
+constexpr std::uint32_t kGroupSlots = 64;       // heuristic: a power of the fan-in of sums
+
 // The workers and their slots. A slot is a worker's place in the tree of sums. It stays the
-// worker's until the round ends in which the worker leaves.
+// worker's until the round ends in which the worker leaves, unless another one asks for it by its
+// number.
 class Membership {
  public:
-  // The worker's slot: the one that it has, else the lowest free one.
-  std::uint32_t join(WorkerId worker);
+  // The worker's slot: the one that it has, else the one that it asks for, else the lowest free one
+  // of its group's. Nothing: another member has the slot that it asks for.
+  std::optional<std::uint32_t> join(WorkerId worker, const Seat& seat);
   // False if it was no member.
   bool leave(WorkerId worker);
 
@@ -26,8 +39,11 @@ class Membership {
   std::vector<WorkerId> members() const;
 
  private:
+  std::uint32_t free_slot(std::uint64_t group) const;
+
   std::map<WorkerId, std::uint32_t> slots_;
-  std::set<std::uint32_t> taken_;    // by members, and by those that have left in this round
+  // By members, and by those that have left in this round; with their groups.
+  std::map<std::uint32_t, std::uint64_t> taken_;
   std::set<std::uint32_t> leaving_;  // free at the round's end
 };
 

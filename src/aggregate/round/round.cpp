@@ -43,10 +43,10 @@ Status check_round_options(const RoundOptions& options) {
 Round::Round(const RoundOptions& options, std::uint64_t first)
     : options_(options), number_(first) {}
 
-std::uint32_t Round::join(WorkerId worker) {
-  const std::uint32_t slot = membership_.join(worker);
+std::optional<std::uint32_t> Round::join(WorkerId worker, const Seat& seat) {
+  const std::optional<std::uint32_t> slot = membership_.join(worker, seat);
   // Nothing has come yet: the round may as well begin with it.
-  if (!is_closed_ && listed_.empty() && missing_.insert(worker).second) ++active_;
+  if (slot && !is_closed_ && listed_.empty() && missing_.insert(worker).second) ++active_;
   return slot;
 }
 
@@ -140,6 +140,36 @@ Listed Round::list(const Contribution& given, double now) {
   missing_.erase(given.id.worker);
   if (options_.mode == RoundMode::kQuorum && on_time_ == options_.quorum) note_quorum(now);
   return listed;
+}
+
+void Round::withdraw(const ContributionId& id) {
+  const std::optional<FateNote> note = fates_.find(id);
+  if (!note || note->fate != Fate::kListed) return;
+  fates_.erase(id);
+  if (is_closed_ && note->in_round == number_)
+    withdraw_closed(id);
+  else
+    withdraw_open(id, note->in_round);
+}
+
+void Round::withdraw_closed(const ContributionId& id) {
+  std::erase_if(closing_.listed, [&](const Listed& each) { return each.id == id; });
+  const auto counts = [&](const Listed& each) { return each.rounds_late == 0; };
+  const auto on_time = std::ranges::count_if(closing_.listed, counts);
+  closing_.is_short = closing_.is_short || closing_.listed.empty() ||
+                      (options_.mode == RoundMode::kQuorum && on_time < options_.quorum);
+}
+
+void Round::withdraw_open(const ContributionId& id, std::uint64_t in_round) {
+  const auto slots = listed_.find(in_round - id.round);
+  if (slots == listed_.end()) return;
+  std::erase_if(slots->second, [&](const auto& each) { return each.second.id == id; });
+  if (slots->second.empty()) listed_.erase(slots);
+  if (listed_.empty()) deadline_ = kNever;
+  if (in_round != id.round && options_.mode != RoundMode::kAsynchronous) return;
+  --on_time_;
+  if (options_.mode == RoundMode::kQuorum && on_time_ < options_.quorum) grace_ends_ = kNever;
+  if (membership_.slot_of(id.worker)) missing_.insert(id.worker);
 }
 
 // --- grace ---

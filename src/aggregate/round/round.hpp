@@ -45,7 +45,7 @@ struct Closing {
   std::vector<Listed> listed;      // by rounds late, then by slot: the order of the sum
   std::uint32_t active = 0;        // slots of the workers that were members when the round began
   std::vector<WorkerId> expelled;  // active ones that did not come by the deadline
-  bool is_short = false;           // of its quorum: only failed() may follow
+  bool is_short = false;           // of what it needs: only failed() may follow
 };
 
 class Round {
@@ -53,7 +53,8 @@ class Round {
   explicit Round(const RoundOptions& options, std::uint64_t first = 0);
 
   // --- workers. A new one is awaited from the next round on, but its contribution counts at once.
-  std::uint32_t join(WorkerId worker);
+  // See Membership::join().
+  std::optional<std::uint32_t> join(WorkerId worker, const Seat& seat = {});
   void leave(WorkerId worker);
 
   // --- contributions
@@ -64,6 +65,9 @@ class Round {
   void remember(const ContributionId& id, std::uint64_t in_round) {
     fates_.note(id, {Fate::kCommitted, in_round});
   }
+
+  // The entries of one that is listed are lost: it is as if it had not come.
+  void withdraw(const ContributionId& id);
 
   // --- time, monotonic seconds
   void advance(double now);
@@ -87,6 +91,8 @@ class Round {
   std::string why_refused(const Contribution& given) const;
   Listed list(const Contribution& given, double now);
   void note_quorum(double now);
+  void withdraw_open(const ContributionId& id, std::uint64_t in_round);
+  void withdraw_closed(const ContributionId& id);
   bool is_full() const;
   void close_if_full();
   void close(bool is_short);

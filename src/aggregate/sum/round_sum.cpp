@@ -25,6 +25,12 @@ Buffer RoundSum::finish() {
   return sparse::write_part(buffers_, kernels_, run_, {}, nullptr, sizeof(float));
 }
 
+std::vector<SlotTree::Node> RoundSum::take(std::uint64_t rounds_late, const SlotSpan& span) {
+  const auto tree = trees_.find(rounds_late);
+  if (tree == trees_.end()) return {};
+  return tree->second->take(span);
+}
+
 std::uint64_t RoundSum::bytes() const {
   std::uint64_t all = 0;
   for (const auto& [rounds_late, tree] : trees_) all += tree->bytes();

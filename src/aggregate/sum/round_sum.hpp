@@ -18,6 +18,8 @@ class RoundSum {
   // See SlotTree::add.
   Status add(std::uint64_t rounds_late, const Subtree& subtree, Buffer part);
   Buffer finish();
+  // See SlotTree::take. Of contributions that are so many rounds late.
+  std::vector<SlotTree::Node> take(std::uint64_t rounds_late, const SlotSpan& span);
   std::uint64_t bytes() const;
 
  private:

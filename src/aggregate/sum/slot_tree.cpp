@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint32_t kLog2FanIn = 3;  // heuristic: bench_aggregate
 constexpr std::size_t kFanIn = std::size_t{1} << kLog2FanIn;
-constexpr std::uint32_t kLog2MaxSlots = 31;
 constexpr std::size_t kValueBytes = sizeof(float);
 
 Status bad(std::string text) { return Status(Code::kInvalidArgument, std::move(text)); }
@@ -88,12 +87,29 @@ Buffer SlotTree::fold(const Subtree& subtree) {
   return std::move(*sum_.sum(parts, run_));
 }
 
-std::vector<SlotTree::Node> SlotTree::take() {
+std::vector<SlotTree::Node> SlotTree::take(const SlotSpan& span) {
   std::vector<Node> taken;
-  for (auto& [first, node] : nodes_) taken.push_back(std::move(node));
-  nodes_.clear();
-  bytes_ = 0;
+  take_within(span, {0, kLog2MaxSlots}, taken);
   return taken;
+}
+
+void SlotTree::take_within(const SlotSpan& span, const Subtree& subtree,
+                           std::vector<Node>& taken) {
+  const bool is_apart = subtree.end() <= span.first || span.end <= subtree.first;
+  if (is_apart || !has_parts(subtree)) return;
+  if (span.holds(subtree)) {
+    taken.push_back({subtree, fold(subtree)});
+    return;
+  }
+  if (subtree.log2_slots == 0) return;
+  const std::uint32_t log2 = subtree.log2_slots - 1;
+  take_within(span, {subtree.first, log2}, taken);
+  take_within(span, {subtree.first + (1U << log2), log2}, taken);
+}
+
+bool SlotTree::has_parts(const Subtree& subtree) const {
+  const auto next = nodes_.lower_bound(subtree.first);
+  return next != nodes_.end() && next->first < subtree.end();
 }
 
 Buffer SlotTree::finish() {

@@ -26,6 +26,19 @@ struct Subtree {
   std::uint64_t end() const { return first + slots(); }
 };
 
+// The slots [first, end).
+struct SlotSpan {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+
+  bool holds(const Subtree& subtree) const {
+    return first <= subtree.first && subtree.end() <= end;
+  }
+};
+
+constexpr std::uint32_t kLog2MaxSlots = 31;
+constexpr SlotSpan kAllSlots{0, std::uint64_t{1} << kLog2MaxSlots};
+
 class SlotTree {
  public:
   // All parts are of this run, with float32 values.
@@ -35,12 +48,13 @@ class SlotTree {
   // of the slots are there already: nothing has changed then.
   Status add(const Subtree& subtree, Buffer part);
 
-  // The merged subtrees in the order of slots, which a leader sends on. The tree is empty then.
+  // The sums that a leader sends on, in the order of slots: of the largest subtrees within the span
+  // that have parts. No other leader has parts of these slots. They are removed.
   struct Node {
     Subtree subtree;
     Buffer part;
   };
-  std::vector<Node> take();
+  std::vector<Node> take(const SlotSpan& span);
 
   // The sum of all; a part without entries if there are none. The tree is empty then.
   Buffer finish();
@@ -52,6 +66,8 @@ class SlotTree {
 
   Status check(const Subtree& subtree, std::span<const std::byte> part) const;
   bool is_complete(const Subtree& subtree) const;
+  bool has_parts(const Subtree& subtree) const;
+  void take_within(const SlotSpan& span, const Subtree& subtree, std::vector<Node>& taken);
   Buffer fold(const Subtree& subtree);
   void insert(const Subtree& subtree, Buffer part);
   Buffer remove(Nodes::iterator node);

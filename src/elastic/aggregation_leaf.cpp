@@ -1,0 +1,107 @@
+#include "src/elastic/aggregation_leaf.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "src/base/failpoint.hpp"
+#include "src/net/socket.hpp"
+
+namespace sparcl::elastic {
+namespace {
+
+constexpr double kLeafLook = 0.5;  // seconds, at most between two looks
+
+}  // namespace
+
+Result<std::unique_ptr<AggregationLeaf>> AggregationLeaf::create(const kernels::KernelSet& kernels,
+                                                                 DeskOptions options,
+                                                                 UplinkOptions above,
+                                                                 replication::Listener listener) {
+  options.held_bytes = default_held_bytes(options.count);
+  std::unique_ptr<AggregationLeaf> made(new AggregationLeaf(kernels, options));
+  SPARCL_ASSIGN_OR_RETURN(made->desk_, LeafDesk::create(kernels, std::move(options),
+                                                        std::move(above), std::move(listener)));
+  return made;
+}
+
+// After an error in the middle of a round its sum is not whole any more: nothing is sent.
+Result<RoundReport> AggregationLeaf::next(double seconds) try {
+  if (!broken_.ok()) return broken_;
+  Result<RoundReport> ended = try_next(seconds);
+  if (!ended.ok() && ended.status().code() != Code::kTimeout) broken_ = ended.status();
+  return ended;
+} catch (const std::bad_alloc&) {
+  broken_ = no_memory();
+  return broken_;
+}
+
+Result<RoundReport> AggregationLeaf::try_next(double seconds) {
+  const double until = net::monotonic_seconds() + seconds;
+  while (true) {
+    const double left = until - net::monotonic_seconds();
+    LeafDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kLeafLook));
+    SPARCL_RETURN_IF_ERROR(take(turn));
+    if (turn.collect) return end_round(turn);
+    if (left > 0) continue;
+    const Status trouble = desk_->uplink().trouble();
+    return Status(Code::kTimeout, fmt::format("no round has ended{}{}", trouble.ok() ? "" : ": ",
+                                              trouble.message()));
+  }
+}
+
+AggregationLeaf::Open& AggregationLeaf::open(std::uint64_t round, bool has_weights) {
+  return rounds_.try_emplace(round, buffers_, kernels_, run_, has_weights).first->second;
+}
+
+// They are summed as they come, unless their clipping depends on all.
+Status AggregationLeaf::take(LeafDesk::Turn& turn) {
+  if (std::exchange(life_, turn.life) != turn.life) rounds_.clear();
+  for (Arrival& each : turn.arrivals) {
+    Open& round = open(each.in_round(), turn.sums_weights);
+    ++round.report.listed;
+    round.report.late += each.listed.rounds_late > 0 ? 1 : 0;
+    round.report.total_weight += static_cast<double>(each.listed.weight);
+    round.report.received_bytes += each.part.size();
+    if (!each.is_here()) continue;  // it comes with a branch's sums
+    if (turn.sums_at_once)
+      SPARCL_RETURN_IF_ERROR(round.sum.add(each, each.clip));
+    else
+      round.held.push_back(std::move(each));
+  }
+  return {};
+}
+
+Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
+  const Collect& wanted = *turn.collect;
+  const double begun = net::monotonic_seconds();
+  Open& round = open(wanted.round, turn.sums_weights);
+  RoundReport report = std::move(round.report);
+  report.round = wanted.round;
+  report.begun = begun;
+  if (wanted.is_wanted) {
+    for (const Arrival& each : round.held) {
+      const auto clip = std::ranges::find(wanted.clips, each.listed.id, &Collect::Clip::id);
+      SPARCL_RETURN_IF_ERROR(
+          round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
+    }
+    for (BranchSum& each : desk_->collect_sums(wanted)) {
+      report.received_bytes += each.part.size();
+      SPARCL_RETURN_IF_ERROR(round.sum.add(std::move(each)));
+    }
+    SPARCL_ASSIGN_OR_RETURN(std::vector<BranchSum> sums,
+                            round.sum.take(wanted.round, wanted.spans));
+    SPARCL_FAILPOINT("aggregate.leaf_summed");
+    desk_->deliver(turn.life, wanted.round, std::move(sums));
+    version_ = wanted.round + 1;
+  } else {
+    report.failure = Status(Code::kRemoteError, "the aggregator above says that it failed");
+  }
+  rounds_.erase(wanted.round);
+  report.seconds = net::monotonic_seconds() - begun;
+  return report;
+}
+
+}  // namespace sparcl::elastic

@@ -1,0 +1,58 @@
+#pragma once
+// An aggregator with a parent: it sums what its workers contribute, and sends sums up. It keeps no
+// model and no log: contributions stay with their workers until a root has committed them.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/elastic/contribution_sum.hpp"
+#include "src/elastic/leaf_desk.hpp"
+#include "src/elastic/round_report.hpp"
+
+namespace sparcl::elastic {
+
+class AggregationLeaf {
+ public:
+  static Result<std::unique_ptr<AggregationLeaf>> create(const kernels::KernelSet& kernels,
+                                                         DeskOptions options, UplinkOptions above,
+                                                         replication::Listener listener);
+
+  // One round, of which the parent has wanted the sums. Timeout: none has ended within `seconds`;
+  // call again. Another error: this process cannot go on.
+  Result<RoundReport> next(double seconds);
+
+  LeafDesk& desk() { return *desk_; }
+  const LeafDesk& desk() const { return *desk_; }
+  std::uint64_t version() const { return version_; }  // of the last round's result
+
+ private:
+  struct Open {
+    Open(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run,
+         bool has_weights)
+        : sum(buffers, kernels, run, has_weights) {}
+    ContributionSum sum;
+    std::vector<Arrival> held;  // not summed yet
+    RoundReport report;
+  };
+
+  AggregationLeaf(const kernels::KernelSet& kernels, const DeskOptions& options)
+      : kernels_(kernels), run_(options.run) {}
+  Result<RoundReport> try_next(double seconds);
+  Status take(LeafDesk::Turn& turn);
+  Open& open(std::uint64_t round, bool has_weights);
+  Result<RoundReport> end_round(const LeafDesk::Turn& turn);
+
+  const kernels::KernelSet& kernels_;
+  sparse::BlockRun run_;
+  BufferPool buffers_;
+  std::uint64_t life_ = 0;               // of the connection that rounds_ are of
+  std::map<std::uint64_t, Open> rounds_;  // that the parent has not asked for
+  std::uint64_t version_ = 0;
+  Status broken_;  // this process cannot go on
+
+  std::unique_ptr<LeafDesk> desk_;  // last: its threads end first
+};
+
+}  // namespace sparcl::elastic

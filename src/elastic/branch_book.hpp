@@ -1,0 +1,57 @@
+#pragma once
+// Who has the entries of the contributions that count: this aggregator, or one of its branches, the
+// aggregators below it. Pure: no socket, no thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/aggregate/round/contribution.hpp"
+#include "src/elastic/aggregator_messages.hpp"
+
+namespace sparcl::elastic {
+
+using BranchId = std::uint64_t;    // of a connection
+constexpr BranchId kNoBranch = 0;  // the entries are here
+
+class BranchBook {
+ public:
+  // It counts in round listed.id.round + listed.rounds_late.
+  void note(const aggregate::Listed& listed, BranchId branch);
+  // The round in which it counts, and who has its entries.
+  struct Where {
+    std::uint64_t round = 0;
+    BranchId branch = kNoBranch;
+  };
+  std::optional<Where> find(const aggregate::ContributionId& id) const;
+  void forget(const aggregate::ContributionId& id);
+  void forget_round(std::uint64_t round) { rounds_.erase(round); }
+  void clear() { rounds_.clear(); }
+
+  // Those that have entries of the round.
+  std::set<BranchId> branches_of(std::uint64_t round) const;
+  // The widest spans of slots that hold contributions of the branch and of nobody else: its sums
+  // of any subtrees in them are sums of the whole tree. Within `outer` ones, if they are given.
+  std::vector<Collect::Span> spans_of(std::uint64_t round, BranchId branch) const;
+  std::vector<Collect::Span> spans_of(std::uint64_t round, BranchId branch,
+                                      std::span<const Collect::Span> outer) const;
+  // Its sums of the round are here.
+  void delivered(std::uint64_t round, BranchId branch);
+  // Forgets what only the branch has.
+  std::vector<aggregate::ContributionId> lose(BranchId branch);
+
+ private:
+  struct Entry {
+    aggregate::ContributionId id;
+    BranchId branch = kNoBranch;
+  };
+  using Place = std::pair<std::uint64_t, std::uint32_t>;  // rounds late, slot
+
+  std::map<std::uint64_t, std::map<Place, Entry>> rounds_;
+};
+
+}  // namespace sparcl::elastic

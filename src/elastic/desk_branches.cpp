@@ -1,0 +1,199 @@
+// What a desk hears from its branches, and asks them for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/elastic/contribution_desk.hpp"
+
+namespace sparcl::elastic {
+
+using replication::MessageType;
+
+WorkerPeer* ContributionDesk::branch(BranchId id) {
+  const auto found = std::ranges::find_if(peers_, [&](const auto& peer) {
+    return peer->branch == id && !peer->is_over();
+  });
+  return found == peers_.end() ? nullptr : found->get();
+}
+
+Status ContributionDesk::handle_branch(WorkerPeer& peer, MessageType type, double now) {
+  switch (type) {
+    case MessageType::kMember:
+      return take_member(peer);
+    case MessageType::kGiven:
+      return take_given(peer);
+    case MessageType::kSubtree:
+      return take_subtree(peer, now);
+    case MessageType::kChunk:
+      return take_subtree_bytes(peer, now);
+    case MessageType::kCollected:
+      return take_collected(peer);
+    case MessageType::kWithdrawn:
+      return take_withdrawn(peer);
+    default:
+      return replication::out_of_place(type);
+  }
+}
+
+// --- whom branches have ---
+
+Status ContributionDesk::take_member(WorkerPeer& peer) {
+  SPARCL_ASSIGN_OR_RETURN(MemberTold told, parse_member(peer.content()));
+  if (told.state == MemberTold::State::kAwaited) {
+    const std::uint64_t path[] = {peer.branch, told.seat.group};
+    told.seat.group = xxh3_64(std::as_bytes(std::span(path)));
+    const Status added = add_member({told.worker, told.seat, std::move(told.name), &peer});
+    if (!added.ok())
+      peer.send(MessageType::kTurnedAway, TurnedAway{told.worker, added.code(), added.message()});
+    return {};
+  }
+  if (told.state == MemberTold::State::kResting) {
+    rest(peer, told.worker);
+  } else if (member_of(peer, told.worker) != nullptr) {
+    const Member member = std::move(members_.extract(told.worker).mapped());
+    leave(member, true);
+  }
+  return {};
+}
+
+// --- what branches have ---
+
+Status ContributionDesk::take_given(WorkerPeer& peer) {
+  SPARCL_ASSIGN_OR_RETURN(const GivenTold told, parse_given(peer.content()));
+  if (told.entries > options_.count)
+    return corrupt(fmt::format("a contribution has {} entries, and the model {} elements",
+                               told.entries, options_.count));
+  Member* const member = member_of(peer, told.id.worker);
+  if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
+  if (!std::exchange(member->is_awaited, true)) SPARCL_RETURN_IF_ERROR(join(*member));
+  take({told.id, told.weight, told.facts, told.entries, told.bytes, {}, DataType::kFloat32,
+        peer.branch});
+  return {};
+}
+
+Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
+  SPARCL_ASSIGN_OR_RETURN(const SubtreeTold told, parse_subtree(peer.content()));
+  if (!peer.asked || peer.asked->is_over || told.round != peer.asked->round || peer.incoming)
+    return corrupt(fmt::format("a sum of round {} is not wanted now", told.round));
+  const bool is_asked = std::ranges::any_of(peer.asked->spans, [&](const Collect::Span& span) {
+    return span.rounds_late == told.rounds_late && span.slots.holds(told.subtree);
+  });
+  const std::uint64_t most = max_contribution_bytes(options_.run, options_.count);
+  if (!is_asked || told.bytes == 0 || told.bytes > most ||
+      (told.is_of_weights && !enrolled().sums_weights))
+    return corrupt(fmt::format("a sum of slots {} to {} with {} bytes was not asked for",
+                               told.subtree.first, told.subtree.end() - 1, told.bytes));
+  peer.asked->coming = told;
+  Incoming& coming = peer.incoming.emplace();
+  coming.offered.round = told.round;
+  coming.offered.bytes = told.bytes;
+  coming.offered.digest = told.digest;
+  coming.is_wanted = true;
+  coming.moved_at = now;
+  return {};
+}
+
+Status ContributionDesk::take_subtree_bytes(WorkerPeer& peer, double now) {
+  if (!peer.incoming) return corrupt("bytes of a sum came that was not named");
+  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
+  if (peer.incoming->have < peer.incoming->offered.bytes) return {};
+  const Offered offered = peer.incoming->offered;
+  const Buffer bytes = peer.incoming->whole();
+  peer.incoming.reset();
+  SPARCL_ASSIGN_OR_RETURN(Buffer part,
+                          unpack(buffers_, kernels_, options_.run, options_.count, offered, bytes));
+  if (peer.asked) peer.asked->sums.push_back({peer.asked->coming, std::move(part)});
+  return {};
+}
+
+Status ContributionDesk::take_collected(WorkerPeer& peer) {
+  SPARCL_ASSIGN_OR_RETURN(const Collected told, parse_collected(peer.content()));
+  if (!peer.asked || peer.asked->is_over || told.round != peer.asked->round || peer.incoming)
+    return corrupt(fmt::format("the end of the sums of round {} is not awaited", told.round));
+  peer.asked->is_over = true;
+  changed_.notify_all();
+  return {};
+}
+
+Status ContributionDesk::take_withdrawn(WorkerPeer& peer) {
+  SPARCL_ASSIGN_OR_RETURN(const Withdrawn told, parse_withdrawn(peer.content()));
+  const std::optional<BranchBook::Where> where = book_.find(told.id);
+  if (!where || where->branch != peer.branch) return {};
+  book_.forget(told.id);
+  withdraw(told.id);
+  return {};
+}
+
+void ContributionDesk::lose(BranchId branch) {
+  for (const aggregate::ContributionId& id : book_.lose(branch)) withdraw(id);
+  changed_.notify_all();
+}
+
+// --- sums of branches ---
+
+std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round,
+                                                 const std::vector<Collect::Span>* outer,
+                                                 std::span<const Collect::Clip> clips) {
+  for (const BranchId id : book_.branches_of(round)) {
+    WorkerPeer* const peer = branch(id);
+    if (peer == nullptr) continue;  // its end comes with the thread's next turn
+    peer->asked.emplace();
+    peer->asked->round = round;
+    peer->asked->spans = outer == nullptr ? book_.spans_of(round, id)
+                                          : book_.spans_of(round, id, *outer);
+    ask_for_sums(*peer, round, peer->asked->spans, clips);
+  }
+  wake_.wake();
+  const auto is_done = [&] { return book_.branches_of(round).empty() || !is_collecting(round); };
+  (void)changed_.wait_for(lock, std::chrono::duration<double>(options_.round.deadline_s), is_done);
+  std::vector<BranchSum> sums;
+  for (const BranchId id : book_.branches_of(round)) {
+    WorkerPeer* const peer = branch(id);
+    if (peer == nullptr || !peer->asked || !peer->asked->is_over) {
+      if (peer != nullptr)
+        peer->drop(Status(Code::kTimeout, "it has not sent its sums by the deadline"));
+      lose(id);
+      continue;
+    }
+    for (BranchSum& each : peer->asked->sums) sums.push_back(std::move(each));
+    peer->asked.reset();
+    book_.delivered(round, id);
+  }
+  return sums;
+}
+
+// Some of the branches that have entries of the round have not sent their sums.
+bool ContributionDesk::is_collecting(std::uint64_t round) {
+  return std::ranges::any_of(book_.branches_of(round), [&](BranchId id) {
+    const WorkerPeer* const peer = branch(id);
+    return peer == nullptr || !peer->asked || !peer->asked->is_over;
+  });
+}
+
+void ContributionDesk::ask_for_sums(WorkerPeer& peer, std::uint64_t round,
+                                    const std::vector<Collect::Span>& spans,
+                                    std::span<const Collect::Clip> clips) {
+  const auto some = [](const auto& all, std::size_t from) {
+    using Item = typename std::decay_t<decltype(all)>::value_type;
+    const std::size_t begin = std::min(from, all.size());
+    const std::size_t end = std::min(from + kMaxCollectItems, all.size());
+    return std::vector<std::remove_const_t<Item>>(all.begin() + begin, all.begin() + end);
+  };
+  const std::size_t items = std::max<std::size_t>({spans.size(), clips.size(), 1});
+  for (std::size_t from = 0; from < items; from += kMaxCollectItems)
+    peer.send(MessageType::kCollect, Collect{round, true, from + kMaxCollectItems >= items,
+                                             some(spans, from), some(clips, from)});
+}
+
+void ContributionDesk::discard(std::uint64_t round) {
+  for (const BranchId id : book_.branches_of(round)) {
+    WorkerPeer* const peer = branch(id);
+    if (peer != nullptr) peer->send(MessageType::kCollect, Collect{round, false, true, {}, {}});
+  }
+  book_.forget_round(round);
+  wake_.wake();
+}
+
+}  // namespace sparcl::elastic

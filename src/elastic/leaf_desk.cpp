@@ -1,0 +1,275 @@
+#include "src/elastic/leaf_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "src/base/log.hpp"
+
+namespace sparcl::elastic {
+
+using aggregate::Answer;
+using aggregate::ContributionId;
+using replication::MessageLink;
+using replication::MessageType;
+
+Result<std::unique_ptr<LeafDesk>> LeafDesk::create(const kernels::KernelSet& kernels,
+                                                   DeskOptions options, UplinkOptions above,
+                                                   replication::Listener listener) {
+  std::unique_ptr<LeafDesk> made(new LeafDesk(kernels, std::move(options)));
+  above.enroll = {kWorkerProtocol,
+                  made->options_.model_id,
+                  made->options_.schema_hash,
+                  0,
+                  replication::to_ms(made->options_.silence_s),
+                  made->name_,
+                  true,
+                  0};
+  above.silence_s = made->options_.silence_s;
+  SPARCL_ASSIGN_OR_RETURN(made->uplink_, Uplink::create(std::move(above), *made));
+  SPARCL_RETURN_IF_ERROR(made->start(std::move(listener)));
+  SPARCL_RETURN_IF_ERROR(made->uplink_->start());
+  return made;
+}
+
+LeafDesk::LeafDesk(const kernels::KernelSet& kernels, DeskOptions options)
+    : ContributionDesk(kernels, std::move(options)) {}
+
+LeafDesk::~LeafDesk() {
+  uplink_->stop();
+  stop();
+}
+
+// --- the owner's thread ---
+
+LeafDesk::Turn LeafDesk::wait(double seconds) {
+  Lock lock(mutex_);
+  (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                          [&] { return !arrivals_.empty() || !collects_.empty(); });
+  Turn turn{life_, rules_.sums_weights, rules_.sums_at_once, take_arrivals(), {}};
+  if (!collects_.empty()) {
+    turn.collect = std::move(collects_.front());
+    collects_.pop_front();
+  }
+  return turn;
+}
+
+std::vector<BranchSum> LeafDesk::collect_sums(const Collect& wanted) {
+  Lock lock(mutex_);
+  return collect(lock, wanted.round, &wanted.spans, wanted.clips);
+}
+
+void LeafDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<BranchSum> sums) {
+  const std::lock_guard lock(mutex_);
+  if (life != life_ || !is_connected_) return;
+  for (BranchSum& each : sums)
+    outbox_.push_back({MessageType::kSubtree, serialise(each.told), round, std::move(each.part)});
+  say(MessageType::kCollected, Collected{round});
+}
+
+// --- the desk's thread ---
+
+Status LeafDesk::check_open() const {
+  if (is_connected_) return {};
+  const Status why = uplink_->trouble();
+  return Status(Code::kRemoteError,
+                fmt::format("this aggregator has no connection to the one above it{}{}",
+                            why.ok() ? "" : ": ", why.message()));
+}
+
+Enrolled LeafDesk::enrolled() const {
+  Enrolled told = rules_;
+  told.silence_ms = replication::to_ms(options_.silence_s);
+  told.name = name_;
+  return told;
+}
+
+Status LeafDesk::join(const Member& member) {
+  say(MessageType::kMember,
+      MemberTold{member.worker, MemberTold::State::kAwaited, member.seat, member.name});
+  return {};
+}
+
+void LeafDesk::leave(const Member& member, bool is_gone) {
+  if (!is_connected_) return;
+  const auto state = is_gone ? MemberTold::State::kGone : MemberTold::State::kResting;
+  say(MessageType::kMember, MemberTold{member.worker, state, member.seat, member.name});
+}
+
+// One whose answer is awaited is not taken a second time meanwhile.
+std::optional<FateTold> LeafDesk::find(const ContributionId& id) const {
+  if (parked_.contains(id)) return FateTold{id.round, Answer::Kind::kEarly, rules_.round, {}};
+  const std::optional<BranchBook::Where> where = book_.find(id);
+  if (!where) return std::nullopt;
+  return FateTold{id.round, Answer::Kind::kListed, where->round, {}};
+}
+
+void LeafDesk::take(Given given) {
+  const ContributionId id = given.id;
+  if (const std::optional<FateTold> known = find(id))
+    return answer(given, Verdict{id.worker, false, 0, 1, 1, *known});
+  const GivenTold told{id, given.weight, given.facts, given.entries, given.bytes};
+  const std::size_t bytes = given.part.size();
+  parked_.emplace(id, std::move(given));
+  held_bytes_ += bytes;
+  say(MessageType::kGiven, told);
+}
+
+void LeafDesk::withdraw(const ContributionId& id) {
+  if (is_connected_) say(MessageType::kWithdrawn, Withdrawn{id});
+}
+
+bool LeafDesk::has_come(const Member& member) const {
+  const ContributionId id{member.worker, rules_.round};
+  return parked_.contains(id) || book_.find(id).has_value();
+}
+
+void LeafDesk::turned(double /*now*/) {
+  if (!arrivals_.empty() || !collects_.empty()) changed_.notify_all();
+}
+
+replication::ReportFields LeafDesk::report() const {
+  const Status why = uplink_->trouble();
+  return {{"aggregator", name_},
+          {"model_id", options_.model_id},
+          {"address", address_},
+          {"results", rules_.results},
+          {"round", rules_.round},
+          {"parent", is_connected_ ? rules_.name : ""},
+          {"trouble", is_connected_ ? "" : why.message()}};
+}
+
+// --- the thread of the connection to the parent ---
+
+void LeafDesk::connected(const Enrolled& enrolled, const std::string& results) {
+  const std::lock_guard lock(mutex_);
+  begin_anew();
+  is_connected_ = true;
+  rules_ = enrolled;
+  rules_.results = results;
+}
+
+void LeafDesk::opened(std::uint64_t round) {
+  const std::lock_guard lock(mutex_);
+  rules_.round = std::max(rules_.round, round);
+}
+
+void LeafDesk::speak(MessageLink& link) {
+  const std::lock_guard lock(mutex_);
+  for (const Said& each : outbox_) {
+    link.queue(each.type, std::span<const std::byte>(each.content));
+    for (std::uint64_t at = 0; at < each.bytes.size(); at += replication::kMaxChunkBytes)
+      link.queue_chunk({each.round, at},
+                       each.bytes.slice(at, std::min<std::uint64_t>(replication::kMaxChunkBytes,
+                                                                    each.bytes.size() - at)));
+  }
+  outbox_.clear();
+}
+
+Status LeafDesk::hear(MessageLink& link) {
+  const std::lock_guard lock(mutex_);
+  wake_.wake();  // what follows for the workers leaves in the desk's thread
+  switch (link.type()) {
+    case MessageType::kTurnedAway:
+      return take_turned_away(link.content());
+    case MessageType::kVerdict:
+      return take_verdict(link.content());
+    case MessageType::kCollect:
+      return take_collect(link.content());
+    default:
+      return replication::out_of_place(link.type());
+  }
+}
+
+void LeafDesk::lost(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (!is_connected_) return;
+  begin_anew();
+  drop_all(Status(Code::kRemoteError,
+                  fmt::format("its own aggregator is gone: {}", why.message())));
+  changed_.notify_all();
+}
+
+// What the last connection knew is void.
+void LeafDesk::begin_anew() {
+  is_connected_ = false;
+  ++life_;
+  for (const auto& [id, given] : parked_) held_bytes_ -= given.part.size();
+  parked_.clear();
+  (void)take_arrivals();
+  book_.clear();
+  outbox_.clear();
+  coming_ = {};
+  collects_.clear();
+}
+
+void LeafDesk::unpark(const ContributionId& id) {
+  const auto parked = parked_.find(id);
+  if (parked == parked_.end()) return;
+  held_bytes_ -= parked->second.part.size();
+  parked_.erase(parked);
+}
+
+Status LeafDesk::take_turned_away(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const TurnedAway away, parse_turned_away(content));
+  while (true) {
+    const auto parked = parked_.lower_bound({away.worker, 0});
+    if (parked == parked_.end() || parked->first.worker != away.worker) break;
+    unpark(parked->first);
+  }
+  turn_away(away.worker, Status(away.code, away.text));
+  return {};
+}
+
+Status LeafDesk::take_verdict(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const Verdict verdict, parse_verdict(content));
+  const ContributionId id{verdict.worker, verdict.fate.round};
+  const auto parked = parked_.find(id);
+  if (verdict.is_new) {
+    if (parked == parked_.end())
+      return corrupt("a contribution counts that this aggregator does not have");
+    Given given = std::move(parked->second);
+    parked_.erase(parked);
+    list(std::move(given), verdict);
+    return {};
+  }
+  if (verdict.fate.kind == Answer::Kind::kCommitted || verdict.fate.kind == Answer::Kind::kRefused)
+    book_.forget(id);
+  if (parked == parked_.end()) {
+    tell(verdict.worker, verdict.fate);
+    return {};
+  }
+  const Given given = std::move(parked->second);
+  held_bytes_ -= given.part.size();
+  parked_.erase(parked);
+  answer(given, verdict);
+  return {};
+}
+
+// Its part is counted as held until the owner takes it.
+void LeafDesk::list(Given given, const Verdict& verdict) {
+  if (given.branch != kNoBranch && branch(given.branch) == nullptr) return withdraw(given.id);
+  const aggregate::Listed listed{given.id, verdict.slot,
+                                 verdict.fate.in_round - verdict.fate.round, verdict.weight};
+  book_.note(listed, given.branch);
+  answer(given, verdict);
+  arrivals_.push_back({listed, given.facts, verdict.clip, std::move(given.part), given.type});
+  changed_.notify_all();
+}
+
+Status LeafDesk::take_collect(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(Collect piece, parse_collect(content));
+  if (coming_.round != piece.round) coming_ = {piece.round, true, true, {}, {}};
+  coming_.is_wanted = piece.is_wanted;
+  std::ranges::copy(piece.spans, std::back_inserter(coming_.spans));
+  std::ranges::copy(piece.clips, std::back_inserter(coming_.clips));
+  if (!piece.is_last) return {};
+  if (!piece.is_wanted) discard(piece.round);
+  collects_.push_back(std::exchange(coming_, {}));
+  changed_.notify_all();
+  return {};
+}
+
+}  // namespace sparcl::elastic

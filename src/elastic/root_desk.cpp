@@ -1,0 +1,172 @@
+#include "src/elastic/root_desk.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "src/base/log.hpp"
+
+namespace sparcl::elastic {
+
+using aggregate::Answer;
+
+Result<std::unique_ptr<RootDesk>> RootDesk::create(const kernels::KernelSet& kernels,
+                                                   DeskOptions options,
+                                                   replication::Listener listener,
+                                                   std::span<const Remembered> past) {
+  std::unique_ptr<RootDesk> made(new RootDesk(kernels, std::move(options)));
+  for (const Remembered& each : past) made->round_.remember(each.id, each.in_round);
+  SPARCL_RETURN_IF_ERROR(made->start(std::move(listener)));
+  return made;
+}
+
+RootDesk::RootDesk(const kernels::KernelSet& kernels, DeskOptions options)
+    : ContributionDesk(kernels, std::move(options)), round_(options_.round, options_.first_round) {}
+
+// --- the owner's thread ---
+
+RootDesk::Turn RootDesk::wait(double seconds) {
+  Lock lock(mutex_);
+  const auto is_new = [&] {
+    return !arrivals_.empty() || (round_.is_closed() && told_closing_ != round_.number());
+  };
+  (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds), is_new);
+  Turn turn{take_arrivals(), round_.is_closed(), {}};
+  if (turn.is_closed) {
+    turn.closing = round_.closing();
+    told_closing_ = round_.number();
+  }
+  return turn;
+}
+
+RootDesk::Sums RootDesk::collect_sums(std::span<const Collect::Clip> clips) {
+  Lock lock(mutex_);
+  std::vector<BranchSum> sums = collect(lock, round_.number(), nullptr, clips);
+  return {std::move(sums), round_.closing()};
+}
+
+void RootDesk::committed() {
+  const std::lock_guard lock(mutex_);
+  const aggregate::Closing closing = round_.closing();
+  round_.committed();
+  counts_.committed += closing.listed.size();
+  for (const aggregate::Listed& each : closing.listed) counts_.late += each.rounds_late > 0 ? 1 : 0;
+  tell_closing(closing, {Answer::Kind::kCommitted, closing.round, false, {}, {}});
+}
+
+void RootDesk::failed(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  const aggregate::Closing closing = round_.closing();
+  round_.failed(reason);
+  counts_.refused += closing.listed.size();
+  tell_closing(closing, {Answer::Kind::kRefused, closing.round, false, reason, {}});
+}
+
+void RootDesk::tell_closing(const aggregate::Closing& closing, const Answer& answer) {
+  discard(closing.round);
+  counts_.expelled += closing.expelled.size();
+  for (const aggregate::WorkerId worker : closing.expelled)
+    log_warn("aggregate: worker {} did not contribute to round {} by the deadline",
+             shown_worker(worker), closing.round);
+  for (const aggregate::Listed& each : closing.listed)
+    tell(each.id.worker, FateTold{each.id.round, answer.kind, answer.round, answer.reason});
+  // One that was awaited and is still there is awaited again.
+  for (const auto& [worker, member] : members_) {
+    if (member.is_awaited) (void)round_.join(worker, member.seat);
+  }
+  changed_.notify_all();
+  wake_.wake();
+}
+
+std::uint32_t RootDesk::listed() const {
+  const std::lock_guard lock(mutex_);
+  return round_.listed();
+}
+
+// --- the service's thread ---
+
+Enrolled RootDesk::enrolled() const {
+  return {kWorkerProtocol, round_.number(),  replication::to_ms(options_.silence_s),
+          name_,           options_.results, options_.sums_at_once,
+          options_.sums_weights};
+}
+
+Status RootDesk::join(const Member& member) {
+  if (round_.join(member.worker, member.seat)) return {};
+  return Status(Code::kInvalidUsage,
+                fmt::format("another worker has number {}: give each worker one of its own",
+                            member.seat.number));
+}
+
+std::optional<FateTold> RootDesk::find(const aggregate::ContributionId& id) const {
+  const std::optional<Answer> known = round_.find(id);
+  if (!known) return std::nullopt;
+  return FateTold{id.round, known->kind, known->round, known->reason};
+}
+
+std::string RootDesk::fault_of(const Given& given) const {
+  if (options_.screen.non_finite != aggregate::NonFinite::kRefuse || given.facts.not_finite == 0)
+    return {};
+  return fmt::format("{} of its {} values are NaN or infinite", given.facts.not_finite,
+                     given.entries);
+}
+
+void RootDesk::take(Given given) {
+  const Member& member = members_.at(given.id.worker);
+  const std::optional<std::uint32_t> slot = round_.join(member.worker, member.seat);
+  std::string fault = fault_of(given);
+  if (!slot && fault.empty())
+    fault = fmt::format("another worker has number {} now", member.seat.number);
+  // It has its place before it is listed: what is listed is summed, whatever memory runs out.
+  arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type});
+  const Answer answered = round_.offer({given.id, slot.value_or(0), given.weight, fault}, clock_.now());
+  if (answered.kind == Answer::Kind::kRefused) ++counts_.refused;
+  Verdict verdict{given.id.worker, answered.is_new, 0, 1, 1,
+                  {given.id.round, answered.kind, answered.round, answered.reason}};
+  if (!answered.is_new) {
+    arrivals_.pop_back();
+    return answer(given, verdict);
+  }
+  Arrival& arrival = arrivals_.back();
+  arrival.listed = answered.listed;
+  try {
+    book_.note(arrival.listed, given.branch);
+  } catch (const std::bad_alloc&) {
+    round_.withdraw(given.id);
+    arrivals_.pop_back();
+    throw;
+  }
+  held_bytes_ += arrival.part.size();
+  if (options_.sums_at_once)
+    arrival.clip = aggregate::screen(options_.screen, std::span(&arrival.facts, 1)).clip.front();
+  verdict.slot = arrival.listed.slot;
+  verdict.weight = arrival.listed.weight;
+  verdict.clip = arrival.clip;
+  answer(given, verdict);
+}
+
+bool RootDesk::has_come(const Member& member) const {
+  return round_.find({member.worker, round_.number()}).has_value();
+}
+
+void RootDesk::turned(double now) {
+  round_.advance(now);
+  if (!arrivals_.empty() || round_.is_closed()) changed_.notify_all();
+}
+
+replication::ReportFields RootDesk::report() const {
+  return {{"aggregator", name_},
+          {"model_id", options_.model_id},
+          {"address", address_},
+          {"results", options_.results},
+          {"round", round_.number()},
+          {"listed", round_.listed()},
+          {"committed", counts_.committed},
+          {"late", counts_.late},
+          {"refused", counts_.refused},
+          {"expelled", counts_.expelled}};
+}
+
+}  // namespace sparcl::elastic
