@@ -26,6 +26,11 @@ void BranchBook::forget(const ContributionId& id) {
   std::erase_if(rounds_, [](const auto& each) { return each.second.empty(); });
 }
 
+std::size_t BranchBook::listed(std::uint64_t round) const {
+  const auto found = rounds_.find(round);
+  return found == rounds_.end() ? 0 : found->second.size();
+}
+
 std::set<BranchId> BranchBook::branches_of(std::uint64_t round) const {
   std::set<BranchId> branches;
   const auto found = rounds_.find(round);

@@ -32,6 +32,7 @@ class BranchBook {
   void forget_round(std::uint64_t round) { rounds_.erase(round); }
   void clear() { rounds_.clear(); }
 
+  std::size_t listed(std::uint64_t round) const;  // that count in the round
   // Those that have entries of the round.
   std::set<BranchId> branches_of(std::uint64_t round) const;
   // The widest spans of slots that hold contributions of the branch and of nobody else: its sums

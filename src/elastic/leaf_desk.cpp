@@ -137,6 +137,11 @@ replication::ReportFields LeafDesk::report() const {
           {"address", address_},
           {"results", rules_.results},
           {"round", rules_.round},
+          {"listed", book_.listed(rules_.round)},
+          {"committed", counts_.committed},
+          {"late", counts_.late},
+          {"refused", counts_.refused},
+          {"expelled", 0},
           {"parent", is_connected_ ? rules_.name : ""},
           {"trouble", is_connected_ ? "" : why.message()}};
 }
@@ -235,8 +240,7 @@ Status LeafDesk::take_verdict(std::span<const std::byte> content) {
     list(std::move(given), verdict);
     return {};
   }
-  if (verdict.fate.kind == Answer::Kind::kCommitted || verdict.fate.kind == Answer::Kind::kRefused)
-    book_.forget(id);
+  note_end(id, verdict.fate);
   if (parked == parked_.end()) {
     tell(verdict.worker, verdict.fate);
     return {};
@@ -246,6 +250,15 @@ Status LeafDesk::take_verdict(std::span<const std::byte> content) {
   parked_.erase(parked);
   answer(given, verdict);
   return {};
+}
+
+// Committed and refused ones need no entries any more.
+void LeafDesk::note_end(const ContributionId& id, const FateTold& fate) {
+  if (fate.kind != Answer::Kind::kCommitted && fate.kind != Answer::Kind::kRefused) return;
+  book_.forget(id);
+  const bool is_committed = fate.kind == Answer::Kind::kCommitted;
+  ++(is_committed ? counts_.committed : counts_.refused);
+  counts_.late += is_committed && fate.in_round > id.round ? 1 : 0;
 }
 
 // Its part is counted as held until the owner takes it.

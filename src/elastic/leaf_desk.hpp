@@ -75,6 +75,7 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
   Status take_turned_away(std::span<const std::byte> content);
   Status take_verdict(std::span<const std::byte> content);
   void list(Given given, const Verdict& verdict);
+  void note_end(const aggregate::ContributionId& id, const FateTold& fate);
   Status take_collect(std::span<const std::byte> content);
   void unpark(const aggregate::ContributionId& id);
   void begin_anew();
@@ -91,6 +92,9 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
   Enrolled rules_;          // of the parent, with the round that is open now
   std::deque<Said> outbox_;
   std::map<aggregate::ContributionId, Given> parked_;  // the parent has not answered
+  struct Counts {
+    std::uint64_t committed = 0, late = 0, refused = 0;  // contributions
+  } counts_;
   Collect coming_;                                     // its last message has not come
   std::deque<Collect> collects_;                       // for the owner
 

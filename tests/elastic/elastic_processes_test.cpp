@@ -45,14 +45,19 @@ struct Story {
 
   explicit Story(const std::string& name) : folder(fresh_folder(name)), address(free_address()) {}
 
-  void start_root() {
-    roots.push_back(party.start({{kProgram, "root", folder, address}, root_environment}));
-    wait_until_it_serves(roots.back());
+  // failpoint: "name:count:kill"
+  void start_root(const std::string& failpoint = "") {
+    roots.push_back(start({kProgram, "root", folder, address}, failpoint));
   }
-  int start_leaf(const std::string& at) {
-    const int leaf = party.start({{kProgram, "leaf", address, at}, root_environment});
-    wait_until_it_serves(leaf);
-    return leaf;
+  int start_leaf(const std::string& at, const std::string& failpoint = "") {
+    return start({kProgram, "leaf", address, at}, failpoint);
+  }
+  int start(std::vector<std::string> words, const std::string& failpoint) {
+    ProcessCommand command{std::move(words), root_environment};
+    if (!failpoint.empty()) command.environment.emplace_back("SPARCL_TEST_FAILPOINT", failpoint);
+    const int process = party.start(command);
+    wait_until_it_serves(process);
+    return process;
   }
   void wait_until_it_serves(int process) {
     const auto serves = [&] {
@@ -161,6 +166,31 @@ TEST(ElasticProcesses, ContributionsCountOnceThroughLeavesThatAreKilled) {
     }
     story.expect_all_counted(survivors, rounds);
   }
+}
+
+// Between the steps of a round's end: the log, the version, and what workers are told.
+TEST(ElasticProcesses, AggregatorsMayDieBetweenAnyTwoSteps) {
+  if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "skipped: built with SPARCL_FAILPOINTS=OFF";
+  for (const std::string where : {"aggregate.logged", "aggregate.published"}) {
+    SCOPED_TRACE(where);
+    Story story("elastic_steps");
+    story.start_root(where + ":2:kill");
+    const std::vector<int> survivors{story.start_worker(0, 5), story.start_worker(1, 5)};
+    const int root = story.roots.back();
+    ASSERT_TRUE(story.party.run_until([&] { return story.party.record(root).ended; },
+                                      story.party.now_s() + 30));
+    story.start_root();
+    story.expect_all_counted(survivors, 5);
+  }
+  Story story("elastic_steps");
+  story.start_root();
+  const std::string at = free_address();
+  const int leaf = story.start_leaf(at, "aggregate.leaf_summed:2:kill");
+  const std::vector<int> survivors{story.start_worker_at(at, 0, 5), story.start_worker(1, 5)};
+  ASSERT_TRUE(story.party.run_until([&] { return story.party.record(leaf).ended; },
+                                    story.party.now_s() + 30));
+  (void)story.start_leaf(at);
+  story.expect_all_counted(survivors, 5);
 }
 
 TEST(ElasticProcesses, OverEncryptedConnections) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/tools/training_program.hpp"
 
 namespace sparcl::test {
@@ -30,6 +33,8 @@ TEST(AggregateCommand, WrongOptionsAreNamed) {
       {{"--listen", "0.0.0.0:0"}, "--insecure"},
       {{"--publish", "0.0.0.0:0"}, "--insecure"},
       {{"--state", ""}, "the name is empty"},
+      {{"--parent", "h:1,nowhere"}, "'nowhere' is no HOST:PORT"},
+      {{"--parent", "h:1", "--state", "x"}, "--parent"},
   };
   for (const auto& bad : kBad) {
     const ProgramRun run = run_program(aggregate(model, bad.options));
@@ -59,6 +64,31 @@ TEST(AggregateCommand, ServesItsModelAndSaysItsStatus) {
   expect_same(training / "copy", model);
   EXPECT_EQ(aggregator.end_by(SIGTERM), 0) << aggregator.err();
   expect_same(training / "last", model);
+}
+
+TEST(AggregateCommand, OneWithAParentHasItsRound) {
+  Training training;
+  const std::string model = training.write_up_to(1)[0];
+  BackgroundProgram root(aggregate(model));
+  const std::string parent = root.line_with("results", nullptr)["address"];
+  BackgroundProgram leaf(aggregate(model, {"--parent", parent}));
+  const nlohmann::json first = leaf.line_with("parent", nullptr);
+  ASSERT_TRUE(first.is_object()) << leaf.err();
+  ProgramRun status;
+  for (int i = 0; i < 100; ++i) {
+    status = run_program({"status", first["address"]});
+    if (status.out.find("round 1 is open") != std::string::npos) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(status.out, AllOf(HasSubstr("round 1 is open"), HasSubstr("sums go to")));
+  EXPECT_EQ(root.end_by(SIGTERM), 0) << root.err();
+  for (int i = 0; i < 100; ++i) {
+    status = run_program({"status", first["address"]});
+    if (status.out.find("no connection") != std::string::npos) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_THAT(status.out, HasSubstr("no connection to an aggregator above"));
+  EXPECT_EQ(leaf.end_by(SIGTERM), 0) << leaf.err();
 }
 
 TEST(AggregateCommand, AnotherProcessTakesOver) {

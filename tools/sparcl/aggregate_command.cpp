@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,7 +37,8 @@ struct AggregateOptions {
   MetricsPlace metrics;
 };
 
-void print_round(const elastic::RoundReport& report, bool as_json) {
+// With a parent, the round's sums have gone to it.
+void print_round(const elastic::RoundReport& report, bool has_parent, bool as_json) {
   const bool is_ok = report.failure.ok();
   const Json json{{"round", report.round},
                   {"version", report.round + 1},
@@ -51,14 +53,29 @@ void print_round(const elastic::RoundReport& report, bool as_json) {
   const std::string missing =
       report.expelled > 0 ? fmt::format(", workers missing: {}", report.expelled) : "";
   const std::string late = report.late > 0 ? fmt::format(" ({} late)", report.late) : "";
-  print_news(
-      as_json, json,
-      is_ok ? fmt::format("round {}: contributions {}{}, {}{}; {} elements changed, version "
-                          "{} after {:.3f} s\n",
-                          report.round, report.listed, late, human_bytes(report.received_bytes),
-                          missing, report.changed, report.round + 1, report.seconds)
-            : fmt::format("round {} failed{}: {}\n", report.round, missing,
-                          report.failure.message()));
+  const std::string result =
+      has_parent ? fmt::format("sums sent up after {:.3f} s", report.seconds)
+                 : fmt::format("{} elements changed, version {} after {:.3f} s", report.changed,
+                               report.round + 1, report.seconds);
+  print_news(as_json, json,
+             is_ok ? fmt::format("round {}: contributions {}{}, {}{}; {}\n", report.round,
+                                 report.listed, late, human_bytes(report.received_bytes), missing,
+                                 result)
+                   : fmt::format("round {} failed{}: {}\n", report.round, missing,
+                                 report.failure.message()));
+}
+
+void print_start(const elastic::ElasticService& service, const std::string& parent, bool as_json) {
+  if (service.has_parent())
+    return print_news(as_json, {{"address", service.address()}, {"parent", parent}},
+                      fmt::format("workers connect to {}; sums go to {}\n", service.address(),
+                                  parent));
+  print_news(as_json,
+             {{"address", service.address()},
+              {"results", service.results()},
+              {"round", service.version()}},
+             fmt::format("workers connect to {}; results are published at {}; round {} is open\n",
+                         service.address(), service.results(), service.version()));
 }
 
 Status write_model(const AggregateOptions& options, const model::Checkpoint& read,
@@ -99,17 +116,12 @@ Status run_aggregate(AggregateOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  print_news(as_json,
-             {{"address", service.address()},
-              {"results", service.results()},
-              {"round", service.version()}},
-             fmt::format("workers connect to {}; results are published at {}; round {} is open\n",
-                         service.address(), service.results(), service.version()));
+  print_start(service, options.plan.parent, as_json);
   for (std::uint64_t ended = 0; !stop_is_asked();) {
     const Result<elastic::RoundReport> report = service.next(kStopLook);
     if (!report.ok() && report.status().code() == Code::kTimeout) continue;
     if (!report.ok()) return report.status();
-    print_round(*report, as_json);
+    print_round(*report, service.has_parent(), as_json);
     if (++ended == options.rounds) break;
   }
   SPARCL_RETURN_IF_ERROR(service.keep());
@@ -119,6 +131,17 @@ Status run_aggregate(AggregateOptions options, bool as_json) {
 std::string address_fault(const std::string& text) {
   const Result<net::HostPort> where = net::parse_host_port(text);
   return where.ok() ? std::string() : where.status().message();
+}
+
+// Of one address, or several with commas between them.
+std::string addresses_fault(const std::string& text) {
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    if (std::string fault = address_fault(text.substr(at, comma - at)); !fault.empty())
+      return fault;
+    at = comma + 1;
+  }
+  return {};
 }
 
 // A usage error, before anything is opened.
@@ -229,9 +252,17 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
                  "--insecure (default: any port of the loopback interface)")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
+  CLI::Option* const parent =
+      app.add_option("--parent", options->plan.parent,
+                     "an aggregator above this one, which decides what counts: this one sums what "
+                     "its workers contribute, and sends sums up. Several addresses with commas "
+                     "between them take over from each other")
+          ->type_name("HOST:PORT")
+          ->check(addresses_fault, "", "");
   app.add_option("--publish", publish.listen,
                  "where results are published, also for sparcl subscribe (default: any port of the "
                  "loopback interface)")
+      ->excludes(parent)
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
   app.add_option("--model-id", publish.model_id, "a name: workers of another model are refused")
@@ -241,9 +272,11 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
   app.add_option("--state", options->plan.root.folder,
                  "keeps the rounds: another process with the same options goes on where this one "
                  "ends, and takes over if this one still runs")
+      ->excludes(parent)
       ->type_name("FOLDER")
       ->check(empty_name_fault);
   app.add_option("--output", options->output, "the model is written there at the end")
+      ->excludes(parent)
       ->type_name("PATH")
       ->check(empty_name_fault);
   app.add_option("--rounds", options->rounds, "end after so many rounds (default: go on)")

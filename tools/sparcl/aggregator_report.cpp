@@ -39,6 +39,19 @@ std::string worker_table(const std::vector<WorkerRow>& rows) {
   return text;
 }
 
+// Of an aggregator that has one above it.
+std::string parent_text(const Json& report) {
+  if (!report.contains("parent")) return "";
+  const std::string parent = field_text(report, "parent");
+  if (!parent.empty()) return fmt::format("sums go to {}\n", parent);
+  return fmt::format("no connection to an aggregator above: {}\n", field_text(report, "trouble"));
+}
+
+std::string worker_name(const Json& worker) {
+  const std::string name = field_text(worker, "name"), branch = field_text(worker, "branch");
+  return branch.empty() || branch == "?" ? name : fmt::format("{}, by {}", name, branch);
+}
+
 }  // namespace
 
 bool is_aggregator_report(const Json& report) {
@@ -56,11 +69,11 @@ std::string aggregator_text(const Json& report) {
       field_count(report, "round"), field_count(report, "listed"), field_text(report, "results"),
       field_count(report, "committed"), field_count(report, "late"), field_count(report, "refused"),
       field_count(report, "expelled"));
+  text += parent_text(report);
   if (report["workers"].empty()) return text + "no worker is connected\n";
   std::vector<WorkerRow> rows{{"worker", "name", "state", "sent here", "silent"}};
   for (const Json& worker : report["workers"])
-    rows.push_back({field_text(worker, "worker"), field_text(worker, "name"),
-                    field_text(worker, "state"), human_bytes(field_count(worker, "bytes_received")),
+    rows.push_back({field_text(worker, "worker"), worker_name(worker), field_text(worker, "state"), human_bytes(field_count(worker, "bytes_received")),
                     fmt::format("{:.1f} s", field_number(worker, "silent_s"))});
   text += worker_table(rows);
   if (const std::uint64_t left_out = field_count(report, "workers_left_out"); left_out > 0)
