@@ -44,10 +44,10 @@ typedef struct {
   const char* model_id; /**< workers must pass the same; NULL: "" */
   const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
                              NULL: the state ends with the process */
-  const char* parent;      /**< "HOST:PORT" of an aggregator above, or several with commas between
-                                them, which take over from each other; NULL: this is the root. The
-                                parent decides what counts: of all options below only secrets and
-                                deadline_s are read, and publish and folder must be NULL */
+  const char* parent;   /**< "HOST:PORT" of an aggregator above, or several with commas between
+                             them, which take over from each other; NULL: this is the root. The
+                             parent decides what counts: of all options below only secrets and
+                             deadline_s are read, and publish and folder must be NULL */
   const char* secret_path;         /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path;   /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
   double deadline_s;               /**< of a round, from its first contribution on; default 600 */
@@ -61,10 +61,10 @@ typedef struct {
   sparclToggle_t insecure; /**< on: without a secret, listen on any interface: whoever reaches the
                                 port reads the weights, and contributes */
 } sparclServeOptions_t;
-#define SPARCL_SERVE_OPTIONS_INITIALIZER                                                \
-  {                                                                                     \
+#define SPARCL_SERVE_OPTIONS_INITIALIZER                                                      \
+  {                                                                                           \
     sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
-        sparclRoundSynchronous, sparclDefault                                           \
+        sparclRoundSynchronous, sparclDefault                                                 \
   }
 
 /** Serves workers with an aggregator until it is destroyed. Publishes the state as a version.
@@ -122,12 +122,12 @@ typedef struct {
   const char* secret_path; /**< secret of role replicate: the aggregator must have the key that it
                                 names; NULL: SPARCL_SECRET, else none */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
-  uint64_t keep;   /**< elements of a contribution at most, those that changed most; the rest is kept
-                        for later ones. 0: all */
-  uint64_t number; /**< of this worker, from 1 on, as its rank + 1; no other worker has it. Sums have
-                        the same bits in every run, and through any aggregators, if each worker has
-                        the same number again. 0: the aggregator chooses one */
-  sparclWire_t wire;    /**< of values; the rounding error is kept, too */
+  uint64_t keep;     /**< elements of a contribution at most, those that changed most; the rest is
+                          kept for later ones. 0: all */
+  uint64_t number;   /**< of this worker, from 1 on, such as its rank + 1; no other worker has it.
+                          Sums have the same bits in every run, and through any aggregators, if each
+                          worker has the same number again. 0: the aggregator chooses one */
+  sparclWire_t wire; /**< of values; the rounding error is kept, too */
   sparclToggle_t relay; /**< pass versions on to other workers; default: SPARCL_RELAY */
 } sparclWorkerOptions_t;
 #define SPARCL_WORKER_OPTIONS_INITIALIZER \

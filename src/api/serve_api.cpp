@@ -95,8 +95,7 @@ Status serve(sparclAggregator& own, sparclState_t state, const sparclServeOption
   SPARCL_ASSIGN_OR_RETURN(made->attached, AttachedState::attach(held, AttachedState::Use::kRead));
   SPARCL_ASSIGN_OR_RETURN(made->service, ElasticService::create(made->attached->view(),
                                                                 own.aggregator, std::move(plan)));
-  if (!made->service->has_parent())
-    made->attached->state().version = made->service->version();
+  if (!made->service->has_parent()) made->attached->state().version = made->service->version();
   own.serving = std::move(made);
   own.calls_in_flight = 1;  // no other call takes it
   return {};

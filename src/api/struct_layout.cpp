@@ -62,10 +62,10 @@ static_assert(has_no_padding(&Aggregator::size, &Aggregator::mean, &Aggregator::
 
 using Serve = sparclServeOptions_t;
 static_assert(has_no_padding(&Serve::size, &Serve::listen, &Serve::publish, &Serve::model_id,
-                             &Serve::folder, &Serve::parent, &Serve::secret_path, &Serve::certificates_path,
-                             &Serve::deadline_s, &Serve::grace_min_s, &Serve::grace_max_s,
-                             &Serve::late_factor, &Serve::max_rounds_late, &Serve::quorum,
-                             &Serve::round, &Serve::insecure));
+                             &Serve::folder, &Serve::parent, &Serve::secret_path,
+                             &Serve::certificates_path, &Serve::deadline_s, &Serve::grace_min_s,
+                             &Serve::grace_max_s, &Serve::late_factor, &Serve::max_rounds_late,
+                             &Serve::quorum, &Serve::round, &Serve::insecure));
 
 using RoundReport = sparclRoundReport_t;
 static_assert(has_no_padding(&RoundReport::size, &RoundReport::version, &RoundReport::listed,
@@ -74,8 +74,8 @@ static_assert(has_no_padding(&RoundReport::size, &RoundReport::version, &RoundRe
 
 using Worker = sparclWorkerOptions_t;
 static_assert(has_no_padding(&Worker::size, &Worker::model_id, &Worker::secret_path,
-                             &Worker::certificates_path, &Worker::keep, &Worker::number, &Worker::wire,
-                             &Worker::relay));
+                             &Worker::certificates_path, &Worker::keep, &Worker::number,
+                             &Worker::wire, &Worker::relay));
 
 using WorkerStats = sparclWorkerStats_t;
 static_assert(has_no_padding(&WorkerStats::size, &WorkerStats::version, &WorkerStats::contributed,

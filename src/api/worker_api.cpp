@@ -32,8 +32,7 @@ Status read_worker_options(const sparclWorkerOptions_t* given, sparclWorkerOptio
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_wire("options.wire", all.wire));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
-  SPARCL_RETURN_IF_ERROR(
-      sparcl::api::check_path("certificates_path", all.certificates_path));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("certificates_path", all.certificates_path));
   if (all.number <= sparcl::aggregate::kMaxNumber) return {};
   return Status(Code::kInvalidArgument,
                 fmt::format("options.number is {}: give 1 to {}, or 0 for any", all.number,
@@ -105,7 +104,8 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
 
 // The publisher of results, which may be another one after an aggregator has ended.
 Status follow(sparclWorker& own, double seconds) {
-  SPARCL_ASSIGN_OR_RETURN(const std::string results, own.contributor->uplink().results_address(seconds));
+  SPARCL_ASSIGN_OR_RETURN(const std::string results,
+                          own.contributor->uplink().results_address(seconds));
   if (own.subscriber != nullptr && own.results == results) return {};
   own.subscriber = nullptr;
   SPARCL_ASSIGN_OR_RETURN(own.subscriber,

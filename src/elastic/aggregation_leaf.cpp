@@ -84,8 +84,7 @@ Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
   if (wanted.is_wanted) {
     for (const Arrival& each : round.held) {
       const auto clip = std::ranges::find(wanted.clips, each.listed.id, &Collect::Clip::id);
-      SPARCL_RETURN_IF_ERROR(
-          round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
+      SPARCL_RETURN_IF_ERROR(round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
     }
     for (BranchSum& each : desk_->collect_sums(wanted)) {
       report.received_bytes += each.part.size();

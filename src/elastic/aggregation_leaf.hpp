@@ -47,7 +47,7 @@ class AggregationLeaf {
   const kernels::KernelSet& kernels_;
   sparse::BlockRun run_;
   BufferPool buffers_;
-  std::uint64_t life_ = 0;               // of the connection that rounds_ are of
+  std::uint64_t life_ = 0;                // of the connection that rounds_ are of
   std::map<std::uint64_t, Open> rounds_;  // that the parent has not asked for
   std::uint64_t version_ = 0;
   Status broken_;  // this process cannot go on

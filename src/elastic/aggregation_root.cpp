@@ -151,8 +151,8 @@ Status AggregationRoot::start(replication::Listener listener, const std::string&
   for (const LoggedRound& each : past_) {
     for (const aggregate::ContributionId& id : each.listed) past.push_back({id, each.round});
   }
-  SPARCL_ASSIGN_OR_RETURN(
-      desk_, RootDesk::create(kernels_, options_.desk, std::move(listener), past));
+  SPARCL_ASSIGN_OR_RETURN(desk_,
+                          RootDesk::create(kernels_, options_.desk, std::move(listener), past));
   return {};
 }
 

@@ -15,9 +15,7 @@ using replication::parse_message;
 
 namespace {
 
-void write_double(ByteWriter& out, double value) {
-  out.write(std::bit_cast<std::uint64_t>(value));
-}
+void write_double(ByteWriter& out, double value) { out.write(std::bit_cast<std::uint64_t>(value)); }
 
 bool read_double(ByteReader& in, double& value) {
   std::uint64_t bits = 0;
@@ -57,8 +55,8 @@ bool read_list(ByteReader& in, std::vector<Item>& items, Read&& read) {
 }
 
 bool is_subtree(const aggregate::Subtree& subtree) {
-  return subtree.log2_slots <= aggregate::kLog2MaxSlots &&
-         subtree.first % subtree.slots() == 0 && aggregate::kAllSlots.holds(subtree);
+  return subtree.log2_slots <= aggregate::kLog2MaxSlots && subtree.first % subtree.slots() == 0 &&
+         aggregate::kAllSlots.holds(subtree);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ using aggregate::ContributionId;
 
 void BranchBook::note(const aggregate::Listed& listed, BranchId branch) {
   rounds_[listed.id.round + listed.rounds_late][{listed.rounds_late, listed.slot}] = {listed.id,
-                                                                                     branch};
+                                                                                      branch};
 }
 
 std::optional<BranchBook::Where> BranchBook::find(const ContributionId& id) const {

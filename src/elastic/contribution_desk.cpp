@@ -22,7 +22,7 @@ constexpr double kDeskTick = 0.05;          // seconds, at most between two look
 constexpr std::size_t kMaxUnenrolled = 64;  // connections
 constexpr int kMessagesAtOnce = 16;         // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
-constexpr double kFullWait = 0.2;           // seconds, while no descriptor is free
+constexpr double kFullWait = 0.2;  // seconds, while no descriptor is free
 
 Status check_enroll(const Enroll& enroll, const DeskOptions& options) {
   if (enroll.protocol != kWorkerProtocol)
@@ -297,8 +297,8 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
 Status ContributionDesk::add_member(Member member) {
   const auto known = members_.find(member.worker);
   if (known == members_.end() && members_.size() >= options_.max_workers)
-    return Status(Code::kRemoteError, fmt::format("there are {} workers already: no more are taken",
-                                                  members_.size()));
+    return Status(Code::kRemoteError,
+                  fmt::format("there are {} workers already: no more are taken", members_.size()));
   if (known != members_.end() && known->second.peer != member.peer)
     turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
   SPARCL_RETURN_IF_ERROR(join(member));

@@ -18,10 +18,9 @@ ContributionSum::ContributionSum(BufferSource& buffers, const kernels::KernelSet
 Status ContributionSum::add(const Arrival& arrival, float clip) {
   const aggregate::Listed& listed = arrival.listed;
   const aggregate::Subtree slot{listed.slot, 0};
-  SPARCL_RETURN_IF_ERROR(
-      sum_.add(listed.rounds_late, slot,
-               aggregate::weigh_part(buffers_, kernels_, arrival.part.bytes(), arrival.type, clip,
-                                     listed.weight)));
+  SPARCL_RETURN_IF_ERROR(sum_.add(listed.rounds_late, slot,
+                                  aggregate::weigh_part(buffers_, kernels_, arrival.part.bytes(),
+                                                        arrival.type, clip, listed.weight)));
   if (!has_weights_) return {};
   return weights_.add(
       listed.rounds_late, slot,
@@ -49,7 +48,8 @@ Status ContributionSum::take_span(std::uint64_t round, const Collect::Span& span
                                   bool is_of_weights, std::vector<BranchSum>& taken) {
   aggregate::RoundSum& from = is_of_weights ? weights_ : sum_;
   for (aggregate::SlotTree::Node& node : from.take(span.rounds_late, span.slots)) {
-    SPARCL_ASSIGN_OR_RETURN(Packed packed, pack_part(buffers_, kernels_, run_, {}, std::move(node.part)));
+    SPARCL_ASSIGN_OR_RETURN(Packed packed,
+                            pack_part(buffers_, kernels_, run_, {}, std::move(node.part)));
     taken.push_back({{round, is_of_weights, span.rounds_late, node.subtree, packed.offered.bytes,
                       packed.offered.digest},
                      std::move(packed.bytes)});

@@ -25,8 +25,7 @@ class ContributionSum {
   Whole finish();
   // The largest sums within the spans, packed for the way to the aggregator above. They are
   // removed.
-  Result<std::vector<BranchSum>> take(std::uint64_t round,
-                                      const std::vector<Collect::Span>& spans);
+  Result<std::vector<BranchSum>> take(std::uint64_t round, const std::vector<Collect::Span>& spans);
 
  private:
   Status take_span(std::uint64_t round, const Collect::Span& span, bool is_of_weights,

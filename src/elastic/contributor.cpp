@@ -81,9 +81,8 @@ Status Contributor::wait_all(double seconds) {
                           [&] { return pending_.empty(); });
   if (pending_.empty()) return {};
   const Status why = uplink_->trouble();
-  return Status(Code::kTimeout,
-                fmt::format("{} contributions are in no committed round yet{}{}", pending_.size(),
-                            why.ok() ? "" : ": ", why.message()));
+  return Status(Code::kTimeout, fmt::format("{} contributions are in no committed round yet{}{}",
+                                            pending_.size(), why.ok() ? "" : ": ", why.message()));
 }
 
 Contributor::Counts Contributor::counts() const {

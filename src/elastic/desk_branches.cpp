@@ -12,9 +12,8 @@ namespace sparcl::elastic {
 using replication::MessageType;
 
 WorkerPeer* ContributionDesk::branch(BranchId id) {
-  const auto found = std::ranges::find_if(peers_, [&](const auto& peer) {
-    return peer->branch == id && !peer->is_over();
-  });
+  const auto found = std::ranges::find_if(
+      peers_, [&](const auto& peer) { return peer->branch == id && !peer->is_over(); });
   return found == peers_.end() ? nullptr : found->get();
 }
 
@@ -68,7 +67,13 @@ Status ContributionDesk::take_given(WorkerPeer& peer) {
   Member* const member = member_of(peer, told.id.worker);
   if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
   if (!std::exchange(member->is_awaited, true)) SPARCL_RETURN_IF_ERROR(join(*member));
-  take({told.id, told.weight, told.facts, told.entries, told.bytes, {}, DataType::kFloat32,
+  take({told.id,
+        told.weight,
+        told.facts,
+        told.entries,
+        told.bytes,
+        {},
+        DataType::kFloat32,
         peer.branch});
   return {};
 }
@@ -141,8 +146,8 @@ std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round
     if (peer == nullptr) continue;  // its end comes with the thread's next turn
     peer->asked.emplace();
     peer->asked->round = round;
-    peer->asked->spans = outer == nullptr ? book_.spans_of(round, id)
-                                          : book_.spans_of(round, id, *outer);
+    peer->asked->spans =
+        outer == nullptr ? book_.spans_of(round, id) : book_.spans_of(round, id, *outer);
     ask_for_sums(*peer, round, peer->asked->spans, clips);
   }
   wake_.wake();

@@ -45,16 +45,15 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create_leaf(
   desk.count = weights.count();
   UplinkOptions above;
   above.addresses = plan.parent;
-  SPARCL_ASSIGN_OR_RETURN(
-      above.security,
-      replication::load_client_security(plan.publish.secret_path, trust::Role::kPublish,
-                                        plan.publish.certificates_path));
+  SPARCL_ASSIGN_OR_RETURN(above.security, replication::load_client_security(
+                                              plan.publish.secret_path, trust::Role::kPublish,
+                                              plan.publish.certificates_path));
   SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
                           replication::Listener::open(plan.listen, plan.publish.reach()));
   std::unique_ptr<ElasticService> made(new ElasticService);
-  SPARCL_ASSIGN_OR_RETURN(made->leaf_, AggregationLeaf::create(*state.kernels, std::move(desk),
-                                                               std::move(above),
-                                                               std::move(listener)));
+  SPARCL_ASSIGN_OR_RETURN(made->leaf_,
+                          AggregationLeaf::create(*state.kernels, std::move(desk), std::move(above),
+                                                  std::move(listener)));
   return made;
 }
 

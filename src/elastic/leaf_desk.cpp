@@ -192,8 +192,8 @@ void LeafDesk::lost(const Status& why) {
   const std::lock_guard lock(mutex_);
   if (!is_connected_) return;
   begin_anew();
-  drop_all(Status(Code::kRemoteError,
-                  fmt::format("its own aggregator is gone: {}", why.message())));
+  drop_all(
+      Status(Code::kRemoteError, fmt::format("its own aggregator is gone: {}", why.message())));
   changed_.notify_all();
 }
 
@@ -264,8 +264,8 @@ void LeafDesk::note_end(const ContributionId& id, const FateTold& fate) {
 // Its part is counted as held until the owner takes it.
 void LeafDesk::list(Given given, const Verdict& verdict) {
   if (given.branch != kNoBranch && branch(given.branch) == nullptr) return withdraw(given.id);
-  const aggregate::Listed listed{given.id, verdict.slot,
-                                 verdict.fate.in_round - verdict.fate.round, verdict.weight};
+  const aggregate::Listed listed{given.id, verdict.slot, verdict.fate.in_round - verdict.fate.round,
+                                 verdict.weight};
   book_.note(listed, given.branch);
   answer(given, verdict);
   arrivals_.push_back({listed, given.facts, verdict.clip, std::move(given.part), given.type});

@@ -95,8 +95,8 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
   struct Counts {
     std::uint64_t committed = 0, late = 0, refused = 0;  // contributions
   } counts_;
-  Collect coming_;                                     // its last message has not come
-  std::deque<Collect> collects_;                       // for the owner
+  Collect coming_;                // its last message has not come
+  std::deque<Collect> collects_;  // for the owner
 
   std::unique_ptr<Uplink> uplink_;  // its thread ends first
 };

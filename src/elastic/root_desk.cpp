@@ -88,8 +88,12 @@ std::uint32_t RootDesk::listed() const {
 // --- the service's thread ---
 
 Enrolled RootDesk::enrolled() const {
-  return {kWorkerProtocol, round_.number(),  replication::to_ms(options_.silence_s),
-          name_,           options_.results, options_.sums_at_once,
+  return {kWorkerProtocol,
+          round_.number(),
+          replication::to_ms(options_.silence_s),
+          name_,
+          options_.results,
+          options_.sums_at_once,
           options_.sums_weights};
 }
 
@@ -121,9 +125,14 @@ void RootDesk::take(Given given) {
     fault = fmt::format("another worker has number {} now", member.seat.number);
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
   arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type});
-  const Answer answered = round_.offer({given.id, slot.value_or(0), given.weight, fault}, clock_.now());
+  const Answer answered =
+      round_.offer({given.id, slot.value_or(0), given.weight, fault}, clock_.now());
   if (answered.kind == Answer::Kind::kRefused) ++counts_.refused;
-  Verdict verdict{given.id.worker, answered.is_new, 0, 1, 1,
+  Verdict verdict{given.id.worker,
+                  answered.is_new,
+                  0,
+                  1,
+                  1,
                   {given.id.round, answered.kind, answered.round, answered.reason}};
   if (!answered.is_new) {
     arrivals_.pop_back();

@@ -217,9 +217,10 @@ Status Uplink::handle(MessageLink& link, const net::HostPort& where) {
     case MessageType::kRefusal: {
       SPARCL_ASSIGN_OR_RETURN(const replication::Refusal refusal,
                               replication::parse_refusal(link.content()));
-      return Status(refusal.code, fmt::format("it refuses this {}: {}",
-                                              options_.enroll.is_aggregator ? "aggregator" : "worker",
-                                              refusal.text));
+      return Status(
+          refusal.code,
+          fmt::format("it refuses this {}: {}",
+                      options_.enroll.is_aggregator ? "aggregator" : "worker", refusal.text));
     }
     case MessageType::kBye:
       return Status(Code::kRemoteError, "it has left");

@@ -51,7 +51,7 @@ class Uplink {
   Uplink(const Uplink&) = delete;
   Uplink& operator=(const Uplink&) = delete;
 
-  void wake() { wake_.wake(); }  // there is something to say
+  void wake() { wake_.wake(); }                          // there is something to say
   const net::RunClock& clock() const { return clock_; }  // the thread's
   bool is_own_process() const { return thread_.is_own_process(); }
 

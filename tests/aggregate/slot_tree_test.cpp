@@ -116,8 +116,7 @@ TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
     std::map<std::uint32_t, std::size_t> owners;
     for (const std::uint32_t slot : shuffled(random, slots)) {
       owners[slot] = by_blocks ? slot / 8 % leaves : random.below(leaves);
-      ASSERT_TRUE(
-          trees[owners[slot]]->add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
+      ASSERT_TRUE(trees[owners[slot]]->add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
     }
     for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
       std::size_t sums = 0;

@@ -18,7 +18,8 @@ constexpr std::size_t kElasticElements = 200'000;  // several blocks
 
 // A model of one tensor.
 struct Model {
-  explicit Model(std::size_t elements = kElasticElements, float value = 0) : weights(elements, value) {
+  explicit Model(std::size_t elements = kElasticElements, float value = 0)
+      : weights(elements, value) {
     const std::uint64_t shape = elements;
     EXPECT_EQ(sparclStateCreate(&state), sparclSuccess);
     EXPECT_EQ(sparclStateAdd(state, "w", weights.data(), sparclFloat32, 1, &shape), sparclSuccess);

@@ -38,8 +38,7 @@ struct Desk {
   explicit Desk(const DeskOptions& options = desk_options()) {
     Result<replication::Listener> listener =
         replication::Listener::open("", replication::Reach::kThisMachine);
-    desk = std::move(
-        *RootDesk::create(kernels::cpu_kernels(), options, std::move(*listener), {}));
+    desk = std::move(*RootDesk::create(kernels::cpu_kernels(), options, std::move(*listener), {}));
   }
   RawPeer connect() const { return RawPeer::connect(desk->address(), {}); }
   RawPeer enrolled(aggregate::WorkerId worker) const {

@@ -15,9 +15,24 @@ namespace {
 
 using namespace elastic;
 
-enum class What : unsigned { kEnroll, kEnrolled, kOffered, kWanted, kFate,
-  kMember, kTurnedAway, kGiven, kVerdict, kCollect, kSubtree, kCollected, kWithdrawn, kRound,
-  kBytes, kLast };
+enum class What : unsigned {
+  kEnroll,
+  kEnrolled,
+  kOffered,
+  kWanted,
+  kFate,
+  kMember,
+  kTurnedAway,
+  kGiven,
+  kVerdict,
+  kCollect,
+  kSubtree,
+  kCollected,
+  kWithdrawn,
+  kRound,
+  kBytes,
+  kLast
+};
 
 constexpr std::uint64_t kFuzzedCount = 100'000;  // elements
 
@@ -148,8 +163,9 @@ std::vector<Bytes> seeds() {
               serialise(MemberTold{3, MemberTold::State::kResting, {4, 5}, "host h"})),
       seed_of(What::kTurnedAway, serialise(TurnedAway{3, Code::kInvalidUsage, "why"})),
       seed_of(What::kGiven, serialise(GivenTold{{3, 4}, 0.5, {2.25, 1}, 10, 100})),
-      seed_of(What::kVerdict, serialise(Verdict{3, true, 5, 0.5F, 0.25F,
-                                                {4, aggregate::Answer::Kind::kListed, 5, ""}})),
+      seed_of(What::kVerdict,
+              serialise(
+                  Verdict{3, true, 5, 0.5F, 0.25F, {4, aggregate::Answer::Kind::kListed, 5, ""}})),
       seed_of(What::kCollect, serialise(Collect{4, true, false, {{1, {2, 9}}}, {{{3, 4}, 0.5F}}})),
       seed_of(What::kSubtree, serialise(SubtreeTold{4, true, 1, {8, 3}, 100})),
       seed_of(What::kCollected, serialise(Collected{4})),

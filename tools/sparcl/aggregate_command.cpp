@@ -53,23 +53,23 @@ void print_round(const elastic::RoundReport& report, bool has_parent, bool as_js
   const std::string missing =
       report.expelled > 0 ? fmt::format(", workers missing: {}", report.expelled) : "";
   const std::string late = report.late > 0 ? fmt::format(" ({} late)", report.late) : "";
-  const std::string result =
-      has_parent ? fmt::format("sums sent up after {:.3f} s", report.seconds)
-                 : fmt::format("{} elements changed, version {} after {:.3f} s", report.changed,
-                               report.round + 1, report.seconds);
-  print_news(as_json, json,
-             is_ok ? fmt::format("round {}: contributions {}{}, {}{}; {}\n", report.round,
-                                 report.listed, late, human_bytes(report.received_bytes), missing,
-                                 result)
-                   : fmt::format("round {} failed{}: {}\n", report.round, missing,
-                                 report.failure.message()));
+  const std::string result = has_parent
+                                 ? fmt::format("sums sent up after {:.3f} s", report.seconds)
+                                 : fmt::format("{} elements changed, version {} after {:.3f} s",
+                                               report.changed, report.round + 1, report.seconds);
+  print_news(
+      as_json, json,
+      is_ok ? fmt::format("round {}: contributions {}{}, {}{}; {}\n", report.round, report.listed,
+                          late, human_bytes(report.received_bytes), missing, result)
+            : fmt::format("round {} failed{}: {}\n", report.round, missing,
+                          report.failure.message()));
 }
 
 void print_start(const elastic::ElasticService& service, const std::string& parent, bool as_json) {
   if (service.has_parent())
-    return print_news(as_json, {{"address", service.address()}, {"parent", parent}},
-                      fmt::format("workers connect to {}; sums go to {}\n", service.address(),
-                                  parent));
+    return print_news(
+        as_json, {{"address", service.address()}, {"parent", parent}},
+        fmt::format("workers connect to {}; sums go to {}\n", service.address(), parent));
   print_news(as_json,
              {{"address", service.address()},
               {"results", service.results()},

@@ -73,7 +73,8 @@ std::string aggregator_text(const Json& report) {
   if (report["workers"].empty()) return text + "no worker is connected\n";
   std::vector<WorkerRow> rows{{"worker", "name", "state", "sent here", "silent"}};
   for (const Json& worker : report["workers"])
-    rows.push_back({field_text(worker, "worker"), worker_name(worker), field_text(worker, "state"), human_bytes(field_count(worker, "bytes_received")),
+    rows.push_back({field_text(worker, "worker"), worker_name(worker), field_text(worker, "state"),
+                    human_bytes(field_count(worker, "bytes_received")),
                     fmt::format("{:.1f} s", field_number(worker, "silent_s"))});
   text += worker_table(rows);
   if (const std::uint64_t left_out = field_count(report, "workers_left_out"); left_out > 0)

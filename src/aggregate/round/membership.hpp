@@ -18,8 +18,8 @@ struct Seat {
   std::uint64_t group = 0;
 };
 
-constexpr std::uint32_t kMaxNumber = 1 << 20;   // of a seat
-constexpr std::uint32_t kGroupSlots = 64;       // heuristic: a power of the fan-in of sums
+constexpr std::uint32_t kMaxNumber = 1 << 20;  // of a seat
+constexpr std::uint32_t kGroupSlots = 64;      // heuristic: a power of the fan-in of sums
 
 // The workers and their slots. A slot is a worker's place in the tree of sums. It stays the
 // worker's until the round ends in which the worker leaves, unless another one asks for it by its

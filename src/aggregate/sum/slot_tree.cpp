@@ -93,8 +93,7 @@ std::vector<SlotTree::Node> SlotTree::take(const SlotSpan& span) {
   return taken;
 }
 
-void SlotTree::take_within(const SlotSpan& span, const Subtree& subtree,
-                           std::vector<Node>& taken) {
+void SlotTree::take_within(const SlotSpan& span, const Subtree& subtree, std::vector<Node>& taken) {
   const bool is_apart = subtree.end() <= span.first || span.end <= subtree.first;
   if (is_apart || !has_parts(subtree)) return;
   if (span.holds(subtree)) {
