@@ -1,9 +1,12 @@
 // Rounds of an elastic aggregation between processes of one machine, through the C interface:
-//   bench_elastic [--workers N] [--elements N] [--density D] [--rounds N] [--wire 0..4]
-// The aggregator is a process of its own; the workers are threads of another one. A round's time is
-// from the first worker's call of contribute until the last worker has the next version. Prints one
-// line of JSON: medians, and the aggregator's largest memory.
+//   bench_elastic [--workers N] [--leaves N] [--elements N] [--density D] [--rounds N] [--wire
+//   0..4]
+// Aggregators are processes of their own: the root, and the leaves below it; the workers are
+// threads of another one, and take the leaves in turns of neighbours. A round's time is from the
+// first worker's call of contribute until the last worker has the next version. Prints one line of
+// JSON: medians, the bytes that reach the root in a round, and its largest memory.
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +24,7 @@
 namespace {
 
 struct Options {
-  std::size_t workers = 8, elements = 16 << 20, rounds = 7;
+  std::size_t workers = 8, leaves = 0, elements = 16 << 20, rounds = 7;
   double density = 0.01;
   int wire = 0;
 };
@@ -30,6 +33,7 @@ struct Options {
 struct Used {
   long rss_kib = 0;
   double round_s = 0, user_s = 0;
+  std::uint64_t bytes = 0;  // that reached the root in the last round
 };
 
 double now_s() {
@@ -51,18 +55,35 @@ int aggregate(const Options& options, int out) {
   const std::string address = service.address() + "\n";
   if (::write(out, address.data(), address.size()) < 0) return 1;
   std::vector<double> seconds;
+  Used used;
   for (std::size_t round = 0; round < options.rounds; ++round) {
     const auto report = service.next(600);
     if (!report) return 1;
     seconds.push_back(report->seconds);
+    used.bytes = report->bytes;
   }
   ::sleep(1);  // workers take the last version
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const Used used{usage.ru_maxrss, median(seconds),
-                  static_cast<double>(usage.ru_utime.tv_sec) +
-                      static_cast<double>(usage.ru_utime.tv_usec) * 1e-6};
+  used.rss_kib = usage.ru_maxrss;
+  used.round_s = median(seconds);
+  used.user_s = static_cast<double>(usage.ru_utime.tv_sec) +
+                static_cast<double>(usage.ru_utime.tv_usec) * 1e-6;
   return ::write(out, &used, sizeof used) == sizeof used ? 0 : 1;
+}
+
+// An aggregator below, until it is killed.
+int aggregate_below(const Options& options, const std::string& parent, int out) {
+  std::vector<float> weights(options.elements);
+  sparcl::State model;
+  model.add("w", std::span(weights), {options.elements});
+  const sparcl::Aggregator aggregator(options.elements);
+  sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
+  serve.parent = parent.c_str();
+  sparcl::AggregatorService service(aggregator, model, serve);
+  const std::string address = service.address() + "\n";
+  if (::write(out, address.data(), address.size()) < 0) return 1;
+  while (true) (void)service.next(600);
 }
 
 // Each worker changes its own elements, half of them common to all.
@@ -76,7 +97,7 @@ void train(const Options& options, std::size_t worker, std::vector<float>& weigh
   for (std::size_t e = 1 + worker; e < weights.size(); e += step) weights[e] += 0.001f;
 }
 
-int work(const Options& options, const std::string& address, std::FILE* in) {
+int work(const Options& options, const std::vector<std::string>& addresses, std::FILE* in) {
   std::vector<double> rounds;
   std::uint64_t bytes = 0, entries = 0;
   std::barrier meeting(static_cast<std::ptrdiff_t>(options.workers));
@@ -87,7 +108,9 @@ int work(const Options& options, const std::string& address, std::FILE* in) {
       std::vector<float> own(options.elements);
       sparcl::State state;
       state.add("w", std::span(own), {options.elements});
-      sparcl::Worker worker(state, address, {.wire = static_cast<sparclWire_t>(options.wire)});
+      const std::string& address = addresses[i * addresses.size() / options.workers];
+      sparcl::Worker worker(state, address,
+                            {.number = i + 1, .wire = static_cast<sparclWire_t>(options.wire)});
       worker.next(600);
       for (std::size_t round = 0; round < options.rounds; ++round) {
         train(options, i, own);
@@ -109,11 +132,21 @@ int work(const Options& options, const std::string& address, std::FILE* in) {
   Used used;
   if (std::fread(&used, sizeof used, 1, in) != 1) return 1;
   fmt::print(
-      "{{\"workers\":{},\"elements\":{},\"density\":{},\"entries\":{},\"bytes_up\":{},"
-      "\"round_s\":{:.4f},\"root_s\":{:.4f},\"root_user_s\":{:.3f},\"root_rss_mib\":{}}}\n",
-      options.workers, options.elements, options.density, entries, bytes, median(rounds),
-      used.round_s, used.user_s / static_cast<double>(options.rounds), used.rss_kib >> 10);
+      "{{\"workers\":{},\"leaves\":{},\"elements\":{},\"density\":{},\"entries\":{},"
+      "\"bytes_up\":{},\"root_bytes\":{},\"round_s\":{:.4f},\"root_s\":{:.4f},"
+      "\"root_user_s\":{:.3f},\"root_rss_mib\":{}}}\n",
+      options.workers, options.leaves, options.elements, options.density, entries, bytes,
+      used.bytes, median(rounds), used.round_s, used.user_s / static_cast<double>(options.rounds),
+      used.rss_kib >> 10);
   return 0;
+}
+
+std::string read_line(std::FILE* in) {
+  char line[256] = "";
+  if (in == nullptr || std::fgets(line, sizeof line, in) == nullptr) return {};
+  std::string text = line;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 }  // namespace
@@ -122,23 +155,32 @@ int main(int argc, char** argv) try {
   Options options;
   CLI::App app("Rounds of an elastic aggregation");
   app.add_option("--workers", options.workers)->check(CLI::Range(1, 1024));
+  app.add_option("--leaves", options.leaves)->check(CLI::Range(0, 64));
   app.add_option("--elements", options.elements)->check(CLI::PositiveNumber);
   app.add_option("--density", options.density)->check(CLI::Range(1e-9, 1.0));
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
   app.add_option("--wire", options.wire)->check(CLI::Range(0, 4));
   CLI11_PARSE(app, argc, argv);
-  int ends[2];
-  if (::pipe(ends) != 0) return 1;
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(aggregate(options, ends[1]));
-  ::close(ends[1]);
-  std::FILE* const in = ::fdopen(ends[0], "r");
-  char address[256] = "";
-  if (in == nullptr || std::fgets(address, sizeof address, in) == nullptr) return 1;
-  std::string text = address;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  const int code = work(options, text, in);
-  (void)::waitpid(child, nullptr, 0);
+  int root_ends[2];
+  if (::pipe(root_ends) != 0) return 1;
+  std::vector<pid_t> children{::fork()};
+  if (children.back() == 0) ::_exit(aggregate(options, root_ends[1]));
+  ::close(root_ends[1]);
+  std::FILE* const in = ::fdopen(root_ends[0], "r");
+  const std::string root = read_line(in);
+  std::vector<std::string> addresses;
+  for (std::size_t leaf = 0; leaf < options.leaves; ++leaf) {
+    int ends[2];
+    if (::pipe(ends) != 0) return 1;
+    children.push_back(::fork());
+    if (children.back() == 0) ::_exit(aggregate_below(options, root, ends[1]));
+    ::close(ends[1]);
+    addresses.push_back(read_line(::fdopen(ends[0], "r")));
+  }
+  if (addresses.empty()) addresses.push_back(root);
+  const int code = work(options, addresses, in);
+  for (std::size_t i = 1; i < children.size(); ++i) (void)::kill(children[i], SIGKILL);
+  for (const pid_t child : children) (void)::waitpid(child, nullptr, 0);
   return code;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bench_elastic: %s\n", error.what());

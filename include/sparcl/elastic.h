@@ -95,7 +95,7 @@ typedef struct {
   uint64_t late;    /**< of these, made for earlier rounds */
   uint64_t missing; /**< workers that did not contribute by the deadline */
   uint64_t changed; /**< elements of the result */
-  uint64_t bytes;   /**< of the contributions */
+  uint64_t bytes;   /**< of contributions, and of sums of aggregators below, as they came */
   double weight;    /**< of all that count */
   double seconds;   /**< from the round's end until its result was published */
 } sparclRoundReport_t;

@@ -64,7 +64,7 @@ Status AggregationLeaf::take(LeafDesk::Turn& turn) {
     ++round.report.listed;
     round.report.late += each.listed.rounds_late > 0 ? 1 : 0;
     round.report.total_weight += static_cast<double>(each.listed.weight);
-    round.report.received_bytes += each.part.size();
+    round.report.received_bytes += each.bytes;
     if (!each.is_here()) continue;  // it comes with a branch's sums
     if (turn.sums_at_once)
       SPARCL_RETURN_IF_ERROR(round.sum.add(each, each.clip));
@@ -87,7 +87,7 @@ Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
       SPARCL_RETURN_IF_ERROR(round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
     }
     for (BranchSum& each : desk_->collect_sums(wanted)) {
-      report.received_bytes += each.part.size();
+      report.received_bytes += each.told.bytes;
       SPARCL_RETURN_IF_ERROR(round.sum.add(std::move(each)));
     }
     SPARCL_ASSIGN_OR_RETURN(std::vector<BranchSum> sums,

@@ -171,7 +171,7 @@ void AggregationRoot::take(std::vector<Arrival> arrivals) {
       early_.push_back(std::move(each));
       continue;
     }
-    received_bytes_ += each.part.size();
+    received_bytes_ += each.bytes;
     if (!options_.desk.sums_at_once) {
       held_.push_back(std::move(each));
       continue;
@@ -256,7 +256,7 @@ Status AggregationRoot::sum_up(aggregate::Closing& closing, RoundReport& report,
   closing = std::move(sums.closing);
   SPARCL_RETURN_IF_ERROR(check_enough(closing));
   for (BranchSum& each : sums.sums) {
-    report.received_bytes += each.part.size();
+    report.received_bytes += each.told.bytes;
     SPARCL_RETURN_IF_ERROR(sum_->add(std::move(each)));
   }
   for (const aggregate::Listed& each : closing.listed)

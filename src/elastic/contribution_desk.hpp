@@ -54,6 +54,7 @@ struct Arrival {
   float clip = 1;  // if sums are made at once
   Buffer part;     // empty: a branch has the entries
   DataType type = DataType::kFloat32;
+  std::uint64_t bytes = 0;  // that came here
 
   bool is_here() const { return part.size() > 0; }
   std::uint64_t in_round() const { return listed.id.round + listed.rounds_late; }
@@ -90,6 +91,8 @@ class ContributionDesk {
     Buffer part;  // empty: the branch has it
     DataType type = DataType::kFloat32;
     BranchId branch = kNoBranch;
+
+    std::uint64_t bytes_here() const { return branch == kNoBranch ? bytes : 0; }
   };
   using Lock = std::unique_lock<std::mutex>;
 

@@ -268,7 +268,8 @@ void LeafDesk::list(Given given, const Verdict& verdict) {
                                  verdict.weight};
   book_.note(listed, given.branch);
   answer(given, verdict);
-  arrivals_.push_back({listed, given.facts, verdict.clip, std::move(given.part), given.type});
+  arrivals_.push_back(
+      {listed, given.facts, verdict.clip, std::move(given.part), given.type, given.bytes_here()});
   changed_.notify_all();
 }
 

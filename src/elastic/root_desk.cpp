@@ -124,7 +124,7 @@ void RootDesk::take(Given given) {
   if (!slot && fault.empty())
     fault = fmt::format("another worker has number {} now", member.seat.number);
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
-  arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type});
+  arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type, given.bytes_here()});
   const Answer answered =
       round_.offer({given.id, slot.value_or(0), given.weight, fault}, clock_.now());
   if (answered.kind == Answer::Kind::kRefused) ++counts_.refused;
