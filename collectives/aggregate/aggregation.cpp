@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -36,6 +37,22 @@ sparcl::aggregate::ContributionFacts facts_of_entries(const kernels::KernelSet& 
   return sparcl::aggregate::facts_of(values);
 }
 
+struct RouteRow {
+  const char* name;
+};
+constexpr std::array kRoutes{RouteRow{"shards"}, RouteRow{"leaders"}};
+
+std::vector<std::string_view> route_names() { return comm::row_names(kRoutes); }
+std::string_view route_name(std::uint8_t route) { return comm::forced_name(kRoutes, route); }
+const comm::AlgorithmChoice& choice(std::uint8_t) { return kAggregateAlgorithms; }
+
+// The groups of ranks that have leaders; none: each rank sends to the shards' ranks itself.
+std::vector<std::vector<int>> leaders_of(const CommContext& comm) {
+  const bool has_nodes = comm.node_map.nodes.size() > 1 && comm.node_map.ranks_per_node() > 1;
+  if (!has_nodes || comm.aggregate_algorithm == kRoutes.front().name) return {};
+  return comm.node_map.nodes;
+}
+
 class Aggregation final : public CallBody {
  public:
   Aggregation(const CommContext& comm, std::uint32_t number, AggregateCall& call,
@@ -46,7 +63,7 @@ class Aggregation final : public CallBody {
         report_(report),
         rank_(comm.engine->transport().rank()),
         ranks_(comm.engine->transport().size()),
-        plan_(call.count, call.ranks, ranks_),
+        plan_(call.count, call.ranks, leaders_of(comm), ranks_),
         exchange_(comm, number, call, plan_, report.traffic) {}
 
   CallTerms terms() override {
@@ -55,6 +72,7 @@ class Aggregation final : public CallBody {
     terms.fingerprint.operation = static_cast<std::uint32_t>(CallKind::kAggregate);
     terms.fingerprint.datatype = static_cast<std::uint32_t>(call_.datatype);
     terms.fingerprint.count = call_.count;
+    terms.fingerprint.algorithm = comm::forced_row(kRoutes, comm_.aggregate_algorithm);
     terms.refusal = call_.refusal;
     if (call_.refusal.ok()) {
       terms.fingerprint.detail =
@@ -104,7 +122,7 @@ class Aggregation final : public CallBody {
     co_return finish(extents);
   }
 
-  std::uint8_t lanes() const override { return kDownLane + 2; }
+  std::uint8_t lanes() const override { return kForwardLane + 2; }
 
  private:
   // Everything that this rank can find wrong by itself.
@@ -241,7 +259,7 @@ class Aggregation final : public CallBody {
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
     report_.bound_bytes = sparse_sum::exact_sum_bytes(
         {ranks_, call_.count, extents.max_entries, element_bytes(sent_)}, report_.nnz_in, entries);
-    report_.algorithm = "shards";
+    report_.algorithm = kRoutes[plan_.nodes() > 1 ? 1 : 0].name;
     report_.wire = sent_;
     report_.applied = true;
   }
@@ -270,7 +288,16 @@ class Aggregation final : public CallBody {
 
 }  // namespace
 
-const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate"};
+const comm::AlgorithmChoice kAggregateAlgorithms{
+    "ALGO_AGGREGATE",
+    "Ways of entries to the ranks that aggregate them, and of results back. shards: between these "
+    "and all others. leaders: by a rank of each node, which sums the node's entries. auto: leaders "
+    "if there are several nodes of several ranks, as many on each; else shards. Both give the same "
+    "bits.",
+    route_names};
+
+const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,
+                                      route_name};
 
 Task aggregate(const CommContext& comm, std::uint32_t number, AggregateCall& call,
                CallReport& report) {

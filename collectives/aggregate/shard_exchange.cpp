@@ -1,6 +1,11 @@
 // Sharded parameter server (Li et al., Scaling Distributed Machine Learning with the Parameter
 // Server, OSDI 2014). Each rank sends its entries to the ranks that aggregate them. These send the
 // results to all. Cost: 2 (P - 1) alpha, (k + R) w (P - 1) / S beta at a shard's rank.
+//
+// With leaders, N nodes of m ranks: a rank of each node sums the node's entries of a shard, sends
+// the sums on, and gives the shard's result to its node. Cost between nodes: 2 (N - 1) alpha, and
+// (U(m) + R) w (N - 1) / S beta at a shard's rank, with U(m) the union of a node. Sums are of whole
+// subtrees of the tree over ranks, so that both ways give the same bits.
 #include "collectives/aggregate/shard_exchange.hpp"
 
 #include <algorithm>
@@ -26,19 +31,23 @@ using sparcl::aggregate::SlotTree;
 void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
                          std::uint64_t max_entries) {
   sent_ = sent;
-  const std::size_t width = element_bytes(sent);
-  ups_.assign(static_cast<std::size_t>(ranks_), {});
+  const std::size_t width = element_bytes(sent), node = plan_.node_of(rank_);
+  leads_.clear();
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
     if (plan_.owner(shard) == rank_) own_shard_ = shard;
-  }
-  for (int step = 1; step < ranks_ && own_shard_ != UINT64_MAX; ++step) {
-    const int peer = (rank_ + ranks_ - step) % ranks_;
-    const sparse::BlockRun run = plan_.run(own_shard_);
-    ups_[static_cast<std::size_t>(peer)] = messages_.receive(
-        peer, kUpLane, {run, width}, sparse::max_part_bytes(run, max_entries, width));
+    if (plan_.leader(node, shard) != rank_) continue;
+    Lead& lead = leads_.emplace_back();
+    lead.shard = shard;
+    const sparse::BlockRun run = plan_.run(shard);
+    for (const int peer : plan_.ranks_of(node)) {
+      if (peer == rank_) continue;
+      lead.parts.push_back(messages_.receive(peer, kUpLane, {run, width},
+                                             sparse::max_part_bytes(run, max_entries, width)));
+    }
   }
   std::span<const std::uint64_t> rest = entries.indices();
   const std::byte* values = entries.values();
+  auto lead = leads_.begin();
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
     const sparcl::aggregate::ShardRange range = plan_.range(shard);
     const std::size_t own = sparse::count_below(rest, range.first + range.count);
@@ -47,10 +56,10 @@ void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
         sparse::write_part(comm_.outgoing(), *comm_.kernels, run, rest.first(own), values, width);
     rest = rest.subspan(own);
     values += own * width;
-    if (shard == own_shard_) {
-      own_part_ = part;
+    if (const int leader = plan_.leader(node, shard); leader != rank_) {
+      messages_.send(leader, kUpLane, part, {run, width});
     } else {
-      messages_.send(plan_.owner(shard), kUpLane, part, {run, width});
+      (lead++)->own_part = part;
     }
   }
 }
@@ -84,56 +93,128 @@ Task ShardExchange::tell_all(std::span<const std::byte> own, std::vector<std::by
 
 void ShardExchange::expect_results() {
   downs_.assign(plan_.shards(), {});
+  const std::size_t node = plan_.node_of(rank_);
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
     if (shard == own_shard_) continue;
+    const int leader = plan_.leader(node, shard), owner = plan_.owner(shard);
+    const bool is_from_owner = leader == rank_ || leader == owner;
     const sparse::PartShape shape = down_shape(shard);
     downs_[shard] = messages_.receive(
-        plan_.owner(shard), kDownLane, shape,
+        is_from_owner ? owner : leader, is_from_owner ? kDownLane : kForwardLane, shape,
         sparse::max_part_bytes(shape.run, plan_.range(shard).count, shape.value_bytes));
   }
 }
 
 Task ShardExchange::sum(const AgreedRound& round, Sums& sums) {
-  if (own_shard_ == UINT64_MAX) co_return Status();
-  const sparse::BlockRun run = plan_.run(own_shard_);
-  SlotTree values(*comm_.buffers, *comm_.kernels, run),
-      weights(*comm_.buffers, *comm_.kernels, run);
-  for (int rank = 0; rank < ranks_; ++rank) {
-    if (!round.counts(rank)) continue;
-    sparse_sum::PartMessages::Arrival& arrival = ups_[static_cast<std::size_t>(rank)];
-    if (rank != rank_) {
-      Task waiting = messages_.wait(arrival, "entries to be aggregated");
-      const Status alive = co_await waiting;
-      if (!alive.ok()) co_return alive;
-    }
-    const Status added =
-        add(values, weights, rank, rank == rank_ ? own_part_ : arrival.part, round);
-    if (!added.ok()) co_return sparse_sum::refuse_part(comm_, rank);
-    arrival.part = {};
+  for (Lead& lead : leads_) {
+    Task summing = sum_node(lead, round);
+    const Status alive = co_await summing;
+    if (!alive.ok()) co_return alive;
+    if (lead.shard != own_shard_) send_up(lead, round);
   }
-  sums.values = values.finish();
-  sums.weights = weights.finish();
+  for (Lead& lead : leads_) {
+    if (lead.shard != own_shard_) continue;
+    Task taking = take_nodes(lead, round);
+    const Status alive = co_await taking;
+    if (!alive.ok()) co_return alive;
+    sums.values = lead.values->finish();
+    sums.weights = lead.weights->finish();
+  }
   co_return Status();
 }
 
-Status ShardExchange::add(SlotTree& values, SlotTree& weights, int rank, const Buffer& part,
-                          const AgreedRound& round) {
+// What the ranks of the own node contribute to the shard.
+Task ShardExchange::sum_node(Lead& lead, const AgreedRound& round) {
+  const sparse::BlockRun run = plan_.run(lead.shard);
+  lead.values.emplace(*comm_.buffers, *comm_.kernels, run);
+  lead.weights.emplace(*comm_.buffers, *comm_.kernels, run);
+  auto next = lead.parts.begin();
+  for (const int rank : plan_.ranks_of(plan_.node_of(rank_))) {
+    const auto arrival = rank == rank_ ? lead.parts.end() : next++;
+    if (!round.counts(rank)) continue;
+    Buffer part = rank == rank_ ? std::move(lead.own_part) : Buffer();
+    if (rank != rank_) {
+      Task waiting = messages_.wait(*arrival, "entries to be aggregated");
+      const Status alive = co_await waiting;
+      if (!alive.ok()) co_return alive;
+      part = std::move(arrival->part);
+    }
+    const Status added = add(lead, rank, part, round);
+    if (!added.ok()) co_return sparse_sum::refuse_part(comm_, rank);
+  }
+  co_return Status();
+}
+
+Status ShardExchange::add(Lead& lead, int rank, const Buffer& part, const AgreedRound& round) {
   const auto at = static_cast<std::size_t>(rank);
   const auto slot = static_cast<std::uint32_t>(rank);
   const auto weight = static_cast<float>(round.facts[at].weight);
   const float clip = round.screening.clip[at];
-  if (!sparse::PartView::read(*comm_.kernels, part.bytes(), plan_.run(own_shard_),
+  if (!sparse::PartView::read(*comm_.kernels, part.bytes(), plan_.run(lead.shard),
                               element_bytes(sent_)))
     return Status(Code::kCorrupt, "no part");
   const bool is_ready =
       sent_ == DataType::kFloat32 && weight == 1 && clip == 1 && round.facts[at].not_finite == 0;
-  SPARCL_RETURN_IF_ERROR(values.add(
+  SPARCL_RETURN_IF_ERROR(lead.values->add(
       {slot, 0}, is_ready ? part
                           : sparcl::aggregate::weigh_part(*comm_.buffers, *comm_.kernels,
                                                           part.bytes(), sent_, clip, weight)));
-  if (call_.aggregator->options().mean != MeanKind::kOverContributors) return {};
-  return weights.add({slot, 0},
-                     sparcl::aggregate::weights_part(*comm_.buffers, part.bytes(), sent_, weight));
+  if (!sums_weights()) return {};
+  return lead.weights->add(
+      {slot, 0}, sparcl::aggregate::weights_part(*comm_.buffers, part.bytes(), sent_, weight));
+}
+
+// The node's sums go to the shard's rank: as many as take_nodes() there awaits.
+void ShardExchange::send_up(Lead& lead, const AgreedRound& round) {
+  const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
+  const int owner = plan_.owner(lead.shard);
+  const auto send = [&](sparcl::aggregate::SlotTree& tree,
+                        const sparcl::aggregate::Subtree& subtree) {
+    for (const auto& node : tree.take({subtree.first, subtree.end()}))
+      messages_.send(owner, kNodeLane, node.part, shape);
+  };
+  plan_.visit_sums(
+      plan_.node_of(rank_), [&](int rank) { return round.counts(rank); },
+      [&](const sparcl::aggregate::Subtree& subtree) {
+        send(*lead.values, subtree);
+        if (sums_weights()) send(*lead.weights, subtree);
+      });
+}
+
+// The sums of the other nodes.
+Task ShardExchange::take_nodes(Lead& lead, const AgreedRound& round) {
+  for (std::size_t node = 0; node < plan_.nodes(); ++node) {
+    if (node == plan_.node_of(rank_)) continue;
+    std::vector<sparcl::aggregate::Subtree> subtrees;
+    plan_.visit_sums(
+        node, [&](int rank) { return round.counts(rank); },
+        [&](const sparcl::aggregate::Subtree& subtree) { subtrees.push_back(subtree); });
+    const int leader = plan_.leader(node, lead.shard);
+    for (const sparcl::aggregate::Subtree& subtree : subtrees) {
+      Task values = take_part(*lead.values, subtree, leader);
+      const Status alive = co_await values;
+      if (!alive.ok()) co_return alive;
+      if (!sums_weights()) continue;
+      Task weights = take_part(*lead.weights, subtree, leader);
+      const Status still_alive = co_await weights;
+      if (!still_alive.ok()) co_return still_alive;
+    }
+  }
+  co_return Status();
+}
+
+Task ShardExchange::take_part(sparcl::aggregate::SlotTree& into,
+                              const sparcl::aggregate::Subtree& subtree, int from) {
+  const sparse::PartShape shape{plan_.run(own_shard_), sizeof(float)};
+  const std::uint64_t elements = plan_.range(own_shard_).count;
+  sparse_sum::PartMessages::Arrival arrival = messages_.receive(
+      from, kNodeLane, shape, sparse::max_part_bytes(shape.run, elements, shape.value_bytes));
+  Task waiting = messages_.wait(arrival, "a node's entries to be aggregated");
+  const Status alive = co_await waiting;
+  if (!alive.ok()) co_return alive;
+  const Status added = into.add(subtree, arrival.part);
+  if (!added.ok()) co_return sparse_sum::refuse_part(comm_, from);
+  co_return Status();
 }
 
 Buffer ShardExchange::pack(const sparcl::aggregate::ShardResult& own) {
@@ -147,10 +228,13 @@ Buffer ShardExchange::pack(const sparcl::aggregate::ShardResult& own) {
 
 Task ShardExchange::spread(const Buffer& own) {
   results_.resize(plan_.shards());
+  const std::size_t node = plan_.node_of(rank_);
   if (own_shard_ != UINT64_MAX) {
-    const sparse::PartShape shape = down_shape(own_shard_);
-    for (int step = 1; step < ranks_; ++step)
-      messages_.send((rank_ + step) % ranks_, kDownLane, own, shape);
+    for (std::size_t other = 0; other < plan_.nodes(); ++other) {
+      if (other != node)
+        messages_.send(plan_.leader(other, own_shard_), kDownLane, own, down_shape(own_shard_));
+    }
+    give_node(own_shard_, kDownLane, own);
     const Status taken = take(own_shard_, own);
     if (!taken.ok()) co_return taken;
   }
@@ -159,10 +243,19 @@ Task ShardExchange::spread(const Buffer& own) {
     Task waiting = messages_.wait(downs_[shard], "a result");
     const Status alive = co_await waiting;
     if (!alive.ok()) co_return alive;
+    if (plan_.leader(node, shard) == rank_) give_node(shard, kForwardLane, downs_[shard].part);
     const Status taken = take(shard, downs_[shard].part);
     if (!taken.ok()) co_return taken;
   }
   co_return Status();
+}
+
+// To the other ranks of the own node, those above this one first.
+void ShardExchange::give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part) {
+  const std::vector<int>& ranks = plan_.ranks_of(plan_.node_of(rank_));
+  const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank_) - ranks.begin());
+  for (std::size_t step = 1; step < ranks.size(); ++step)
+    messages_.send(ranks[(own + step) % ranks.size()], lane, part, down_shape(shard));
 }
 
 Status ShardExchange::take(std::uint64_t shard, const Buffer& part) {

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <numeric>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "collectives/aggregate/aggregation.hpp"
+#include "collectives/aggregate/shard_plan.hpp"
 #include "collectives/sparse_sum/part_messages.hpp"
 #include "src/aggregate/sum/slot_tree.hpp"
 #include "src/sparse/parts/sorted_entries.hpp"
@@ -29,42 +29,8 @@ struct AgreedRound {
   bool counts(int rank) const { return !screening.is_refused[static_cast<std::size_t>(rank)]; }
 };
 
-// The shards and their ranks. Lower ranks have lower shards.
-class ShardPlan {
- public:
-  // owners: ranks that aggregate, ascending; none: all.
-  ShardPlan(std::uint64_t count, std::vector<int> owners, int ranks)
-      : count_(count), owners_(std::move(owners)) {
-    if (owners_.empty()) {
-      owners_.resize(static_cast<std::size_t>(ranks));
-      std::iota(owners_.begin(), owners_.end(), 0);
-    }
-    shards_ = sparcl::aggregate::shards_of(count, owners_.size());
-  }
-
-  std::uint64_t shards() const { return shards_; }
-  int owner(std::uint64_t shard) const { return owners_[shard * owners_.size() / shards_]; }
-  sparcl::aggregate::ShardRange range(std::uint64_t shard) const {
-    return sparcl::aggregate::shard_range(count_, shards_, shard);
-  }
-  // Without elements if the rank owns no shard.
-  sparcl::aggregate::ShardRange range_of_rank(int rank) const {
-    for (std::uint64_t shard = 0; shard < shards_; ++shard) {
-      if (owner(shard) == rank) return range(shard);
-    }
-    return {};
-  }
-  sparse::BlockRun run(std::uint64_t shard) const {
-    const sparcl::aggregate::ShardRange own = range(shard);
-    return {own.first >> 16, (own.count + 65535) >> 16, 16};
-  }
-
- private:
-  std::uint64_t count_, shards_ = 1;
-  std::vector<int> owners_;
-};
-
-// Contributions go up to the shards' ranks, results come down to all ranks.
+// Contributions go up to the shards' ranks, by the leaders of nodes; results come down to all ranks
+// in the same way.
 class ShardExchange {
  public:
   ShardExchange(const CommContext& comm, std::uint32_t number, const AggregateCall& call,
@@ -84,6 +50,7 @@ class ShardExchange {
   Task tell_all(std::span<const std::byte> own, std::vector<std::byte>& all);
   void expect_results();
 
+  // Sums what this rank leads, and sends it on.
   // This rank's shard: the sum over all ranks that count, and for means over contributors that of
   // the weights. Both are empty if it has none.
   struct Sums {
@@ -108,8 +75,23 @@ class ShardExchange {
     sparse::PartView view;
   };
 
-  Status add(sparcl::aggregate::SlotTree& values, sparcl::aggregate::SlotTree& weights, int rank,
-             const Buffer& part, const AgreedRound& round);
+  // The contributions to a shard that this rank leads: those of its node.
+  struct Lead {
+    std::uint64_t shard = 0;
+    Buffer own_part;
+    std::vector<sparse_sum::PartMessages::Arrival> parts;  // of the node's other ranks
+    std::optional<sparcl::aggregate::SlotTree> values, weights;
+  };
+  bool sums_weights() const {
+    return call_.aggregator->options().mean == sparcl::aggregate::MeanKind::kOverContributors;
+  }
+  Task sum_node(Lead& lead, const AgreedRound& round);
+  void send_up(Lead& lead, const AgreedRound& round);
+  Task take_nodes(Lead& lead, const AgreedRound& round);
+  Task take_part(sparcl::aggregate::SlotTree& into, const sparcl::aggregate::Subtree& subtree,
+                 int from);
+  void give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part);
+  Status add(Lead& lead, int rank, const Buffer& part, const AgreedRound& round);
   bool write_indices(std::uint64_t shard, kernels::Output output, std::uint64_t* indices) const;
   void write_values(const sparse::PartView& view, kernels::Output output, std::byte* values) const;
   Status take(std::uint64_t shard, const Buffer& part);
@@ -124,8 +106,7 @@ class ShardExchange {
   sparse_sum::PartMessages messages_;
   DataType sent_ = DataType::kFloat32;
   std::uint64_t own_shard_ = UINT64_MAX;                  // UINT64_MAX: none
-  Buffer own_part_;                                       // to the own shard
-  std::vector<sparse_sum::PartMessages::Arrival> ups_;    // by rank
+  std::vector<Lead> leads_;                               // by shard
   std::vector<sparse_sum::PartMessages::Arrival> downs_;  // by shard
   std::vector<Result> results_;                           // by shard
 };

@@ -15,7 +15,8 @@ namespace sparcl::collectives {
 namespace {
 
 constexpr std::array kChoices{&broadcast::kFanoutAlgorithms, &dense::kDenseAlgorithms,
-                              &sparse_sum::kSparseSumAlgorithms};
+                              &sparse_sum::kSparseSumAlgorithms,
+                              &aggregate::kAggregateAlgorithms};
 
 std::string choices_of(const comm::AlgorithmChoice& choice) {
   std::string text = "auto";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collectives/aggregate/aggregation.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -93,6 +94,9 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   SPARCL_ASSIGN_OR_RETURN(
       const std::string sparse_sum,
       collectives::chosen_algorithm(collectives::sparse_sum::kSparseSumAlgorithms));
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::string aggregate,
+      collectives::chosen_algorithm(collectives::aggregate::kAggregateAlgorithms));
   SPARCL_ASSIGN_OR_RETURN(const Determinism determinism, determinism_setting(config));
   SPARCL_ASSIGN_OR_RETURN(const std::uint32_t fragment, fragment_bytes_setting());
   SPARCL_ASSIGN_OR_RETURN(const double link_gbit, setting_number("LINK_GBIT"));
@@ -116,6 +120,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   context.broadcast_algorithm = algorithm;
   context.all_reduce_algorithm = all_reduce;
   context.sparse_sum_algorithm = sparse_sum;
+  context.aggregate_algorithm = aggregate;
   context.determinism = determinism;
   context.fragment_bytes = fragment;
   context.max_scratch_mib = static_cast<std::uint32_t>(std::min<double>(scratch, UINT32_MAX));

@@ -54,6 +54,7 @@ struct CommContext {
   std::string broadcast_algorithm = "auto";
   std::string all_reduce_algorithm = "auto";
   std::string sparse_sum_algorithm = "auto";
+  std::string aggregate_algorithm = "auto";
   Determinism determinism = Determinism::kCanonical;  // of sparse sums
   std::uint32_t max_scratch_mib =
       UINT32_MAX;  // that a sparse sum takes, if another algorithm needs less

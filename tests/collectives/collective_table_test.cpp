@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/aggregate/aggregation.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -43,7 +44,8 @@ TEST(CollectiveTable, TheNameOfAnAlgorithmStandsInItsRowAlone) {
   const std::pair<const comm::AlgorithmChoice*, const char*> tables[] = {
       {&broadcast::kFanoutAlgorithms, "FanoutRow{"},
       {&dense::kDenseAlgorithms, "DenseRow{"},
-      {&sparse_sum::kSparseSumAlgorithms, "SparseSumRow{"}};
+      {&sparse_sum::kSparseSumAlgorithms, "SparseSumRow{"},
+      {&aggregate::kAggregateAlgorithms, "RouteRow{"}};
   for (const auto& [choice, row] : tables) {
     ASSERT_FALSE(choice->names().empty());
     for (const std::string_view name : choice->names()) {

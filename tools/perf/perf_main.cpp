@@ -317,6 +317,10 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->transform(tool::no_nan())
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  app.add_option("--ranks", options.ranks,
+                 "aggregate: ranks that aggregate, ascending, with commas between them; leave out "
+                 "those with slow links (default: all)")
+      ->delimiter(',');
   app.add_option("--algo", options.algorithms,
                  "forces an algorithm, as SPARCL_ALGO_... does: " + algorithm_names() +
                      ". Several, with commas between them, are measured in turn")

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "collectives/aggregate/aggregation.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -53,7 +54,7 @@ const std::vector<OperationRow>& operation_table() {
       {"allreduce_masked", {"--redraw"}, make_all_reduce_masked},
       {"allreduce_sparse", {"--overlap"}, make_all_reduce_sparse},
       {"allreduce_topk", {"--overlap", "--mode", "--wire"}, make_all_reduce_top_k},
-      {"aggregate", {"--overlap"}, make_all_reduce_sparse},
+      {"aggregate", {"--overlap", "--ranks"}, make_all_reduce_sparse},
       {"broadcast_delta", {}, make_broadcast_delta},
       {"broadcast_sparse", {}, make_broadcast_sparse}};
   return table;
@@ -77,23 +78,24 @@ std::vector<std::string> names_of(const comm::AlgorithmChoice& choice) {
 }  // namespace
 
 Algorithms algorithms_of(const Options& options) {
-  if (options.op == "aggregate") return {};  // it has one
   const bool is_dense =
       options.op == "allreduce_masked" || (options.is_top_k() && options.mode == "union");
-  const comm::AlgorithmChoice& choice = options.op.starts_with("broadcast")
-                                            ? collectives::broadcast::kFanoutAlgorithms
-                                        : is_dense ? collectives::dense::kDenseAlgorithms
-                                                   : collectives::sparse_sum::kSparseSumAlgorithms;
+  const comm::AlgorithmChoice& choice =
+      options.op == "aggregate"             ? collectives::aggregate::kAggregateAlgorithms
+      : options.op.starts_with("broadcast") ? collectives::broadcast::kFanoutAlgorithms
+      : is_dense                            ? collectives::dense::kDenseAlgorithms
+                                            : collectives::sparse_sum::kSparseSumAlgorithms;
   return {"SPARCL_" + std::string(choice.setting), names_of(choice)};
 }
 
 std::string algorithm_names() {
   return fmt::format(
       "{} (allreduce_masked, allreduce_topk in mode union), {} (other all-reduces), {} "
-      "(broadcasts)",
+      "(broadcasts), {} (aggregate)",
       fmt::join(names_of(collectives::dense::kDenseAlgorithms), ", "),
       fmt::join(names_of(collectives::sparse_sum::kSparseSumAlgorithms), ", "),
-      fmt::join(names_of(collectives::broadcast::kFanoutAlgorithms), ", "));
+      fmt::join(names_of(collectives::broadcast::kFanoutAlgorithms), ", "),
+      fmt::join(names_of(collectives::aggregate::kAggregateAlgorithms), ", "));
 }
 
 void put(const ElementType& type, std::byte* array, std::uint64_t element, int value) {

@@ -22,6 +22,7 @@ struct Options {
   std::string dtype = "float32";
   double density = 0.01;
   double overlap = 0;
+  std::vector<int> ranks = {};  // that aggregate; none: all
   std::vector<std::string> algorithms{"auto"};  // each is measured, in turn
   int iterations = 21;
   int warmup = 3;

@@ -66,6 +66,8 @@ class SparseSumOperation final : public Operation {
   void aggregate(Comm& comm) {
     sparclAggregateOptions_t options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
     options.aggregator = aggregator_;
+    options.ranks = options_.ranks.empty() ? nullptr : options_.ranks.data();
+    options.rank_count = options_.ranks.size();
     check(sparclAggregate(values_.data(), indices_.data(), indices_.size(), count_, 1,
                           out_values_.data(), out_indices_.data(), &out_nnz_, out_indices_.size(),
                           type_.type, &options, comm.get(), nullptr),

@@ -89,21 +89,10 @@ Buffer SlotTree::fold(const Subtree& subtree) {
 
 std::vector<SlotTree::Node> SlotTree::take(const SlotSpan& span) {
   std::vector<Node> taken;
-  take_within(span, {0, kLog2MaxSlots}, taken);
+  visit_largest(
+      span, {0, kLog2MaxSlots}, [this](const Subtree& subtree) { return has_parts(subtree); },
+      [&](const Subtree& subtree) { taken.push_back({subtree, fold(subtree)}); });
   return taken;
-}
-
-void SlotTree::take_within(const SlotSpan& span, const Subtree& subtree, std::vector<Node>& taken) {
-  const bool is_apart = subtree.end() <= span.first || span.end <= subtree.first;
-  if (is_apart || !has_parts(subtree)) return;
-  if (span.holds(subtree)) {
-    taken.push_back({subtree, fold(subtree)});
-    return;
-  }
-  if (subtree.log2_slots == 0) return;
-  const std::uint32_t log2 = subtree.log2_slots - 1;
-  take_within(span, {subtree.first, log2}, taken);
-  take_within(span, {subtree.first + (1U << log2), log2}, taken);
 }
 
 bool SlotTree::has_parts(const Subtree& subtree) const {

@@ -39,6 +39,20 @@ struct SlotSpan {
 constexpr std::uint32_t kLog2MaxSlots = 31;
 constexpr SlotSpan kAllSlots{0, std::uint64_t{1} << kLog2MaxSlots};
 
+// Calls visit(subtree) for the largest subtrees within the span, and below `subtree`, that have
+// parts: has_parts(subtree) says so. In the order of slots.
+template <class HasParts, class Visit>
+void visit_largest(const SlotSpan& span, const Subtree& subtree, HasParts&& has_parts,
+                   Visit&& visit) {
+  const bool is_apart = subtree.end() <= span.first || span.end <= subtree.first;
+  if (is_apart || !has_parts(subtree)) return;
+  if (span.holds(subtree)) return visit(subtree);
+  if (subtree.log2_slots == 0) return;
+  const std::uint32_t log2 = subtree.log2_slots - 1;
+  visit_largest(span, {subtree.first, log2}, has_parts, visit);
+  visit_largest(span, {subtree.first + (std::uint32_t{1} << log2), log2}, has_parts, visit);
+}
+
 class SlotTree {
  public:
   // All parts are of this run, with float32 values.
@@ -67,7 +81,6 @@ class SlotTree {
   Status check(const Subtree& subtree, std::span<const std::byte> part) const;
   bool is_complete(const Subtree& subtree) const;
   bool has_parts(const Subtree& subtree) const;
-  void take_within(const SlotSpan& span, const Subtree& subtree, std::vector<Node>& taken);
   Buffer fold(const Subtree& subtree);
   void insert(const Subtree& subtree, Buffer part);
   Buffer remove(Nodes::iterator node);
