@@ -46,11 +46,13 @@ typedef struct {
                              NULL: the state ends with the process */
   const char* parent;   /**< "HOST:PORT" of an aggregator above, or several with commas between
                              them, which take over from each other; NULL: this is the root. The
-                             parent decides what counts: of all options below only secrets and
-                             deadline_s are read, and publish and folder must be NULL */
-  const char* secret_path;         /**< secret of role publish; NULL: SPARCL_SECRET */
-  const char* certificates_path;   /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
-  double deadline_s;               /**< of a round, from its first contribution on; default 600 */
+                             parent decides what counts: of the options that follow, secrets,
+                             certificates, deadline_s and insecure are read. publish and folder
+                             must be NULL */
+  const char* secret_path;       /**< secret of role publish; NULL: SPARCL_SECRET */
+  const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
+  double deadline_s;             /**< of a round, from its first contribution on, and of the sums of
+                                      aggregators below; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
                                         usually come; default 0 */
   double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,
@@ -82,7 +84,7 @@ SPARCL_API sparclResult_t sparclAggregatorServe(sparclAggregator_t aggregator, s
 
 /** Tells the addresses of a serving aggregator.
  * @param workers storage for capacity bytes, written: where workers connect
- * @param results likewise: where versions are published; may be NULL
+ * @param results likewise: where versions are published, "" with a parent; may be NULL
  * @retval sparclTruncated an address does not fit */
 SPARCL_API sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator, char* workers,
                                                   char* results, size_t capacity);
@@ -90,7 +92,7 @@ SPARCL_API sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator,
 /** A round that has ended. */
 typedef struct {
   size_t size;
-  uint64_t version; /**< that the state holds now: the round's number + 1 */
+  uint64_t version; /**< the round's number + 1; the state holds it, but with a parent */
   uint64_t listed;  /**< contributions that count; 0 if the round failed */
   uint64_t late;    /**< of these, made for earlier rounds */
   uint64_t missing; /**< workers that did not contribute by the deadline */
@@ -102,9 +104,9 @@ typedef struct {
 #define SPARCL_ROUND_REPORT_INITIALIZER \
   { sizeof(sparclRoundReport_t), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Waits for the end of a round, and publishes its result. Blocking.
- * A round that fails (too few contributions, only zero weights, a value that is not finite) has a
- * version, too, with the same weights; its contributions are refused.
+/** Waits for the end of a round, and publishes its result. With a parent: sends it the round's
+ * sums. Blocking. A round that fails (too few contributions, only zero weights, a value that is not
+ * finite) has a version, too, with the same weights; its contributions are refused.
  * @param seconds until sparclTimeout: the round goes on, call again
  * @param report its size must be set; written; may be NULL
  * @retval sparclInvalidUsage another process has taken over the folder */
@@ -146,9 +148,9 @@ SPARCL_API sparclResult_t sparclWorkerCreate(sparclWorker_t* worker, sparclState
                                              const sparclWorkerOptions_t* options);
 
 /** Waits for a newer version and writes it to the tensors, over what was trained. Blocking.
+ * An aggregator that has lost its rounds begins again with version 1, which is then taken.
  * The first call gets the version that is open. After an error the tensors are unchanged.
  * @param seconds until sparclTimeout
- * An aggregator that has lost its rounds begins again with version 1, which is then taken.
  * @param version written; may be NULL
  * @retval sparclTimeout no newer version came in time: the text says why
  * @retval sparclRemoteError the aggregator is not there; the worker goes on trying */

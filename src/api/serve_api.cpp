@@ -68,7 +68,9 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   plan.root.folder = text_of(all.folder);
   plan.parent = text_of(all.parent);
   if (all.parent == nullptr) return plan;
-  if (plan.parent.empty()) return Status(Code::kInvalidArgument, "options.parent is \"\"");
+  if (plan.parent.empty())
+    return Status(Code::kInvalidArgument,
+                  "options.parent is \"\": give HOST:PORT, or NULL for an aggregator without one");
   const char* const other = all.publish != nullptr  ? "publish"
                             : all.folder != nullptr ? "folder"
                                                     : nullptr;

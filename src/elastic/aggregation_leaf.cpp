@@ -31,11 +31,17 @@ Result<std::unique_ptr<AggregationLeaf>> AggregationLeaf::create(const kernels::
 Result<RoundReport> AggregationLeaf::next(double seconds) try {
   if (!broken_.ok()) return broken_;
   Result<RoundReport> ended = try_next(seconds);
-  if (!ended.ok() && ended.status().code() != Code::kTimeout) broken_ = ended.status();
+  if (!ended.ok() && ended.status().code() != Code::kTimeout) end(ended.status());
   return ended;
 } catch (const std::bad_alloc&) {
-  broken_ = no_memory();
+  end(no_memory());
   return broken_;
+}
+
+// Its workers and its parent do not wait for a sum that never comes.
+void AggregationLeaf::end(const Status& why) {
+  broken_ = why;
+  desk_->end();
 }
 
 Result<RoundReport> AggregationLeaf::try_next(double seconds) {
@@ -59,6 +65,7 @@ AggregationLeaf::Open& AggregationLeaf::open(std::uint64_t round, bool has_weigh
 // They are summed as they come, unless their clipping depends on all.
 Status AggregationLeaf::take(LeafDesk::Turn& turn) {
   if (std::exchange(life_, turn.life) != turn.life) rounds_.clear();
+  rounds_.erase(rounds_.begin(), rounds_.lower_bound(turn.round));
   for (Arrival& each : turn.arrivals) {
     Open& round = open(each.in_round(), turn.sums_weights);
     ++round.report.listed;
@@ -86,7 +93,7 @@ Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
       const auto clip = std::ranges::find(wanted.clips, each.listed.id, &Collect::Clip::id);
       SPARCL_RETURN_IF_ERROR(round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
     }
-    for (BranchSum& each : desk_->collect_sums(wanted)) {
+    for (BranchSum& each : desk_->collect_sums(turn.life, wanted)) {
       report.received_bytes += each.told.bytes;
       SPARCL_RETURN_IF_ERROR(round.sum.add(std::move(each)));
     }
@@ -96,9 +103,11 @@ Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
     desk_->deliver(turn.life, wanted.round, std::move(sums));
     version_ = wanted.round + 1;
   } else {
-    report.failure = Status(Code::kRemoteError, "the aggregator above says that it failed");
+    report.failure = Status(
+        Code::kRemoteError,
+        fmt::format("round {} has failed: the parent's report and log say why", wanted.round));
   }
-  rounds_.erase(wanted.round);
+  rounds_.erase(rounds_.begin(), rounds_.upper_bound(wanted.round));
   report.seconds = net::monotonic_seconds() - begun;
   return report;
 }

@@ -40,6 +40,7 @@ class AggregationLeaf {
   AggregationLeaf(const kernels::KernelSet& kernels, const DeskOptions& options)
       : kernels_(kernels), run_(options.run) {}
   Result<RoundReport> try_next(double seconds);
+  void end(const Status& why);
   Status take(LeafDesk::Turn& turn);
   Open& open(std::uint64_t round, bool has_weights);
   Result<RoundReport> end_round(const LeafDesk::Turn& turn);

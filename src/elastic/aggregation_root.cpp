@@ -16,7 +16,6 @@
 namespace sparcl::elastic {
 namespace {
 
-using aggregate::AggregatorOptions;
 using aggregate::MeanKind;
 using aggregate::NonFinite;
 
@@ -161,48 +160,59 @@ void AggregationRoot::begin_sum() {
   received_bytes_ = 0;
   failure_ = {};
   held_.clear();
+  not_finite_.clear();
 }
 
 // Those of the open round. They are summed as they come, unless their clipping depends on all.
 void AggregationRoot::take(std::vector<Arrival> arrivals) {
-  const AggregatorOptions& options = aggregator_.options();
   for (Arrival& each : arrivals) {
     if (each.in_round() != round_) {
       early_.push_back(std::move(each));
       continue;
     }
     received_bytes_ += each.bytes;
+    if (each.facts.not_finite > 0) not_finite_.insert(each.listed.id);
     if (!options_.desk.sums_at_once) {
       held_.push_back(std::move(each));
       continue;
     }
-    note_failure(aggregate::screen(options.screen, std::span(&each.facts, 1)));
     if (!each.is_here()) continue;  // it comes with a branch's sums
     if (const Status added = sum_->add(each, each.clip); failure_.ok()) failure_ = added;
   }
 }
 
-void AggregationRoot::note_failure(const aggregate::Screening& screening) {
-  if (!screening.is_failed || !failure_.ok()) return;
-  failure_ = Status(Code::kInvalidArgument,
-                    fmt::format("a value of round {} is NaN or infinite: the aggregator's "
-                                "non_finite can refuse or zero them",
-                                round_));
+// A value that is not finite fails the round, if the aggregator's options say so.
+Status AggregationRoot::check_finite(const aggregate::Closing& closing) const {
+  if (aggregator_.options().screen.non_finite != NonFinite::kFail) return {};
+  const bool is_bad = std::ranges::any_of(closing.listed, [this](const aggregate::Listed& each) {
+    return not_finite_.contains(each.id);
+  });
+  if (!is_bad) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("a value of round {} is NaN or infinite: the aggregator's non_finite "
+                            "can refuse or zero them",
+                            round_));
 }
 
 // Clipping by the median: all contributions of the round are known. The factors of those that
 // branches have.
-Result<std::vector<Collect::Clip>> AggregationRoot::screen_all() {
+Result<std::vector<Collect::Clip>> AggregationRoot::screen_all(const aggregate::Closing& closing) {
+  std::set<aggregate::ContributionId> listed;
+  for (const aggregate::Listed& each : closing.listed) listed.insert(each.id);
+  // Not what was withdrawn. The last one of those that came again.
+  std::vector<const Arrival*> counting;
+  for (auto each = held_.rbegin(); each != held_.rend(); ++each) {
+    if (listed.erase(each->listed.id) > 0) counting.push_back(&*each);
+  }
   std::vector<aggregate::ContributionFacts> facts;
-  for (const Arrival& each : held_) facts.push_back(each.facts);
+  for (const Arrival* each : counting) facts.push_back(each->facts);
   const aggregate::Screening all = aggregate::screen(aggregator_.options().screen, facts);
-  note_failure(all);
   std::vector<Collect::Clip> clips;
-  for (std::size_t i = 0; i < held_.size(); ++i) {
-    if (held_[i].is_here()) {
-      SPARCL_RETURN_IF_ERROR(sum_->add(held_[i], all.clip[i]));
+  for (std::size_t i = 0; i < counting.size(); ++i) {
+    if (counting[i]->is_here()) {
+      SPARCL_RETURN_IF_ERROR(sum_->add(*counting[i], all.clip[i]));
     } else if (all.clip[i] != 1) {
-      clips.push_back({held_[i].listed.id, all.clip[i]});
+      clips.push_back({counting[i]->listed.id, all.clip[i]});
     }
   }
   held_.clear();
@@ -240,8 +250,14 @@ Result<RoundReport> AggregationRoot::try_next(double seconds) {
 
 Status AggregationRoot::check_enough(const aggregate::Closing& closing) const {
   if (!closing.is_short) return {};
+  if (closing.listed.empty())
+    return Status(Code::kRemoteError,
+                  fmt::format("round {} has no contribution: those that came were refused, or lost "
+                              "with an aggregator below; they come again with later ones",
+                              round_));
   return Status(Code::kTimeout,
-                fmt::format("round {} has {} contributions by its deadline, fewer than its quorum",
+                fmt::format("round {} has {} contributions by its deadline, fewer than its quorum: "
+                            "start more workers, or give a smaller quorum",
                             round_, closing.listed.size()));
 }
 
@@ -250,7 +266,8 @@ Status AggregationRoot::check_enough(const aggregate::Closing& closing) const {
 Status AggregationRoot::sum_up(aggregate::Closing& closing, RoundReport& report,
                                LoggedRound& logged) {
   SPARCL_RETURN_IF_ERROR(check_enough(closing));
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<Collect::Clip> clips, screen_all());
+  SPARCL_RETURN_IF_ERROR(check_finite(closing));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<Collect::Clip> clips, screen_all(closing));
   SPARCL_RETURN_IF_ERROR(failure_);
   RootDesk::Sums sums = desk_->collect_sums(clips);
   closing = std::move(sums.closing);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,8 @@ class AggregationRoot {
   Result<RoundReport> publish_round();
   Status check_enough(const aggregate::Closing& closing) const;
   Status sum_up(aggregate::Closing& closing, RoundReport& report, LoggedRound& logged);
-  Result<std::vector<Collect::Clip>> screen_all();
-  void note_failure(const aggregate::Screening& screening);
+  Result<std::vector<Collect::Clip>> screen_all(const aggregate::Closing& closing);
+  Status check_finite(const aggregate::Closing& closing) const;
   Status propose(const LoggedRound& round);
   void note_past(const LoggedRound& round);
   std::vector<float> all_weights() const;
@@ -80,9 +81,10 @@ class AggregationRoot {
 
   BufferPool buffers_;
   std::optional<ContributionSum> sum_;
-  std::vector<Arrival> held_;   // not summed yet
-  std::vector<Arrival> early_;  // of the next round
-  Status failure_;              // of the open round
+  std::vector<Arrival> held_;                       // not summed yet
+  std::vector<Arrival> early_;                      // of the next round
+  Status failure_;                                  // of the open round
+  std::set<aggregate::ContributionId> not_finite_;  // of the open round, with such values
   std::uint64_t received_bytes_ = 0;
   std::optional<RoundReport> ended_;  // a round whose result is not published yet
   Status broken_;  // this process cannot go on: the folder has all that was committed

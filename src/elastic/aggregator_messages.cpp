@@ -1,6 +1,7 @@
 #include "src/elastic/aggregator_messages.hpp"
 
 #include <bit>
+#include <cmath>
 
 #include "src/replication/message_fields.hpp"
 
@@ -114,7 +115,8 @@ Result<GivenTold> parse_given(std::span<const std::byte> bytes) {
     return read_id(in, given.id) && read_double(in, given.weight) &&
            read_double(in, given.facts.squares) && in.read(given.facts.not_finite) &&
            in.read(given.entries) && in.read(given.bytes) &&
-           given.facts.not_finite <= given.entries;
+           given.facts.not_finite <= given.entries && std::isfinite(given.facts.squares) &&
+           given.facts.squares >= 0;
   });
 }
 
@@ -149,6 +151,7 @@ std::vector<std::byte> serialise(const Collect& collect) {
   out.write(collect.round);
   write_flag(out, collect.is_wanted);
   write_flag(out, collect.is_last);
+  write_double(out, collect.wait_s);
   out.write(static_cast<std::uint32_t>(collect.spans.size()));
   for (const Collect::Span& each : collect.spans) {
     out.write(each.rounds_late);
@@ -175,8 +178,9 @@ Result<Collect> parse_collect(std::span<const std::byte> bytes) {
       return read_id(in, clip.id) && read_float(in, clip.factor);
     };
     return in.read(collect.round) && read_flag(in, collect.is_wanted) &&
-           read_flag(in, collect.is_last) && read_list(in, collect.spans, read_span) &&
-           read_list(in, collect.clips, read_clip);
+           read_flag(in, collect.is_last) && read_double(in, collect.wait_s) &&
+           collect.wait_s >= 0 && collect.wait_s <= aggregate::kMaxWaitS &&
+           read_list(in, collect.spans, read_span) && read_list(in, collect.clips, read_clip);
   });
 }
 

@@ -65,6 +65,7 @@ struct Collect {
   std::uint64_t round = 0;
   bool is_wanted = true;
   bool is_last = true;
+  double wait_s = 0;  // so long an aggregator below may wait for its own ones
   std::vector<Span> spans;
   std::vector<Clip> clips;  // where sums are not made at once: other than 1
 };

@@ -31,6 +31,16 @@ std::size_t BranchBook::listed(std::uint64_t round) const {
   return found == rounds_.end() ? 0 : found->second.size();
 }
 
+std::vector<BranchBook::Place> BranchBook::places_of(std::uint64_t round, BranchId branch) const {
+  std::vector<Place> places;
+  const auto found = rounds_.find(round);
+  if (found == rounds_.end()) return places;
+  for (const auto& [place, entry] : found->second) {
+    if (entry.branch == branch) places.push_back(place);
+  }
+  return places;
+}
+
 std::set<BranchId> BranchBook::branches_of(std::uint64_t round) const {
   std::set<BranchId> branches;
   const auto found = rounds_.find(round);
@@ -87,6 +97,9 @@ void BranchBook::delivered(std::uint64_t round, BranchId branch) {
 
 std::vector<ContributionId> BranchBook::lose(BranchId branch) {
   std::vector<ContributionId> lost;
+  std::size_t most = 0;
+  for (const auto& [round, entries] : rounds_) most += entries.size();
+  lost.reserve(most);  // memory that runs out must not lose an entry half
   for (auto& [round, entries] : rounds_) {
     std::erase_if(entries, [&](const auto& each) {
       if (each.second.branch == branch) lost.push_back(each.second.id);

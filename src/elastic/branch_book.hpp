@@ -20,6 +20,8 @@ constexpr BranchId kNoBranch = 0;  // the entries are here
 
 class BranchBook {
  public:
+  using Place = std::pair<std::uint64_t, std::uint32_t>;  // rounds late, slot
+
   // It counts in round listed.id.round + listed.rounds_late.
   void note(const aggregate::Listed& listed, BranchId branch);
   // The round in which it counts, and who has its entries.
@@ -30,11 +32,15 @@ class BranchBook {
   std::optional<Where> find(const aggregate::ContributionId& id) const;
   void forget(const aggregate::ContributionId& id);
   void forget_round(std::uint64_t round) { rounds_.erase(round); }
+  void forget_before(std::uint64_t round) {
+    rounds_.erase(rounds_.begin(), rounds_.lower_bound(round));
+  }
   void clear() { rounds_.clear(); }
 
   std::size_t listed(std::uint64_t round) const;  // that count in the round
   // Those that have entries of the round.
   std::set<BranchId> branches_of(std::uint64_t round) const;
+  std::vector<Place> places_of(std::uint64_t round, BranchId branch) const;
   // The widest spans of slots that hold contributions of the branch and of nobody else: its sums
   // of any subtrees in them are sums of the whole tree. Within `outer` ones, if they are given.
   std::vector<Collect::Span> spans_of(std::uint64_t round, BranchId branch) const;
@@ -50,8 +56,6 @@ class BranchBook {
     aggregate::ContributionId id;
     BranchId branch = kNoBranch;
   };
-  using Place = std::pair<std::uint64_t, std::uint32_t>;  // rounds late, slot
-
   std::map<std::uint64_t, std::map<Place, Entry>> rounds_;
 };
 

@@ -196,11 +196,21 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
   }
   if (entries[2].revents != 0) accept_all(now);
   for (const auto& peer : peers_) tick(*peer, now);
-  std::erase_if(peers_, [this](const auto& peer) {
-    if (peer->is_over()) end_of(*peer);
-    return peer->is_over();
-  });
+  bury();
   turned(now);
+}
+
+// The end of a connection may end others.
+void ContributionDesk::bury() {
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (const auto& peer : peers_) {
+      if (!peer->is_over() || std::exchange(peer->has_ended, true)) continue;
+      end_of(*peer);
+      is_done = false;
+    }
+  }
+  std::erase_if(peers_, [](const auto& peer) { return peer->has_ended; });
 }
 
 void ContributionDesk::accept_all(double now) {
@@ -394,6 +404,8 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
     log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn,
            "aggregate: an aggregator below is gone: {}{}", peer.who(), why);
   }
+  // What it had first: a round must not end with it when its workers are awaited no more.
+  if (peer.branch != 0) lose(peer.branch);
   for (auto each = members_.begin(); each != members_.end();) {
     if (each->second.peer != &peer) {
       ++each;
@@ -403,7 +415,6 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
     each = members_.erase(each);
     leave(member, true);
   }
-  if (peer.branch != 0) lose(peer.branch);
 }
 
 }  // namespace sparcl::elastic

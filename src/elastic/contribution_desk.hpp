@@ -127,11 +127,11 @@ class ContributionDesk {
   void drop_all(const Status& why);
   std::vector<Arrival> take_arrivals();
   // The sums of the branches that have entries of a round that has ended. Waits for them, at most
-  // for the deadline of a round; entries of those that do not send any are withdrawn. outer: where
-  // sums are wanted, nullptr: everywhere.
+  // so long; entries of those that do not send them are withdrawn. outer: the spans in which sums
+  // are wanted, nullptr: all slots.
   std::vector<BranchSum> collect(Lock& lock, std::uint64_t round,
                                  const std::vector<Collect::Span>* outer,
-                                 std::span<const Collect::Clip> clips);
+                                 std::span<const Collect::Clip> clips, double wait_s);
   void discard(std::uint64_t round);  // nobody wants them
   WorkerPeer* branch(BranchId id);    // nullptr: it is gone
 
@@ -168,13 +168,16 @@ class ContributionDesk {
   Status take_offer(WorkerPeer& peer);
   Status take_bytes(WorkerPeer& peer, double now);
   void ask_for_bytes(WorkerPeer& peer);
-  void ask_for_sums(WorkerPeer& peer, std::uint64_t round, const std::vector<Collect::Span>& spans,
-                    std::span<const Collect::Clip> clips);
+  void ask_for_sums(WorkerPeer& peer, std::uint64_t round, std::span<const Collect::Clip> clips,
+                    double wait_s);
+  bool has_all_sums(const WorkerPeer& peer) const;
   bool is_collecting(std::uint64_t round);
   std::string status_locked() const;
   void lose(BranchId branch);
+  void take_back(const aggregate::ContributionId& id, BranchId branch);
   void tick(WorkerPeer& peer, double now);
   void end_of(WorkerPeer& peer);
+  void bury();
   Member* member_of(WorkerPeer& peer, aggregate::WorkerId worker);
 
   replication::Listener listener_;

@@ -44,8 +44,9 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
     const std::uint64_t path[] = {peer.branch, told.seat.group};
     told.seat.group = xxh3_64(std::as_bytes(std::span(path)));
     const Status added = add_member({told.worker, told.seat, std::move(told.name), &peer});
-    if (!added.ok())
-      peer.send(MessageType::kTurnedAway, TurnedAway{told.worker, added.code(), added.message()});
+    if (added.ok()) return {};
+    if (member_of(peer, told.worker) != nullptr) members_.erase(told.worker);
+    peer.send(MessageType::kTurnedAway, TurnedAway{told.worker, added.code(), added.message()});
     return {};
   }
   if (told.state == MemberTold::State::kResting) {
@@ -66,7 +67,12 @@ Status ContributionDesk::take_given(WorkerPeer& peer) {
                                told.entries, options_.count));
   Member* const member = member_of(peer, told.id.worker);
   if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
-  if (!std::exchange(member->is_awaited, true)) SPARCL_RETURN_IF_ERROR(join(*member));
+  if (!std::exchange(member->is_awaited, true)) {
+    if (const Status joined = join(*member); !joined.ok()) {
+      turn_away(told.id.worker, joined);
+      return {};
+    }
+  }
   take({told.id,
         told.weight,
         told.facts,
@@ -90,6 +96,15 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
       (told.is_of_weights && !enrolled().sums_weights))
     return corrupt(fmt::format("a sum of slots {} to {} with {} bytes was not asked for",
                                told.subtree.first, told.subtree.end() - 1, told.bytes));
+  const bool is_double = std::ranges::any_of(peer.asked->sums, [&](const BranchSum& sum) {
+    return sum.told.is_of_weights == told.is_of_weights &&
+           sum.told.rounds_late == told.rounds_late &&
+           sum.told.subtree.first < told.subtree.end() &&
+           told.subtree.first < sum.told.subtree.end();
+  });
+  if (is_double)
+    return corrupt(fmt::format("a sum of slots {} to {} has come already", told.subtree.first,
+                               told.subtree.end() - 1));
   peer.asked->coming = told;
   Incoming& coming = peer.incoming.emplace();
   coming.offered.round = told.round;
@@ -115,11 +130,32 @@ Status ContributionDesk::take_subtree_bytes(WorkerPeer& peer, double now) {
 
 Status ContributionDesk::take_collected(WorkerPeer& peer) {
   SPARCL_ASSIGN_OR_RETURN(const Collected told, parse_collected(peer.content()));
+  if (peer.asked && told.round < peer.asked->round) return {};  // that was waited for no longer
   if (!peer.asked || peer.asked->is_over || told.round != peer.asked->round || peer.incoming)
     return corrupt(fmt::format("the end of the sums of round {} is not awaited", told.round));
+  if (!has_all_sums(peer))
+    return corrupt(
+        fmt::format("sums of round {} are missing: not all of its contributions are in "
+                    "what has come",
+                    told.round));
   peer.asked->is_over = true;
   changed_.notify_all();
   return {};
+}
+
+bool ContributionDesk::has_all_sums(const WorkerPeer& peer) const {
+  const auto has = [&](const BranchBook::Place& place, bool is_of_weights) {
+    return std::ranges::any_of(peer.asked->sums, [&](const BranchSum& sum) {
+      const aggregate::Subtree& subtree = sum.told.subtree;
+      return sum.told.is_of_weights == is_of_weights && sum.told.rounds_late == place.first &&
+             subtree.first <= place.second && place.second < subtree.end();
+    });
+  };
+  const bool needs_weights = enrolled().sums_weights;
+  return std::ranges::all_of(book_.places_of(peer.asked->round, peer.branch),
+                             [&](const BranchBook::Place& place) {
+                               return has(place, false) && (!needs_weights || has(place, true));
+                             });
 }
 
 Status ContributionDesk::take_withdrawn(WorkerPeer& peer) {
@@ -127,20 +163,31 @@ Status ContributionDesk::take_withdrawn(WorkerPeer& peer) {
   const std::optional<BranchBook::Where> where = book_.find(told.id);
   if (!where || where->branch != peer.branch) return {};
   book_.forget(told.id);
-  withdraw(told.id);
+  take_back(told.id, peer.branch);
   return {};
 }
 
 void ContributionDesk::lose(BranchId branch) {
-  for (const aggregate::ContributionId& id : book_.lose(branch)) withdraw(id);
+  for (const aggregate::ContributionId& id : book_.lose(branch)) take_back(id, branch);
   changed_.notify_all();
+}
+
+// A worker that is elsewhere by now does not know that its contribution is lost. Over its next
+// connection it offers all that it keeps again.
+void ContributionDesk::take_back(const aggregate::ContributionId& id, BranchId branch) {
+  withdraw(id);
+  const auto member = members_.find(id.worker);
+  if (member != members_.end() && member->second.peer->branch != branch)
+    turn_away(id.worker, Status(Code::kRemoteError,
+                                "an aggregator below has lost its contribution: connect again"));
 }
 
 // --- sums of branches ---
 
 std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round,
                                                  const std::vector<Collect::Span>* outer,
-                                                 std::span<const Collect::Clip> clips) {
+                                                 std::span<const Collect::Clip> clips,
+                                                 double wait_s) {
   for (const BranchId id : book_.branches_of(round)) {
     WorkerPeer* const peer = branch(id);
     if (peer == nullptr) continue;  // its end comes with the thread's next turn
@@ -148,17 +195,19 @@ std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round
     peer->asked->round = round;
     peer->asked->spans =
         outer == nullptr ? book_.spans_of(round, id) : book_.spans_of(round, id, *outer);
-    ask_for_sums(*peer, round, peer->asked->spans, clips);
+    ask_for_sums(*peer, round, clips, wait_s);
   }
   wake_.wake();
   const auto is_done = [&] { return book_.branches_of(round).empty() || !is_collecting(round); };
-  (void)changed_.wait_for(lock, std::chrono::duration<double>(options_.round.deadline_s), is_done);
+  (void)changed_.wait_for(lock, std::chrono::duration<double>(wait_s), is_done);
   std::vector<BranchSum> sums;
   for (const BranchId id : book_.branches_of(round)) {
     WorkerPeer* const peer = branch(id);
     if (peer == nullptr || !peer->asked || !peer->asked->is_over) {
       if (peer != nullptr)
-        peer->drop(Status(Code::kTimeout, "it has not sent its sums by the deadline"));
+        peer->drop(Status(
+            Code::kTimeout,
+            fmt::format("it has not sent its sums of round {} within {:g} s", round, wait_s)));
       lose(id);
       continue;
     }
@@ -177,9 +226,11 @@ bool ContributionDesk::is_collecting(std::uint64_t round) {
   });
 }
 
+// The branch waits for its own branches somewhat shorter than this desk waits for it.
 void ContributionDesk::ask_for_sums(WorkerPeer& peer, std::uint64_t round,
-                                    const std::vector<Collect::Span>& spans,
-                                    std::span<const Collect::Clip> clips) {
+                                    std::span<const Collect::Clip> clips, double wait_s) {
+  constexpr double kShare = 0.8;
+  const std::vector<Collect::Span>& spans = peer.asked->spans;
   const auto some = [](const auto& all, std::size_t from) {
     using Item = typename std::decay_t<decltype(all)>::value_type;
     const std::size_t begin = std::min(from, all.size());
@@ -188,14 +239,15 @@ void ContributionDesk::ask_for_sums(WorkerPeer& peer, std::uint64_t round,
   };
   const std::size_t items = std::max<std::size_t>({spans.size(), clips.size(), 1});
   for (std::size_t from = 0; from < items; from += kMaxCollectItems)
-    peer.send(MessageType::kCollect, Collect{round, true, from + kMaxCollectItems >= items,
-                                             some(spans, from), some(clips, from)});
+    peer.send(MessageType::kCollect,
+              Collect{round, true, from + kMaxCollectItems >= items, kShare * wait_s,
+                      some(spans, from), some(clips, from)});
 }
 
 void ContributionDesk::discard(std::uint64_t round) {
   for (const BranchId id : book_.branches_of(round)) {
     WorkerPeer* const peer = branch(id);
-    if (peer != nullptr) peer->send(MessageType::kCollect, Collect{round, false, true, {}, {}});
+    if (peer != nullptr) peer->send(MessageType::kCollect, Collect{round, false, true, 0, {}, {}});
   }
   book_.forget_round(round);
   wake_.wake();

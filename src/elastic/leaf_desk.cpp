@@ -15,6 +15,12 @@ using aggregate::ContributionId;
 using replication::MessageLink;
 using replication::MessageType;
 
+namespace {
+
+constexpr std::size_t kMaxCollected = std::size_t{1} << 20;  // spans of a round; clips
+
+}  // namespace
+
 Result<std::unique_ptr<LeafDesk>> LeafDesk::create(const kernels::KernelSet& kernels,
                                                    DeskOptions options, UplinkOptions above,
                                                    replication::Listener listener) {
@@ -38,7 +44,7 @@ LeafDesk::LeafDesk(const kernels::KernelSet& kernels, DeskOptions options)
     : ContributionDesk(kernels, std::move(options)) {}
 
 LeafDesk::~LeafDesk() {
-  uplink_->stop();
+  if (uplink_ != nullptr) uplink_->stop();
   stop();
 }
 
@@ -48,7 +54,7 @@ LeafDesk::Turn LeafDesk::wait(double seconds) {
   Lock lock(mutex_);
   (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return !arrivals_.empty() || !collects_.empty(); });
-  Turn turn{life_, rules_.sums_weights, rules_.sums_at_once, take_arrivals(), {}};
+  Turn turn{life_, rules_.round, rules_.sums_weights, rules_.sums_at_once, take_arrivals(), {}};
   if (!collects_.empty()) {
     turn.collect = std::move(collects_.front());
     collects_.pop_front();
@@ -56,14 +62,22 @@ LeafDesk::Turn LeafDesk::wait(double seconds) {
   return turn;
 }
 
-std::vector<BranchSum> LeafDesk::collect_sums(const Collect& wanted) {
+std::vector<BranchSum> LeafDesk::collect_sums(std::uint64_t life, const Collect& wanted) {
   Lock lock(mutex_);
-  return collect(lock, wanted.round, &wanted.spans, wanted.clips);
+  if (life != life_) return {};
+  return collect(lock, wanted.round, &wanted.spans, wanted.clips,
+                 std::min(wanted.wait_s, options_.round.deadline_s));
+}
+
+void LeafDesk::end() {
+  uplink_->stop();
+  stop();
 }
 
 void LeafDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<BranchSum> sums) {
   const std::lock_guard lock(mutex_);
   if (life != life_ || !is_connected_) return;
+  book_.forget_round(round);  // from now on its contributions are the parent's
   for (BranchSum& each : sums)
     outbox_.push_back({MessageType::kSubtree, serialise(each.told), round, std::move(each.part)});
   say(MessageType::kCollected, Collected{round});
@@ -111,10 +125,10 @@ void LeafDesk::take(Given given) {
   if (const std::optional<FateTold> known = find(id))
     return answer(given, Verdict{id.worker, false, 0, 1, 1, *known});
   const GivenTold told{id, given.weight, given.facts, given.entries, given.bytes};
-  const std::size_t bytes = given.part.size();
-  parked_.emplace(id, std::move(given));
-  held_bytes_ += bytes;
   say(MessageType::kGiven, told);
+  const std::size_t bytes = given.part.size();
+  parked_.emplace(id, std::move(given));  // without memory: its verdict makes it withdrawn
+  held_bytes_ += bytes;
 }
 
 void LeafDesk::withdraw(const ContributionId& id) {
@@ -151,6 +165,7 @@ replication::ReportFields LeafDesk::report() const {
 void LeafDesk::connected(const Enrolled& enrolled, const std::string& results) {
   const std::lock_guard lock(mutex_);
   begin_anew();
+  drop_all(Status(Code::kRemoteError, "its own aggregator is another one now"));
   is_connected_ = true;
   rules_ = enrolled;
   rules_.results = results;
@@ -158,7 +173,14 @@ void LeafDesk::connected(const Enrolled& enrolled, const std::string& results) {
 
 void LeafDesk::opened(std::uint64_t round) {
   const std::lock_guard lock(mutex_);
+  note_open(round);
+}
+
+// Of rounds that have ended no entries are kept: an offer that comes again goes up, to whoever
+// knows its fate.
+void LeafDesk::note_open(std::uint64_t round) {
   rules_.round = std::max(rules_.round, round);
+  book_.forget_before(rules_.round);
 }
 
 void LeafDesk::speak(MessageLink& link) {
@@ -224,7 +246,10 @@ Status LeafDesk::take_turned_away(std::span<const std::byte> content) {
     if (parked == parked_.end() || parked->first.worker != away.worker) break;
     unpark(parked->first);
   }
+  if (!members_.contains(away.worker)) return {};
   turn_away(away.worker, Status(away.code, away.text));
+  // If it has come back meanwhile, the parent awaits it.
+  say(MessageType::kMember, MemberTold{away.worker, MemberTold::State::kGone, {}, {}});
   return {};
 }
 
@@ -233,11 +258,13 @@ Status LeafDesk::take_verdict(std::span<const std::byte> content) {
   const ContributionId id{verdict.worker, verdict.fate.round};
   const auto parked = parked_.find(id);
   if (verdict.is_new) {
-    if (parked == parked_.end())
-      return corrupt("a contribution counts that this aggregator does not have");
-    Given given = std::move(parked->second);
+    if (parked == parked_.end()) {  // its worker was turned away meanwhile
+      withdraw(id);
+      return {};
+    }
+    note_open(verdict.fate.in_round - 1);  // it is open, or has just ended
+    list(parked->second, verdict);
     parked_.erase(parked);
-    list(std::move(given), verdict);
     return {};
   }
   note_end(id, verdict.fate);
@@ -256,27 +283,34 @@ Status LeafDesk::take_verdict(std::span<const std::byte> content) {
 void LeafDesk::note_end(const ContributionId& id, const FateTold& fate) {
   if (fate.kind != Answer::Kind::kCommitted && fate.kind != Answer::Kind::kRefused) return;
   book_.forget(id);
+  note_open(fate.in_round);
   const bool is_committed = fate.kind == Answer::Kind::kCommitted;
   ++(is_committed ? counts_.committed : counts_.refused);
   counts_.late += is_committed && fate.in_round > id.round ? 1 : 0;
 }
 
-// Its part is counted as held until the owner takes it.
-void LeafDesk::list(Given given, const Verdict& verdict) {
+// Its part is counted as held until the owner takes it. Memory that runs out leaves it parked, and
+// ends the connection.
+void LeafDesk::list(Given& given, const Verdict& verdict) {
   if (given.branch != kNoBranch && branch(given.branch) == nullptr) return withdraw(given.id);
   const aggregate::Listed listed{given.id, verdict.slot, verdict.fate.in_round - verdict.fate.round,
                                  verdict.weight};
-  book_.note(listed, given.branch);
   answer(given, verdict);
-  arrivals_.push_back(
-      {listed, given.facts, verdict.clip, std::move(given.part), given.type, given.bytes_here()});
+  book_.note(listed, given.branch);
+  Arrival& arrival = arrivals_.emplace_back();
+  arrival = {listed,     given.facts,       verdict.clip, std::move(given.part),
+             given.type, given.bytes_here()};
   changed_.notify_all();
 }
 
 Status LeafDesk::take_collect(std::span<const std::byte> content) {
   SPARCL_ASSIGN_OR_RETURN(Collect piece, parse_collect(content));
-  if (coming_.round != piece.round) coming_ = {piece.round, true, true, {}, {}};
+  if (coming_.round != piece.round) coming_ = {piece.round, true, true, 0, {}, {}};
   coming_.is_wanted = piece.is_wanted;
+  coming_.wait_s = piece.wait_s;
+  if (coming_.spans.size() > kMaxCollected || coming_.clips.size() > kMaxCollected)
+    return corrupt(
+        fmt::format("the sums of round {} are asked for in too many pieces", piece.round));
   std::ranges::copy(piece.spans, std::back_inserter(coming_.spans));
   std::ranges::copy(piece.clips, std::back_inserter(coming_.clips));
   if (!piece.is_last) return {};

@@ -27,7 +27,8 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
 
   // What has come since the last call.
   struct Turn {
-    std::uint64_t life = 0;  // of the connection to the parent: what came before it is void
+    std::uint64_t life = 0;   // of the connection to the parent: what came before it is void
+    std::uint64_t round = 0;  // rounds before it have ended
     bool sums_weights = false;
     bool sums_at_once = true;
     std::vector<Arrival> arrivals;
@@ -35,10 +36,13 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
   };
   // Waits for something new, at most so long.
   Turn wait(double seconds);
-  // The sums of its own branches.
-  std::vector<BranchSum> collect_sums(const Collect& collect);
+  // The sums of its own branches; none once the connection is another one.
+  std::vector<BranchSum> collect_sums(std::uint64_t life, const Collect& collect);
   // All sums of a round go to the parent, unless the connection is another one by now.
   void deliver(std::uint64_t life, std::uint64_t round, std::vector<BranchSum> sums);
+
+  // Says goodbye to the parent and to the workers, for good.
+  void end();
 
   Uplink& uplink() { return *uplink_; }
 
@@ -72,9 +76,10 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
   Status hear(replication::MessageLink& link) override;
   void lost(const Status& why) override;
 
+  void note_open(std::uint64_t round);
   Status take_turned_away(std::span<const std::byte> content);
   Status take_verdict(std::span<const std::byte> content);
-  void list(Given given, const Verdict& verdict);
+  void list(Given& given, const Verdict& verdict);
   void note_end(const aggregate::ContributionId& id, const FateTold& fate);
   Status take_collect(std::span<const std::byte> content);
   void unpark(const aggregate::ContributionId& id);

@@ -43,7 +43,8 @@ RootDesk::Turn RootDesk::wait(double seconds) {
 
 RootDesk::Sums RootDesk::collect_sums(std::span<const Collect::Clip> clips) {
   Lock lock(mutex_);
-  std::vector<BranchSum> sums = collect(lock, round_.number(), nullptr, clips);
+  std::vector<BranchSum> sums =
+      collect(lock, round_.number(), nullptr, clips, options_.round.deadline_s);
   return {std::move(sums), round_.closing()};
 }
 
@@ -100,7 +101,7 @@ Enrolled RootDesk::enrolled() const {
 Status RootDesk::join(const Member& member) {
   if (round_.join(member.worker, member.seat)) return {};
   return Status(Code::kInvalidUsage,
-                fmt::format("another worker has number {}: give each worker one of its own",
+                fmt::format("another worker has number {}: give each worker its own number",
                             member.seat.number));
 }
 
@@ -117,16 +118,27 @@ std::string RootDesk::fault_of(const Given& given) const {
                      given.entries);
 }
 
+// Memory that runs out lists nothing.
+Answer RootDesk::offer(const Given& given, std::uint32_t slot, std::string fault) try {
+  Answer answered = round_.offer({given.id, slot, given.weight, std::move(fault)}, clock_.now());
+  if (answered.is_new) book_.note(answered.listed, given.branch);
+  return answered;
+} catch (const std::bad_alloc&) {
+  round_.withdraw(given.id);
+  arrivals_.pop_back();
+  throw;
+}
+
 void RootDesk::take(Given given) {
   const Member& member = members_.at(given.id.worker);
   const std::optional<std::uint32_t> slot = round_.join(member.worker, member.seat);
   std::string fault = fault_of(given);
   if (!slot && fault.empty())
-    fault = fmt::format("another worker has number {} now", member.seat.number);
+    fault = fmt::format("another worker has number {} now: give each worker its own number",
+                        member.seat.number);
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
   arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type, given.bytes_here()});
-  const Answer answered =
-      round_.offer({given.id, slot.value_or(0), given.weight, fault}, clock_.now());
+  const Answer answered = offer(given, slot.value_or(0), std::move(fault));
   if (answered.kind == Answer::Kind::kRefused) ++counts_.refused;
   Verdict verdict{given.id.worker,
                   answered.is_new,
@@ -140,13 +152,6 @@ void RootDesk::take(Given given) {
   }
   Arrival& arrival = arrivals_.back();
   arrival.listed = answered.listed;
-  try {
-    book_.note(arrival.listed, given.branch);
-  } catch (const std::bad_alloc&) {
-    round_.withdraw(given.id);
-    arrivals_.pop_back();
-    throw;
-  }
   held_bytes_ += arrival.part.size();
   if (options_.sums_at_once)
     arrival.clip = aggregate::screen(options_.screen, std::span(&arrival.facts, 1)).clip.front();

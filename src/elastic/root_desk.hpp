@@ -59,6 +59,7 @@ class RootDesk final : public ContributionDesk {
   void turned(double now) override;
   replication::ReportFields report() const override;
   std::string fault_of(const Given& given) const;
+  aggregate::Answer offer(const Given& given, std::uint32_t slot, std::string fault);
   void tell_closing(const aggregate::Closing& closing, const aggregate::Answer& answer);
 
   // The mutex guards all below.

@@ -74,11 +74,11 @@ class WorkerPeer {
   std::string name;
   std::uint32_t silence_ms = 0;  // the other side's own
   std::optional<Incoming> incoming;
+  bool has_ended = false;  // its end has been seen to
 
   // What a branch was asked for, and has sent so far.
   struct Asked {
     std::uint64_t round = 0;
-    double since = 0;
     std::vector<Collect::Span> spans;
     std::vector<BranchSum> sums;
     SubtreeTold coming;

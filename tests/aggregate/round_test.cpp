@@ -331,15 +331,15 @@ TEST(RoundOptions, ThatMakeNoSenseAreRefused) {
 
 TEST(Round, AWorkerHasTheSlotThatItAsksFor) {
   Membership members;
-  EXPECT_EQ(members.join(1, {.number = 6}), 5u);
+  EXPECT_EQ(members.join(1, {.number = 6}), kNumberedSlots + 5);
   EXPECT_EQ(members.join(2, {}), 0u);
   EXPECT_EQ(members.join(3, {.number = 6}), std::nullopt) << "another one has it";
-  EXPECT_EQ(members.join(3, {.number = 2}), 1u);
-  EXPECT_EQ(members.join(4, {}), 2u);
+  EXPECT_EQ(members.join(3, {.number = 1}), kNumberedSlots);
+  EXPECT_EQ(members.join(4, {}), 1u);
   EXPECT_TRUE(members.leave(1));
-  EXPECT_EQ(members.join(5, {.number = 6}), 5u) << "it has left: its number is free at once";
+  EXPECT_EQ(members.join(5, {.number = 6}), kNumberedSlots + 5) << "its number is free at once";
   members.end_round();
-  EXPECT_EQ(members.slot_of(5), 5u);
+  EXPECT_EQ(members.slot_of(5), kNumberedSlots + 5);
 }
 
 TEST(Round, WorkersOfAGroupHaveSlotsBesideEachOther) {
@@ -347,6 +347,24 @@ TEST(Round, WorkersOfAGroupHaveSlotsBesideEachOther) {
   for (WorkerId worker = 0; worker < 100; ++worker)
     EXPECT_EQ(members.join(2 * worker, {.group = 7}), worker);
   EXPECT_EQ(members.join(1, {.group = 8}), 2 * kGroupSlots) << "behind the second block";
+}
+
+// A contributes what is refused, and so no more to this round; B's is lost; then both leave.
+TEST(Round, EndsWhenNobodyIsAwaitedAnyMore) {
+  for (const bool is_withdrawn : {false, true}) {
+    Workers all(synchronous(), 3);
+    EXPECT_EQ(all.offer(0, 0, 0, -1).kind, Kind::kRefused);
+    if (is_withdrawn) {
+      EXPECT_TRUE(all.offer(1, 0).is_new);
+      all.round.withdraw({1, 0});
+    }
+    all.round.leave(1);
+    EXPECT_FALSE(all.round.is_closed());
+    EXPECT_EQ(all.round.wakes_at(), 10);
+    all.round.leave(2);
+    ASSERT_TRUE(all.round.is_closed());
+    EXPECT_TRUE(all.round.closing().is_short);
+  }
 }
 
 TEST(Round, WhatIsWithdrawnCountsWhenItComesAgain) {

@@ -166,7 +166,8 @@ std::vector<Bytes> seeds() {
       seed_of(What::kVerdict,
               serialise(
                   Verdict{3, true, 5, 0.5F, 0.25F, {4, aggregate::Answer::Kind::kListed, 5, ""}})),
-      seed_of(What::kCollect, serialise(Collect{4, true, false, {{1, {2, 9}}}, {{{3, 4}, 0.5F}}})),
+      seed_of(What::kCollect,
+              serialise(Collect{4, true, false, 2.5, {{1, {2, 9}}}, {{{3, 4}, 0.5F}}})),
       seed_of(What::kSubtree, serialise(SubtreeTold{4, true, 1, {8, 3}, 100})),
       seed_of(What::kCollected, serialise(Collected{4})),
       seed_of(What::kWithdrawn, serialise(Withdrawn{{3, 4}})),

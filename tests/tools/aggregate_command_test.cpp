@@ -33,6 +33,8 @@ TEST(AggregateCommand, WrongOptionsAreNamed) {
       {{"--listen", "0.0.0.0:0"}, "--insecure"},
       {{"--publish", "0.0.0.0:0"}, "--insecure"},
       {{"--state", ""}, "the name is empty"},
+      {{"--rounds", "x"}, "--rounds: 'x' is no number"},
+      {{"--deadline", "1e300"}, "at most 1e+08"},
       {{"--parent", "h:1,nowhere"}, "'nowhere' is no HOST:PORT"},
       {{"--parent", "h:1", "--state", "x"}, "--parent"},
   };

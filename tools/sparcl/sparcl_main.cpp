@@ -85,13 +85,31 @@ std::string without_command(std::span<char* const> arguments) {
                      command_names());
 }
 
+// The parser's texts, but for two: "Could not convert: --rounds = x", and that an option is missing
+// where another one is misspelt.
+std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  constexpr std::string_view kConvert = "Could not convert: ", kEquals = " = ";
+  if (const std::size_t at = text.find(kEquals);
+      text.starts_with(kConvert) && at != std::string::npos)
+    return fmt::format("{}: {} is no number", text.substr(kConvert.size(), at - kConvert.size()),
+                       model::in_quotes(text.substr(at + kEquals.size())));
+  const std::vector<std::string> left = command.remaining();
+  const auto unknown =
+      std::ranges::find_if(left, [](const std::string& each) { return each.starts_with('-'); });
+  if (error.get_name() == "RequiredError" && unknown != left.end())
+    return fmt::format("there is no option {}", model::in_quotes(*unknown));
+  return text;
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error,
                 std::span<char* const> arguments) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const std::string hint =
       fmt::format("Try: sparcl {}--help\n", chosen.empty() ? "" : chosen.front()->get_name() + " ");
-  return print_usage_error(chosen.empty() ? without_command(arguments) : error.what(), hint,
-                           wants_json(arguments));
+  return print_usage_error(
+      chosen.empty() ? without_command(arguments) : words_of(*chosen.front(), error), hint,
+      wants_json(arguments));
 }
 
 // Checks all settings: an invalid one that this command does not use is still a mistake.

@@ -6,7 +6,7 @@ std::optional<std::uint32_t> Membership::join(WorkerId worker, const Seat& seat)
   if (const auto known = slots_.find(worker); known != slots_.end()) return known->second;
   std::uint32_t slot = 0;
   if (seat.number > 0) {
-    slot = seat.number - 1;
+    slot = kNumberedSlots + seat.number - 1;
     const bool is_left = leaving_.erase(slot) > 0;
     if (taken_.contains(slot) && !is_left) return std::nullopt;
   } else {

@@ -12,14 +12,15 @@ namespace sparcl::aggregate {
 
 // What a worker asks for when it joins.
 struct Seat {
-  std::uint32_t number = 0;  // its slot + 1; 0: any slot
+  std::uint32_t number = 0;  // from 1 on: it has the slot of this number; 0: any other slot
   // Workers of one group are summed together: they get slots beside each other, in blocks of
   // kGroupSlots.
   std::uint64_t group = 0;
 };
 
-constexpr std::uint32_t kMaxNumber = 1 << 20;  // of a seat
-constexpr std::uint32_t kGroupSlots = 64;      // heuristic: a power of the fan-in of sums
+constexpr std::uint32_t kMaxNumber = 1 << 20;      // of a seat
+constexpr std::uint32_t kNumberedSlots = 1 << 20;  // from here on; those without a number are below
+constexpr std::uint32_t kGroupSlots = 64;          // heuristic: a power of the fan-in of sums
 
 // The workers and their slots. A slot is a worker's place in the tree of sums. It stays the
 // worker's until the round ends in which the worker leaves, unless another one asks for it by its

@@ -25,13 +25,16 @@ Status check_round_options(const RoundOptions& options) {
   const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
   if (options.mode != RoundMode::kSynchronous && options.quorum == 0)
     return refuse("quorum is 0: give at least 1");
-  if (!(options.deadline_s > 0))
-    return refuse(fmt::format("deadline_s is {}: give a positive number", options.deadline_s));
+  if (!(options.deadline_s > 0 && options.deadline_s <= kMaxWaitS))
+    return refuse(fmt::format("deadline_s is {}: give a positive number, at most {:g}",
+                              options.deadline_s, kMaxWaitS));
   const GraceOptions& grace = options.grace;
   if (!(grace.shortest_s >= 0) || !(grace.longest_s >= grace.shortest_s) ||
-      !std::isfinite(grace.longest_s))
-    return refuse(fmt::format("the grace window is {} to {} s: give 0 <= shortest <= longest",
-                              grace.shortest_s, grace.longest_s));
+      !(grace.longest_s <= kMaxWaitS))
+    return refuse(
+        fmt::format("the grace window is {} to {} s: give 0 <= shortest <= longest <= "
+                    "{:g}",
+                    grace.shortest_s, grace.longest_s, kMaxWaitS));
   if (options.max_rounds_late > kMaxRoundsLate)
     return refuse(
         fmt::format("max_rounds_late is {}: at most {}", options.max_rounds_late, kMaxRoundsLate));
@@ -54,7 +57,7 @@ void Round::leave(WorkerId worker) {
   if (!membership_.leave(worker)) return;
   missing_.erase(worker);
   tail_.awaited.erase(worker);
-  close_if_full();
+  close_if_over();
 }
 
 // --- contributions ---
@@ -87,9 +90,9 @@ Answer Round::offer(const Contribution& given, double now) {
 void Round::note_refused(const ContributionId& id, double now) {
   if (is_closed_ || id.round != number_) return;
   missing_.erase(id.worker);
+  has_refused_ = true;
   if (deadline_ == kNever) deadline_ = now + options_.deadline_s;
-  close_if_full();
-  if (!is_closed_ && missing_.empty() && listed_.empty()) close(true);
+  close_if_over();
 }
 
 Answer Round::known(const ContributionId& id, const FateNote& note) const {
@@ -156,8 +159,9 @@ void Round::withdraw_closed(const ContributionId& id) {
   std::erase_if(closing_.listed, [&](const Listed& each) { return each.id == id; });
   const auto counts = [&](const Listed& each) { return each.rounds_late == 0; };
   const auto on_time = std::ranges::count_if(closing_.listed, counts);
-  closing_.is_short = closing_.is_short || closing_.listed.empty() ||
-                      (options_.mode == RoundMode::kQuorum && on_time < options_.quorum);
+  closing_.is_short =
+      closing_.is_short || closing_.listed.empty() ||
+      (options_.mode == RoundMode::kQuorum && on_time > 0 && on_time < options_.quorum);
 }
 
 void Round::withdraw_open(const ContributionId& id, std::uint64_t in_round) {
@@ -165,11 +169,12 @@ void Round::withdraw_open(const ContributionId& id, std::uint64_t in_round) {
   if (slots == listed_.end()) return;
   std::erase_if(slots->second, [&](const auto& each) { return each.second.id == id; });
   if (slots->second.empty()) listed_.erase(slots);
-  if (listed_.empty()) deadline_ = kNever;
+  if (listed_.empty() && !has_refused_) deadline_ = kNever;
   if (in_round != id.round && options_.mode != RoundMode::kAsynchronous) return;
   --on_time_;
   if (options_.mode == RoundMode::kQuorum && on_time_ < options_.quorum) grace_ends_ = kNever;
   if (membership_.slot_of(id.worker)) missing_.insert(id.worker);
+  close_if_over();
 }
 
 // --- grace ---
@@ -226,8 +231,15 @@ void Round::close_if_full() {
   if (!is_closed_ && is_full()) close(false);
 }
 
+// Also if nobody is awaited, and all that came was refused: no worker contributes to it again.
+void Round::close_if_over() {
+  close_if_full();
+  if (!is_closed_ && missing_.empty() && listed_.empty() && has_refused_) close(true);
+}
+
 void Round::close(bool is_short) {
   is_closed_ = true;
+  has_refused_ = false;
   closing_.round = number_;
   closing_.active = active_;
   closing_.is_short = is_short;

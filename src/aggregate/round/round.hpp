@@ -95,6 +95,7 @@ class Round {
   void withdraw_closed(const ContributionId& id);
   bool is_full() const;
   void close_if_full();
+  void close_if_over();
   void close(bool is_short);
   void expel_missing();
   void begin(std::uint64_t number);
@@ -112,6 +113,7 @@ class Round {
   std::set<WorkerId> missing_;  // active ones without a contribution to this round
   std::uint32_t active_ = 0;
   std::uint32_t on_time_ = 0;  // contributions to this round
+  bool has_refused_ = false;   // a contribution to this round
   double deadline_ = kNever, grace_ends_ = kNever;
 
   bool is_closed_ = false;

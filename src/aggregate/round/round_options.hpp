@@ -29,6 +29,8 @@ struct RoundOptions {
   double late_factor = 1;                // of a late contribution's weight, once a round
 };
 
+constexpr double kMaxWaitS = 1e8;  // three years: clocks do not overflow
+
 // At most this many: the fate of older contributions is forgotten.
 constexpr std::uint64_t kMaxRoundsLate = 4096;
 
