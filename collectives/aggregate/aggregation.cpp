@@ -113,6 +113,7 @@ class Aggregation final : public CallBody {
     Task stepping = step(sums, own);
     verdict = co_await stepping;
     if (!verdict.ok()) co_return verdict;
+    SPARCL_FAILPOINT("aggregate.stepped");
     Task spreading = exchange_.spread(own);
     verdict = co_await spreading;
     if (!verdict.ok()) co_return verdict;

@@ -30,6 +30,8 @@ const char* name_of(Operation operation) {
       return "sparclAllReduceMasked";
     case Operation::kSparseSum:
       return "sparclAllReduceSparse";
+    case Operation::kAggregate:
+      return "sparclAggregate";
     case Operation::kTopK:
       break;
   }
@@ -69,6 +71,14 @@ sparclResult_t issue(const Arguments& a, sparclComm_t comm, sparclRequest_t* req
                  : sparclAllReduceSparse(a.send, a.given_indices, a.given, a.count, a.values,
                                          a.indices, a.nnz, a.capacity, a.datatype, a.op,
                                          a.sparse_options, comm, a.stream);
+    case Operation::kAggregate:
+      return request != nullptr
+                 ? sparclIAggregate(a.send, a.given_indices, a.given, a.count, a.weight, a.values,
+                                    a.indices, a.nnz, a.capacity, a.datatype, a.aggregate_options,
+                                    comm, a.stream, request)
+                 : sparclAggregate(a.send, a.given_indices, a.given, a.count, a.weight, a.values,
+                                   a.indices, a.nnz, a.capacity, a.datatype, a.aggregate_options,
+                                   comm, a.stream);
     case Operation::kTopK:
       break;
   }
@@ -112,6 +122,12 @@ OwnedMask blocks_mask(std::size_t count, std::size_t block, double density, std:
   sparclMask_t mask = nullptr;
   (void)sparclMaskCreateBlocks(&mask, count, block, density, seed);
   return OwnedMask(mask);
+}
+
+OwnedAggregator::OwnedAggregator(std::size_t count, const sparclAggregatorOptions_t* how) {
+  sparclAggregatorOptions_t sums = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+  sums.mean = sparclMeanNone;
+  (void)sparclAggregatorCreate(&aggregator_, count, how != nullptr ? how : &sums);
 }
 
 const std::vector<TensorSpec>& usual_tensors() {
@@ -190,7 +206,8 @@ Arguments Desk::prepare(Operation operation, int root) {
       prepare_masked(a);
       break;
     case Operation::kSparseSum:
-      prepare_sparse_sum(a);
+    case Operation::kAggregate:
+      prepare_sum(a);
       break;
     case Operation::kTopK:
       prepare_top_k(a);
@@ -225,39 +242,42 @@ void Desk::prepare_masked(Arguments& a) {
 }
 
 // Each rank has a part of the same kSumUnion entries. Whole numbers, as above.
-void Desk::prepare_sparse_sum(Arguments& a) {
-  next_sum_indices_.clear();
+void Desk::prepare_sum(Arguments& a) {
+  Sum& sum = sum_of(a.operation);
+  sum.next_indices.clear();
   for (std::size_t i = 0; i < kSumUnion; ++i)
-    next_sum_indices_.push_back((i > 0 ? next_sum_indices_.back() + 1 : 0) + draw() % 15);
-  next_sum_values_.assign(kSumUnion, 0);
-  sum_given_.clear();
-  sum_given_values_.clear();
+    sum.next_indices.push_back((i > 0 ? sum.next_indices.back() + 1 : 0) + draw() % 15);
+  sum.next_values.assign(kSumUnion, 0);
+  sum.given.clear();
+  sum.given_values.clear();
   for (int rank = 0; rank < ranks_; ++rank) {
     for (std::size_t i = 0; i < kSumUnion; ++i) {
       const auto value = static_cast<float>(draw() % 1'000);
       const bool gives = (i + 10 * static_cast<std::size_t>(rank % 3)) % kSumUnion < kSumEntries;
       if (!gives) continue;
-      next_sum_values_[i] += value;
+      sum.next_values[i] += value;
       if (rank != rank_) continue;
-      sum_given_.push_back(next_sum_indices_[i]);
-      sum_given_values_.push_back(value);
+      sum.given.push_back(sum.next_indices[i]);
+      sum.given_values.push_back(value);
     }
   }
-  sum_values_.reserve(kSumCount);  // a row claims to have as much room
-  sum_indices_.reserve(kSumCount);
-  sum_values_.assign(kSumUnion, kNoValue);
-  sum_indices_.assign(kSumUnion, kNoIndex);
-  sum_nnz_ = kNoCount;
+  sum.values.reserve(kSumCount);  // a row claims to have as much room
+  sum.indices.reserve(kSumCount);
+  sum.values.assign(kSumUnion, kNoValue);
+  sum.indices.assign(kSumUnion, kNoIndex);
+  sum.nnz = kNoCount;
   a.datatype = sparclFloat32;
   a.count = kSumCount;
-  a.send = sum_given_values_.data();
-  a.given_indices = sum_given_.data();
-  a.given = sum_given_.size();
-  a.values = sum_values_.data();
-  a.indices = sum_indices_.data();
-  a.nnz = &sum_nnz_;
+  a.send = sum.given_values.data();
+  a.given_indices = sum.given.data();
+  a.given = sum.given.size();
+  a.values = sum.values.data();
+  a.indices = sum.indices.data();
+  a.nnz = &sum.nnz;
   a.capacity = kSumUnion;
   a.op = sparclSum;
+  aggregate_options_.aggregator = aggregator_.handle();
+  a.aggregate_options = &aggregate_options_;
 }
 
 void Desk::prepare_top_k(Arguments& a) {
@@ -309,12 +329,12 @@ void Desk::heed(int odd, const Arguments& odd_arguments) {
     sum_top_k(odd);
 }
 
-bool Desk::holds_sum(bool is_new, std::size_t nnz) const {
+bool Desk::holds_sum(Operation operation, bool is_new, std::size_t nnz) const {
+  const Sum& sum = operation == Operation::kSparseSum ? sparse_sum_ : aggregate_;
   if (is_new)
-    return sum_values_ == next_sum_values_ && sum_indices_ == next_sum_indices_ &&
-           sum_nnz_ == kSumUnion;
-  return sum_values_ == Floats(kSumUnion, kNoValue) &&
-         sum_indices_ == std::vector<std::uint64_t>(kSumUnion, kNoIndex) && sum_nnz_ == nnz;
+    return sum.values == sum.next_values && sum.indices == sum.next_indices && sum.nnz == kSumUnion;
+  return sum.values == Floats(kSumUnion, kNoValue) &&
+         sum.indices == std::vector<std::uint64_t>(kSumUnion, kNoIndex) && sum.nnz == nnz;
 }
 
 bool Desk::holds_top_k(bool is_new) const {
@@ -327,7 +347,7 @@ bool Desk::holds_top_k(bool is_new) const {
 }
 
 bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
-  if (operation == Operation::kSparseSum) return holds_sum(is_new, nnz);
+  if (sums_entries(operation)) return holds_sum(operation, is_new, nnz);
   if (operation == Operation::kTopK) return holds_top_k(is_new);
   if (operation == Operation::kMasked) {
     return received_ == (is_new ? next_received_ : std::vector<float>(kMaskedCount, kNoValue));
@@ -349,7 +369,7 @@ bool Desk::holds(Operation operation, bool is_new, std::size_t nnz) const {
 
 std::string Desk::untouched(Operation operation, sparclResult_t result) const {
   // A vector that is too long tells its length, and nothing else.
-  const std::size_t truncated = operation == Operation::kSparseSum ? kSumUnion : kEntries;
+  const std::size_t truncated = sums_entries(operation) ? kSumUnion : kEntries;
   const std::size_t nnz = result == sparclTruncated ? truncated : kNoCount;
   return holds(operation, false, nnz)
              ? ""

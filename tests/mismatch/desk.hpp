@@ -11,9 +11,14 @@
 
 namespace sparcl::test {
 
-enum class Operation { kDelta, kUpdate, kSparse, kMasked, kSparseSum, kTopK };
-constexpr Operation kOperations[] = {Operation::kDelta,  Operation::kUpdate,    Operation::kSparse,
-                                     Operation::kMasked, Operation::kSparseSum, Operation::kTopK};
+enum class Operation { kDelta, kUpdate, kSparse, kMasked, kSparseSum, kTopK, kAggregate };
+constexpr Operation kOperations[] = {
+    Operation::kDelta,     Operation::kUpdate, Operation::kSparse,   Operation::kMasked,
+    Operation::kSparseSum, Operation::kTopK,   Operation::kAggregate};
+// It gives entries and gets entries.
+constexpr bool sums_entries(Operation operation) {
+  return operation == Operation::kSparseSum || operation == Operation::kAggregate;
+}
 constexpr bool has_root(Operation operation) { return operation < Operation::kMasked; }
 const char* name_of(Operation operation);
 
@@ -51,6 +56,9 @@ struct Arguments {
   std::size_t k = 0;
   sparclFeedback_t feedback = nullptr;
   const sparclTopKOptions_t* top_k_options = nullptr;
+  // aggregate: as a sparse sum, without op
+  double weight = 1;
+  const sparclAggregateOptions_t* aggregate_options = nullptr;
 };
 
 // With request nullptr it blocks.
@@ -110,6 +118,19 @@ class OwnedFeedback {
   sparclFeedback_t feedback_ = nullptr;
 };
 
+// An aggregator of sums, unless `how` says otherwise, that ends with its owner.
+class OwnedAggregator {
+ public:
+  explicit OwnedAggregator(std::size_t count, const sparclAggregatorOptions_t* how = nullptr);
+  OwnedAggregator(OwnedAggregator&& other) noexcept
+      : aggregator_(std::exchange(other.aggregator_, nullptr)) {}
+  ~OwnedAggregator() { (void)sparclAggregatorDestroy(aggregator_); }
+  sparclAggregator_t handle() const { return aggregator_; }
+
+ private:
+  sparclAggregator_t aggregator_ = nullptr;
+};
+
 constexpr std::size_t kDeltaCount = 1'000;
 constexpr std::size_t kMaskedCount = 900;
 constexpr double kMaskDensity = 0.1;
@@ -144,15 +165,15 @@ class Desk {
  private:
   std::uint64_t draw();
   void prepare_masked(Arguments& arguments);
-  void prepare_sparse_sum(Arguments& arguments);
+  void prepare_sum(Arguments& arguments);
   void prepare_top_k(Arguments& arguments);
   void sum_top_k(int without_feedback);
-  bool holds_sum(bool is_new, std::size_t nnz) const;
+  bool holds_sum(Operation operation, bool is_new, std::size_t nnz) const;
   bool holds_top_k(bool is_new) const;
   bool holds(Operation operation, bool is_new, std::size_t nnz) const;
 
   int rank_, ranks_;
-  int root_[6] = {};  // by operation
+  int root_[7] = {};  // by operation
   std::uint64_t seed_ = 1;
   std::uint64_t version_ = 0;
   std::vector<std::uint16_t> weights_, agreed_weights_, next_weights_;
@@ -163,9 +184,17 @@ class Desk {
   std::size_t nnz_ = 0;
   OwnedMask mask_;
   std::vector<float> contribution_, received_, next_received_;
-  std::vector<std::uint64_t> sum_given_, sum_indices_, next_sum_indices_;
-  std::vector<float> sum_given_values_, sum_values_, next_sum_values_;
-  std::size_t sum_nnz_ = 0;
+  // Of a sum of entries: what this rank gives, and what it gets.
+  struct Sum {
+    std::vector<std::uint64_t> given, indices, next_indices;
+    std::vector<float> given_values, values, next_values;
+    std::size_t nnz = 0;
+  } sparse_sum_, aggregate_;
+  Sum& sum_of(Operation operation) {
+    return operation == Operation::kSparseSum ? sparse_sum_ : aggregate_;
+  }
+  OwnedAggregator aggregator_{kSumCount};
+  sparclAggregateOptions_t aggregate_options_ = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
   OwnedFeedback feedback_;
   sparclTopKOptions_t top_k_options_ = SPARCL_TOPK_OPTIONS_INITIALIZER;
   using Floats = std::vector<float>;

@@ -6,6 +6,7 @@ namespace {
 
 constexpr auto kSparseSum = Operation::kSparseSum;
 constexpr auto kTopK = Operation::kTopK;
+constexpr auto kAggregate = Operation::kAggregate;
 
 }  // namespace
 
@@ -23,6 +24,11 @@ std::vector<SequenceRow> sequence_table() {
       {"sums turned around in flight",
        {kTopK, kMasked, kSparseSum},
        {kSparseSum, kMasked, kTopK},
+       {kNo, kOk, kNo},
+       true},
+      {"aggregations turned around in flight",
+       {kAggregate, kDelta, kSparseSum},
+       {kSparseSum, kDelta, kAggregate},
        {kNo, kOk, kNo},
        true},
       {"swapped in flight", {kSparse, kDelta}, {kDelta, kSparse}, {kNo, kNo}, true},
@@ -87,6 +93,12 @@ std::vector<SettingMismatchRow> setting_mismatch_table() {
        {"differ in their settings", "SPARCL_ALGO_ALLREDUCE_SPARSE split",
         "SPARCL_ALGO_ALLREDUCE_SPARSE auto"},
        {kSparseSum}},
+      {"ways of aggregation",
+       sparclVerifyDefault,
+       "SPARCL_ALGO_AGGREGATE",
+       "shards",
+       {"differ in their settings", "SPARCL_ALGO_AGGREGATE shards", "SPARCL_ALGO_AGGREGATE auto"},
+       {kAggregate}},
       {"determinism",
        sparclVerifyDefault,
        "SPARCL_DETERMINISM",

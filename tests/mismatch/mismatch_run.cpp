@@ -164,7 +164,7 @@ class TableRun {
       const int other = odd == 0 ? 1 : 0;
       const bool is_of_all =
           row.expected == sparclWrongBase ||
-          (row.operation == Operation::kSparseSum && row.expected == sparclTruncated);
+          (sums_entries(row.operation) && row.expected == sparclTruncated);
       if (!is_of_all) texts.push_back(fmt::format("rank {}", odd));
       if (row.expected == sparclMismatch && row.operation != Operation::kUpdate)
         texts.insert(texts.end(),

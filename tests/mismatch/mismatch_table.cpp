@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/mismatch/aggregate_rows.hpp"
 #include "tests/mismatch/masked_rows.hpp"
 #include "tests/mismatch/option_rows.hpp"
 #include "tests/mismatch/row_words.hpp"
@@ -371,6 +372,7 @@ std::vector<MismatchRow> mismatch_table() {
   add(masked_rows());
   add(sparse_sum_rows());
   add(top_k_rows());
+  add(aggregate_rows());
   add(call_option_rows());
   return all;
 }

@@ -25,9 +25,18 @@ struct Extras {
   sparclMaskedOptions_t masked_options = SPARCL_MASKED_OPTIONS_INITIALIZER;
   sparclSparseOptions_t sparse_options = SPARCL_SPARSE_OPTIONS_INITIALIZER;
   std::vector<OwnedFeedback> feedbacks;
+  sparclAggregateOptions_t aggregate_options = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
+  std::vector<OwnedAggregator> aggregators;
+  std::vector<int> ranks;
 
   sparclState_t state_of(const std::vector<TensorSpec>& tensors) {
     return states.emplace_back(std::make_unique<OwnedState>(tensors))->handle();
+  }
+  // An aggregator of a call's own.
+  const sparclAggregateOptions_t* aggregate_by(std::size_t count,
+                                               const sparclAggregatorOptions_t* how = nullptr) {
+    aggregate_options.aggregator = aggregators.emplace_back(count, how).handle();
+    return &aggregate_options;
   }
   sparclFeedback_t feedback_of(std::size_t count, sparclDataType_t datatype) {
     return feedbacks.emplace_back(count, datatype).handle();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 namespace sparcl::test {
@@ -20,6 +21,8 @@ Holds compare(bool is_old, bool is_new) {
   if (is_old) return is_new ? Holds::kBoth : Holds::kOld;
   return is_new ? Holds::kNew : Holds::kNeither;
 }
+
+float add(float a, float b) { return a + b; }
 
 std::int64_t add(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
@@ -229,36 +232,29 @@ class MaskedFlight final : public Flight {
   std::vector<std::int64_t> before_, held_, after_;
 };
 
-class SparseSumFlight final : public Flight {
+// A sum of entries, of whole numbers.
+template <class Value>
+class EntriesFlight : public Flight {
  public:
-  SparseSumFlight(const Step& step, int rank, int ranks, Deviation deviation)
+  EntriesFlight(const Step& step, int rank, int ranks, Deviation deviation)
       : deviation_(deviation), own_(sum_content(step, rank)) {
-    std::map<std::uint64_t, std::int64_t> sums;
+    std::map<std::uint64_t, Value> sums;
     for (int other = 0; other < ranks; ++other) {
       const SumContent theirs = sum_content(step, other);
-      for (std::size_t i = 0; i < theirs.indices.size(); ++i)
-        sums[theirs.indices[i]] = add(sums[theirs.indices[i]], theirs.values[i]);
+      for (std::size_t i = 0; i < theirs.indices.size(); ++i) {
+        const Value value = value_of(theirs.values[i]);
+        sums[theirs.indices[i]] = add(sums[theirs.indices[i]], value);
+        if (other == rank) values_.push_back(value);
+      }
     }
     const std::size_t capacity = sums.size() + 3;
     before_ = held_ = after_ = {std::vector<std::uint64_t>(capacity, ~std::uint64_t{0}),
-                                std::vector<std::int64_t>(capacity, -77), 4'711};
+                                std::vector<Value>(capacity, Value{-77}), 4'711};
     after_.count = 0;
     for (const auto& [index, sum] : sums) {
       after_.indices[after_.count] = index;
       after_.values[after_.count++] = sum;
     }
-  }
-
-  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
-    const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
-    const std::size_t given = own_.indices.size(), capacity = held_.indices.size();
-    return request != nullptr
-               ? sparclIAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
-                                        held_.values.data(), held_.indices.data(), &held_.count,
-                                        capacity, type, sparclSum, nullptr, comm, nullptr, request)
-               : sparclAllReduceSparse(own_.values.data(), own_.indices.data(), given, kSumCount,
-                                       held_.values.data(), held_.indices.data(), &held_.count,
-                                       capacity, type, sparclSum, nullptr, comm, nullptr);
   }
 
   Holds judge(sparclResult_t result) override {
@@ -275,17 +271,69 @@ class SparseSumFlight final : public Flight {
     return add_to_hash(hash, held_.values.data(), held_.values.size() * sizeof held_.values[0]);
   }
 
- private:
+ protected:
   struct Content {
     std::vector<std::uint64_t> indices;
-    std::vector<std::int64_t> values;
+    std::vector<Value> values;
     std::size_t count = 0;
     bool operator==(const Content&) const = default;
   };
 
   Deviation deviation_;
   SumContent own_;
+  std::vector<Value> values_;  // own ones
   Content before_, held_, after_;
+
+ private:
+  static Value value_of(std::int64_t value) {
+    return std::is_integral_v<Value> ? static_cast<Value>(value)
+                                     : static_cast<Value>(value % 1'000);  // sums are exact
+  }
+};
+
+class SparseSumFlight final : public EntriesFlight<std::int64_t> {
+ public:
+  using EntriesFlight::EntriesFlight;
+  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
+    const sparclDataType_t type = deviation_ == Deviation::kDatatype ? sparclUint8 : sparclInt64;
+    const std::size_t given = own_.indices.size(), capacity = held_.indices.size();
+    return request != nullptr
+               ? sparclIAllReduceSparse(values_.data(), own_.indices.data(), given, kSumCount,
+                                        held_.values.data(), held_.indices.data(), &held_.count,
+                                        capacity, type, sparclSum, nullptr, comm, nullptr, request)
+               : sparclAllReduceSparse(values_.data(), own_.indices.data(), given, kSumCount,
+                                       held_.values.data(), held_.indices.data(), &held_.count,
+                                       capacity, type, sparclSum, nullptr, comm, nullptr);
+  }
+};
+
+// Each call has an aggregator of its own: no rank's is a round ahead.
+class AggregateFlight final : public EntriesFlight<float> {
+ public:
+  AggregateFlight(const Step& step, int rank, int ranks, Deviation deviation)
+      : EntriesFlight(step, rank, ranks, deviation) {
+    sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
+    how.mean = sparclMeanNone;
+    (void)sparclAggregatorCreate(&options_.aggregator, kSumCount, &how);
+  }
+  ~AggregateFlight() override { (void)sparclAggregatorDestroy(options_.aggregator); }
+  AggregateFlight(const AggregateFlight&) = delete;
+  AggregateFlight& operator=(const AggregateFlight&) = delete;
+  sparclResult_t call(sparclComm_t comm, sparclRequest_t* request) override {
+    const sparclDataType_t type =
+        deviation_ == Deviation::kDatatype ? sparclBfloat16 : sparclFloat32;
+    const std::size_t given = own_.indices.size(), capacity = held_.indices.size();
+    return request != nullptr
+               ? sparclIAggregate(values_.data(), own_.indices.data(), given, kSumCount, 1,
+                                  held_.values.data(), held_.indices.data(), &held_.count, capacity,
+                                  type, &options_, comm, nullptr, request)
+               : sparclAggregate(values_.data(), own_.indices.data(), given, kSumCount, 1,
+                                 held_.values.data(), held_.indices.data(), &held_.count, capacity,
+                                 type, &options_, comm, nullptr);
+  }
+
+ private:
+  sparclAggregateOptions_t options_ = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
 };
 
 // With feedback. Integers: nothing is lost by rounding.
@@ -463,6 +511,8 @@ std::unique_ptr<Flight> make_flight(const Step& step, int rank, int ranks, Holdi
       return std::make_unique<MaskedFlight>(own, rank, ranks, deviation);
     case StepKind::kSparseSum:
       return std::make_unique<SparseSumFlight>(own, rank, ranks, deviation);
+    case StepKind::kAggregate:
+      return std::make_unique<AggregateFlight>(own, rank, ranks, deviation);
     case StepKind::kTopK:
       return std::make_unique<TopKFlight>(own, rank, ranks, held.residuals, deviation);
     case StepKind::kSparse:

@@ -52,6 +52,8 @@ constexpr std::array kPlaces{
     Place{"allreduce.agreed", 6, nullptr},
     Place{"allreduce.selected", 2, nullptr},
     Place{"allreduce.reduced", 6, nullptr},
+    Place{"aggregate.sent", 2, nullptr},
+    Place{"aggregate.stepped", 2, nullptr},
     Place{"update.early_write", 10, "early"},
     Place{"update.staged_write", 10, "staged"},
     Place{"destroy.begin", 1, nullptr},

@@ -39,7 +39,8 @@ std::size_t bytes_of(sparclDataType_t datatype) {
 }
 
 const char* name_of(StepKind kind) {
-  constexpr std::array kNames{"delta", "update", "sparse", "masked", "sparse sum", "top-k"};
+  constexpr std::array kNames{"delta",      "update", "sparse",   "masked",
+                              "sparse sum", "top-k",  "aggregate"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -130,7 +131,7 @@ std::vector<Step> make_series(std::uint64_t series, int ranks, int steps) {
   SeededRandom random = random_of(series, 300);
   std::vector<Step> all(static_cast<std::size_t>(steps));
   for (Step& step : all) {
-    step.kind = static_cast<StepKind>(random.below(6));
+    step.kind = static_cast<StepKind>(random.below(7));
     step.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     step.nonblocking = random.chance(0.5);
     constexpr std::array kShares{0.0, 0.01, 0.1, 0.9};

@@ -13,7 +13,15 @@ namespace sparcl::test {
 
 using ByteList = std::vector<unsigned char>;
 
-enum class StepKind : std::uint8_t { kDelta, kUpdate, kSparse, kMasked, kSparseSum, kTopK };
+enum class StepKind : std::uint8_t {
+  kDelta,
+  kUpdate,
+  kSparse,
+  kMasked,
+  kSparseSum,
+  kTopK,
+  kAggregate
+};
 constexpr bool has_root(StepKind kind) { return kind < StepKind::kMasked; }
 
 struct Step {
