@@ -77,7 +77,7 @@ struct SubtreeTold {
   std::uint64_t rounds_late = 0;
   aggregate::Subtree subtree;
   std::uint64_t bytes = 0;
-  model::Digest256 digest{};  // SHA-256 of the bytes
+  model::Digest256 digest{};  // digest_of() the bytes
 };
 
 struct Collected {

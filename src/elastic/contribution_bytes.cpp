@@ -69,8 +69,19 @@ Result<Packed> pack_part(BufferSource& buffers, const kernels::KernelSet& kernel
       packed.bytes = std::move(*coded);
   }
   packed.offered.bytes = packed.bytes.size();
-  SPARCL_ASSIGN_OR_RETURN(packed.offered.digest, model::sha256_of(packed.bytes.bytes()));
+  SPARCL_ASSIGN_OR_RETURN(packed.offered.digest, digest_of(packed.bytes.bytes()));
   return packed;
+}
+
+Result<model::Digest256> digest_of(std::span<const std::byte> bytes) {
+  std::vector<model::Digest256> leaves;
+  for (std::uint64_t leaf = 0; leaf < model::leaf_count(bytes.size()); ++leaf) {
+    const std::uint64_t begin = leaf * model::kLeafBytes;
+    SPARCL_ASSIGN_OR_RETURN(
+        leaves.emplace_back(),
+        model::leaf_digest(bytes.subspan(begin, model::leaf_end(leaf, bytes.size()) - begin)));
+  }
+  return model::root_of(leaves);
 }
 
 std::uint64_t max_contribution_bytes(const sparse::BlockRun& run, std::uint64_t count) {
@@ -80,9 +91,15 @@ std::uint64_t max_contribution_bytes(const sparse::BlockRun& run, std::uint64_t 
 Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
                       const sparse::BlockRun& run, std::uint64_t count, const Offered& offered,
                       const Buffer& bytes) {
-  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, model::sha256_of(bytes.bytes()));
+  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, digest_of(bytes.bytes()));
   if (digest != offered.digest)
     return corrupt("a contribution's bytes are not those of its SHA-256");
+  return unpack_checked(buffers, kernels, run, count, offered, bytes);
+}
+
+Result<Buffer> unpack_checked(BufferSource& buffers, const kernels::KernelSet& kernels,
+                              const sparse::BlockRun& run, std::uint64_t count,
+                              const Offered& offered, const Buffer& bytes) {
   const sparse::PartShape shape = shape_of(run, offered);
   Buffer part = bytes;
   if (is_coded(bytes.bytes())) {

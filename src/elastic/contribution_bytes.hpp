@@ -31,8 +31,16 @@ DataType value_type(const Offered& offered);  // of the part's values
 // Bytes that a contribution of all `count` elements may have.
 std::uint64_t max_contribution_bytes(const sparse::BlockRun& run, std::uint64_t count);
 
-// The part, of untrusted bytes. Corrupt: they are not those of the digest, or no part of `count`
+// The root of the tree over leaves of 1 MiB, as of updates (src/model/stream_digest.hpp): bytes are
+// hashed as they come, a chunk at a time.
+Result<model::Digest256> digest_of(std::span<const std::byte> bytes);
+
+// The part, of untrusted bytes whose digest has been checked. Corrupt: it is no part of `count`
 // elements.
+Result<Buffer> unpack_checked(BufferSource& buffers, const kernels::KernelSet& kernels,
+                              const sparse::BlockRun& run, std::uint64_t count,
+                              const Offered& offered, const Buffer& bytes);
+// The same with the digest.
 Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
                       const sparse::BlockRun& run, std::uint64_t count, const Offered& offered,
                       const Buffer& bytes);

@@ -357,13 +357,14 @@ void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
 Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
   SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  if (peer.incoming->have < peer.incoming->offered.bytes) return {};
+  if (!peer.incoming->is_whole()) return {};
   const Offered offered = peer.incoming->offered;
-  const Buffer bytes = peer.incoming->whole();
+  const Result<Buffer> bytes = peer.incoming->whole();
   held_bytes_ -= offered.bytes;
   peer.incoming.reset();
-  SPARCL_ASSIGN_OR_RETURN(Buffer part,
-                          unpack(buffers_, kernels_, options_.run, options_.count, offered, bytes));
+  if (!bytes.ok()) return bytes.status();
+  SPARCL_ASSIGN_OR_RETURN(Buffer part, unpack_checked(buffers_, kernels_, options_.run,
+                                                      options_.count, offered, *bytes));
   const std::vector<float> values =
       values_of(kernels_, options_.run, part.bytes(), value_type(offered));
   take({{*peer.worker, offered.round},

@@ -118,12 +118,13 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
 Status ContributionDesk::take_subtree_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a sum came that was not named");
   SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  if (peer.incoming->have < peer.incoming->offered.bytes) return {};
+  if (!peer.incoming->is_whole()) return {};
   const Offered offered = peer.incoming->offered;
-  const Buffer bytes = peer.incoming->whole();
+  const Result<Buffer> bytes = peer.incoming->whole();
   peer.incoming.reset();
-  SPARCL_ASSIGN_OR_RETURN(Buffer part,
-                          unpack(buffers_, kernels_, options_.run, options_.count, offered, bytes));
+  if (!bytes.ok()) return bytes.status();
+  SPARCL_ASSIGN_OR_RETURN(Buffer part, unpack_checked(buffers_, kernels_, options_.run,
+                                                      options_.count, offered, *bytes));
   if (peer.asked) peer.asked->sums.push_back({peer.asked->coming, std::move(part)});
   return {};
 }

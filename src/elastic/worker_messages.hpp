@@ -50,7 +50,7 @@ struct Offered {
   std::uint64_t bytes = 0;
   sparse::ValueForm form = sparse::ValueForm::kUnmodified;
   bool is_narrow = false;     // the values are bfloat16, else float32
-  model::Digest256 digest{};  // SHA-256 of the bytes
+  model::Digest256 digest{};  // digest_of() the bytes
 };
 
 // Aggregator: the bytes are wanted now.

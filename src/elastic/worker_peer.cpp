@@ -18,7 +18,9 @@ constexpr std::size_t kMaxQueued = std::size_t{4} << 20;  // bytes of answers; h
 
 }  // namespace
 
-Buffer Incoming::whole() const {
+Result<Buffer> Incoming::whole() const {
+  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, model::root_of(leaves));
+  if (digest != offered.digest) return corrupt("the bytes are not those of their SHA-256");
   if (pieces.size() == 1) return pieces.front();
   Buffer all = Buffer::allocate(have);
   std::byte* at = all.data();
@@ -102,6 +104,8 @@ Status WorkerPeer::take_chunk(double now) {
     return corrupt(fmt::format("bytes {} to {} of a contribution are out of place",
                                chunk().first_byte, chunk().first_byte + chunk_bytes()));
   }
+  SPARCL_ASSIGN_OR_RETURN(incoming->leaves.emplace_back(),
+                          model::leaf_digest(incoming->pieces.back().bytes()));
   incoming->have += chunk_bytes();
   incoming->moved_at = now;
   return {};

@@ -20,8 +20,11 @@ struct Incoming {
   double moved_at = 0;     // when the last of them came
   std::vector<Buffer> pieces;
   std::uint64_t have = 0;
+  std::vector<model::Digest256> leaves;  // of the pieces, each of a chunk
 
-  Buffer whole() const;
+  bool is_whole() const { return have == offered.bytes; }
+  // Corrupt: the bytes are not those of the digest.
+  Result<Buffer> whole() const;
 };
 
 // A branch's sum.

@@ -72,7 +72,7 @@ void run_bytes(std::span<const std::byte> input) {
   const Buffer bytes = Buffer::allocate(content.size());
   std::ranges::copy(content, bytes.data());
   offered.bytes = bytes.size();
-  offered.digest = *model::sha256_of(bytes.bytes());
+  offered.digest = *digest_of(bytes.bytes());
   BufferPool buffers(0);
   const kernels::KernelSet& kernels = kernels::reference_kernels();
   const Result<Buffer> part = unpack(buffers, kernels, fuzzed_run(), kFuzzedCount, offered, bytes);
