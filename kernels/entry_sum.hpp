@@ -28,6 +28,27 @@ using MarkIndicesKernel = void(const std::uint64_t* indices, std::size_t count,
 // The number of set bits; bytes: a multiple of 8.
 using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
 
+// The next four have a bit for each of `elements` (a multiple of 64) positions from `first` on.
+
+// Sets the bits of positions, up to the first one that has none. Returns how many it has set.
+using MarkPositionsKernel = std::size_t(const std::uint16_t* positions, std::size_t count,
+                                        std::uint32_t first, std::size_t elements,
+                                        std::uint32_t* marks);
+
+// before[w] = the number of marks in the 32-bit words before word w. Returns that of all words.
+using CountBeforeKernel = std::uint32_t(const std::uint32_t* marks, std::size_t words,
+                                        std::uint32_t* before);
+
+// ranks[i] = the number of marks below positions[i], which is marked. before: see
+// CountBeforeKernel.
+using RankPositionsKernel = void(const std::uint16_t* positions, std::size_t count,
+                                 std::uint32_t first, const std::uint32_t* marks,
+                                 const std::uint32_t* before, std::uint16_t* ranks);
+
+// Writes the marked positions, and up to kEntrySlack undefined ones. Returns their number.
+using ListMarksKernel = std::size_t(const std::uint32_t* marks, std::size_t elements,
+                                    std::uint32_t first, std::uint16_t* positions);
+
 // How outputs are written: kStreamed bypasses the caches, for outputs too large to stay in one.
 enum class Output : std::uint8_t { kCached, kStreamed };
 
@@ -106,6 +127,10 @@ struct EntryKernels {
   CountMarksKernel* count_marks;
   RaisePositionsKernel* raise_positions;
   CopyBytesKernel* copy_bytes;
+  MarkPositionsKernel* mark_positions;
+  CountBeforeKernel* count_before;
+  RankPositionsKernel* rank_positions;
+  ListMarksKernel* list_marks;
   // By the number of the data type and the ReduceOp; empty if not supported.
   std::array<std::array<SparseSumKernels, kReduceOps>,
              static_cast<std::size_t>(DataType::kBool) + 1>

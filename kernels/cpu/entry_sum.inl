@@ -48,6 +48,63 @@ std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
   return count;
 }
 
+std::size_t mark_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                           std::size_t elements, std::uint32_t* marks) {
+  const auto* from = reinterpret_cast<const std::byte*>(positions);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t at = load_one<std::uint16_t>(from + 2 * i) - first;
+    if (at >= elements) return i;
+    marks[at / 32] |= std::uint32_t{1} << (at % 32);
+  }
+  return count;
+}
+
+std::uint32_t count_before(const std::uint32_t* marks, std::size_t words, std::uint32_t* before) {
+  std::uint32_t count = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    before[word] = count;
+    count += static_cast<std::uint32_t>(std::popcount(marks[word]));
+  }
+  return count;
+}
+
+// As many at once as there are lanes of 32 bits.
+void rank_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                    const std::uint32_t* marks, const std::uint32_t* before,
+                    std::uint16_t* ranks) {
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Rebind<std::uint16_t, decltype(d)> half;
+  const hn::RebindToSigned<decltype(d)> places;
+  const auto one = hn::Set(d, 1), low = hn::Set(d, 31), begin = hn::Set(d, first);
+  std::size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const auto at = hn::Sub(hn::PromoteTo(d, hn::LoadU(half, positions + i)), begin);
+    const auto word = hn::BitCast(places, hn::ShiftRight<5>(at));
+    const auto below = hn::Sub(hn::Shl(one, hn::And(at, low)), one);
+    const auto marked = hn::And(hn::GatherIndex(d, marks, word), below);
+    const auto rank = hn::Add(hn::GatherIndex(d, before, word), hn::PopulationCount(marked));
+    hn::StoreU(hn::DemoteTo(half, hn::BitCast(places, rank)), half, ranks + i);
+  }
+  for (; i < count; ++i) {
+    const std::uint32_t at =
+        load_one<std::uint16_t>(reinterpret_cast<const std::byte*>(positions + i)) - first;
+    const std::uint32_t marked = marks[at / 32] & ((std::uint32_t{1} << (at % 32)) - 1);
+    ranks[i] = static_cast<std::uint16_t>(before[at / 32] +
+                                          static_cast<std::uint32_t>(std::popcount(marked)));
+  }
+}
+
+std::size_t list_marks(const std::uint32_t* marks, std::size_t elements, std::uint32_t first,
+                       std::uint16_t* positions) {
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < elements; at += kChunk) {
+    const std::uint64_t bits =
+        load_one<std::uint64_t>(reinterpret_cast<const std::byte*>(marks) + at / 8);
+    if (bits != 0) size += append_set_bits(bits, first + static_cast<std::uint32_t>(at), positions + size);
+  }
+  return size;
+}
+
 constexpr std::size_t kLineBytes = 64;
 
 // The number of elements of `bytes` each before the next cache line begins; all elements if no
@@ -363,6 +420,10 @@ EntryKernels entries() {
   kernels.count_marks = count_marks;
   kernels.raise_positions = raise_positions;
   kernels.copy_bytes = copy_bytes;
+  kernels.mark_positions = mark_positions;
+  kernels.count_before = count_before;
+  kernels.rank_positions = rank_positions;
+  kernels.list_marks = list_marks;
   take_sums<std::int8_t>(kernels, DataType::kInt8);
   take_sums<std::uint8_t>(kernels, DataType::kUint8);
   take_sums<std::int16_t>(kernels, DataType::kInt16);

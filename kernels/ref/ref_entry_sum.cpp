@@ -51,6 +51,45 @@ void copy_bytes(const std::byte* from, std::size_t bytes, Output, std::byte* to)
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+std::size_t mark_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                           std::size_t elements, std::uint32_t* marks) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i) - first;
+    if (at >= elements) return i;
+    marks[at / 32] |= std::uint32_t{1} << (at % 32);
+  }
+  return count;
+}
+
+std::uint32_t count_before(const std::uint32_t* marks, std::size_t words, std::uint32_t* before) {
+  std::uint32_t count = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    before[word] = count;
+    count += static_cast<std::uint32_t>(std::popcount(marks[word]));
+  }
+  return count;
+}
+
+void rank_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
+                    const std::uint32_t* marks, const std::uint32_t* before, std::uint16_t* ranks) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i) - first;
+    const std::uint32_t below = (std::uint32_t{1} << (at % 32)) - 1;
+    ranks[i] = static_cast<std::uint16_t>(
+        before[at / 32] + static_cast<std::uint32_t>(std::popcount(marks[at / 32] & below)));
+  }
+}
+
+std::size_t list_marks(const std::uint32_t* marks, std::size_t elements, std::uint32_t first,
+                       std::uint16_t* positions) {
+  std::size_t size = 0;
+  for (std::uint32_t at = 0; at < elements; ++at) {
+    if ((marks[at / 32] >> (at % 32) & 1) != 0)
+      positions[size++] = static_cast<std::uint16_t>(first + at);
+  }
+  return size;
+}
+
 std::uint16_t position(const EntryList& list, std::size_t i) {
   return load<std::uint16_t>(reinterpret_cast<const std::byte*>(list.positions), i);
 }
@@ -158,8 +197,9 @@ constexpr std::array<SparseSumKernels, kReduceOps> kSums{
 }  // namespace
 
 EntryKernels reference_entries() {
-  EntryKernels kernels{
-      ascend, lower_indices, mark_indices, count_marks, raise_positions, copy_bytes, {}};
+  EntryKernels kernels{ascend,     lower_indices,  mark_indices, count_marks,    raise_positions,
+                       copy_bytes, mark_positions, count_before, rank_positions, list_marks,
+                       {}};
   const auto set = [&](DataType type, const auto& sums) {
     kernels.sums[static_cast<std::size_t>(type)] = sums;
   };

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <random>
+#include <set>
+#include <vector>
 
 #include "kernels/entry_sum.hpp"
 #include "src/base/float_environment.hpp"
@@ -247,6 +251,43 @@ TEST_P(SparseSumKernelsTest, MarkedEntriesSumAsThoseWithPositions) {
         marked.positions = expected.positions;
         ASSERT_NO_FATAL_FAILURE(expect_equal(marked, expected));
       }
+    }
+  }
+}
+
+// Ranks of positions in the union of several lists.
+TEST_P(SparseSumKernelsTest, PositionsHaveTheirRanksAmongMarks) {
+  std::mt19937_64 random(9);
+  for (const std::size_t elements : {std::size_t{64}, std::size_t{4096}, std::size_t{65536}}) {
+    for (const unsigned percent : {0U, 1U, 30U, 100U}) {
+      const auto first = static_cast<std::uint32_t>(elements < 65536 ? 65536 - elements : 0);
+      std::vector<std::uint16_t> own, marked;
+      std::vector<std::uint32_t> marks(elements / 32), before(marks.size());
+      std::set<std::uint16_t> all;
+      for (std::size_t at = 0; at < elements; ++at) {
+        const auto position = static_cast<std::uint16_t>(first + at);
+        if (random() % 100 < percent) own.push_back(position);
+        if (random() % 100 < percent) marked.push_back(position);
+      }
+      all.insert(own.begin(), own.end());
+      all.insert(marked.begin(), marked.end());
+      for (const auto& list : {own, marked})
+        EXPECT_EQ(
+            body().entries.mark_positions(list.data(), list.size(), first, elements, marks.data()),
+            list.size());
+      EXPECT_EQ(body().entries.count_before(marks.data(), marks.size(), before.data()), all.size());
+      const std::vector<std::uint16_t> sorted(all.begin(), all.end());
+      std::vector<std::uint16_t> ranks(own.size() + kEntrySlack);
+      body().entries.rank_positions(own.data(), own.size(), first, marks.data(), before.data(),
+                                    ranks.data());
+      for (std::size_t i = 0; i < own.size(); ++i)
+        ASSERT_EQ(ranks[i], std::ranges::lower_bound(sorted, own[i]) - sorted.begin());
+      std::vector<std::uint16_t> listed(all.size() + kEntrySlack);
+      listed.resize(body().entries.list_marks(marks.data(), elements, first, listed.data()));
+      EXPECT_EQ(listed, sorted);
+      if (first == 0) continue;
+      const std::uint16_t outside = 0;  // what comes over a wire may be anywhere
+      EXPECT_EQ(body().entries.mark_positions(&outside, 1, first, elements, marks.data()), 0U);
     }
   }
 }

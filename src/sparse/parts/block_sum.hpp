@@ -45,17 +45,26 @@ class BlockSum {
   std::size_t sum_windows(std::span<const kernels::EntryList> by_rank, std::uint32_t first,
                           std::uint32_t elements, bool is_marked, std::byte* places,
                           std::byte* accumulators);
+  Union sum_ranks(std::span<const kernels::EntryList> by_rank, std::uint32_t first,
+                  std::uint32_t elements, std::size_t entries, bool is_marked, std::byte* places,
+                  std::byte* accumulators);
   void add_in_turn(std::uint32_t first, std::size_t elements);
   void add_as_tree(std::uint32_t first, std::size_t elements);
   std::size_t add(std::size_t rank, std::uint32_t first, std::size_t elements,
                   kernels::Window& window);
 
   const kernels::SparseSumKernels& kernels_;
+  const kernels::EntryKernels& entry_kernels_;
   Determinism determinism_;
   std::size_t width_;             // of an accumulator
   std::vector<Scratch> scratch_;  // one more than lists that wait for their other half
   std::unique_ptr<kernels::Window[]> windows_;
   std::vector<kernels::EntryList> rest_;  // by rank, while a block's windows are summed
+  // Of sum_ranks(): a bit for each element of the union, the bits before each word, and each
+  // entry's rank in the union.
+  std::vector<std::uint32_t> marks_, before_;
+  std::vector<std::uint16_t> ranks_;
+  std::vector<kernels::EntryList> ranked_;
 };
 
 }  // namespace sparcl::sparse
