@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -36,11 +37,17 @@ class Terminal {
     if (master_ >= 0) ::close(master_);
   }
   bool is_made() const { return is_made_; }
+  // All of it: the kernel may pass it on in pieces.
   std::string read() {
-    std::string text(4096, '\0');
-    const ssize_t count = ::read(master_, text.data(), text.size());
+    constexpr int kQuietMs = 300;
+    std::string text;
+    for (pollfd entry{master_, POLLIN, 0}; ::poll(&entry, 1, kQuietMs) > 0;) {
+      char piece[4096];
+      const ssize_t count = ::read(master_, piece, sizeof piece);
+      if (count <= 0) break;
+      text.append(piece, static_cast<std::size_t>(count));
+    }
     ::dup2(before_, STDERR_FILENO);
-    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     return text;
   }
 

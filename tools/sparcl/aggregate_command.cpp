@@ -89,7 +89,6 @@ Status write_model(const AggregateOptions& options, const model::Checkpoint& rea
 
 Status run_aggregate(AggregateOptions options, bool as_json) {
   stop_on_signals();
-  SPARCL_RETURN_IF_ERROR(aggregate::check_round_options(options.plan.root.desk.round));
   SPARCL_RETURN_IF_ERROR(options.plan.publish.take_settings());
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint read,
                           model::Checkpoint::open_unread(options.model));
@@ -303,6 +302,9 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
     options->metrics.certificates_path = own.certificates_path;
     options->metrics.is_insecure = own.is_insecure;
     check_reach_of(*options);
+    if (const Status round = aggregate::check_round_options(options->plan.root.desk.round);
+        !round.ok())
+      throw CLI::ValidationError(round.message());
   });
   invocation.run = [options, &invocation] { return run_aggregate(*options, invocation.json); };
 }
