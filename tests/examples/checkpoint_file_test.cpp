@@ -1,6 +1,7 @@
 #include "examples/replicate_training/checkpoint_file.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 
 namespace training {
 namespace {
@@ -49,7 +51,8 @@ class CheckpointFile : public testing::Test {
   }
 
   std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / "sparcl_checkpoint_file_test";
+      std::filesystem::path(testing::TempDir()) /
+      ("sparcl_checkpoint_file_" + std::to_string(::getpid()));  // tests run beside each other
   ParameterLayout layout_{ModelShape{5, 32, 1, 1, 4}};
 };
 
