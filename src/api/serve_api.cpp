@@ -11,6 +11,7 @@
 #include "src/api/elastic_handles.hpp"
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
+#include "src/net/host_port.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -68,9 +69,8 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   plan.root.folder = text_of(all.folder);
   plan.parent = text_of(all.parent);
   if (all.parent == nullptr) return plan;
-  if (plan.parent.empty())
-    return Status(Code::kInvalidArgument,
-                  "options.parent is \"\": give HOST:PORT, or NULL for an aggregator without one");
+  SPARCL_RETURN_IF_ERROR(
+      sparcl::net::parse_host_ports(plan.parent).status().with_prefix("options.parent: "));
   const char* const other = all.publish != nullptr  ? "publish"
                             : all.folder != nullptr ? "folder"
                                                     : nullptr;

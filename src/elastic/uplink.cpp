@@ -21,17 +21,6 @@ using replication::MessageType;
 constexpr double kFirstPause = 0.1, kLastPause = 2;  // seconds between two tries
 constexpr double kUplinkTick = 0.05;                 // seconds, at most between two looks
 
-Result<std::vector<net::HostPort>> parse_addresses(const std::string& text) {
-  std::vector<net::HostPort> addresses;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    SPARCL_ASSIGN_OR_RETURN(net::HostPort one, net::parse_host_port(text.substr(at, comma - at)));
-    addresses.push_back(std::move(one));
-    at = comma + 1;
-  }
-  return addresses;
-}
-
 std::string text_of(const net::HostPort& where) {
   const bool is_v6 = where.host.find(':') != std::string::npos;
   return is_v6 ? fmt::format("[{}]:{}", where.host, where.port)
@@ -41,7 +30,8 @@ std::string text_of(const net::HostPort& where) {
 }  // namespace
 
 Result<std::unique_ptr<Uplink>> Uplink::create(UplinkOptions options, UplinkUser& user) {
-  SPARCL_ASSIGN_OR_RETURN(std::vector<net::HostPort> addresses, parse_addresses(options.addresses));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<net::HostPort> addresses,
+                          net::parse_host_ports(options.addresses));
   std::unique_ptr<Uplink> made(new Uplink(std::move(options), user));
   made->addresses_ = std::move(addresses);
   SPARCL_ASSIGN_OR_RETURN(made->wake_, net::WakeEvent::create());

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace sparcl::net {
 
@@ -47,6 +48,17 @@ AddressList find_addresses(const std::string& host, int flags, int& error) {
 }
 
 }  // namespace
+
+Result<std::vector<HostPort>> parse_host_ports(std::string_view text) {
+  std::vector<HostPort> all;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    SPARCL_ASSIGN_OR_RETURN(HostPort one, parse_host_port(text.substr(at, comma - at)));
+    all.push_back(std::move(one));
+    at = comma + 1;
+  }
+  return all;
+}
 
 std::optional<NetAddress> numeric_address(const HostPort& where) {
   if (where.host.empty()) return loopback_address(where.port);

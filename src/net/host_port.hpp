@@ -21,6 +21,9 @@ struct HostPort {
 // other text.
 Result<HostPort> parse_host_port(std::string_view text);
 
+// Several, with commas between them. InvalidArgument names the first that is none.
+Result<std::vector<HostPort>> parse_host_ports(std::string_view text);
+
 // The address, if the host is a numeric one ("10.0.0.7", "::1", "fe80::7%eth0") or empty, which is
 // this machine's loopback. Never asks the system's resolver. Nothing: the host is a name.
 std::optional<NetAddress> numeric_address(const HostPort& where);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -132,15 +131,8 @@ std::string address_fault(const std::string& text) {
   return where.ok() ? std::string() : where.status().message();
 }
 
-// Of one address, or several with commas between them.
 std::string addresses_fault(const std::string& text) {
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    if (std::string fault = address_fault(text.substr(at, comma - at)); !fault.empty())
-      return fault;
-    at = comma + 1;
-  }
-  return {};
+  return net::parse_host_ports(text).status().message();
 }
 
 // A usage error, before anything is opened.
