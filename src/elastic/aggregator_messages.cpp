@@ -1,6 +1,5 @@
 #include "src/elastic/aggregator_messages.hpp"
 
-#include <bit>
 #include <cmath>
 
 #include "src/replication/message_fields.hpp"
@@ -8,31 +7,17 @@
 namespace sparcl::elastic {
 
 using model::read_array;
+using model::read_double;
 using model::read_flag;
+using model::read_float;
 using model::read_text;
+using model::write_double;
 using model::write_flag;
+using model::write_float;
 using model::write_text;
 using replication::parse_message;
 
 namespace {
-
-void write_double(ByteWriter& out, double value) { out.write(std::bit_cast<std::uint64_t>(value)); }
-
-bool read_double(ByteReader& in, double& value) {
-  std::uint64_t bits = 0;
-  if (!in.read(bits)) return false;
-  value = std::bit_cast<double>(bits);
-  return true;
-}
-
-void write_float(ByteWriter& out, float value) { out.write(std::bit_cast<std::uint32_t>(value)); }
-
-bool read_float(ByteReader& in, float& value) {
-  std::uint32_t bits = 0;
-  if (!in.read(bits)) return false;
-  value = std::bit_cast<float>(bits);
-  return true;
-}
 
 void write_id(ByteWriter& out, const aggregate::ContributionId& id) {
   out.write(id.worker);
@@ -142,7 +127,8 @@ Result<Verdict> parse_verdict(std::span<const std::byte> bytes) {
     if (!fate.ok()) return false;
     verdict.fate = std::move(*fate);
     const bool is_listed = verdict.fate.kind == aggregate::Answer::Kind::kListed;
-    return !verdict.is_new || (is_listed && verdict.fate.in_round >= verdict.fate.round);
+    return !verdict.is_new ||
+           (is_listed && verdict.fate.in_round > 0 && verdict.fate.in_round >= verdict.fate.round);
   });
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include "src/base/folder_list.hpp"
 #include "src/base/log.hpp"
 #include "src/model/checkpoint_writer.hpp"
+#include "src/model/fields.hpp"
 
 namespace sparcl::elastic {
 namespace {
@@ -105,7 +105,7 @@ std::vector<std::byte> serialise(const LoggedRound& round) {
   ByteWriter out;
   out.write(round.round);
   out.write(round.workers);
-  out.write(std::bit_cast<std::uint64_t>(round.total_weight));
+  model::write_double(out, round.total_weight);
   out.write(static_cast<std::uint8_t>(round.has_sum ? 1 : 0));
   out.write(static_cast<std::uint64_t>(round.listed.size()));
   for (const aggregate::ContributionId& id : round.listed) {
@@ -120,12 +120,12 @@ std::vector<std::byte> serialise(const LoggedRound& round) {
 std::optional<LoggedRound> parse_logged(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   LoggedRound round;
-  std::uint64_t weight = 0, listed = 0;
+  std::uint64_t listed = 0;
   std::uint8_t has_sum = 0;
-  if (!in.read(round.round) || !in.read(round.workers) || !in.read(weight) || !in.read(has_sum) ||
-      has_sum > 1 || !in.read(listed) || listed > kMaxListed || listed * 16 > in.remaining())
+  if (!in.read(round.round) || !in.read(round.workers) ||
+      !model::read_double(in, round.total_weight) || !in.read(has_sum) || has_sum > 1 ||
+      !in.read(listed) || listed > kMaxListed || listed * 16 > in.remaining())
     return {};
-  round.total_weight = std::bit_cast<double>(weight);
   round.has_sum = has_sum == 1;
   round.listed.resize(listed);
   for (aggregate::ContributionId& id : round.listed) {

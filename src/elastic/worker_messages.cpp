@@ -1,15 +1,15 @@
 #include "src/elastic/worker_messages.hpp"
 
-#include <bit>
-
 #include "src/replication/message_fields.hpp"
 
 namespace sparcl::elastic {
 
 using model::read_array;
+using model::read_double;
 using model::read_flag;
 using model::read_hash;
 using model::read_text;
+using model::write_double;
 using model::write_flag;
 using model::write_hash;
 using model::write_text;
@@ -67,7 +67,7 @@ Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes) {
 std::vector<std::byte> serialise(const Offered& offered) {
   ByteWriter out;
   out.write(offered.round);
-  out.write(std::bit_cast<std::uint64_t>(offered.weight));
+  write_double(out, offered.weight);
   out.write(offered.bytes);
   out.write(static_cast<std::uint8_t>(offered.form));
   write_flag(out, offered.is_narrow);
@@ -77,13 +77,11 @@ std::vector<std::byte> serialise(const Offered& offered) {
 
 Result<Offered> parse_offered(std::span<const std::byte> bytes) {
   return parse_message<Offered>(bytes, "CONTRIBUTION", [](ByteReader& in, Offered& offered) {
-    std::uint64_t weight = 0;
     std::uint8_t form = 0;
-    if (!in.read(offered.round) || !in.read(weight) || !in.read(offered.bytes) || !in.read(form) ||
-        form >= sparse::kValueForms || !read_flag(in, offered.is_narrow) ||
+    if (!in.read(offered.round) || !read_double(in, offered.weight) || !in.read(offered.bytes) ||
+        !in.read(form) || form >= sparse::kValueForms || !read_flag(in, offered.is_narrow) ||
         !read_array(in, offered.digest))
       return false;
-    offered.weight = std::bit_cast<double>(weight);
     offered.form = static_cast<sparse::ValueForm>(form);
     return !offered.is_narrow || offered.form == sparse::ValueForm::kUnmodified;
   });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -80,6 +81,29 @@ inline void write_flag(ByteWriter& out, bool flag) {
   std::uint8_t value = 0;
   if (!bytes.read(value) || value > 1) return false;
   flag = value != 0;
+  return true;
+}
+
+// Floats by their bits.
+inline void write_double(ByteWriter& out, double value) {
+  out.write(std::bit_cast<std::uint64_t>(value));
+}
+
+[[nodiscard]] inline bool read_double(ByteReader& bytes, double& value) {
+  std::uint64_t bits = 0;
+  if (!bytes.read(bits)) return false;
+  value = std::bit_cast<double>(bits);
+  return true;
+}
+
+inline void write_float(ByteWriter& out, float value) {
+  out.write(std::bit_cast<std::uint32_t>(value));
+}
+
+[[nodiscard]] inline bool read_float(ByteReader& bytes, float& value) {
+  std::uint32_t bits = 0;
+  if (!bytes.read(bits)) return false;
+  value = std::bit_cast<float>(bits);
   return true;
 }
 
