@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
@@ -39,8 +40,9 @@ sparcl::aggregate::ContributionFacts facts_of_entries(const kernels::KernelSet& 
 
 struct RouteRow {
   const char* name;
+  bool has_leaders;
 };
-constexpr std::array kRoutes{RouteRow{"shards"}, RouteRow{"leaders"}};
+constexpr std::array kRoutes{RouteRow{"shards", false}, RouteRow{"leaders", true}};
 
 std::vector<std::string_view> route_names() { return comm::row_names(kRoutes); }
 std::string_view route_name(std::uint8_t route) { return comm::forced_name(kRoutes, route); }
@@ -49,8 +51,9 @@ const comm::AlgorithmChoice& choice(std::uint8_t) { return kAggregateAlgorithms;
 // The groups of ranks that have leaders; none: each rank sends to the shards' ranks itself.
 std::vector<std::vector<int>> leaders_of(const CommContext& comm) {
   const bool has_nodes = comm.node_map.nodes.size() > 1 && comm.node_map.ranks_per_node() > 1;
-  if (!has_nodes || comm.aggregate_algorithm == kRoutes.front().name) return {};
-  return comm.node_map.nodes;
+  const std::uint8_t forced = comm::forced_row(kRoutes, comm.aggregate_algorithm);
+  const bool may_lead = forced == 0 || kRoutes[forced - 1U].has_leaders;
+  return has_nodes && may_lead ? comm.node_map.nodes : std::vector<std::vector<int>>();
 }
 
 class Aggregation final : public CallBody {
@@ -260,7 +263,7 @@ class Aggregation final : public CallBody {
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
     report_.bound_bytes = sparse_sum::exact_sum_bytes(
         {ranks_, call_.count, extents.max_entries, element_bytes(sent_)}, report_.nnz_in, entries);
-    report_.algorithm = kRoutes[plan_.nodes() > 1 ? 1 : 0].name;
+    report_.algorithm = std::ranges::find(kRoutes, plan_.nodes() > 1, &RouteRow::has_leaders)->name;
     report_.wire = sent_;
     report_.applied = true;
   }

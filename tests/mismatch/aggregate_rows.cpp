@@ -14,6 +14,14 @@ MismatchRow aggregate_row(const char* name, void (*change)(Arguments&, Extras&, 
           expected, std::move(texts)};
 }
 
+void aggregate_on(Arguments& a, Extras& extras, int rank) {
+  extras.ranks = {rank};
+  extras.aggregate_options = *a.aggregate_options;
+  extras.aggregate_options.ranks = extras.ranks.data();
+  extras.aggregate_options.rank_count = 1;
+  a.aggregate_options = &extras.aggregate_options;
+}
+
 std::vector<MismatchRow> what_is_aggregated() {
   return {
       aggregate_row("count",
@@ -59,22 +67,10 @@ std::vector<MismatchRow> how_it_is_aggregated() {
                     },
                     kNo, {"differ in their options"}),
       aggregate_row("fewer ranks that aggregate",
-                    [](Arguments& a, Extras& extras, int) {
-                      extras.ranks = {0};
-                      extras.aggregate_options = *a.aggregate_options;
-                      extras.aggregate_options.ranks = extras.ranks.data();
-                      extras.aggregate_options.rank_count = 1;
-                      a.aggregate_options = &extras.aggregate_options;
-                    },
-                    kNo, {"differ in their options"}),
+                    [](Arguments& a, Extras& extras, int) { aggregate_on(a, extras, 0); }, kNo,
+                    {"differ in their options"}),
       aggregate_row("a rank that there is not",
-                    [](Arguments& a, Extras& extras, int ranks) {
-                      extras.ranks = {ranks};
-                      extras.aggregate_options = *a.aggregate_options;
-                      extras.aggregate_options.ranks = extras.ranks.data();
-                      extras.aggregate_options.rank_count = 1;
-                      a.aggregate_options = &extras.aggregate_options;
-                    },
+                    [](Arguments& a, Extras& extras, int ranks) { aggregate_on(a, extras, ranks); },
                     kBad, {"options.ranks[0] is "}),
       aggregate_row("options without a size",
                     [](Arguments& a, Extras& extras, int) {
