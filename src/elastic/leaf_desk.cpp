@@ -155,7 +155,6 @@ replication::ReportFields LeafDesk::report() const {
           {"committed", counts_.committed},
           {"late", counts_.late},
           {"refused", counts_.refused},
-          {"expelled", 0},
           {"parent", is_connected_ ? rules_.name : ""},
           {"trouble", is_connected_ ? "" : why.message()}};
 }

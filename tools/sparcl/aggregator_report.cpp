@@ -64,11 +64,13 @@ std::string aggregator_text(const Json& report) {
   const std::string model = model_id.empty() ? "" : fmt::format("model {}, ", model_id);
   std::string text = fmt::format(
       "aggregator {} on {}: {}round {} is open, {} contributions have come; results at {}\n"
-      "contributions committed: {}, late: {}, refused: {}; workers that missed a deadline: {}\n",
+      "contributions committed: {}, late: {}, refused: {}{}\n",
       field_text(report, "aggregator"), field_text(report, "address"), model,
       field_count(report, "round"), field_count(report, "listed"), field_text(report, "results"),
       field_count(report, "committed"), field_count(report, "late"), field_count(report, "refused"),
-      field_count(report, "expelled"));
+      report.contains("expelled")
+          ? fmt::format("; workers that missed a deadline: {}", field_count(report, "expelled"))
+          : "");
   text += parent_text(report);
   if (report["workers"].empty()) return text + "no worker is connected\n";
   std::vector<WorkerRow> rows{{"worker", "name", "state", "sent here", "silent"}};
@@ -96,10 +98,11 @@ std::vector<Metric> aggregator_metrics(const Json& report) {
          Kind::kCounter),
       of("sparcl_aggregator_refused_total", "Contributions that were refused.", "refused",
          Kind::kCounter),
-      of("sparcl_aggregator_missing_total", "Times that a worker missed a deadline.", "expelled",
-         Kind::kCounter),
       of("sparcl_aggregator_held_bytes", "Of contributions that are not summed yet.", "held_bytes",
          Kind::kGauge)};
+  if (report.is_object() && report.contains("expelled"))
+    metrics.push_back(of("sparcl_aggregator_missing_total",
+                         "Times that a worker missed a deadline.", "expelled", Kind::kCounter));
   const bool has_workers = is_aggregator_report(report);
   metrics.push_back({"sparcl_aggregator_workers",
                      "Workers that are connected.",
