@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <new>
 #include <utility>
 
@@ -66,8 +65,6 @@ ContributionDesk::ContributionDesk(const kernels::KernelSet& kernels, DeskOption
       name_(replication::process_name()),
       clock_(net::clock_slack_s(options_.silence_s)) {}
 
-ContributionDesk::~ContributionDesk() = default;
-
 Status ContributionDesk::start(replication::Listener listener) {
   SPARCL_ASSIGN_OR_RETURN(wake_, net::WakeEvent::create());
   address_ = listener.address;
@@ -89,7 +86,7 @@ std::string ContributionDesk::status_locked() const {
   std::uint64_t left_out = 0;
   for (const auto& [worker, member] : members_) {
     const WorkerPeer& peer = *member.peer;
-    const bool is_direct = peer.branch == 0;
+    const bool is_direct = !peer.is_branch();
     const bool is_added = text.add({{"name", replication::shown_name(member.name)},
                                     {"worker", shown_worker(worker)},
                                     {"state", is_direct && peer.incoming ? "sending"
@@ -122,7 +119,7 @@ void ContributionDesk::tell(aggregate::WorkerId worker, const FateTold& fate) {
   const auto found = members_.find(worker);
   if (found == members_.end() || found->second.peer->is_over()) return;
   WorkerPeer& peer = *found->second.peer;
-  if (peer.branch == 0)
+  if (!peer.is_branch())
     peer.send(MessageType::kFate, fate);
   else
     peer.send(MessageType::kVerdict, Verdict{worker, false, 0, 1, 1, fate});
@@ -134,7 +131,7 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
   WorkerPeer& peer = *found->second.peer;
   members_.erase(found);
   if (peer.is_over()) return;
-  if (peer.branch != 0)
+  if (peer.is_branch())
     return peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
   peer.worker.reset();
   peer.refuse(why);
@@ -262,7 +259,7 @@ Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) 
   if (type == MessageType::kEnroll && !peer.is_enrolled()) return enroll(peer);
   if (type == MessageType::kAlive && peer.is_enrolled()) return {};
   if (peer.worker) return handle_worker(peer, type, now);
-  if (peer.branch != 0) return handle_branch(peer, type, now);
+  if (peer.is_branch()) return handle_branch(peer, type, now);
   return replication::out_of_place(type);
 }
 
@@ -356,26 +353,32 @@ void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
 
 Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
-  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  if (!peer.incoming->is_whole()) return {};
   const Offered offered = peer.incoming->offered;
-  const Result<Buffer> bytes = peer.incoming->whole();
-  held_bytes_ -= offered.bytes;
-  peer.incoming.reset();
-  if (!bytes.ok()) return bytes.status();
-  SPARCL_ASSIGN_OR_RETURN(Buffer part, unpack_checked(buffers_, kernels_, options_.run,
-                                                      options_.count, offered, *bytes));
+  Result<Buffer> part = take_part(peer, now);
+  if (!peer.incoming) held_bytes_ -= offered.bytes;
+  if (!part.ok()) return part.status();
+  if (part->size() == 0) return {};
   const std::vector<float> values =
-      values_of(kernels_, options_.run, part.bytes(), value_type(offered));
+      values_of(kernels_, options_.run, part->bytes(), value_type(offered));
   take({{*peer.worker, offered.round},
         offered.weight,
         aggregate::facts_of(values),
         values.size(),
         offered.bytes,
-        std::move(part),
+        std::move(*part),
         value_type(offered),
         kNoBranch});
   return {};
+}
+
+// The part that comes, once all of its bytes have; before that an empty buffer.
+Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
+  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
+  if (!peer.incoming->is_whole()) return Buffer();
+  const Incoming coming = std::move(*peer.incoming);
+  peer.incoming.reset();
+  SPARCL_ASSIGN_OR_RETURN(const Buffer bytes, coming.whole());
+  return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
 }
 
 void ContributionDesk::tick(WorkerPeer& peer, double now) {
@@ -394,19 +397,19 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
 
 void ContributionDesk::end_of(WorkerPeer& peer) {
   if (!peer.is_enrolled() && !peer.incoming) return;
-  if (peer.branch == 0 && peer.incoming && peer.incoming->is_wanted)
+  if (!peer.is_branch() && peer.incoming && peer.incoming->is_wanted)
     held_bytes_ -= peer.incoming->offered.bytes;
   const std::string why =
       peer.why_over().ok() ? "" : fmt::format(": {}", peer.why_over().message());
   if (peer.worker)
     log_info("aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(), why);
-  if (peer.branch != 0) {
+  if (peer.is_branch()) {
     const bool has_left = peer.why_over().ok();
     log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn,
            "aggregate: an aggregator below is gone: {}{}", peer.who(), why);
   }
   // What it had first: a round must not end with it when its workers are awaited no more.
-  if (peer.branch != 0) lose(peer.branch);
+  if (peer.is_branch()) lose(peer.branch);
   for (auto each = members_.begin(); each != members_.end();) {
     if (each->second.peer != &peer) {
       ++each;

@@ -97,7 +97,7 @@ class ContributionDesk {
   using Lock = std::unique_lock<std::mutex>;
 
   ContributionDesk(const kernels::KernelSet& kernels, DeskOptions options);
-  ~ContributionDesk();  // stop() has been called
+  ~ContributionDesk() = default;  // stop() has been called
   Status start(replication::Listener listener);
   void stop() { (void)thread_.stop(); }  // says goodbye to the workers
 
@@ -167,6 +167,7 @@ class ContributionDesk {
   Status take_withdrawn(WorkerPeer& peer);
   Status take_offer(WorkerPeer& peer);
   Status take_bytes(WorkerPeer& peer, double now);
+  Result<Buffer> take_part(WorkerPeer& peer, double now);
   void ask_for_bytes(WorkerPeer& peer);
   void ask_for_sums(WorkerPeer& peer, std::uint64_t round, std::span<const Collect::Clip> clips,
                     double wait_s);

@@ -117,15 +117,9 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
 
 Status ContributionDesk::take_subtree_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a sum came that was not named");
-  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  if (!peer.incoming->is_whole()) return {};
-  const Offered offered = peer.incoming->offered;
-  const Result<Buffer> bytes = peer.incoming->whole();
-  peer.incoming.reset();
-  if (!bytes.ok()) return bytes.status();
-  SPARCL_ASSIGN_OR_RETURN(Buffer part, unpack_checked(buffers_, kernels_, options_.run,
-                                                      options_.count, offered, *bytes));
-  if (peer.asked) peer.asked->sums.push_back({peer.asked->coming, std::move(part)});
+  SPARCL_ASSIGN_OR_RETURN(Buffer part, take_part(peer, now));
+  const bool is_there = part.size() > 0;
+  if (is_there && peer.asked) peer.asked->sums.push_back({peer.asked->coming, std::move(part)});
   return {};
 }
 

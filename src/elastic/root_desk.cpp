@@ -100,6 +100,8 @@ Enrolled RootDesk::enrolled() const {
 
 Status RootDesk::join(const Member& member) {
   if (round_.join(member.worker, member.seat)) return {};
+  if (member.seat.number == 0)
+    return Status(Code::kRemoteError, "no slot is free in this round: connect again in the next");
   return Status(Code::kInvalidUsage,
                 fmt::format("another worker has number {}: give each worker its own number",
                             member.seat.number));
@@ -124,7 +126,7 @@ Answer RootDesk::offer(const Given& given, std::uint32_t slot, std::string fault
   if (answered.is_new) book_.note(answered.listed, given.branch);
   return answered;
 } catch (const std::bad_alloc&) {
-  round_.withdraw(given.id);
+  if (!book_.find(given.id)) round_.withdraw(given.id);  // else it was listed before
   arrivals_.pop_back();
   throw;
 }

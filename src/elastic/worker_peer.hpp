@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/elastic/aggregator_messages.hpp"
+#include "src/elastic/branch_book.hpp"
 #include "src/net/net_address.hpp"
 #include "src/replication/message_link.hpp"
 #include "src/replication/service_security.hpp"
@@ -42,7 +42,8 @@ class WorkerPeer {
   short events() const;
   bool has_unread() const { return link_.has_unread(); }
   bool is_over() const { return !link_.is_open(); }
-  bool is_enrolled() const { return worker.has_value() || branch != 0; }
+  bool is_branch() const { return branch != kNoBranch; }
+  bool is_enrolled() const { return worker.has_value() || is_branch(); }
 
   // The next message, once the connection is secured. Nothing: no more has come, or it is over.
   std::optional<replication::MessageType> receive(double now);
@@ -73,7 +74,7 @@ class WorkerPeer {
   const Status& why_over() const { return why_; }
 
   std::optional<aggregate::WorkerId> worker;  // enrolled as a worker
-  std::uint64_t branch = 0;                   // enrolled as an aggregator below; 0: not
+  BranchId branch = kNoBranch;                // enrolled as an aggregator below
   std::string name;
   std::uint32_t silence_ms = 0;  // the other side's own
   std::optional<Incoming> incoming;

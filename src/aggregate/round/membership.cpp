@@ -11,6 +11,7 @@ std::optional<std::uint32_t> Membership::join(WorkerId worker, const Seat& seat)
     if (taken_.contains(slot) && !is_left) return std::nullopt;
   } else {
     slot = free_slot(seat.group);
+    if (slot >= kNumberedSlots) return std::nullopt;
   }
   taken_[slot] = seat.group;
   slots_.emplace(worker, slot);
