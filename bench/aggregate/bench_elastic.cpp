@@ -1,8 +1,8 @@
 // Rounds of an elastic aggregation between processes of one machine, through the C interface:
-//   bench_elastic [--workers N] [--leaves N] [--elements N] [--density D] [--rounds N] [--wire
+//   bench_elastic [--workers N] [--branches N] [--elements N] [--density D] [--rounds N] [--wire
 //   0..4]
-// Aggregators are processes of their own: the root, and the leaves below it; the workers are
-// threads of another one, and take the leaves in turns of neighbours. A round's time is from the
+// Aggregators are processes of their own: the root, and the branches below it; the workers are
+// threads of another one, and take the branches in turns of neighbours. A round's time is from the
 // first worker's call of contribute until the last worker has the next version. Prints one line of
 // JSON: medians, the bytes that reach the root in a round, and its largest memory.
 #include <fmt/format.h>
@@ -24,7 +24,7 @@
 namespace {
 
 struct Options {
-  std::size_t workers = 8, leaves = 0, elements = 16 << 20, rounds = 7;
+  std::size_t workers = 8, branches = 0, elements = 16 << 20, rounds = 7;
   double density = 0.01;
   int wire = 0;
 };
@@ -132,10 +132,10 @@ int work(const Options& options, const std::vector<std::string>& addresses, std:
   Used used;
   if (std::fread(&used, sizeof used, 1, in) != 1) return 1;
   fmt::print(
-      "{{\"workers\":{},\"leaves\":{},\"elements\":{},\"density\":{},\"entries\":{},"
+      "{{\"workers\":{},\"branches\":{},\"elements\":{},\"density\":{},\"entries\":{},"
       "\"bytes_up\":{},\"root_bytes\":{},\"round_s\":{:.4f},\"root_s\":{:.4f},"
       "\"root_user_s\":{:.3f},\"root_rss_mib\":{}}}\n",
-      options.workers, options.leaves, options.elements, options.density, entries, bytes,
+      options.workers, options.branches, options.elements, options.density, entries, bytes,
       used.bytes, median(rounds), used.round_s, used.user_s / static_cast<double>(options.rounds),
       used.rss_kib >> 10);
   return 0;
@@ -155,7 +155,7 @@ int main(int argc, char** argv) try {
   Options options;
   CLI::App app("Rounds of an elastic aggregation");
   app.add_option("--workers", options.workers)->check(CLI::Range(1, 1024));
-  app.add_option("--leaves", options.leaves)->check(CLI::Range(0, 64));
+  app.add_option("--branches", options.branches)->check(CLI::Range(0, 64));
   app.add_option("--elements", options.elements)->check(CLI::PositiveNumber);
   app.add_option("--density", options.density)->check(CLI::Range(1e-9, 1.0));
   app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
@@ -169,7 +169,7 @@ int main(int argc, char** argv) try {
   std::FILE* const in = ::fdopen(root_ends[0], "r");
   const std::string root = read_line(in);
   std::vector<std::string> addresses;
-  for (std::size_t leaf = 0; leaf < options.leaves; ++leaf) {
+  for (std::size_t branch = 0; branch < options.branches; ++branch) {
     int ends[2];
     if (::pipe(ends) != 0) return 1;
     children.push_back(::fork());

@@ -45,14 +45,14 @@ typedef struct {
   const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
                              NULL: the state ends with the process */
   const char* parent;   /**< "HOST:PORT" of an aggregator above, or several with commas between
-                             them, which take over from each other; NULL: this is the root. The
-                             parent decides what counts: of the options that follow, secrets,
-                             certificates, deadline_s and insecure are read. publish and folder
+                             them, which take over from each other; NULL: this is the root, else a
+                           branch. The   parent decides what counts: of the options that follow,
+                           secrets,   certificates, deadline_s and insecure are read. publish and folder
                              must be NULL */
   const char* secret_path;       /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
   double deadline_s;             /**< of a round, from its first contribution on, and of the sums of
-                                      aggregators below; default 600 */
+                                      branches; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
                                         usually come; default 0 */
   double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,
@@ -97,7 +97,7 @@ typedef struct {
   uint64_t late;    /**< of these, made for earlier rounds */
   uint64_t missing; /**< workers that did not contribute by the deadline */
   uint64_t changed; /**< elements of the result */
-  uint64_t bytes;   /**< of contributions, and of sums of aggregators below, as they came */
+  uint64_t bytes;   /**< of contributions, and of sums of branches, as they came */
   double weight;    /**< of all that count */
   double seconds;   /**< from the round's end until its result was published */
 } sparclRoundReport_t;

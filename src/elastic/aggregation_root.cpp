@@ -253,7 +253,7 @@ Status AggregationRoot::check_enough(const aggregate::Closing& closing) const {
   if (closing.listed.empty())
     return Status(Code::kRemoteError,
                   fmt::format("round {} has no contribution: those that came were refused, or lost "
-                              "with an aggregator below; they come again with later ones",
+                              "with a branch; they come again with later ones",
                               round_));
   return Status(Code::kTimeout,
                 fmt::format("round {} has {} contributions by its deadline, fewer than its quorum: "

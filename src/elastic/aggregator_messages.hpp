@@ -1,6 +1,7 @@
 #pragma once
-// The messages between an aggregator and one above it: the layouts of docs/reference/protocol.md.
-// The upper one decides what counts, by contributions without their entries. The lower one keeps
+// The messages between a branch, an aggregator that has a parent, and the parent: the layouts of
+// docs/reference/protocol.md.
+// The parent decides what counts, by contributions without their entries. The branch keeps
 // the entries, and sends sums of them once a round has ended.
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace sparcl::elastic {
 
 constexpr std::size_t kMaxCollectItems = 1000;  // spans and clips of one message each
 
-// Lower: a worker is there, also when it has connected again; or it is not awaited any more.
+// Branch: a worker is there, also when it has connected again; or it is not awaited any more.
 struct MemberTold {
   enum class State : std::uint8_t { kAwaited, kResting, kGone };
   aggregate::WorkerId worker = 0;
@@ -25,14 +26,14 @@ struct MemberTold {
   std::string name;
 };
 
-// Upper: the worker does not take part here.
+// Parent: the worker does not take part here.
 struct TurnedAway {
   aggregate::WorkerId worker = 0;
   Code code = Code::kMismatch;
   std::string text;
 };
 
-// Lower: a contribution without its entries.
+// Branch: a contribution without its entries.
 struct GivenTold {
   aggregate::ContributionId id;
   double weight = 1;
@@ -41,7 +42,7 @@ struct GivenTold {
   std::uint64_t bytes = 0;
 };
 
-// Upper: the state of a contribution, which counts with these factors if it is listed.
+// Parent: the state of a contribution, which counts with these factors if it is listed.
 struct Verdict {
   aggregate::WorkerId worker = 0;
   bool is_new = false;  // listed just now: the entries of the answered GIVEN count
@@ -51,8 +52,8 @@ struct Verdict {
   FateTold fate;
 };
 
-// Upper: the sums of the round's contributions in these spans of slots are wanted. Several messages
-// may say it, up to the one that is last. If they are not wanted, they are dropped.
+// Parent: the sums of the round's contributions in these spans of slots are wanted. Several
+// messages may say it, up to the one that is last. If they are not wanted, they are dropped.
 struct Collect {
   struct Span {
     std::uint64_t rounds_late = 0;
@@ -65,12 +66,12 @@ struct Collect {
   std::uint64_t round = 0;
   bool is_wanted = true;
   bool is_last = true;
-  double wait_s = 0;  // so long an aggregator below may wait for its own ones
+  double wait_s = 0;  // so long the branch may wait for its own ones
   std::vector<Span> spans;
-  std::vector<Clip> clips;  // where sums are not made at once: other than 1
+  std::vector<Clip> clips;  // those that are not 1, if sums are not made at once
 };
 
-// Lower: a sum T of the subtree, as a part with float32 values.
+// Branch: a sum T of the subtree, as a part with float32 values.
 struct SubtreeTold {
   std::uint64_t round = 0;
   bool is_of_weights = false;

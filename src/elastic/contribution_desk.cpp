@@ -289,7 +289,7 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
   if (enroll.is_aggregator) {
     peer.branch = ++last_branch_;
     peer.send(MessageType::kEnrolled, enrolled());
-    log_info("aggregate: an aggregator below takes part: {}", peer.who());
+    log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
   SPARCL_RETURN_IF_ERROR(
@@ -405,8 +405,8 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
     log_info("aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(), why);
   if (peer.is_branch()) {
     const bool has_left = peer.why_over().ok();
-    log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn,
-           "aggregate: an aggregator below is gone: {}{}", peer.who(), why);
+    log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn, "aggregate: a branch is gone: {}{}",
+           peer.who(), why);
   }
   // What it had first: a round must not end with it when its workers are awaited no more.
   if (peer.is_branch()) lose(peer.branch);

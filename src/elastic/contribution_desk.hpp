@@ -1,7 +1,7 @@
 #pragma once
 // Takes contributions over TCP, in a thread of its own: from workers, with their entries, and from
 // branches, the aggregators below, which keep the entries. Which of them count is decided by what
-// is built on it: the rounds of a root (root_desk), or the aggregator above (leaf_desk). The
+// is built on it: the rounds of a root (root_desk), or the aggregator above (branch_desk). The
 // owner's thread takes what counts, and sums it.
 
 #include <condition_variable>

@@ -173,8 +173,8 @@ void ContributionDesk::take_back(const aggregate::ContributionId& id, BranchId b
   withdraw(id);
   const auto member = members_.find(id.worker);
   if (member != members_.end() && member->second.peer->branch != branch)
-    turn_away(id.worker, Status(Code::kRemoteError,
-                                "an aggregator below has lost its contribution: connect again"));
+    turn_away(id.worker,
+              Status(Code::kRemoteError, "a branch has lost its contribution: connect again"));
 }
 
 // --- sums of branches ---

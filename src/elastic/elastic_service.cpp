@@ -16,7 +16,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
   SPARCL_ASSIGN_OR_RETURN(
       desk.security,
       replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
-  if (!plan.parent.empty()) return create_leaf(state, weights, std::move(plan));
+  if (!plan.parent.empty()) return create_branch(state, weights, std::move(plan));
   // A process that has been replaced publishes nothing.
   if (!plan.root.folder.empty()) plan.publish.witness_path = plan.root.folder + "/publisher";
   // The ports are taken before the folder: a process that cannot serve takes over from nobody.
@@ -38,7 +38,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
 }
 
 // Its parent's results are for its workers, too.
-Result<std::unique_ptr<ElasticService>> ElasticService::create_leaf(
+Result<std::unique_ptr<ElasticService>> ElasticService::create_branch(
     const replication::ReplicatedState& state, const FlatWeights& weights, ServicePlan plan) {
   DeskOptions& desk = plan.root.desk;
   desk.run = weights.run();
@@ -51,9 +51,9 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create_leaf(
   SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
                           replication::Listener::open(plan.listen, plan.publish.reach()));
   std::unique_ptr<ElasticService> made(new ElasticService);
-  SPARCL_ASSIGN_OR_RETURN(made->leaf_,
-                          AggregationLeaf::create(*state.kernels, std::move(desk), std::move(above),
-                                                  std::move(listener)));
+  SPARCL_ASSIGN_OR_RETURN(
+      made->branch_, AggregationBranch::create(*state.kernels, std::move(desk), std::move(above),
+                                               std::move(listener)));
   return made;
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/elastic/aggregation_leaf.hpp"
+#include "src/elastic/aggregation_branch.hpp"
 #include "src/elastic/aggregation_root.hpp"
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
@@ -27,29 +27,29 @@ class ElasticService {
                                                         ServicePlan plan);
 
   Result<RoundReport> next(double seconds) {
-    return leaf_ ? leaf_->next(seconds) : root_->next(seconds);
+    return branch_ ? branch_->next(seconds) : root_->next(seconds);
   }
-  bool has_parent() const { return leaf_ != nullptr; }
-  std::uint64_t version() const { return leaf_ ? leaf_->version() : root_->version(); }
+  bool has_parent() const { return branch_ != nullptr; }
+  std::uint64_t version() const { return branch_ ? branch_->version() : root_->version(); }
   const std::string& address() const { return desk().address(); }  // for workers
   // For replicas; with a parent "".
   std::string results() const { return publisher_ ? publisher_->address() : std::string(); }
   std::string status() const { return desk().status(); }  // JSON
-  Status keep() { return leaf_ ? Status() : root_->keep(); }
+  Status keep() { return branch_ ? Status() : root_->keep(); }
   bool is_own_process() const { return desk().is_own_process(); }
 
  private:
   ElasticService() = default;
-  static Result<std::unique_ptr<ElasticService>> create_leaf(
+  static Result<std::unique_ptr<ElasticService>> create_branch(
       const replication::ReplicatedState& state, const FlatWeights& weights, ServicePlan plan);
   const ContributionDesk& desk() const {
-    return leaf_ ? static_cast<const ContributionDesk&>(leaf_->desk()) : root_->desk();
+    return branch_ ? static_cast<const ContributionDesk&>(branch_->desk()) : root_->desk();
   }
 
   // The root is destroyed first: it has versions published.
   std::unique_ptr<replication::Publisher> publisher_;
   std::unique_ptr<AggregationRoot> root_;
-  std::unique_ptr<AggregationLeaf> leaf_;  // instead of both, with a parent
+  std::unique_ptr<AggregationBranch> branch_;  // instead of both, with a parent
 };
 
 }  // namespace sparcl::elastic

@@ -1,6 +1,6 @@
 #pragma once
 // A connection to an aggregator, in a thread of its own, which connects again after each failure:
-// a worker's, or that of an aggregator below. What is said over it is its user's.
+// a worker's, or a branch's. What is said over it is its user's.
 
 #include <condition_variable>
 #include <memory>

@@ -18,7 +18,7 @@ namespace sparcl::elastic {
 
 constexpr std::uint16_t kWorkerProtocol = 2;
 
-// Worker, or an aggregator below: who it is, before anything else.
+// Worker, or a branch (an aggregator that has a parent): who it is, before anything else.
 struct Enroll {
   std::uint16_t protocol = kWorkerProtocol;
   std::string model_id;
@@ -37,7 +37,7 @@ struct Enrolled {
   std::uint32_t silence_ms = 0;
   std::string name;
   std::string results;  // "HOST:PORT" of the publisher of results; without a host: the same host
-  // How an aggregator below sums: as contributions come, or once their factors are known; and with
+  // How a branch sums: as contributions come, or once their factors are known; and with
   // their weights at each element.
   bool sums_at_once = true;
   bool sums_weights = false;

@@ -1,5 +1,5 @@
 #pragma once
-// An aggregator's end of the connection to a worker, to an aggregator below, or to a program that
+// An aggregator's end of the connection to a worker, to a branch, or to a program that
 // asks for the status.
 
 #include <optional>
@@ -74,7 +74,7 @@ class WorkerPeer {
   const Status& why_over() const { return why_; }
 
   std::optional<aggregate::WorkerId> worker;  // enrolled as a worker
-  BranchId branch = kNoBranch;                // enrolled as an aggregator below
+  BranchId branch = kNoBranch;                // enrolled as one
   std::string name;
   std::uint32_t silence_ms = 0;  // the other side's own
   std::optional<Incoming> incoming;

@@ -75,15 +75,15 @@ enum class MessageType : std::uint8_t {
   kWanted = 35,        // aggregator: its bytes are wanted
   kFate = 36,          // aggregator: the state of a contribution
   kRest = 37,          // worker: it is not awaited until its next contribution
-  // Between aggregators: the lower one says what its workers do, the upper one decides.
-  kMember = 38,      // lower: a worker is there, or is not awaited any more
-  kTurnedAway = 39,  // upper: a worker does not take part here, and why
-  kGiven = 40,       // lower: a contribution has come, and stays here
-  kVerdict = 41,     // upper: what it counts
-  kCollect = 42,     // upper: the sums of a round are wanted now, or never
-  kSubtree = 43,     // lower: one of these sums, before its bytes
-  kCollected = 44,   // lower: that was all
-  kWithdrawn = 45,   // lower: a contribution is lost here: it is in no sum
+  // Between aggregators: a branch says what its workers do, its parent decides.
+  kMember = 38,      // branch: a worker is there, or is not awaited any more
+  kTurnedAway = 39,  // parent: a worker does not take part here, and why
+  kGiven = 40,       // branch: a contribution has come, and stays here
+  kVerdict = 41,     // parent: how a contribution counts
+  kCollect = 42,     // parent: the sums of a round are wanted, or dropped
+  kSubtree = 43,     // branch: one of these sums, before its bytes
+  kCollected = 44,   // branch: that was all
+  kWithdrawn = 45,   // branch: a contribution is lost here: it is in no sum
 };
 constexpr MessageType kLastMessageType = MessageType::kWithdrawn;
 

@@ -19,34 +19,34 @@ using namespace sparcl::test::party;
 constexpr int kWorkers = 9, kRounds = 3;
 constexpr int kRoot = -1;
 
-// The aggregator of each leaf, an earlier leaf or the root, and that of each worker.
+// The aggregator of each branch, an earlier branch or the root, and that of each worker.
 struct Tree {
   const char* name;
-  std::vector<int> leaves;
+  std::vector<int> branches;
   std::vector<int> workers;
 };
 
 const Tree kTrees[] = {
-    {"one_leaf", {kRoot}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
-    {"two_leaves", {kRoot, kRoot}, {0, 0, 0, 0, 1, 1, 1, 1, 1}},
+    {"one_branch", {kRoot}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
+    {"two_branches", {kRoot, kRoot}, {0, 0, 0, 0, 1, 1, 1, 1, 1}},
     {"interleaved", {kRoot, kRoot}, {0, 1, kRoot, 0, 1, kRoot, 0, 1, 0}},
     {"chain", {kRoot, 0, 1}, {kRoot, 0, 1, 2, 2, 2, 2, 1, 0}},
     {"forest", {kRoot, kRoot, 0, 0, 1}, {2, 2, 3, 3, 4, 4, 1, 0, kRoot}},
 };
 
 // An aggregator with a parent, which works until it ends.
-class Leaf {
+class Branch {
  public:
-  explicit Leaf(const std::string& parent) : aggregator_(model_, options_of(parent)) {
+  explicit Branch(const std::string& parent) : aggregator_(model_, options_of(parent)) {
     EXPECT_EQ(aggregator_.result, sparclSuccess) << sparclGetLastError(nullptr);
     thread_ = std::thread([this] { work(); });
   }
-  ~Leaf() {
+  ~Branch() {
     ends_ = true;
     thread_.join();
   }
-  Leaf(const Leaf&) = delete;
-  Leaf& operator=(const Leaf&) = delete;
+  Branch(const Branch&) = delete;
+  Branch& operator=(const Branch&) = delete;
   const std::string& address() const { return aggregator_.address; }
   std::uint64_t rounds() const { return rounds_; }
 
@@ -92,11 +92,12 @@ Outcome outcome_of(const Tree& tree, const sparclAggregatorOptions_t& how) {
   serve.quorum = kWorkers;
   const Root root(model, serve, how);
   EXPECT_EQ(root.result, sparclSuccess) << sparclGetLastError(nullptr);
-  std::vector<std::unique_ptr<Leaf>> leaves;
+  std::vector<std::unique_ptr<Branch>> branches;
   const auto address_of = [&](int at) {
-    return at == kRoot ? root.address : leaves[static_cast<std::size_t>(at)]->address();
+    return at == kRoot ? root.address : branches[static_cast<std::size_t>(at)]->address();
   };
-  for (const int parent : tree.leaves) leaves.push_back(std::make_unique<Leaf>(address_of(parent)));
+  for (const int parent : tree.branches)
+    branches.push_back(std::make_unique<Branch>(address_of(parent)));
   std::vector<std::thread> threads;
   for (int worker = 0; worker < kWorkers; ++worker) {
     threads.emplace_back([&, worker] {
@@ -119,7 +120,8 @@ Outcome outcome_of(const Tree& tree, const sparclAggregatorOptions_t& how) {
     outcome.bytes += report.bytes;
   }
   for (std::thread& thread : threads) thread.join();
-  for (const auto& leaf : leaves) EXPECT_EQ(leaf->rounds(), static_cast<std::uint64_t>(kRounds));
+  for (const auto& branch : branches)
+    EXPECT_EQ(branch->rounds(), static_cast<std::uint64_t>(kRounds));
   outcome.weights = model.weights;
   return outcome;
 }
@@ -149,7 +151,7 @@ TEST_P(AnySum, HasTheSameBitsThroughAnyTree) {
     SCOPED_TRACE(tree.name);
     const Outcome outcome = outcome_of(tree, how);
     EXPECT_TRUE(same_bits(outcome.weights, flat.weights));
-    if (tree.leaves.size() == 1) {
+    if (tree.branches.size() == 1) {
       EXPECT_LT(outcome.bytes, flat.bytes) << "one sum instead of nine";
     }
   }
@@ -167,7 +169,7 @@ void wait_for_listed(const Root& root, const char* listed) {
   FAIL() << sparclGetLastError(nullptr);
 }
 
-TEST(ElasticTree, WhatALeafLosesComesAgain) {
+TEST(ElasticTree, WhatABranchLosesComesAgain) {
   Model model;
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   serve.round = sparclRoundQuorum;
@@ -175,13 +177,13 @@ TEST(ElasticTree, WhatALeafLosesComesAgain) {
   sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
   how.mean = sparclMeanNone;
   const Root root(model, serve, how);
-  auto leaf = std::make_unique<Leaf>(root.address);
-  Trainer below(leaf->address() + "," + root.address), direct(root.address);
+  auto branch = std::make_unique<Branch>(root.address);
+  Trainer below(branch->address() + "," + root.address), direct(root.address);
   EXPECT_EQ(below.next(), 1u);
   below.model.weights[5] += 1;
   SPARCL_OK(sparclWorkerContribute(below.worker, 1));
   wait_for_listed(root, "1 contributions");
-  leaf.reset();
+  branch.reset();
   EXPECT_EQ(direct.next(), 1u);
   direct.model.weights[5] += 2;
   SPARCL_OK(sparclWorkerContribute(direct.worker, 1));
@@ -193,10 +195,10 @@ TEST(ElasticTree, AWorkerWithAnothersNumberIsTurnedAway) {
   Model model;
   const sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   const Root root(model, serve);
-  const Leaf leaf(root.address);
+  const Branch branch(root.address);
   sparclWorkerOptions_t options = SPARCL_WORKER_OPTIONS_INITIALIZER;
   options.number = 3;
-  Trainer first(root.address, options), second(leaf.address(), options);
+  Trainer first(root.address, options), second(branch.address(), options);
   EXPECT_EQ(first.next(), 1u);
   std::string why;
   for (int i = 0; i < 20 && why.find("number 3") == std::string::npos; ++i) {

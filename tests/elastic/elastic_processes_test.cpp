@@ -49,8 +49,8 @@ struct Story {
   void start_root(const std::string& failpoint = "") {
     roots.push_back(start({kProgram, "root", folder, address}, failpoint));
   }
-  int start_leaf(const std::string& at, const std::string& failpoint = "") {
-    return start({kProgram, "leaf", address, at}, failpoint);
+  int start_branch(const std::string& at, const std::string& failpoint = "") {
+    return start({kProgram, "branch", address, at}, failpoint);
   }
   int start(std::vector<std::string> words, const std::string& failpoint) {
     ProcessCommand command{std::move(words), root_environment};
@@ -135,16 +135,16 @@ TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
   }
 }
 
-// Two leaves below a root, of which each may be killed at any time.
-TEST(ElasticProcesses, ContributionsCountOnceThroughLeavesThatAreKilled) {
+// Two branches below a root, of which each may be killed at any time.
+TEST(ElasticProcesses, ContributionsCountOnceThroughBranchesThatAreKilled) {
   const int seeds = by_tier(2, 40), rounds = 12;
   for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(static_cast<std::uint64_t>(seed));
-    Story story("elastic_leaves");
+    Story story("elastic_branches");
     story.start_root();
     const std::string at[] = {free_address(), free_address()};
-    int leaves[] = {story.start_leaf(at[0]), story.start_leaf(at[1])};
+    int branches[] = {story.start_branch(at[0]), story.start_branch(at[1])};
     std::vector<int> survivors;
     for (int number = 0; number < 4; ++number)
       survivors.push_back(
@@ -160,8 +160,8 @@ TEST(ElasticProcesses, ContributionsCountOnceThroughLeavesThatAreKilled) {
         story.kill(story.roots.back());
         story.start_root();
       } else {
-        story.kill(leaves[what - 2]);
-        leaves[what - 2] = story.start_leaf(at[what - 2]);
+        story.kill(branches[what - 2]);
+        branches[what - 2] = story.start_branch(at[what - 2]);
       }
     }
     story.expect_all_counted(survivors, rounds);
@@ -185,11 +185,11 @@ TEST(ElasticProcesses, AggregatorsMayDieBetweenAnyTwoSteps) {
   Story story("elastic_steps");
   story.start_root();
   const std::string at = free_address();
-  const int leaf = story.start_leaf(at, "aggregate.leaf_summed:2:kill");
+  const int branch = story.start_branch(at, "aggregate.branch_summed:2:kill");
   const std::vector<int> survivors{story.start_worker_at(at, 0, 5), story.start_worker(1, 5)};
-  ASSERT_TRUE(story.party.run_until([&] { return story.party.record(leaf).ended; },
+  ASSERT_TRUE(story.party.run_until([&] { return story.party.record(branch).ended; },
                                     story.party.now_s() + 30));
-  (void)story.start_leaf(at);
+  (void)story.start_branch(at);
   story.expect_all_counted(survivors, 5);
 }
 

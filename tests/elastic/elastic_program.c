@@ -1,6 +1,6 @@
 /* A worker or an aggregator as a process of its own, by the C interface alone.
  *   elastic_program root FOLDER ADDRESS
- *   elastic_program leaf PARENT ADDRESS
+ *   elastic_program branch PARENT ADDRESS
  *   elastic_program worker ADDRESSES NUMBER ROUNDS
  * A worker adds 1 to an element of its own in each round: the model then says how often each
  * contribution counted. The model has kPlaces elements a worker. */
@@ -110,11 +110,11 @@ static int run_worker(const char* address, int number, int rounds) {
 
 int main(int argc, char** argv) {
   if (argc == 4 && strcmp(argv[1], "root") == 0) return run_aggregator(argv[2], NULL, argv[3]);
-  if (argc == 4 && strcmp(argv[1], "leaf") == 0) return run_aggregator(NULL, argv[2], argv[3]);
+  if (argc == 4 && strcmp(argv[1], "branch") == 0) return run_aggregator(NULL, argv[2], argv[3]);
   if (argc == 5 && strcmp(argv[1], "worker") == 0)
     return run_worker(argv[2], atoi(argv[3]), atoi(argv[4]));
   fprintf(stderr,
-          "usage: elastic_program root FOLDER ADDRESS | leaf PARENT ADDRESS |\n"
+          "usage: elastic_program root FOLDER ADDRESS | branch PARENT ADDRESS |\n"
           "       elastic_program worker ADDRESSES NUMBER ROUNDS\n");
   return 2;
 }

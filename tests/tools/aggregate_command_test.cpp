@@ -73,9 +73,9 @@ TEST(AggregateCommand, OneWithAParentHasItsRound) {
   const std::string model = training.write_up_to(1)[0];
   BackgroundProgram root(aggregate(model));
   const std::string parent = root.line_with("results", nullptr)["address"];
-  BackgroundProgram leaf(aggregate(model, {"--parent", parent}));
-  const nlohmann::json first = leaf.line_with("parent", nullptr);
-  ASSERT_TRUE(first.is_object()) << leaf.err();
+  BackgroundProgram branch(aggregate(model, {"--parent", parent}));
+  const nlohmann::json first = branch.line_with("parent", nullptr);
+  ASSERT_TRUE(first.is_object()) << branch.err();
   ProgramRun status;
   for (int i = 0; i < 100; ++i) {
     status = run_program({"status", first["address"]});
@@ -90,7 +90,7 @@ TEST(AggregateCommand, OneWithAParentHasItsRound) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_THAT(status.out, HasSubstr("no connection to an aggregator above"));
-  EXPECT_EQ(leaf.end_by(SIGTERM), 0) << leaf.err();
+  EXPECT_EQ(branch.end_by(SIGTERM), 0) << branch.err();
 }
 
 TEST(AggregateCommand, AnotherProcessTakesOver) {

@@ -1,4 +1,4 @@
-#include "src/elastic/leaf_desk.hpp"
+#include "src/elastic/branch_desk.hpp"
 
 #include <fmt/format.h>
 
@@ -21,10 +21,10 @@ constexpr std::size_t kMaxCollected = std::size_t{1} << 20;  // spans of a round
 
 }  // namespace
 
-Result<std::unique_ptr<LeafDesk>> LeafDesk::create(const kernels::KernelSet& kernels,
-                                                   DeskOptions options, UplinkOptions above,
-                                                   replication::Listener listener) {
-  std::unique_ptr<LeafDesk> made(new LeafDesk(kernels, std::move(options)));
+Result<std::unique_ptr<BranchDesk>> BranchDesk::create(const kernels::KernelSet& kernels,
+                                                       DeskOptions options, UplinkOptions above,
+                                                       replication::Listener listener) {
+  std::unique_ptr<BranchDesk> made(new BranchDesk(kernels, std::move(options)));
   above.enroll = {kWorkerProtocol,
                   made->options_.model_id,
                   made->options_.schema_hash,
@@ -40,17 +40,17 @@ Result<std::unique_ptr<LeafDesk>> LeafDesk::create(const kernels::KernelSet& ker
   return made;
 }
 
-LeafDesk::LeafDesk(const kernels::KernelSet& kernels, DeskOptions options)
+BranchDesk::BranchDesk(const kernels::KernelSet& kernels, DeskOptions options)
     : ContributionDesk(kernels, std::move(options)) {}
 
-LeafDesk::~LeafDesk() {
+BranchDesk::~BranchDesk() {
   if (uplink_ != nullptr) uplink_->stop();
   stop();
 }
 
 // --- the owner's thread ---
 
-LeafDesk::Turn LeafDesk::wait(double seconds) {
+BranchDesk::Turn BranchDesk::wait(double seconds) {
   Lock lock(mutex_);
   (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                           [&] { return !arrivals_.empty() || !collects_.empty(); });
@@ -62,19 +62,19 @@ LeafDesk::Turn LeafDesk::wait(double seconds) {
   return turn;
 }
 
-std::vector<BranchSum> LeafDesk::collect_sums(std::uint64_t life, const Collect& wanted) {
+std::vector<BranchSum> BranchDesk::collect_sums(std::uint64_t life, const Collect& wanted) {
   Lock lock(mutex_);
   if (life != life_) return {};
   return collect(lock, wanted.round, &wanted.spans, wanted.clips,
                  std::min(wanted.wait_s, options_.round.deadline_s));
 }
 
-void LeafDesk::end() {
+void BranchDesk::end() {
   uplink_->stop();
   stop();
 }
 
-void LeafDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<BranchSum> sums) {
+void BranchDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<BranchSum> sums) {
   const std::lock_guard lock(mutex_);
   if (life != life_ || !is_connected_) return;
   book_.forget_round(round);  // from now on its contributions are the parent's
@@ -85,7 +85,7 @@ void LeafDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<Bran
 
 // --- the desk's thread ---
 
-Status LeafDesk::check_open() const {
+Status BranchDesk::check_open() const {
   if (is_connected_) return {};
   const Status why = uplink_->trouble();
   return Status(Code::kRemoteError,
@@ -93,34 +93,34 @@ Status LeafDesk::check_open() const {
                             why.ok() ? "" : ": ", why.message()));
 }
 
-Enrolled LeafDesk::enrolled() const {
+Enrolled BranchDesk::enrolled() const {
   Enrolled told = rules_;
   told.silence_ms = replication::to_ms(options_.silence_s);
   told.name = name_;
   return told;
 }
 
-Status LeafDesk::join(const Member& member) {
+Status BranchDesk::join(const Member& member) {
   say(MessageType::kMember,
       MemberTold{member.worker, MemberTold::State::kAwaited, member.seat, member.name});
   return {};
 }
 
-void LeafDesk::leave(const Member& member, bool is_gone) {
+void BranchDesk::leave(const Member& member, bool is_gone) {
   if (!is_connected_) return;
   const auto state = is_gone ? MemberTold::State::kGone : MemberTold::State::kResting;
   say(MessageType::kMember, MemberTold{member.worker, state, member.seat, member.name});
 }
 
 // One whose answer is awaited is not taken a second time meanwhile.
-std::optional<FateTold> LeafDesk::find(const ContributionId& id) const {
+std::optional<FateTold> BranchDesk::find(const ContributionId& id) const {
   if (parked_.contains(id)) return FateTold{id.round, Answer::Kind::kEarly, rules_.round, {}};
   const std::optional<BranchBook::Where> where = book_.find(id);
   if (!where) return std::nullopt;
   return FateTold{id.round, Answer::Kind::kListed, where->round, {}};
 }
 
-void LeafDesk::take(Given given) {
+void BranchDesk::take(Given given) {
   const ContributionId id = given.id;
   if (const std::optional<FateTold> known = find(id))
     return answer(given, Verdict{id.worker, false, 0, 1, 1, *known});
@@ -131,20 +131,20 @@ void LeafDesk::take(Given given) {
   held_bytes_ += bytes;
 }
 
-void LeafDesk::withdraw(const ContributionId& id) {
+void BranchDesk::withdraw(const ContributionId& id) {
   if (is_connected_) say(MessageType::kWithdrawn, Withdrawn{id});
 }
 
-bool LeafDesk::has_come(const Member& member) const {
+bool BranchDesk::has_come(const Member& member) const {
   const ContributionId id{member.worker, rules_.round};
   return parked_.contains(id) || book_.find(id).has_value();
 }
 
-void LeafDesk::turned(double /*now*/) {
+void BranchDesk::turned(double /*now*/) {
   if (!arrivals_.empty() || !collects_.empty()) changed_.notify_all();
 }
 
-replication::ReportFields LeafDesk::report() const {
+replication::ReportFields BranchDesk::report() const {
   const Status why = uplink_->trouble();
   return {{"aggregator", name_},
           {"model_id", options_.model_id},
@@ -161,7 +161,7 @@ replication::ReportFields LeafDesk::report() const {
 
 // --- the thread of the connection to the parent ---
 
-void LeafDesk::connected(const Enrolled& enrolled, const std::string& results) {
+void BranchDesk::connected(const Enrolled& enrolled, const std::string& results) {
   const std::lock_guard lock(mutex_);
   begin_anew();
   drop_all(Status(Code::kRemoteError, "its own aggregator is another one now"));
@@ -170,19 +170,19 @@ void LeafDesk::connected(const Enrolled& enrolled, const std::string& results) {
   rules_.results = results;
 }
 
-void LeafDesk::opened(std::uint64_t round) {
+void BranchDesk::opened(std::uint64_t round) {
   const std::lock_guard lock(mutex_);
   note_open(round);
 }
 
 // Of rounds that have ended no entries are kept: an offer that comes again goes up, to whoever
 // knows its fate.
-void LeafDesk::note_open(std::uint64_t round) {
+void BranchDesk::note_open(std::uint64_t round) {
   rules_.round = std::max(rules_.round, round);
   book_.forget_before(rules_.round);
 }
 
-void LeafDesk::speak(MessageLink& link) {
+void BranchDesk::speak(MessageLink& link) {
   const std::lock_guard lock(mutex_);
   for (const Said& each : outbox_) {
     link.queue(each.type, std::span<const std::byte>(each.content));
@@ -194,7 +194,7 @@ void LeafDesk::speak(MessageLink& link) {
   outbox_.clear();
 }
 
-Status LeafDesk::hear(MessageLink& link) {
+Status BranchDesk::hear(MessageLink& link) {
   const std::lock_guard lock(mutex_);
   wake_.wake();  // what follows for the workers leaves in the desk's thread
   switch (link.type()) {
@@ -209,7 +209,7 @@ Status LeafDesk::hear(MessageLink& link) {
   }
 }
 
-void LeafDesk::lost(const Status& why) {
+void BranchDesk::lost(const Status& why) {
   const std::lock_guard lock(mutex_);
   if (!is_connected_) return;
   begin_anew();
@@ -219,7 +219,7 @@ void LeafDesk::lost(const Status& why) {
 }
 
 // What the last connection knew is void.
-void LeafDesk::begin_anew() {
+void BranchDesk::begin_anew() {
   is_connected_ = false;
   ++life_;
   for (const auto& [id, given] : parked_) held_bytes_ -= given.part.size();
@@ -231,14 +231,14 @@ void LeafDesk::begin_anew() {
   collects_.clear();
 }
 
-void LeafDesk::unpark(const ContributionId& id) {
+void BranchDesk::unpark(const ContributionId& id) {
   const auto parked = parked_.find(id);
   if (parked == parked_.end()) return;
   held_bytes_ -= parked->second.part.size();
   parked_.erase(parked);
 }
 
-Status LeafDesk::take_turned_away(std::span<const std::byte> content) {
+Status BranchDesk::take_turned_away(std::span<const std::byte> content) {
   SPARCL_ASSIGN_OR_RETURN(const TurnedAway away, parse_turned_away(content));
   while (true) {
     const auto parked = parked_.lower_bound({away.worker, 0});
@@ -252,7 +252,7 @@ Status LeafDesk::take_turned_away(std::span<const std::byte> content) {
   return {};
 }
 
-Status LeafDesk::take_verdict(std::span<const std::byte> content) {
+Status BranchDesk::take_verdict(std::span<const std::byte> content) {
   SPARCL_ASSIGN_OR_RETURN(const Verdict verdict, parse_verdict(content));
   const ContributionId id{verdict.worker, verdict.fate.round};
   const auto parked = parked_.find(id);
@@ -279,7 +279,7 @@ Status LeafDesk::take_verdict(std::span<const std::byte> content) {
 }
 
 // Committed and refused ones need no entries any more.
-void LeafDesk::note_end(const ContributionId& id, const FateTold& fate) {
+void BranchDesk::note_end(const ContributionId& id, const FateTold& fate) {
   if (fate.kind != Answer::Kind::kCommitted && fate.kind != Answer::Kind::kRefused) return;
   book_.forget(id);
   note_open(fate.in_round);
@@ -290,7 +290,7 @@ void LeafDesk::note_end(const ContributionId& id, const FateTold& fate) {
 
 // Its part is counted as held until the owner takes it. Memory that runs out leaves it parked, and
 // ends the connection.
-void LeafDesk::list(Given& given, const Verdict& verdict) {
+void BranchDesk::list(Given& given, const Verdict& verdict) {
   if (given.branch != kNoBranch && branch(given.branch) == nullptr) return withdraw(given.id);
   const aggregate::Listed listed{given.id, verdict.slot, verdict.fate.in_round - verdict.fate.round,
                                  verdict.weight};
@@ -302,7 +302,7 @@ void LeafDesk::list(Given& given, const Verdict& verdict) {
   changed_.notify_all();
 }
 
-Status LeafDesk::take_collect(std::span<const std::byte> content) {
+Status BranchDesk::take_collect(std::span<const std::byte> content) {
   SPARCL_ASSIGN_OR_RETURN(Collect piece, parse_collect(content));
   if (coming_.round != piece.round) coming_ = {piece.round, true, true, 0, {}, {}};
   coming_.is_wanted = piece.is_wanted;

@@ -1,4 +1,4 @@
-#include "src/elastic/aggregation_leaf.hpp"
+#include "src/elastic/aggregation_branch.hpp"
 
 #include <fmt/format.h>
 
@@ -12,23 +12,22 @@
 namespace sparcl::elastic {
 namespace {
 
-constexpr double kLeafLook = 0.5;  // seconds, at most between two looks
+constexpr double kBranchLook = 0.5;  // seconds, at most between two looks
 
 }  // namespace
 
-Result<std::unique_ptr<AggregationLeaf>> AggregationLeaf::create(const kernels::KernelSet& kernels,
-                                                                 DeskOptions options,
-                                                                 UplinkOptions above,
-                                                                 replication::Listener listener) {
+Result<std::unique_ptr<AggregationBranch>> AggregationBranch::create(
+    const kernels::KernelSet& kernels, DeskOptions options, UplinkOptions above,
+    replication::Listener listener) {
   options.held_bytes = default_held_bytes(options.count);
-  std::unique_ptr<AggregationLeaf> made(new AggregationLeaf(kernels, options));
-  SPARCL_ASSIGN_OR_RETURN(made->desk_, LeafDesk::create(kernels, std::move(options),
-                                                        std::move(above), std::move(listener)));
+  std::unique_ptr<AggregationBranch> made(new AggregationBranch(kernels, options));
+  SPARCL_ASSIGN_OR_RETURN(made->desk_, BranchDesk::create(kernels, std::move(options),
+                                                          std::move(above), std::move(listener)));
   return made;
 }
 
 // After an error in the middle of a round its sum is not whole any more: nothing is sent.
-Result<RoundReport> AggregationLeaf::next(double seconds) try {
+Result<RoundReport> AggregationBranch::next(double seconds) try {
   if (!broken_.ok()) return broken_;
   Result<RoundReport> ended = try_next(seconds);
   if (!ended.ok() && ended.status().code() != Code::kTimeout) end(ended.status());
@@ -39,16 +38,16 @@ Result<RoundReport> AggregationLeaf::next(double seconds) try {
 }
 
 // Its workers and its parent do not wait for a sum that never comes.
-void AggregationLeaf::end(const Status& why) {
+void AggregationBranch::end(const Status& why) {
   broken_ = why;
   desk_->end();
 }
 
-Result<RoundReport> AggregationLeaf::try_next(double seconds) {
+Result<RoundReport> AggregationBranch::try_next(double seconds) {
   const double until = net::monotonic_seconds() + seconds;
   while (true) {
     const double left = until - net::monotonic_seconds();
-    LeafDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kLeafLook));
+    BranchDesk::Turn turn = desk_->wait(std::clamp(left, 0.0, kBranchLook));
     SPARCL_RETURN_IF_ERROR(take(turn));
     if (turn.collect) return end_round(turn);
     if (left > 0) continue;
@@ -58,12 +57,12 @@ Result<RoundReport> AggregationLeaf::try_next(double seconds) {
   }
 }
 
-AggregationLeaf::Open& AggregationLeaf::open(std::uint64_t round, bool has_weights) {
+AggregationBranch::Open& AggregationBranch::open(std::uint64_t round, bool has_weights) {
   return rounds_.try_emplace(round, buffers_, kernels_, run_, has_weights).first->second;
 }
 
 // They are summed as they come, unless their clipping depends on all.
-Status AggregationLeaf::take(LeafDesk::Turn& turn) {
+Status AggregationBranch::take(BranchDesk::Turn& turn) {
   if (std::exchange(life_, turn.life) != turn.life) rounds_.clear();
   rounds_.erase(rounds_.begin(), rounds_.lower_bound(turn.round));
   for (Arrival& each : turn.arrivals) {
@@ -81,7 +80,7 @@ Status AggregationLeaf::take(LeafDesk::Turn& turn) {
   return {};
 }
 
-Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
+Result<RoundReport> AggregationBranch::end_round(const BranchDesk::Turn& turn) {
   const Collect& wanted = *turn.collect;
   const double begun = net::monotonic_seconds();
   Open& round = open(wanted.round, turn.sums_weights);
@@ -99,7 +98,7 @@ Result<RoundReport> AggregationLeaf::end_round(const LeafDesk::Turn& turn) {
     }
     SPARCL_ASSIGN_OR_RETURN(std::vector<BranchSum> sums,
                             round.sum.take(wanted.round, wanted.spans));
-    SPARCL_FAILPOINT("aggregate.leaf_summed");
+    SPARCL_FAILPOINT("aggregate.branch_summed");
     desk_->deliver(turn.life, wanted.round, std::move(sums));
     version_ = wanted.round + 1;
   } else {

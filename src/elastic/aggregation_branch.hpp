@@ -7,24 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "src/elastic/branch_desk.hpp"
 #include "src/elastic/contribution_sum.hpp"
-#include "src/elastic/leaf_desk.hpp"
 #include "src/elastic/round_report.hpp"
 
 namespace sparcl::elastic {
 
-class AggregationLeaf {
+class AggregationBranch {
  public:
-  static Result<std::unique_ptr<AggregationLeaf>> create(const kernels::KernelSet& kernels,
-                                                         DeskOptions options, UplinkOptions above,
-                                                         replication::Listener listener);
+  static Result<std::unique_ptr<AggregationBranch>> create(const kernels::KernelSet& kernels,
+                                                           DeskOptions options, UplinkOptions above,
+                                                           replication::Listener listener);
 
   // One round, of which the parent has wanted the sums. Timeout: none has ended within `seconds`;
   // call again. Another error: this process cannot go on.
   Result<RoundReport> next(double seconds);
 
-  LeafDesk& desk() { return *desk_; }
-  const LeafDesk& desk() const { return *desk_; }
+  BranchDesk& desk() { return *desk_; }
+  const BranchDesk& desk() const { return *desk_; }
   std::uint64_t version() const { return version_; }  // of the last round's result
 
  private:
@@ -37,13 +37,13 @@ class AggregationLeaf {
     RoundReport report;
   };
 
-  AggregationLeaf(const kernels::KernelSet& kernels, const DeskOptions& options)
+  AggregationBranch(const kernels::KernelSet& kernels, const DeskOptions& options)
       : kernels_(kernels), run_(options.run) {}
   Result<RoundReport> try_next(double seconds);
   void end(const Status& why);
-  Status take(LeafDesk::Turn& turn);
+  Status take(BranchDesk::Turn& turn);
   Open& open(std::uint64_t round, bool has_weights);
-  Result<RoundReport> end_round(const LeafDesk::Turn& turn);
+  Result<RoundReport> end_round(const BranchDesk::Turn& turn);
 
   const kernels::KernelSet& kernels_;
   sparse::BlockRun run_;
@@ -53,7 +53,7 @@ class AggregationLeaf {
   std::uint64_t version_ = 0;
   Status broken_;  // this process cannot go on
 
-  std::unique_ptr<LeafDesk> desk_;  // last: its threads end first
+  std::unique_ptr<BranchDesk> desk_;  // last: its threads end first
 };
 
 }  // namespace sparcl::elastic

@@ -17,13 +17,13 @@
 
 namespace sparcl::elastic {
 
-class LeafDesk final : public ContributionDesk, private UplinkUser {
+class BranchDesk final : public ContributionDesk, private UplinkUser {
  public:
   // above: where the parent is; who says so follows from the options of the desk.
-  static Result<std::unique_ptr<LeafDesk>> create(const kernels::KernelSet& kernels,
-                                                  DeskOptions options, UplinkOptions above,
-                                                  replication::Listener listener);
-  ~LeafDesk();
+  static Result<std::unique_ptr<BranchDesk>> create(const kernels::KernelSet& kernels,
+                                                    DeskOptions options, UplinkOptions above,
+                                                    replication::Listener listener);
+  ~BranchDesk();
 
   // What has come since the last call.
   struct Turn {
@@ -54,7 +54,7 @@ class LeafDesk final : public ContributionDesk, private UplinkUser {
     Buffer bytes;  // chunks that follow
   };
 
-  LeafDesk(const kernels::KernelSet& kernels, DeskOptions options);
+  BranchDesk(const kernels::KernelSet& kernels, DeskOptions options);
 
   // --- of the desk
   Status check_open() const override;
