@@ -100,7 +100,8 @@ std::size_t list_marks(const std::uint32_t* marks, std::size_t elements, std::ui
   for (std::size_t at = 0; at < elements; at += kChunk) {
     const std::uint64_t bits =
         load_one<std::uint64_t>(reinterpret_cast<const std::byte*>(marks) + at / 8);
-    if (bits != 0) size += append_set_bits(bits, first + static_cast<std::uint32_t>(at), positions + size);
+    if (bits == 0) continue;
+    size += append_set_bits(bits, first + static_cast<std::uint32_t>(at), positions + size);
   }
   return size;
 }

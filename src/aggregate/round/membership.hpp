@@ -28,8 +28,7 @@ constexpr std::uint32_t kGroupSlots = 64;          // heuristic: a power of the 
 class Membership {
  public:
   // The worker's slot: the one that it has, else the one that it asks for, else the lowest free one
-  // of its group's. Nothing: another member has the slot that it asks for, or
-  // none is free.
+  // of its group's. Nothing: another member has the one that it asks for, or none is free.
   std::optional<std::uint32_t> join(WorkerId worker, const Seat& seat);
   // False if it was no member.
   bool leave(WorkerId worker);
