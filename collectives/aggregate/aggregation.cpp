@@ -294,10 +294,9 @@ class Aggregation final : public CallBody {
 
 const comm::AlgorithmChoice kAggregateAlgorithms{
     "ALGO_AGGREGATE",
-    "Ways of entries to the ranks that aggregate them, and of results back. shards: between these "
-    "and all others. leaders: by a rank of each node, which sums the node's entries. auto: leaders "
-    "if there are several nodes of several ranks, as many on each; else shards. Both give the same "
-    "bits.",
+    "How entries reach the ranks that aggregate them, and how results come back. shards: directly. "
+    "leaders: by a rank of each node, which sums the node's entries. auto: leaders if there are "
+    "several nodes with equally many ranks, two or more; else shards. Both give the same bits.",
     route_names};
 
 const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,

@@ -50,9 +50,9 @@ class ShardExchange {
   Task tell_all(std::span<const std::byte> own, std::vector<std::byte>& all);
   void expect_results();
 
-  // Sums what this rank leads, and sends it on.
-  // This rank's shard: the sum over all ranks that count, and for means over contributors that of
-  // the weights. Both are empty if it has none.
+  // Sums what this rank leads, and sends the sums on. Gives those of its own shard: over all ranks
+  // that count, and for means over contributors of their weights. Both are empty if it has no
+  // shard.
   struct Sums {
     Buffer values, weights;
   };
