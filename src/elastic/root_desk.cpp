@@ -12,6 +12,18 @@ namespace sparcl::elastic {
 
 using aggregate::Answer;
 
+namespace {
+
+Status no_slot(const aggregate::Seat& seat) {
+  if (seat.number == 0)
+    return Status(Code::kRemoteError, "no slot is free in this round: connect again in the next");
+  return Status(
+      Code::kInvalidUsage,
+      fmt::format("another worker has number {}: give each worker its own number", seat.number));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RootDesk>> RootDesk::create(const kernels::KernelSet& kernels,
                                                    DeskOptions options,
                                                    replication::Listener listener,
@@ -99,12 +111,7 @@ Enrolled RootDesk::enrolled() const {
 }
 
 Status RootDesk::join(const Member& member) {
-  if (round_.join(member.worker, member.seat)) return {};
-  if (member.seat.number == 0)
-    return Status(Code::kRemoteError, "no slot is free in this round: connect again in the next");
-  return Status(Code::kInvalidUsage,
-                fmt::format("another worker has number {}: give each worker its own number",
-                            member.seat.number));
+  return round_.join(member.worker, member.seat) ? Status() : no_slot(member.seat);
 }
 
 std::optional<FateTold> RootDesk::find(const aggregate::ContributionId& id) const {
@@ -135,9 +142,7 @@ void RootDesk::take(Given given) {
   const Member& member = members_.at(given.id.worker);
   const std::optional<std::uint32_t> slot = round_.join(member.worker, member.seat);
   std::string fault = fault_of(given);
-  if (!slot && fault.empty())
-    fault = fmt::format("another worker has number {} now: give each worker its own number",
-                        member.seat.number);
+  if (!slot && fault.empty()) fault = no_slot(member.seat).message();
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
   arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type, given.bytes_here()});
   const Answer answered = offer(given, slot.value_or(0), std::move(fault));

@@ -220,6 +220,13 @@ TEST(ElasticTree, OptionsThatDoNotFitAParentAreRefused) {
   const Root root(model, serve);
   EXPECT_EQ(root.result, sparclInvalidArgument);
   EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("options.folder"), std::string::npos);
+  serve.folder = nullptr;
+  for (const char* const parent : {"nowhere", "h:1,nowhere", ""}) {
+    serve.parent = parent;
+    const Root none(model, serve);
+    EXPECT_EQ(none.result, sparclInvalidArgument) << parent;
+    EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("options.parent: "), std::string::npos);
+  }
 }
 
 }  // namespace
