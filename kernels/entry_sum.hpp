@@ -30,7 +30,8 @@ using CountMarksKernel = std::size_t(const std::byte* marks, std::size_t bytes);
 
 // The next four have a bit for each of `elements` (a multiple of 64) positions from `first` on.
 
-// Sets the bits of positions, up to the first one that has none. Returns how many it has set.
+// Sets the bits of positions, up to the first one that has none, or that is not larger than the one
+// before it. Returns how many it has set.
 using MarkPositionsKernel = std::size_t(const std::uint16_t* positions, std::size_t count,
                                         std::uint32_t first, std::size_t elements,
                                         std::uint32_t* marks);

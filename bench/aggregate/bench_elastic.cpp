@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <sparcl/sparcl.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -149,6 +150,28 @@ std::string read_line(std::FILE* in) {
   return text;
 }
 
+// Processes that end with this one.
+class Children {
+ public:
+  Children() = default;
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  ~Children() {
+    for (const pid_t child : pids_) (void)::kill(child, SIGKILL);
+    for (const pid_t child : pids_) (void)::waitpid(child, nullptr, 0);
+  }
+  // True in the child, which must end by _exit().
+  bool fork() {
+    const pid_t pid = ::fork();
+    if (pid < 0) throw std::runtime_error("no process can be made");
+    if (pid > 0) pids_.push_back(pid);
+    return pid == 0;
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -163,8 +186,8 @@ int main(int argc, char** argv) try {
   CLI11_PARSE(app, argc, argv);
   int root_ends[2];
   if (::pipe(root_ends) != 0) return 1;
-  std::vector<pid_t> children{::fork()};
-  if (children.back() == 0) ::_exit(aggregate(options, root_ends[1]));
+  Children children;
+  if (children.fork()) ::_exit(aggregate(options, root_ends[1]));
   ::close(root_ends[1]);
   std::FILE* const in = ::fdopen(root_ends[0], "r");
   const std::string root = read_line(in);
@@ -172,16 +195,12 @@ int main(int argc, char** argv) try {
   for (std::size_t branch = 0; branch < options.branches; ++branch) {
     int ends[2];
     if (::pipe(ends) != 0) return 1;
-    children.push_back(::fork());
-    if (children.back() == 0) ::_exit(aggregate_below(options, root, ends[1]));
+    if (children.fork()) ::_exit(aggregate_below(options, root, ends[1]));
     ::close(ends[1]);
     addresses.push_back(read_line(::fdopen(ends[0], "r")));
   }
   if (addresses.empty()) addresses.push_back(root);
-  const int code = work(options, addresses, in);
-  for (std::size_t i = 1; i < children.size(); ++i) (void)::kill(children[i], SIGKILL);
-  for (const pid_t child : children) (void)::waitpid(child, nullptr, 0);
-  return code;
+  return work(options, addresses, in);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "bench_elastic: %s\n", error.what());
   return 1;

@@ -295,8 +295,9 @@ class Aggregation final : public CallBody {
 const comm::AlgorithmChoice kAggregateAlgorithms{
     "ALGO_AGGREGATE",
     "How entries reach the ranks that aggregate them, and how results come back. shards: directly. "
-    "leaders: by a rank of each node, which sums the node's entries. auto: leaders if there are "
-    "several nodes with equally many ranks, two or more; else shards. Both give the same bits.",
+    "leaders: by a rank of each node, which sums the node's entries. Only "
+    "several nodes with equally many ranks, two or more, have leaders; auto takes them there. Both "
+    "give the same bits.",
     route_names};
 
 const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,

@@ -5,7 +5,8 @@
 // With leaders, N nodes of m ranks: a rank of each node sums the node's entries of a shard, sends
 // the sums on, and gives the shard's result to its node. Cost between nodes: 2 (N - 1) alpha, and
 // (U(m) + R) w (N - 1) / S beta at a shard's rank, with U(m) the union of a node. Sums are of whole
-// subtrees of the tree over ranks, so that both ways give the same bits.
+// subtrees of the tree over ranks, so that both ways give the same bits. Where ranks of several
+// nodes take turns, a leader sends one message for each of its subtrees, up to m.
 #include "collectives/aggregate/shard_exchange.hpp"
 
 #include <algorithm>
@@ -93,16 +94,20 @@ Task ShardExchange::tell_all(std::span<const std::byte> own, std::vector<std::by
 
 void ShardExchange::expect_results() {
   downs_.assign(plan_.shards(), {});
-  const std::size_t node = plan_.node_of(rank_);
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
     if (shard == own_shard_) continue;
-    const int leader = plan_.leader(node, shard), owner = plan_.owner(shard);
-    const bool is_from_owner = leader == rank_ || leader == owner;
+    const Source from = source(shard);
     const sparse::PartShape shape = down_shape(shard);
     downs_[shard] = messages_.receive(
-        is_from_owner ? owner : leader, is_from_owner ? kDownLane : kForwardLane, shape,
+        from.rank, from.lane, shape,
         sparse::max_part_bytes(shape.run, plan_.range(shard).count, shape.value_bytes));
   }
+}
+
+ShardExchange::Source ShardExchange::source(std::uint64_t shard) const {
+  const int leader = plan_.leader(plan_.node_of(rank_), shard), owner = plan_.owner(shard);
+  if (leader == rank_ || leader == owner) return {owner, kDownLane};
+  return {leader, kForwardLane};
 }
 
 Task ShardExchange::sum(const AgreedRound& round, Sums& sums) {
@@ -118,20 +123,20 @@ Task ShardExchange::sum(const AgreedRound& round, Sums& sums) {
     const Status alive = co_await taking;
     if (!alive.ok()) co_return alive;
     sums.values = lead.values->finish();
-    sums.weights = lead.weights->finish();
+    if (sums_weights()) sums.weights = lead.weights->finish();
   }
   co_return Status();
 }
 
-// What the ranks of the own node contribute to the shard.
+// What the ranks of the own node contribute to the shard. Those that do not count have sent it,
+// too.
 Task ShardExchange::sum_node(Lead& lead, const AgreedRound& round) {
   const sparse::BlockRun run = plan_.run(lead.shard);
   lead.values.emplace(*comm_.buffers, *comm_.kernels, run);
-  lead.weights.emplace(*comm_.buffers, *comm_.kernels, run);
+  if (sums_weights()) lead.weights.emplace(*comm_.buffers, *comm_.kernels, run);
   auto next = lead.parts.begin();
   for (const int rank : plan_.ranks_of(plan_.node_of(rank_))) {
     const auto arrival = rank == rank_ ? lead.parts.end() : next++;
-    if (!round.counts(rank)) continue;
     Buffer part = rank == rank_ ? std::move(lead.own_part) : Buffer();
     if (rank != rank_) {
       Task waiting = messages_.wait(*arrival, "entries to be aggregated");
@@ -139,6 +144,7 @@ Task ShardExchange::sum_node(Lead& lead, const AgreedRound& round) {
       if (!alive.ok()) co_return alive;
       part = std::move(arrival->part);
     }
+    if (!round.counts(rank)) continue;
     const Status added = add(lead, rank, part, round);
     if (!added.ok()) co_return sparse_sum::refuse_part(comm_, rank);
   }
@@ -150,8 +156,9 @@ Status ShardExchange::add(Lead& lead, int rank, const Buffer& part, const Agreed
   const auto slot = static_cast<std::uint32_t>(rank);
   const auto weight = static_cast<float>(round.facts[at].weight);
   const float clip = round.screening.clip[at];
-  if (!sparse::PartView::read(*comm_.kernels, part.bytes(), plan_.run(lead.shard),
-                              element_bytes(sent_)))
+  const std::optional<sparse::PartView> view = sparse::PartView::read(
+      *comm_.kernels, part.bytes(), plan_.run(lead.shard), element_bytes(sent_));
+  if (!view || view->entries() > plan_.range(lead.shard).count)
     return Status(Code::kCorrupt, "no part");
   const bool is_ready =
       sent_ == DataType::kFloat32 && weight == 1 && clip == 1 && round.facts[at].not_finite == 0;
@@ -179,41 +186,45 @@ void ShardExchange::send_up(Lead& lead, const AgreedRound& round) {
         send(*lead.values, subtree);
         if (sums_weights()) send(*lead.weights, subtree);
       });
+  lead.values.reset();  // a rank may lead many shards
+  lead.weights.reset();
+  lead.parts.clear();
 }
 
-// The sums of the other nodes.
-Task ShardExchange::take_nodes(Lead& lead, const AgreedRound& round) {
+// Those of the other nodes, in the order in which their leaders send them.
+std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const Lead& lead,
+                                                                const AgreedRound& round) {
+  const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
+  const std::uint64_t max_bytes =
+      sparse::max_part_bytes(shape.run, plan_.range(lead.shard).count, shape.value_bytes);
+  std::vector<NodeSum> expected;
   for (std::size_t node = 0; node < plan_.nodes(); ++node) {
     if (node == plan_.node_of(rank_)) continue;
-    std::vector<sparcl::aggregate::Subtree> subtrees;
+    const int from = plan_.leader(node, lead.shard);
     plan_.visit_sums(
         node, [&](int rank) { return round.counts(rank); },
-        [&](const sparcl::aggregate::Subtree& subtree) { subtrees.push_back(subtree); });
-    const int leader = plan_.leader(node, lead.shard);
-    for (const sparcl::aggregate::Subtree& subtree : subtrees) {
-      Task values = take_part(*lead.values, subtree, leader);
-      const Status alive = co_await values;
-      if (!alive.ok()) co_return alive;
-      if (!sums_weights()) continue;
-      Task weights = take_part(*lead.weights, subtree, leader);
-      const Status still_alive = co_await weights;
-      if (!still_alive.ok()) co_return still_alive;
-    }
+        [&](const sparcl::aggregate::Subtree& subtree) {
+          for (const bool is_of_weights : {false, true}) {
+            if (is_of_weights && !sums_weights()) continue;
+            expected.push_back({subtree, is_of_weights, from,
+                                messages_.receive(from, kNodeLane, shape, max_bytes)});
+          }
+        });
   }
-  co_return Status();
+  return expected;
 }
 
-Task ShardExchange::take_part(sparcl::aggregate::SlotTree& into,
-                              const sparcl::aggregate::Subtree& subtree, int from) {
-  const sparse::PartShape shape{plan_.run(own_shard_), sizeof(float)};
-  const std::uint64_t elements = plan_.range(own_shard_).count;
-  sparse_sum::PartMessages::Arrival arrival = messages_.receive(
-      from, kNodeLane, shape, sparse::max_part_bytes(shape.run, elements, shape.value_bytes));
-  Task waiting = messages_.wait(arrival, "a node's entries to be aggregated");
-  const Status alive = co_await waiting;
-  if (!alive.ok()) co_return alive;
-  const Status added = into.add(subtree, arrival.part);
-  if (!added.ok()) co_return sparse_sum::refuse_part(comm_, from);
+Task ShardExchange::take_nodes(Lead& lead, const AgreedRound& round) {
+  std::vector<NodeSum> expected = expect_nodes(lead, round);
+  for (NodeSum& each : expected) {
+    Task waiting = messages_.wait(each.arrival, "a node's entries to be aggregated");
+    const Status alive = co_await waiting;
+    if (!alive.ok()) co_return alive;
+    sparcl::aggregate::SlotTree& into = each.is_of_weights ? *lead.weights : *lead.values;
+    const Status added = into.add(each.subtree, each.arrival.part);
+    if (!added.ok()) co_return sparse_sum::refuse_part(comm_, each.from);
+    each.arrival = {};
+  }
   co_return Status();
 }
 
@@ -235,7 +246,7 @@ Task ShardExchange::spread(const Buffer& own) {
         messages_.send(plan_.leader(other, own_shard_), kDownLane, own, down_shape(own_shard_));
     }
     give_node(own_shard_, kDownLane, own);
-    const Status taken = take(own_shard_, own);
+    const Status taken = take(own_shard_, own, rank_);
     if (!taken.ok()) co_return taken;
   }
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
@@ -243,9 +254,9 @@ Task ShardExchange::spread(const Buffer& own) {
     Task waiting = messages_.wait(downs_[shard], "a result");
     const Status alive = co_await waiting;
     if (!alive.ok()) co_return alive;
-    if (plan_.leader(node, shard) == rank_) give_node(shard, kForwardLane, downs_[shard].part);
-    const Status taken = take(shard, downs_[shard].part);
+    const Status taken = take(shard, downs_[shard].part, source(shard).rank);
     if (!taken.ok()) co_return taken;
+    if (plan_.leader(node, shard) == rank_) give_node(shard, kForwardLane, downs_[shard].part);
   }
   co_return Status();
 }
@@ -258,11 +269,11 @@ void ShardExchange::give_node(std::uint64_t shard, std::uint8_t lane, const Buff
     messages_.send(ranks[(own + step) % ranks.size()], lane, part, down_shape(shard));
 }
 
-Status ShardExchange::take(std::uint64_t shard, const Buffer& part) {
+Status ShardExchange::take(std::uint64_t shard, const Buffer& part, int from) {
   const sparse::PartShape shape = down_shape(shard);
   const std::optional<sparse::PartView> view =
       sparse::PartView::read(*comm_.kernels, part.bytes(), shape.run, shape.value_bytes);
-  if (!view) return sparse_sum::refuse_part(comm_, plan_.owner(shard));
+  if (!view) return sparse_sum::refuse_part(comm_, from);
   results_[shard] = {part, *view};
   return {};
 }

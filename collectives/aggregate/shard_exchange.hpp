@@ -88,13 +88,25 @@ class ShardExchange {
   Task sum_node(Lead& lead, const AgreedRound& round);
   void send_up(Lead& lead, const AgreedRound& round);
   Task take_nodes(Lead& lead, const AgreedRound& round);
-  Task take_part(sparcl::aggregate::SlotTree& into, const sparcl::aggregate::Subtree& subtree,
-                 int from);
+  // A sum of another node.
+  struct NodeSum {
+    sparcl::aggregate::Subtree subtree;
+    bool is_of_weights = false;
+    int from = 0;  // its leader
+    sparse_sum::PartMessages::Arrival arrival;
+  };
+  std::vector<NodeSum> expect_nodes(const Lead& lead, const AgreedRound& round);
   void give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part);
   Status add(Lead& lead, int rank, const Buffer& part, const AgreedRound& round);
   bool write_indices(std::uint64_t shard, kernels::Output output, std::uint64_t* indices) const;
   void write_values(const sparse::PartView& view, kernels::Output output, std::byte* values) const;
-  Status take(std::uint64_t shard, const Buffer& part);
+  Status take(std::uint64_t shard, const Buffer& part, int from);
+  // Whence its result comes to this rank.
+  struct Source {
+    int rank = 0;
+    std::uint8_t lane = 0;
+  };
+  Source source(std::uint64_t shard) const;
   sparse::WireType wire() const;
   sparse::PartShape down_shape(std::uint64_t shard) const;
 

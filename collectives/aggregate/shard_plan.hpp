@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include "src/aggregate/outer/shard.hpp"
+#include "src/aggregate/outer/aggregator.hpp"
 #include "src/aggregate/sum/slot_tree.hpp"
 #include "src/sparse/parts/entry_part.hpp"
 
@@ -33,6 +34,12 @@ class ShardPlan {
       std::iota(owners_.begin(), owners_.end(), 0);
     }
     shards_ = sparcl::aggregate::shards_of(count, owners_.size());
+    for (const std::vector<int>& node : nodes_) {
+      std::vector<int>& leaders = leaders_.emplace_back();
+      std::ranges::copy_if(node, std::back_inserter(leaders),
+                           [&](int rank) { return std::ranges::binary_search(owners_, rank); });
+      if (leaders.empty()) leaders = node;
+    }
   }
 
   std::uint64_t shards() const { return shards_; }
@@ -41,10 +48,11 @@ class ShardPlan {
   const std::vector<int>& ranks_of(std::size_t node) const { return nodes_[node]; }
   std::size_t node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
   // The rank that sums the node's contributions to the shard, and gives its result to the node: its
-  // owner in the owner's node, else the node's ranks take turns.
+  // owner in the owner's node, else the node's ranks that aggregate take turns; where none
+  // does, all of them.
   int leader(std::size_t node, std::uint64_t shard) const {
     const int own = owner(shard);
-    return node_of(own) == node ? own : nodes_[node][shard % nodes_[node].size()];
+    return node_of(own) == node ? own : leaders_[node][shard % leaders_[node].size()];
   }
   // Calls visit(subtree) for the sums that the node's leader sends to a shard's owner: of the
   // largest subtrees in which all ranks that count are the node's. counts(rank): it does.
@@ -69,31 +77,32 @@ class ShardPlan {
  private:
   std::uint64_t count_, shards_ = 1;
   std::vector<int> owners_;
-  std::vector<std::vector<int>> nodes_;
+  std::vector<std::vector<int>> nodes_, leaders_;
   std::vector<std::size_t> node_of_;  // by rank
 };
 
 template <class Counts, class Visit>
 void ShardPlan::visit_sums(std::size_t node, Counts&& counts, Visit&& visit) const {
-  const auto is_own = [&](int rank) { return node_of(rank) == node && counts(rank); };
+  std::vector<std::uint64_t> own;
+  std::ranges::copy_if(nodes_[node], std::back_inserter(own), counts);
+  std::ranges::sort(own);
+  auto next = own.cbegin();  // of those that no span has had
   const auto has_parts = [&](const sparcl::aggregate::Subtree& subtree) {
-    const auto end = std::min<std::uint64_t>(subtree.end(), node_of_.size());
-    for (std::uint64_t rank = subtree.first; rank < end; ++rank) {
-      if (is_own(static_cast<int>(rank))) return true;
+    const auto first = std::lower_bound(own.cbegin(), own.cend(), subtree.first);
+    return first != own.cend() && *first < subtree.end();
+  };
+  const std::uint64_t ranks = node_of_.size();
+  std::uint64_t first = 0;  // after the last rank of another node that counts
+  for (std::uint64_t rank = 0; rank <= ranks && next != own.cend(); ++rank) {
+    if (rank < ranks && (node_of_[rank] == node || !counts(static_cast<int>(rank)))) continue;
+    const std::uint64_t end = rank < ranks ? rank : sparcl::aggregate::kAllSlots.end;
+    if (*next < end) {
+      sparcl::aggregate::visit_largest({first, end}, {0, sparcl::aggregate::kLog2MaxSlots},
+                                       has_parts, visit);
+      next = std::lower_bound(next, own.cend(), end);
     }
-    return false;
-  };
-  sparcl::aggregate::SlotSpan span{0, 0};
-  const auto visit_span = [&](std::uint64_t end) {
-    span.end = end;
-    sparcl::aggregate::visit_largest(span, {0, sparcl::aggregate::kLog2MaxSlots}, has_parts, visit);
-    span.first = end + 1;
-  };
-  for (std::size_t rank = 0; rank < node_of_.size(); ++rank) {
-    const int each = static_cast<int>(rank);
-    if (node_of(each) != node && counts(each)) visit_span(rank);
+    first = rank + 1;
   }
-  visit_span(sparcl::aggregate::kAllSlots.end);
 }
 
 }  // namespace sparcl::collectives::aggregate

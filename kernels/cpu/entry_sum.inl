@@ -51,9 +51,11 @@ std::size_t count_marks(const std::byte* marks, std::size_t bytes) {
 std::size_t mark_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
                            std::size_t elements, std::uint32_t* marks) {
   const auto* from = reinterpret_cast<const std::byte*>(positions);
+  std::uint32_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t at = load_one<std::uint16_t>(from + 2 * i) - first;
-    if (at >= elements) return i;
+    if (at >= elements || at < next) return i;
+    next = at + 1;
     marks[at / 32] |= std::uint32_t{1} << (at % 32);
   }
   return count;

@@ -53,9 +53,11 @@ void copy_bytes(const std::byte* from, std::size_t bytes, Output, std::byte* to)
 
 std::size_t mark_positions(const std::uint16_t* positions, std::size_t count, std::uint32_t first,
                            std::size_t elements, std::uint32_t* marks) {
+  std::uint32_t next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const auto at = load<std::uint16_t>(reinterpret_cast<const std::byte*>(positions), i) - first;
-    if (at >= elements) return i;
+    if (at >= elements || at < next) return i;
+    next = at + 1;
     marks[at / 32] |= std::uint32_t{1} << (at % 32);
   }
   return count;

@@ -43,15 +43,18 @@ comm::NodeMap nodes_of(const std::vector<int>& machines) {
 }
 
 // Floats alone, so that a mean by weight has no NaN but where it is wanted.
-std::vector<Entries> contributions(SeededRandom& random, int ranks, bool has_nan) {
+// Large parts come in a front and a rest.
+std::vector<Entries> contributions(SeededRandom& random, int ranks, bool has_nan, bool is_large) {
   std::vector<Entries> all(static_cast<std::size_t>(ranks));
+  const std::size_t max_entries = is_large ? 250'000 : 4'000;
+  const double nan_chance = 0.4 / static_cast<double>(max_entries);
   for (Entries& each : all) {
-    const std::size_t entries = random.chance(0.1) ? 0 : random.below(4'000);
+    const std::size_t entries = random.chance(0.1) ? 0 : random.below(max_entries);
     std::uint64_t index = 0;
     for (std::size_t i = 0; i < entries; ++i) {
-      index += 1 + random.below(random.chance(0.5) ? 3 : 130);
+      index += is_large ? 1 + (i % 50 == 0) : 1 + random.below(random.chance(0.5) ? 3 : 130);
       if (index >= kCount) break;
-      const float value = has_nan && random.chance(0.0001)
+      const float value = has_nan && random.chance(nan_chance)
                               ? std::numeric_limits<float>::quiet_NaN()
                               : static_cast<float>(random.unit() - 0.4);
       each.indices.push_back(index);
@@ -84,20 +87,25 @@ std::vector<Row> rows() {
 
 // The results of all ranks in all rounds.
 std::vector<Output> results_of(const Places& places, const Row& row, const char* way,
-                               std::uint64_t seed) {
+                               std::uint64_t seed, bool is_large = false) {
   const int ranks = static_cast<int>(places.machines.size());
   test::World world(ranks, seed);
+  const auto machine = [&](int rank) {
+    return std::to_string(places.machines[static_cast<std::size_t>(rank)]);
+  };
+  const bool has_windows = is_large;
+  EXPECT_TRUE(!has_windows || world.meet(machine).ok());
   std::vector<Aggregator> aggregators;
   for (int rank = 0; rank < ranks; ++rank) {
     CommContext& context = world.contexts[static_cast<std::size_t>(rank)];
-    context.node_map = nodes_of(places.machines);
+    if (!is_large) context.node_map = nodes_of(places.machines);
     context.aggregate_algorithm = way;
     aggregators.push_back(*Aggregator::create(kCount, row.options));
   }
   std::vector<Output> results;
   SeededRandom random(7);
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<Entries> given = contributions(random, ranks, row.has_nan);
+    const std::vector<Entries> given = contributions(random, ranks, row.has_nan, is_large);
     std::vector<AggregateCall> calls(static_cast<std::size_t>(ranks));
     const std::size_t first = results.size();
     for (int rank = 0; rank < ranks; ++rank)
@@ -146,6 +154,31 @@ TEST(AggregateLeaders, GiveTheBitsOfTheWayWithoutThem) {
       }
       if (testing::Test::HasFailure()) return;
     }
+  }
+}
+
+TEST(AggregateLeaders, LargePartsOfRanksThatDoNotCountAreTaken) {
+  std::uint64_t seed = 0;
+  for (const Places& places : {kPlaces[0], kPlaces[1]}) {
+    for (const Row& row : {rows().front(), rows().back()}) {
+      SCOPED_TRACE(testing::Message() << places.name << ", " << row.name);
+      const std::vector<Output> expected = results_of(places, row, "shards", ++seed, true);
+      const std::vector<Output> given = results_of(places, row, "leaders", ++seed, true);
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        ASSERT_EQ(given[i].indices, expected[i].indices) << i;
+        ASSERT_EQ(given[i].values, expected[i].values) << i;
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(AggregateLeaders, RanksThatAggregateLeadTheirNodes) {
+  const aggregate::ShardPlan plan(kCount * 10, {1, 4, 6}, {{0, 1}, {2, 3}, {4, 5, 6, 7}}, 8);
+  for (std::uint64_t shard = 0; shard < plan.shards(); ++shard) {
+    EXPECT_EQ(plan.leader(0, shard), 1);
+    EXPECT_TRUE(plan.leader(1, shard) == 2 || plan.leader(1, shard) == 3);
+    EXPECT_TRUE(plan.leader(2, shard) == 4 || plan.leader(2, shard) == 6);
   }
 }
 

@@ -29,7 +29,7 @@ constexpr std::array kKinds{Kind{DataType::kFloat32, kernels::ReduceOp::kSum},
                             Kind{DataType::kInt8, kernels::ReduceOp::kMin}};
 constexpr std::array kLog2s{12u, 13u, 16u};
 constexpr std::array kShareLog2s{4u, 6u};
-constexpr std::size_t kParts = 3;
+constexpr std::size_t kParts = 5;  // from four on, sums go through ranks
 constexpr std::size_t kChoices = 5;  // bytes in front of the parts
 
 // What an input says about its parts. Each part goes into memory of its own, where reading behind

@@ -285,6 +285,12 @@ TEST_P(SparseSumKernelsTest, PositionsHaveTheirRanksAmongMarks) {
       std::vector<std::uint16_t> listed(all.size() + kEntrySlack);
       listed.resize(body().entries.list_marks(marks.data(), elements, first, listed.data()));
       EXPECT_EQ(listed, sorted);
+      std::vector<std::uint16_t> twice(sorted);
+      twice.insert(twice.end(), sorted.begin(), sorted.end());
+      EXPECT_EQ(
+          body().entries.mark_positions(twice.data(), twice.size(), first, elements, marks.data()),
+          sorted.size())
+          << "those that do not ascend have no rank";
       if (first == 0) continue;
       const std::uint16_t outside = 0;  // what comes over a wire may be anywhere
       EXPECT_EQ(body().entries.mark_positions(&outside, 1, first, elements, marks.data()), 0U);

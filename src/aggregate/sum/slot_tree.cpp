@@ -84,7 +84,8 @@ Buffer SlotTree::fold(const Subtree& subtree) {
   std::array<std::span<const std::byte>, kFanIn> parts;
   for (std::size_t i = 0; i < kFanIn; ++i)
     parts[i] = children[i].size() > 0 ? children[i].bytes() : none.bytes();
-  return std::move(*sum_.sum(parts, run_));
+  std::optional<Buffer> sum = sum_.sum(parts, run_);
+  return sum ? std::move(*sum) : no_entries();  // the latter never: parts have been read
 }
 
 std::vector<SlotTree::Node> SlotTree::take(const SlotSpan& span) {
