@@ -61,8 +61,10 @@ class Worker {
     std::uint64_t keep = 0;    // elements of a contribution at most; 0: all
     std::uint64_t number = 0;  // of this worker, from 1 on, in all runs; 0: the aggregator chooses
     sparclWire_t wire = sparclWireSame;
-    std::string secret_path = {};          // of role replicate; empty: SPARCL_SECRET, else none
-    std::string certificates_path = {};    // folder, role replicate; empty: SPARCL_CERTIFICATES
+    std::string secret_path = {};        // of role replicate; empty: SPARCL_SECRET, else none
+    std::string certificates_path = {};  // folder, role replicate; empty: SPARCL_CERTIFICATES
+    std::string key_path = {};           // signs contributions; empty: none
+    std::string trust_path = {};         // who must sign versions; empty: the secret's key, or none
     sparclToggle_t relay = sparclDefault;  // pass versions on to other workers
   };
   Worker(const State& state, const std::string& address) : Worker(state, address, Options()) {}
@@ -73,9 +75,11 @@ class Worker {
     given.number = options.number;
     given.wire = options.wire;
     given.relay = options.relay;
-    given.secret_path = options.secret_path.empty() ? nullptr : options.secret_path.c_str();
-    given.certificates_path =
-        options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
+    const auto path = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
+    given.secret_path = path(options.secret_path);
+    given.certificates_path = path(options.certificates_path);
+    given.key_path = path(options.key_path);
+    given.trust_path = path(options.trust_path);
     sparclWorker_t handle = nullptr;
     check(sparclWorkerCreate(&handle, state.get(), address.c_str(), &given));
     handle_ = Handle(handle, {{state.shared()}});

@@ -44,15 +44,20 @@ typedef struct {
   const char* model_id; /**< workers must pass the same; NULL: "" */
   const char* folder;   /**< keeps the rounds, so that another process goes on where this one ends;
                              NULL: the state ends with the process */
-  const char* parent;   /**< "HOST:PORT" of an aggregator above, or several with commas between
-                             them, which take over from each other; NULL: this is the root, else a
-                           branch. The   parent decides what counts: of the options that follow,
-                           secrets,   certificates, deadline_s and insecure are read. publish and folder
-                             must be NULL */
+  const char* parent;   /**< "HOST:PORT" of an aggregator that decides what counts, or several with
+                             commas between them: the next one is tried if one fails. NULL: this
+                             aggregator is the root. With a parent, only secret_path,
+                             certificates_path, deadline_s and insecure of the options that follow
+                             are used. publish, folder, key_path and contributors_path must be
+                             NULL */
+  const char* key_path; /**< Ed25519 keys (`sparcl keygen`) that sign results; NULL: the secret's
+                             key, else none */
+  const char* contributors_path; /**< file of public keys, read again when it changes: contributions
+                                      need a signature by one of them; NULL: they need none */
   const char* secret_path;       /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
-  double deadline_s;             /**< of a round, from its first contribution on, and of the sums of
-                                      branches; default 600 */
+  double deadline_s;             /**< seconds from a round's first contribution to its end, and at
+                                      most for the sums of branches; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
                                         usually come; default 0 */
   double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,
@@ -65,8 +70,8 @@ typedef struct {
 } sparclServeOptions_t;
 #define SPARCL_SERVE_OPTIONS_INITIALIZER                                                      \
   {                                                                                           \
-    sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, \
-        sparclRoundSynchronous, sparclDefault                                                 \
+    sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
+        0, 0, 0, 0, sparclRoundSynchronous, sparclDefault                                     \
   }
 
 /** Serves workers with an aggregator until it is destroyed. Publishes the state as a version.
@@ -92,7 +97,8 @@ SPARCL_API sparclResult_t sparclAggregatorAddress(sparclAggregator_t aggregator,
 /** A round that has ended. */
 typedef struct {
   size_t size;
-  uint64_t version; /**< the round's number + 1; the state holds it, but with a parent */
+  uint64_t version; /**< the round's number + 1. The state holds this version, unless the
+                         aggregator has a parent */
   uint64_t listed;  /**< contributions that count; 0 if the round failed */
   uint64_t late;    /**< of these, made for earlier rounds */
   uint64_t missing; /**< workers that did not contribute by the deadline */
@@ -104,9 +110,11 @@ typedef struct {
 #define SPARCL_ROUND_REPORT_INITIALIZER \
   { sizeof(sparclRoundReport_t), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/** Waits for the end of a round, and publishes its result. With a parent: sends it the round's
- * sums. Blocking. A round that fails (too few contributions, only zero weights, a value that is not
- * finite) has a version, too, with the same weights; its contributions are refused.
+/** Waits for the end of a round, and publishes its result. An aggregator with a parent sends the
+ * round's sums to its parent instead. Blocking. A round fails if it has too few contributions, only
+ * zero weights, or a value that is not finite. It also fails if all its contributions were refused,
+ * or lost with a branch. It then has a version, too, with the same weights; its contributions are
+ * refused.
  * @param seconds until sparclTimeout: the round goes on, call again
  * @param report its size must be set; written; may be NULL
  * @retval sparclInvalidUsage another process has taken over the folder */
@@ -124,6 +132,10 @@ typedef struct {
   const char* secret_path; /**< secret of role replicate: the aggregator must have the key that it
                                 names; NULL: SPARCL_SECRET, else none */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
+  const char* key_path;   /**< Ed25519 keys that sign contributions, read again for each connection
+                               when they have changed; NULL: none */
+  const char* trust_path; /**< file of public keys that must have signed a version, as that of
+                               sparclSubscriberCreate; NULL: the key of secret_path, else none */
   uint64_t keep;     /**< elements of a contribution at most, those that changed most; the rest is
                           kept for later ones. 0: all */
   uint64_t number;   /**< of this worker, from 1 on, such as its rank + 1; no other worker has it.
@@ -133,7 +145,7 @@ typedef struct {
   sparclToggle_t relay; /**< pass versions on to other workers; default: SPARCL_RELAY */
 } sparclWorkerOptions_t;
 #define SPARCL_WORKER_OPTIONS_INITIALIZER \
-  { sizeof(sparclWorkerOptions_t), NULL, NULL, NULL, 0, 0, sparclWireSame, sparclDefault }
+  { sizeof(sparclWorkerOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0, sparclWireSame, sparclDefault }
 
 /** Starts a worker, which connects to an aggregator and connects again after each failure.
  * Takes memory for a copy of the state, and a residual of float32.

@@ -55,6 +55,8 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.insecure", all.insecure));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("folder", all.folder));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("key_path", all.key_path));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("contributors_path", all.contributors_path));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("certificates_path", all.certificates_path));
   ServicePlan plan;
@@ -62,6 +64,8 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   plan.listen = text_of(all.listen);
   plan.publish.listen = text_of(all.publish);
   plan.publish.model_id = text_of(all.model_id);
+  plan.publish.key_path = text_of(all.key_path);
+  plan.contributors_path = text_of(all.contributors_path);
   plan.publish.secret_path = text_of(all.secret_path);
   plan.publish.certificates_path = text_of(all.certificates_path);
   plan.publish.is_insecure = all.insecure == sparclOn;
@@ -71,13 +75,15 @@ Result<ServicePlan> read_serve_options(const sparclServeOptions_t* given) {
   if (all.parent == nullptr) return plan;
   SPARCL_RETURN_IF_ERROR(
       sparcl::net::parse_host_ports(plan.parent).status().with_prefix("options.parent: "));
-  const char* const other = all.publish != nullptr  ? "publish"
-                            : all.folder != nullptr ? "folder"
-                                                    : nullptr;
+  const char* const other = all.publish != nullptr             ? "publish"
+                            : all.folder != nullptr            ? "folder"
+                            : all.key_path != nullptr          ? "key_path"
+                            : all.contributors_path != nullptr ? "contributors_path"
+                                                               : nullptr;
   if (other == nullptr) return plan;
   return Status(Code::kInvalidArgument,
                 fmt::format("options.parent and options.{} are both given: only the aggregator "
-                            "without a parent publishes results, and keeps rounds",
+                            "without a parent publishes results, keeps rounds, and checks keys",
                             other));
 }
 

@@ -62,7 +62,8 @@ static_assert(has_no_padding(&Aggregator::size, &Aggregator::mean, &Aggregator::
 
 using Serve = sparclServeOptions_t;
 static_assert(has_no_padding(&Serve::size, &Serve::listen, &Serve::publish, &Serve::model_id,
-                             &Serve::folder, &Serve::parent, &Serve::secret_path,
+                             &Serve::folder, &Serve::parent, &Serve::key_path,
+                             &Serve::contributors_path, &Serve::secret_path,
                              &Serve::certificates_path, &Serve::deadline_s, &Serve::grace_min_s,
                              &Serve::grace_max_s, &Serve::late_factor, &Serve::max_rounds_late,
                              &Serve::quorum, &Serve::round, &Serve::insecure));
@@ -74,8 +75,8 @@ static_assert(has_no_padding(&RoundReport::size, &RoundReport::version, &RoundRe
 
 using Worker = sparclWorkerOptions_t;
 static_assert(has_no_padding(&Worker::size, &Worker::model_id, &Worker::secret_path,
-                             &Worker::certificates_path, &Worker::keep, &Worker::number,
-                             &Worker::wire, &Worker::relay));
+                             &Worker::certificates_path, &Worker::key_path, &Worker::trust_path,
+                             &Worker::keep, &Worker::number, &Worker::wire, &Worker::relay));
 
 using WorkerStats = sparclWorkerStats_t;
 static_assert(has_no_padding(&WorkerStats::size, &WorkerStats::version, &WorkerStats::contributed,

@@ -33,6 +33,8 @@ Status read_worker_options(const sparclWorkerOptions_t* given, sparclWorkerOptio
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("secret_path", all.secret_path));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("certificates_path", all.certificates_path));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("key_path", all.key_path));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("trust_path", all.trust_path));
   if (all.number <= sparcl::aggregate::kMaxNumber) return {};
   return Status(Code::kInvalidArgument,
                 fmt::format("options.number is {}: give 1 to {}, or 0 for any", all.number,
@@ -73,6 +75,7 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
   if (all.model_id != nullptr) follows.model_id = all.model_id;
   if (all.secret_path != nullptr) follows.secret_path = all.secret_path;
   if (all.certificates_path != nullptr) follows.certificates_path = all.certificates_path;
+  if (all.trust_path != nullptr) follows.trust_path = all.trust_path;
   SPARCL_RETURN_IF_ERROR(follows.take_settings());
   follows.passes_on = sparcl::api::is_on(all.relay, follows.passes_on);
   follows.keeps_rollback = false;
@@ -96,7 +99,9 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
   SPARCL_ASSIGN_OR_RETURN(sends.security, sparcl::replication::load_client_security(
                                               follows.secret_path, sparcl::trust::Role::kReplicate,
                                               follows.certificates_path));
-  SPARCL_ASSIGN_OR_RETURN(made->contributor, Contributor::create(std::move(sends)));
+  SPARCL_ASSIGN_OR_RETURN(
+      made->contributor,
+      Contributor::create(std::move(sends), all.key_path != nullptr ? all.key_path : ""));
   made->attached->begin_writing();
   *worker = made.release()->handle.get();
   return {};

@@ -64,12 +64,10 @@ AggregationBranch::Open& AggregationBranch::open(std::uint64_t round, bool has_w
 // They are summed as they come, unless their clipping depends on all.
 Status AggregationBranch::take(BranchDesk::Turn& turn) {
   if (std::exchange(life_, turn.life) != turn.life) rounds_.clear();
-  rounds_.erase(rounds_.begin(), rounds_.lower_bound(turn.round));
+  const std::uint64_t ended = turn.collect ? std::min(turn.round, turn.collect->round) : turn.round;
+  rounds_.erase(rounds_.begin(), rounds_.lower_bound(ended));
   for (Arrival& each : turn.arrivals) {
     Open& round = open(each.in_round(), turn.sums_weights);
-    ++round.report.listed;
-    round.report.late += each.listed.rounds_late > 0 ? 1 : 0;
-    round.report.total_weight += static_cast<double>(each.listed.weight);
     round.report.received_bytes += each.bytes;
     if (!each.is_here()) continue;  // it comes with a branch's sums
     if (turn.sums_at_once)
@@ -87,6 +85,11 @@ Result<RoundReport> AggregationBranch::end_round(const BranchDesk::Turn& turn) {
   RoundReport report = std::move(round.report);
   report.round = wanted.round;
   report.begun = begun;
+  report.listed = static_cast<std::uint32_t>(turn.listed.size());
+  for (const aggregate::Listed& each : turn.listed) {
+    report.late += each.rounds_late > 0 ? 1 : 0;
+    report.total_weight += static_cast<double>(each.weight);
+  }
   if (wanted.is_wanted) {
     for (const Arrival& each : round.held) {
       const auto clip = std::ranges::find(wanted.clips, each.listed.id, &Collect::Clip::id);
@@ -100,12 +103,12 @@ Result<RoundReport> AggregationBranch::end_round(const BranchDesk::Turn& turn) {
                             round.sum.take(wanted.round, wanted.spans));
     SPARCL_FAILPOINT("aggregate.branch_summed");
     desk_->deliver(turn.life, wanted.round, std::move(sums));
-    version_ = wanted.round + 1;
   } else {
     report.failure = Status(
         Code::kRemoteError,
         fmt::format("round {} has failed: the parent's report and log say why", wanted.round));
   }
+  version_ = wanted.round + 1;
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(wanted.round));
   report.seconds = net::monotonic_seconds() - begun;
   return report;

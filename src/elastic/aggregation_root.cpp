@@ -199,7 +199,7 @@ Status AggregationRoot::check_finite(const aggregate::Closing& closing) const {
 Result<std::vector<Collect::Clip>> AggregationRoot::screen_all(const aggregate::Closing& closing) {
   std::set<aggregate::ContributionId> listed;
   for (const aggregate::Listed& each : closing.listed) listed.insert(each.id);
-  // Not what was withdrawn. The last one of those that came again.
+  // Without withdrawn ones. Of one that came again the last arrival counts.
   std::vector<const Arrival*> counting;
   for (auto each = held_.rbegin(); each != held_.rend(); ++each) {
     if (listed.erase(each->listed.id) > 0) counting.push_back(&*each);
@@ -252,8 +252,8 @@ Status AggregationRoot::check_enough(const aggregate::Closing& closing) const {
   if (!closing.is_short) return {};
   if (closing.listed.empty())
     return Status(Code::kRemoteError,
-                  fmt::format("round {} has no contribution: those that came were refused, or lost "
-                              "with a branch; they come again with later ones",
+                  fmt::format("round {} has no contribution: all were refused, or were lost with a "
+                              "branch. Their workers contribute them again",
                               round_));
   return Status(Code::kTimeout,
                 fmt::format("round {} has {} contributions by its deadline, fewer than its quorum: "

@@ -1,6 +1,7 @@
 #include "src/elastic/aggregator_messages.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "src/replication/message_fields.hpp"
 
@@ -54,6 +55,7 @@ std::vector<std::byte> serialise(const MemberTold& member) {
   out.write(member.seat.number);
   out.write(member.seat.group);
   write_text(out, member.name);
+  write_keys(out, member.keys);
   return out.take();
 }
 
@@ -65,7 +67,7 @@ Result<MemberTold> parse_member(std::span<const std::byte> bytes) {
         !in.read(member.seat.number) || member.seat.number > aggregate::kMaxNumber)
       return false;
     member.state = static_cast<MemberTold::State>(state);
-    return in.read(member.seat.group) && read_text(in, member.name);
+    return in.read(member.seat.group) && read_text(in, member.name) && read_keys(in, member.keys);
   });
 }
 
@@ -86,21 +88,25 @@ Result<TurnedAway> parse_turned_away(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> serialise(const GivenTold& given) {
   ByteWriter out;
-  write_id(out, given.id);
-  write_double(out, given.weight);
+  out.write(given.worker);
   write_double(out, given.facts.squares);
   out.write(given.facts.not_finite);
   out.write(given.entries);
-  out.write(given.bytes);
+  out.write_bytes(serialise(given.offered));
   return out.take();
 }
 
 Result<GivenTold> parse_given(std::span<const std::byte> bytes) {
   return parse_message<GivenTold>(bytes, "GIVEN", [](ByteReader& in, GivenTold& given) {
-    return read_id(in, given.id) && read_double(in, given.weight) &&
-           read_double(in, given.facts.squares) && in.read(given.facts.not_finite) &&
-           in.read(given.entries) && in.read(given.bytes) &&
-           given.facts.not_finite <= given.entries && std::isfinite(given.facts.squares) &&
+    std::span<const std::byte> rest;
+    if (!in.read(given.worker) || !read_double(in, given.facts.squares) ||
+        !in.read(given.facts.not_finite) || !in.read(given.entries) ||
+        !in.read_bytes(in.remaining(), rest))
+      return false;
+    Result<Offered> offered = parse_offered(rest);
+    if (!offered.ok()) return false;
+    given.offered = std::move(*offered);
+    return given.facts.not_finite <= given.entries && std::isfinite(given.facts.squares) &&
            given.facts.squares >= 0;
   });
 }

@@ -24,6 +24,7 @@ struct MemberTold {
   State state = State::kAwaited;
   aggregate::Seat seat;
   std::string name;
+  std::vector<trust::PublicKey> keys{};  // of ENROLL
 };
 
 // Parent: the worker does not take part here.
@@ -35,11 +36,10 @@ struct TurnedAway {
 
 // Branch: a contribution without its entries.
 struct GivenTold {
-  aggregate::ContributionId id;
-  double weight = 1;
+  aggregate::WorkerId worker = 0;
   aggregate::ContributionFacts facts;
   std::uint64_t entries = 0;
-  std::uint64_t bytes = 0;
+  Offered offered;  // as the worker said it
 };
 
 // Parent: the state of a contribution, which counts with these factors if it is listed.
@@ -66,7 +66,7 @@ struct Collect {
   std::uint64_t round = 0;
   bool is_wanted = true;
   bool is_last = true;
-  double wait_s = 0;  // so long the branch may wait for its own ones
+  double wait_s = 0;  // that the branch may wait for the sums of its own branches
   std::vector<Span> spans;
   std::vector<Clip> clips;  // those that are not 1, if sums are not made at once
 };

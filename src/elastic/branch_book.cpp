@@ -7,14 +7,21 @@ namespace sparcl::elastic {
 using aggregate::ContributionId;
 
 void BranchBook::note(const aggregate::Listed& listed, BranchId branch) {
-  rounds_[listed.id.round + listed.rounds_late][{listed.rounds_late, listed.slot}] = {listed.id,
+  rounds_[listed.id.round + listed.rounds_late][{listed.rounds_late, listed.slot}] = {listed,
                                                                                       branch};
+}
+
+bool BranchBook::is_taken(const aggregate::Listed& listed) const {
+  const auto found = rounds_.find(listed.id.round + listed.rounds_late);
+  if (found == rounds_.end()) return false;
+  const auto entry = found->second.find({listed.rounds_late, listed.slot});
+  return entry != found->second.end() && entry->second.listed.id != listed.id;
 }
 
 std::optional<BranchBook::Where> BranchBook::find(const ContributionId& id) const {
   for (const auto& [round, entries] : rounds_) {
     for (const auto& [place, entry] : entries) {
-      if (entry.id == id) return Where{round, entry.branch};
+      if (entry.listed.id == id) return Where{round, entry.branch};
     }
   }
   return std::nullopt;
@@ -22,13 +29,28 @@ std::optional<BranchBook::Where> BranchBook::find(const ContributionId& id) cons
 
 void BranchBook::forget(const ContributionId& id) {
   for (auto& [round, entries] : rounds_)
-    std::erase_if(entries, [&](const auto& each) { return each.second.id == id; });
+    std::erase_if(entries, [&](const auto& each) { return each.second.listed.id == id; });
   std::erase_if(rounds_, [](const auto& each) { return each.second.empty(); });
 }
 
-std::size_t BranchBook::listed(std::uint64_t round) const {
+std::vector<aggregate::Listed> BranchBook::listed(std::uint64_t round) const {
+  std::vector<aggregate::Listed> all;
   const auto found = rounds_.find(round);
-  return found == rounds_.end() ? 0 : found->second.size();
+  if (found == rounds_.end()) return all;
+  for (const auto& [place, entry] : found->second) all.push_back(entry.listed);
+  return all;
+}
+
+bool BranchBook::has_some(std::uint64_t round, BranchId branch, std::uint64_t rounds_late,
+                          const aggregate::Subtree& subtree) const {
+  const auto found = rounds_.find(round);
+  if (found == rounds_.end()) return false;
+  const auto& entries = found->second;
+  for (auto at = entries.lower_bound({rounds_late, subtree.first}); at != entries.end(); ++at) {
+    if (at->first.first != rounds_late || at->first.second >= subtree.end()) return false;
+    if (at->second.branch == branch) return true;
+  }
+  return false;
 }
 
 std::vector<BranchBook::Place> BranchBook::places_of(std::uint64_t round, BranchId branch) const {
@@ -70,7 +92,7 @@ std::vector<Collect::Span> BranchBook::spans_of(std::uint64_t round, BranchId br
   for (const auto& [late, slots] : outer) {
     const Place first{late, static_cast<std::uint32_t>(slots.first)};
     const Place end{late, static_cast<std::uint32_t>(slots.end)};
-    std::uint64_t from = slots.first;  // after the last slot of somebody else
+    std::uint64_t from = slots.first;  // after the last slot of another aggregator
     bool is_inside = false;
     const auto last = found->second.lower_bound(end);
     for (auto at = found->second.lower_bound(first); at != last; ++at) {
@@ -95,19 +117,14 @@ void BranchBook::delivered(std::uint64_t round, BranchId branch) {
   }
 }
 
-std::vector<ContributionId> BranchBook::lose(BranchId branch) {
-  std::vector<ContributionId> lost;
-  std::size_t most = 0;
-  for (const auto& [round, entries] : rounds_) most += entries.size();
-  lost.reserve(most);  // memory that runs out must not lose an entry half
-  for (auto& [round, entries] : rounds_) {
-    std::erase_if(entries, [&](const auto& each) {
-      if (each.second.branch == branch) lost.push_back(each.second.id);
-      return each.second.branch == branch;
-    });
+std::vector<ContributionId> BranchBook::all_of(BranchId branch) const {
+  std::vector<ContributionId> all;
+  for (const auto& [round, entries] : rounds_) {
+    for (const auto& [place, entry] : entries) {
+      if (entry.branch == branch) all.push_back(entry.listed.id);
+    }
   }
-  std::erase_if(rounds_, [](const auto& each) { return each.second.empty(); });
-  return lost;
+  return all;
 }
 
 }  // namespace sparcl::elastic

@@ -1,6 +1,6 @@
 #pragma once
-// Who has the entries of the contributions that count: this aggregator, or one of its branches, the
-// aggregators below it. Pure: no socket, no thread.
+// Records which aggregator has the entries of each contribution that counts: this one, or one of
+// its branches. Pure: no socket, no thread.
 
 #include <cstdint>
 #include <map>
@@ -24,7 +24,9 @@ class BranchBook {
 
   // It counts in round listed.id.round + listed.rounds_late.
   void note(const aggregate::Listed& listed, BranchId branch);
-  // The round in which it counts, and who has its entries.
+  // Whether another contribution counts at the same slot of the same tree.
+  bool is_taken(const aggregate::Listed& listed) const;
+  // The round in which it counts, and which branch has its entries.
   struct Where {
     std::uint64_t round = 0;
     BranchId branch = kNoBranch;
@@ -37,23 +39,27 @@ class BranchBook {
   }
   void clear() { rounds_.clear(); }
 
-  std::size_t listed(std::uint64_t round) const;  // that count in the round
+  std::vector<aggregate::Listed> listed(std::uint64_t round) const;  // that count in the round
   // Those that have entries of the round.
   std::set<BranchId> branches_of(std::uint64_t round) const;
   std::vector<Place> places_of(std::uint64_t round, BranchId branch) const;
-  // The widest spans of slots that hold contributions of the branch and of nobody else: its sums
-  // of any subtrees in them are sums of the whole tree. Within `outer` ones, if they are given.
+  // Whether the branch has entries of the round in this subtree.
+  bool has_some(std::uint64_t round, BranchId branch, std::uint64_t rounds_late,
+                const aggregate::Subtree& subtree) const;
+  // The widest spans of slots that hold contributions of this branch and of no other aggregator:
+  // its sums of any subtrees in them are sums of the whole tree. Within `outer` ones, if they are
+  // given.
   std::vector<Collect::Span> spans_of(std::uint64_t round, BranchId branch) const;
   std::vector<Collect::Span> spans_of(std::uint64_t round, BranchId branch,
                                       std::span<const Collect::Span> outer) const;
   // Its sums of the round are here.
   void delivered(std::uint64_t round, BranchId branch);
-  // Forgets what only the branch has.
-  std::vector<aggregate::ContributionId> lose(BranchId branch);
+  // Those whose entries only the branch has.
+  std::vector<aggregate::ContributionId> all_of(BranchId branch) const;
 
  private:
   struct Entry {
-    aggregate::ContributionId id;
+    aggregate::Listed listed;
     BranchId branch = kNoBranch;
   };
   std::map<std::uint64_t, std::map<Place, Entry>> rounds_;

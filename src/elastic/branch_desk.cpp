@@ -18,6 +18,7 @@ using replication::MessageType;
 namespace {
 
 constexpr std::size_t kMaxCollected = std::size_t{1} << 20;  // spans of a round; clips
+constexpr std::size_t kMaxWanted = 8;  // rounds whose sums are asked for
 
 }  // namespace
 
@@ -32,7 +33,8 @@ Result<std::unique_ptr<BranchDesk>> BranchDesk::create(const kernels::KernelSet&
                   replication::to_ms(made->options_.silence_s),
                   made->name_,
                   true,
-                  0};
+                  0,
+                  {}};
   above.silence_s = made->options_.silence_s;
   SPARCL_ASSIGN_OR_RETURN(made->uplink_, Uplink::create(std::move(above), *made));
   SPARCL_RETURN_IF_ERROR(made->start(std::move(listener)));
@@ -53,11 +55,12 @@ BranchDesk::~BranchDesk() {
 BranchDesk::Turn BranchDesk::wait(double seconds) {
   Lock lock(mutex_);
   (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [&] { return !arrivals_.empty() || !collects_.empty(); });
-  Turn turn{life_, rules_.round, rules_.sums_weights, rules_.sums_at_once, take_arrivals(), {}};
-  if (!collects_.empty()) {
-    turn.collect = std::move(collects_.front());
-    collects_.pop_front();
+                          [&] { return !arrivals_.empty() || !wanted_.empty(); });
+  Turn turn{life_, rules_.round, rules_.sums_weights, rules_.sums_at_once, take_arrivals(), {}, {}};
+  if (!wanted_.empty()) {
+    turn.collect = std::move(wanted_.front().collect);
+    turn.listed = std::move(wanted_.front().listed);
+    wanted_.pop_front();
   }
   return turn;
 }
@@ -89,7 +92,7 @@ Status BranchDesk::check_open() const {
   if (is_connected_) return {};
   const Status why = uplink_->trouble();
   return Status(Code::kRemoteError,
-                fmt::format("this aggregator has no connection to the one above it{}{}",
+                fmt::format("this branch has no connection to its parent{}{}",
                             why.ok() ? "" : ": ", why.message()));
 }
 
@@ -101,8 +104,8 @@ Enrolled BranchDesk::enrolled() const {
 }
 
 Status BranchDesk::join(const Member& member) {
-  say(MessageType::kMember,
-      MemberTold{member.worker, MemberTold::State::kAwaited, member.seat, member.name});
+  say(MessageType::kMember, MemberTold{member.worker, MemberTold::State::kAwaited, member.seat,
+                                       member.name, member.keys});
   return {};
 }
 
@@ -112,7 +115,7 @@ void BranchDesk::leave(const Member& member, bool is_gone) {
   say(MessageType::kMember, MemberTold{member.worker, state, member.seat, member.name});
 }
 
-// One whose answer is awaited is not taken a second time meanwhile.
+// A contribution that waits for its verdict is not taken a second time.
 std::optional<FateTold> BranchDesk::find(const ContributionId& id) const {
   if (parked_.contains(id)) return FateTold{id.round, Answer::Kind::kEarly, rules_.round, {}};
   const std::optional<BranchBook::Where> where = book_.find(id);
@@ -121,13 +124,12 @@ std::optional<FateTold> BranchDesk::find(const ContributionId& id) const {
 }
 
 void BranchDesk::take(Given given) {
-  const ContributionId id = given.id;
+  const ContributionId id = given.id();
   if (const std::optional<FateTold> known = find(id))
     return answer(given, Verdict{id.worker, false, 0, 1, 1, *known});
-  const GivenTold told{id, given.weight, given.facts, given.entries, given.bytes};
-  say(MessageType::kGiven, told);
+  say(MessageType::kGiven, GivenTold{given.worker, given.facts, given.entries, given.offered});
   const std::size_t bytes = given.part.size();
-  parked_.emplace(id, std::move(given));  // without memory: its verdict makes it withdrawn
+  parked_.emplace(id, std::move(given));  // if memory runs out here, the verdict withdraws it
   held_bytes_ += bytes;
 }
 
@@ -141,7 +143,7 @@ bool BranchDesk::has_come(const Member& member) const {
 }
 
 void BranchDesk::turned(double /*now*/) {
-  if (!arrivals_.empty() || !collects_.empty()) changed_.notify_all();
+  if (!arrivals_.empty() || !wanted_.empty()) changed_.notify_all();
 }
 
 replication::ReportFields BranchDesk::report() const {
@@ -151,7 +153,7 @@ replication::ReportFields BranchDesk::report() const {
           {"address", address_},
           {"results", rules_.results},
           {"round", rules_.round},
-          {"listed", book_.listed(rules_.round)},
+          {"listed", book_.listed(rules_.round).size()},
           {"committed", counts_.committed},
           {"late", counts_.late},
           {"refused", counts_.refused},
@@ -164,7 +166,7 @@ replication::ReportFields BranchDesk::report() const {
 void BranchDesk::connected(const Enrolled& enrolled, const std::string& results) {
   const std::lock_guard lock(mutex_);
   begin_anew();
-  drop_all(Status(Code::kRemoteError, "its own aggregator is another one now"));
+  drop_all(Status(Code::kRemoteError, "the branch has connected to its parent again: connect again"));
   is_connected_ = true;
   rules_ = enrolled;
   rules_.results = results;
@@ -175,8 +177,8 @@ void BranchDesk::opened(std::uint64_t round) {
   note_open(round);
 }
 
-// Of rounds that have ended no entries are kept: an offer that comes again goes up, to whoever
-// knows its fate.
+// Entries of rounds that have ended are not kept. The parent answers if such a contribution is
+// offered again.
 void BranchDesk::note_open(std::uint64_t round) {
   rules_.round = std::max(rules_.round, round);
   book_.forget_before(rules_.round);
@@ -214,11 +216,11 @@ void BranchDesk::lost(const Status& why) {
   if (!is_connected_) return;
   begin_anew();
   drop_all(
-      Status(Code::kRemoteError, fmt::format("its own aggregator is gone: {}", why.message())));
+      Status(Code::kRemoteError, fmt::format("the branch has lost its parent: {}", why.message())));
   changed_.notify_all();
 }
 
-// What the last connection knew is void.
+// Forgets the state of the last connection.
 void BranchDesk::begin_anew() {
   is_connected_ = false;
   ++life_;
@@ -228,7 +230,8 @@ void BranchDesk::begin_anew() {
   book_.clear();
   outbox_.clear();
   coming_ = {};
-  collects_.clear();
+  wanted_.clear();
+  changed_.notify_all();
 }
 
 void BranchDesk::unpark(const ContributionId& id) {
@@ -262,11 +265,11 @@ Status BranchDesk::take_verdict(std::span<const std::byte> content) {
       return {};
     }
     note_open(verdict.fate.in_round - 1);  // it is open, or has just ended
-    list(parked->second, verdict);
+    SPARCL_RETURN_IF_ERROR(list(parked->second, verdict));
     parked_.erase(parked);
     return {};
   }
-  note_end(id, verdict.fate);
+  note_end(id, verdict.fate, parked != parked_.end());
   if (parked == parked_.end()) {
     tell(verdict.worker, verdict.fate);
     return {};
@@ -278,28 +281,41 @@ Status BranchDesk::take_verdict(std::span<const std::byte> content) {
   return {};
 }
 
-// Committed and refused ones need no entries any more.
-void BranchDesk::note_end(const ContributionId& id, const FateTold& fate) {
+// Committed and refused ones need no entries any more. is_offered: it was offered just now, and one
+// that is committed had been before.
+void BranchDesk::note_end(const ContributionId& id, const FateTold& fate, bool is_offered) {
   if (fate.kind != Answer::Kind::kCommitted && fate.kind != Answer::Kind::kRefused) return;
   book_.forget(id);
   note_open(fate.in_round);
   const bool is_committed = fate.kind == Answer::Kind::kCommitted;
+  if (is_committed && is_offered) return;
   ++(is_committed ? counts_.committed : counts_.refused);
   counts_.late += is_committed && fate.in_round > id.round ? 1 : 0;
 }
 
 // Its part is counted as held until the owner takes it. Memory that runs out leaves it parked, and
 // ends the connection.
-void BranchDesk::list(Given& given, const Verdict& verdict) {
-  if (given.branch != kNoBranch && branch(given.branch) == nullptr) return withdraw(given.id);
-  const aggregate::Listed listed{given.id, verdict.slot, verdict.fate.in_round - verdict.fate.round,
-                                 verdict.weight};
+Status BranchDesk::list(Given& given, const Verdict& verdict) {
+  if (given.branch != kNoBranch && branch(given.branch) == nullptr) {
+    withdraw(given.id());
+    return {};
+  }
+  const aggregate::Listed listed{given.id(), verdict.slot,
+                                 verdict.fate.in_round - verdict.fate.round, verdict.weight};
+  if (book_.is_taken(listed))
+    return corrupt(fmt::format("slot {} of round {} is given to two contributions", listed.slot,
+                               verdict.fate.in_round));
   answer(given, verdict);
   book_.note(listed, given.branch);
   Arrival& arrival = arrivals_.emplace_back();
-  arrival = {listed,     given.facts,       verdict.clip, std::move(given.part),
-             given.type, given.bytes_here()};
+  arrival = {listed,
+             given.facts,
+             verdict.clip,
+             std::move(given.part),
+             value_type(given.offered),
+             given.bytes_here()};
   changed_.notify_all();
+  return {};
 }
 
 Status BranchDesk::take_collect(std::span<const std::byte> content) {
@@ -313,8 +329,10 @@ Status BranchDesk::take_collect(std::span<const std::byte> content) {
   std::ranges::copy(piece.spans, std::back_inserter(coming_.spans));
   std::ranges::copy(piece.clips, std::back_inserter(coming_.clips));
   if (!piece.is_last) return {};
+  if (wanted_.size() >= kMaxWanted)
+    return corrupt(fmt::format("the sums of {} rounds are asked for at once", wanted_.size() + 1));
+  wanted_.push_back({std::exchange(coming_, {}), book_.listed(piece.round)});
   if (!piece.is_wanted) discard(piece.round);
-  collects_.push_back(std::exchange(coming_, {}));
   changed_.notify_all();
   return {};
 }

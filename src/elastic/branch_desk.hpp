@@ -33,6 +33,7 @@ class BranchDesk final : public ContributionDesk, private UplinkUser {
     bool sums_at_once = true;
     std::vector<Arrival> arrivals;
     std::optional<Collect> collect;  // it comes after all arrivals of its round
+    std::vector<aggregate::Listed> listed;  // that count in that round
   };
   // Waits for something new, at most so long.
   Turn wait(double seconds);
@@ -79,8 +80,8 @@ class BranchDesk final : public ContributionDesk, private UplinkUser {
   void note_open(std::uint64_t round);
   Status take_turned_away(std::span<const std::byte> content);
   Status take_verdict(std::span<const std::byte> content);
-  void list(Given& given, const Verdict& verdict);
-  void note_end(const aggregate::ContributionId& id, const FateTold& fate);
+  Status list(Given& given, const Verdict& verdict);
+  void note_end(const aggregate::ContributionId& id, const FateTold& fate, bool is_offered);
   Status take_collect(std::span<const std::byte> content);
   void unpark(const aggregate::ContributionId& id);
   void begin_anew();
@@ -93,15 +94,18 @@ class BranchDesk final : public ContributionDesk, private UplinkUser {
 
   // The mutex guards all below but the pointer.
   bool is_connected_ = false;
-  std::uint64_t life_ = 0;  // of the connection: it changes with each
-  Enrolled rules_;          // of the parent, with the round that is open now
+  Enrolled rules_;  // of the parent, with the round that is open now
   std::deque<Said> outbox_;
   std::map<aggregate::ContributionId, Given> parked_;  // the parent has not answered
   struct Counts {
     std::uint64_t committed = 0, late = 0, refused = 0;  // contributions
   } counts_;
-  Collect coming_;                // its last message has not come
-  std::deque<Collect> collects_;  // for the owner
+  Collect coming_;  // its last message has not come
+  struct Wanted {
+    Collect collect;
+    std::vector<aggregate::Listed> listed;
+  };
+  std::deque<Wanted> wanted_;  // for the owner
 
   std::unique_ptr<Uplink> uplink_;  // its thread ends first
 };

@@ -93,7 +93,7 @@ Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
                       const Buffer& bytes) {
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, digest_of(bytes.bytes()));
   if (digest != offered.digest)
-    return corrupt("a contribution's bytes are not those of its SHA-256");
+    return corrupt("a contribution's bytes do not match their digest");
   return unpack_checked(buffers, kernels, run, count, offered, bytes);
 }
 

@@ -110,7 +110,7 @@ ContributionDesk::Member* ContributionDesk::member_of(WorkerPeer& peer,
 }
 
 void ContributionDesk::answer(const Given& given, const Verdict& verdict) {
-  if (given.branch == kNoBranch) return tell(given.id.worker, verdict.fate);
+  if (given.branch == kNoBranch) return tell(given.worker, verdict.fate);
   WorkerPeer* const peer = branch(given.branch);
   if (peer != nullptr) peer->send(MessageType::kVerdict, verdict);
 }
@@ -135,6 +135,23 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
     return peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
   peer.worker.reset();
   peer.refuse(why);
+}
+
+// It is not awaited any more, and knows why.
+void ContributionDesk::expel(aggregate::WorkerId worker, const Status& why) {
+  const Member member = members_.at(worker);
+  turn_away(worker, why);
+  leave(member, true);
+}
+
+// Those that must not take part any more are turned away.
+void ContributionDesk::check_members() {
+  std::vector<std::pair<aggregate::WorkerId, Status>> gone;
+  for (const auto& [worker, member] : members_) {
+    const Status status = check_member(member);
+    if (!status.ok()) gone.emplace_back(worker, status);
+  }
+  for (const auto& [worker, why] : gone) expel(worker, why);
 }
 
 void ContributionDesk::drop_all(const Status& why) {
@@ -186,7 +203,9 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
   clock_.poll(entries, begun + kDeskTick);
   if (entries[1].revents != 0) wake_.drain();
   const double now = clock_.look();
+  const bool may_differ = look_at_files(now);
   const std::lock_guard lock(mutex_);
+  if (may_differ) check_members();
   const std::size_t known = peers_.size();
   for (std::size_t i = 0; i < known; ++i) {
     if (entries[3 + i].revents != 0 || peers_[i]->has_unread()) step(*peers_[i], now);
@@ -197,13 +216,14 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
   turned(now);
 }
 
-// The end of a connection may end others.
+// The end of one connection may end others. If memory runs out, the next turn tries again.
 void ContributionDesk::bury() {
   for (bool is_done = false; !is_done;) {
     is_done = true;
     for (const auto& peer : peers_) {
-      if (!peer->is_over() || std::exchange(peer->has_ended, true)) continue;
+      if (!peer->is_over() || peer->has_ended) continue;
       end_of(*peer);
+      peer->has_ended = true;
       is_done = false;
     }
   }
@@ -293,7 +313,7 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     return {};
   }
   SPARCL_RETURN_IF_ERROR(
-      add_member({enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer}));
+      add_member({enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer, enroll.keys}));
   peer.worker = enroll.worker;
   peer.send(MessageType::kEnrolled, enrolled());
   log_info("aggregate: worker {} takes part: {}", shown_worker(enroll.worker), peer.who());
@@ -306,6 +326,7 @@ Status ContributionDesk::add_member(Member member) {
   if (known == members_.end() && members_.size() >= options_.max_workers)
     return Status(Code::kRemoteError,
                   fmt::format("there are {} workers already: no more are taken", members_.size()));
+  SPARCL_RETURN_IF_ERROR(check_member(member));
   if (known != members_.end() && known->second.peer != member.peer)
     turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
   SPARCL_RETURN_IF_ERROR(join(member));
@@ -329,6 +350,7 @@ Status ContributionDesk::take_offer(WorkerPeer& peer) {
     return corrupt(fmt::format("a contribution of {} bytes, where at most {} can be of use",
                                offered.bytes, most));
   if (peer.incoming) return corrupt("a contribution is offered while another one comes");
+  SPARCL_RETURN_IF_ERROR(check_offer(*peer.worker, offered));
   if (const std::optional<FateTold> known = find({*peer.worker, offered.round})) {
     peer.send(MessageType::kFate, *known);
     return {};
@@ -360,18 +382,12 @@ Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (part->size() == 0) return {};
   const std::vector<float> values =
       values_of(kernels_, options_.run, part->bytes(), value_type(offered));
-  take({{*peer.worker, offered.round},
-        offered.weight,
-        aggregate::facts_of(values),
-        values.size(),
-        offered.bytes,
-        std::move(*part),
-        value_type(offered),
+  take({*peer.worker, offered, aggregate::facts_of(values), values.size(), std::move(*part),
         kNoBranch});
   return {};
 }
 
-// The part that comes, once all of its bytes have; before that an empty buffer.
+// The part once all of its bytes are here, before that an empty buffer.
 Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
   SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
   if (!peer.incoming->is_whole()) return Buffer();
@@ -399,6 +415,7 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
   if (!peer.is_enrolled() && !peer.incoming) return;
   if (!peer.is_branch() && peer.incoming && peer.incoming->is_wanted)
     held_bytes_ -= peer.incoming->offered.bytes;
+  peer.incoming.reset();
   const std::string why =
       peer.why_over().ok() ? "" : fmt::format(": {}", peer.why_over().message());
   if (peer.worker)
@@ -408,16 +425,16 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
     log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn, "aggregate: a branch is gone: {}{}",
            peer.who(), why);
   }
-  // What it had first: a round must not end with it when its workers are awaited no more.
+  // First its contributions are withdrawn: else the round could end with them once its workers are
+  // not awaited any more.
   if (peer.is_branch()) lose(peer.branch);
   for (auto each = members_.begin(); each != members_.end();) {
     if (each->second.peer != &peer) {
       ++each;
       continue;
     }
-    const Member member = std::move(each->second);
+    leave(each->second, true);
     each = members_.erase(each);
-    leave(member, true);
   }
 }
 

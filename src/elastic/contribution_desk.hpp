@@ -1,7 +1,7 @@
 #pragma once
 // Takes contributions over TCP, in a thread of its own: from workers, with their entries, and from
 // branches, the aggregators below, which keep the entries. Which of them count is decided by what
-// is built on it: the rounds of a root (root_desk), or the aggregator above (branch_desk). The
+// is built on it: the rounds of a root (root_desk), or the parent (branch_desk). The
 // owner's thread takes what counts, and sums it.
 
 #include <condition_variable>
@@ -19,6 +19,7 @@
 #include "src/base/buffer_pool.hpp"
 #include "src/elastic/branch_book.hpp"
 #include "src/elastic/contribution_bytes.hpp"
+#include "src/elastic/trusted_contributors.hpp"
 #include "src/elastic/worker_peer.hpp"
 #include "src/net/run_clock.hpp"
 #include "src/net/service_thread.hpp"
@@ -42,6 +43,7 @@ struct DeskOptions {
   double silence_s = 5;  // after which a worker counts as stopped or cut off
   std::string results;   // address of the publisher of results, for workers
   replication::ServerSecurity security;
+  TrustedContributors contributors;  // a root's
 };
 
 // Of a few dense contributions.
@@ -80,19 +82,20 @@ class ContributionDesk {
     aggregate::Seat seat;
     std::string name;
     WorkerPeer* peer = nullptr;  // its own connection, or that of the branch that has it
-    bool is_awaited = true;      // else not until its next contribution
+    std::vector<trust::PublicKey> keys{};
+    bool is_awaited = true;  // else not until its next contribution
   };
   // A contribution that has come whole.
   struct Given {
-    aggregate::ContributionId id;
-    double weight = 1;
+    aggregate::WorkerId worker = 0;
+    Offered offered;
     aggregate::ContributionFacts facts;
-    std::uint64_t entries = 0, bytes = 0;
+    std::uint64_t entries = 0;
     Buffer part;  // empty: the branch has it
-    DataType type = DataType::kFloat32;
     BranchId branch = kNoBranch;
 
-    std::uint64_t bytes_here() const { return branch == kNoBranch ? bytes : 0; }
+    aggregate::ContributionId id() const { return {worker, offered.round}; }
+    std::uint64_t bytes_here() const { return branch == kNoBranch ? offered.bytes : 0; }
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -106,15 +109,22 @@ class ContributionDesk {
   virtual Status check_open() const { return {}; }  // why nobody takes part now
   virtual Enrolled enrolled() const = 0;
   virtual std::uint64_t open_round() const = 0;
+  // Whether a worker may take part. An error turns it away.
+  virtual Status check_member(const Member& /*member*/) const { return {}; }
   // A worker is there. An error turns it away.
   virtual Status join(const Member& member) = 0;
   virtual void leave(const Member& member, bool is_gone) = 0;  // it is not awaited any more
+  // Whether an offer of this worker may count. An error turns it away.
+  virtual Status check_offer(aggregate::WorkerId /*worker*/, const Offered& /*offered*/) const {
+    return {};
+  }
   // The fate of a contribution whose entries are not needed.
   virtual std::optional<FateTold> find(const aggregate::ContributionId& id) const = 0;
   virtual void take(Given given) = 0;
   virtual void withdraw(const aggregate::ContributionId& id) = 0;  // its entries are lost
-  virtual bool has_come(const Member& member) const = 0;  // what it gives to the open round
-  virtual void turned(double now) = 0;                    // after each turn of the thread
+  virtual bool has_come(const Member& member) const = 0;        // what it gives to the open round
+  virtual void turned(double now) = 0;                          // after each turn of the thread
+  virtual bool look_at_files(double /*now*/) { return false; }  // before, without the mutex
   virtual replication::ReportFields report() const = 0;
 
   // --- for it, with the mutex held
@@ -126,9 +136,9 @@ class ContributionDesk {
   void turn_away(aggregate::WorkerId worker, const Status& why);
   void drop_all(const Status& why);
   std::vector<Arrival> take_arrivals();
-  // The sums of the branches that have entries of a round that has ended. Waits for them, at most
-  // so long; entries of those that do not send them are withdrawn. outer: the spans in which sums
-  // are wanted, nullptr: all slots.
+  // The sums of the branches that have entries of a round that has ended. Waits at most wait_s
+  // seconds. Contributions of branches that send no sums are withdrawn. outer: the spans in which
+  // sums are wanted, nullptr: all slots.
   std::vector<BranchSum> collect(Lock& lock, std::uint64_t round,
                                  const std::vector<Collect::Span>* outer,
                                  std::span<const Collect::Clip> clips, double wait_s);
@@ -146,6 +156,7 @@ class ContributionDesk {
   std::map<aggregate::WorkerId, Member> members_;
   std::deque<Arrival> arrivals_;
   BranchBook book_;
+  std::uint64_t life_ = 0;        // changes when all that is known becomes void
   std::uint64_t held_bytes_ = 0;  // of arrivals, and of what is coming
 
  private:
@@ -180,6 +191,8 @@ class ContributionDesk {
   void end_of(WorkerPeer& peer);
   void bury();
   Member* member_of(WorkerPeer& peer, aggregate::WorkerId worker);
+  void expel(aggregate::WorkerId worker, const Status& why);
+  void check_members();
 
   replication::Listener listener_;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before

@@ -25,9 +25,15 @@ aggregate::WorkerId random_worker() {
 
 }  // namespace
 
-Result<std::unique_ptr<Contributor>> Contributor::create(UplinkOptions options) {
+Result<std::unique_ptr<Contributor>> Contributor::create(UplinkOptions options,
+                                                         const std::string& key_path) {
   options.enroll.worker = random_worker();
   std::unique_ptr<Contributor> made(new Contributor);
+  made->said_ = options.enroll;
+  made->key_file_ = FileStamp(key_path);  // before it is read
+  if (!key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(made->keys_, trust::SigningKeys::load(key_path));
+  }
   SPARCL_ASSIGN_OR_RETURN(made->uplink_, Uplink::create(std::move(options), *made));
   SPARCL_RETURN_IF_ERROR(made->uplink_->start());
   return made;
@@ -99,7 +105,25 @@ Contributor::Pending* Contributor::find(std::uint64_t round) {
 
 // --- the uplink's thread ---
 
-void Contributor::connected(const Enrolled& /*enrolled*/, const std::string& /*results*/) {
+// A file that was changed is read again. One that cannot be used changes nothing.
+std::vector<trust::PublicKey> Contributor::keys() {
+  if (key_file_.has_changed()) {
+    Result<trust::SigningKeysRef> keys = trust::SigningKeys::load(key_file_.path());
+    if (keys.ok()) {
+      key_file_.keep();
+      keys_ = std::move(*keys);
+    } else {
+      log_warn("aggregate: {}", keys.status().message());
+    }
+  }
+  std::vector<trust::PublicKey> all;
+  if (keys_ != nullptr)
+    for (const trust::SigningKey& each : keys_->all()) all.push_back(each.public_key());
+  return all;
+}
+
+void Contributor::connected(const Enrolled& enrolled, const std::string& /*results*/) {
+  nonce_ = enrolled.nonce;
   has_said_rest_ = false;
   in_transit_ = 0;
   const std::lock_guard lock(mutex_);
@@ -133,8 +157,11 @@ void Contributor::speak(MessageLink& link) {
   has_said_rest_ = false;
   next->is_offered = true;
   in_transit_ = next->round;
-  link.queue(MessageType::kContribution,
-             std::span<const std::byte>(serialise(next->packed.offered)));
+  Offered& offered = next->packed.offered;
+  if (keys_ != nullptr)
+    offered.signatures = keys_->sign(
+        signed_bytes({nonce_, said_.model_id, said_.schema_hash, said_.worker, offered}));
+  link.queue(MessageType::kContribution, std::span<const std::byte>(serialise(offered)));
 }
 
 void Contributor::send_bytes(MessageLink& link, std::uint64_t round) {

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "src/base/files/file_stamp.hpp"
 #include "src/elastic/contribution_bytes.hpp"
 #include "src/elastic/uplink.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::elastic {
 
@@ -19,8 +21,10 @@ class Contributor final : private UplinkUser {
  public:
   static constexpr std::size_t kMaxPending = 8;  // contributions without a fate
 
-  // options.enroll: its worker is chosen here.
-  static Result<std::unique_ptr<Contributor>> create(UplinkOptions options);
+  // options.enroll: its worker is chosen here. key_path: of the keys that sign contributions; "":
+  // none does.
+  static Result<std::unique_ptr<Contributor>> create(UplinkOptions options,
+                                                     const std::string& key_path);
   Contributor(const Contributor&) = delete;
   Contributor& operator=(const Contributor&) = delete;
   const Uplink& uplink() const { return *uplink_; }
@@ -56,6 +60,7 @@ class Contributor final : private UplinkUser {
   };
 
   Contributor() = default;
+  std::vector<trust::PublicKey> keys() override;
   void connected(const Enrolled& enrolled, const std::string& results) override;
   void speak(replication::MessageLink& link) override;
   Status hear(replication::MessageLink& link) override;
@@ -65,7 +70,11 @@ class Contributor final : private UplinkUser {
   void send_bytes(replication::MessageLink& link, std::uint64_t round);
   Pending* find(std::uint64_t round);
 
+  Enroll said_;  // the constant part of what it says of itself
   // The thread's.
+  FileStamp key_file_{};
+  trust::SigningKeysRef keys_;    // nullptr: none
+  RootNonce nonce_{};             // of this connection
   bool has_said_rest_ = false;    // over this connection
   std::uint64_t in_transit_ = 0;  // the round whose offer has no answer; 0: none
   double early_until_ = 0;

@@ -1,10 +1,11 @@
-// What a desk hears from its branches, and asks them for.
+// Messages between a desk and its branches.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "src/base/log.hpp"
 #include "src/elastic/contribution_desk.hpp"
 
 namespace sparcl::elastic {
@@ -43,7 +44,8 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
   if (told.state == MemberTold::State::kAwaited) {
     const std::uint64_t path[] = {peer.branch, told.seat.group};
     told.seat.group = xxh3_64(std::as_bytes(std::span(path)));
-    const Status added = add_member({told.worker, told.seat, std::move(told.name), &peer});
+    const Status added =
+        add_member({told.worker, told.seat, std::move(told.name), &peer, std::move(told.keys)});
     if (added.ok()) return {};
     if (member_of(peer, told.worker) != nullptr) members_.erase(told.worker);
     peer.send(MessageType::kTurnedAway, TurnedAway{told.worker, added.code(), added.message()});
@@ -61,26 +63,25 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
 // --- what branches have ---
 
 Status ContributionDesk::take_given(WorkerPeer& peer) {
-  SPARCL_ASSIGN_OR_RETURN(const GivenTold told, parse_given(peer.content()));
+  SPARCL_ASSIGN_OR_RETURN(GivenTold told, parse_given(peer.content()));
   if (told.entries > options_.count)
     return corrupt(fmt::format("a contribution has {} entries, and the model {} elements",
                                told.entries, options_.count));
-  Member* const member = member_of(peer, told.id.worker);
+  Member* const member = member_of(peer, told.worker);
   if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
+  if (const Status checked = check_offer(told.worker, told.offered); !checked.ok()) {
+    log_warn("aggregate: {}, behind {}, is refused: {}", shown_worker(told.worker), peer.who(),
+             checked.message());
+    expel(told.worker, checked);
+    return {};
+  }
   if (!std::exchange(member->is_awaited, true)) {
     if (const Status joined = join(*member); !joined.ok()) {
-      turn_away(told.id.worker, joined);
+      turn_away(told.worker, joined);
       return {};
     }
   }
-  take({told.id,
-        told.weight,
-        told.facts,
-        told.entries,
-        told.bytes,
-        {},
-        DataType::kFloat32,
-        peer.branch});
+  take({told.worker, std::move(told.offered), told.facts, told.entries, {}, peer.branch});
   return {};
 }
 
@@ -91,8 +92,10 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
   const bool is_asked = std::ranges::any_of(peer.asked->spans, [&](const Collect::Span& span) {
     return span.rounds_late == told.rounds_late && span.slots.holds(told.subtree);
   });
+  // So many sums at most as it has contributions, and none where another branch may have one.
+  const bool has_some = book_.has_some(told.round, peer.branch, told.rounds_late, told.subtree);
   const std::uint64_t most = max_contribution_bytes(options_.run, options_.count);
-  if (!is_asked || told.bytes == 0 || told.bytes > most ||
+  if (!is_asked || !has_some || told.bytes == 0 || told.bytes > most ||
       (told.is_of_weights && !enrolled().sums_weights))
     return corrupt(fmt::format("a sum of slots {} to {} with {} bytes was not asked for",
                                told.subtree.first, told.subtree.end() - 1, told.bytes));
@@ -125,13 +128,13 @@ Status ContributionDesk::take_subtree_bytes(WorkerPeer& peer, double now) {
 
 Status ContributionDesk::take_collected(WorkerPeer& peer) {
   SPARCL_ASSIGN_OR_RETURN(const Collected told, parse_collected(peer.content()));
-  if (peer.asked && told.round < peer.asked->round) return {};  // that was waited for no longer
+  if (peer.asked && told.round < peer.asked->round) return {};  // its round has ended without it
   if (!peer.asked || peer.asked->is_over || told.round != peer.asked->round || peer.incoming)
     return corrupt(fmt::format("the end of the sums of round {} is not awaited", told.round));
   if (!has_all_sums(peer))
     return corrupt(
-        fmt::format("sums of round {} are missing: not all of its contributions are in "
-                    "what has come",
+        fmt::format("the sums of round {} are over, but contributions of this branch are in none of "
+                    "them",
                     told.round));
   peer.asked->is_over = true;
   changed_.notify_all();
@@ -157,24 +160,24 @@ Status ContributionDesk::take_withdrawn(WorkerPeer& peer) {
   SPARCL_ASSIGN_OR_RETURN(const Withdrawn told, parse_withdrawn(peer.content()));
   const std::optional<BranchBook::Where> where = book_.find(told.id);
   if (!where || where->branch != peer.branch) return {};
-  book_.forget(told.id);
   take_back(told.id, peer.branch);
   return {};
 }
 
 void ContributionDesk::lose(BranchId branch) {
-  for (const aggregate::ContributionId& id : book_.lose(branch)) take_back(id, branch);
+  for (const aggregate::ContributionId& id : book_.all_of(branch)) take_back(id, branch);
   changed_.notify_all();
 }
 
-// A worker that is elsewhere by now does not know that its contribution is lost. Over its next
-// connection it offers all that it keeps again.
+// If the worker is connected elsewhere, it does not know that the contribution is lost. It offers
+// all that it keeps again over its next connection.
 void ContributionDesk::take_back(const aggregate::ContributionId& id, BranchId branch) {
   withdraw(id);
+  book_.forget(id);
   const auto member = members_.find(id.worker);
   if (member != members_.end() && member->second.peer->branch != branch)
-    turn_away(id.worker,
-              Status(Code::kRemoteError, "a branch has lost its contribution: connect again"));
+    expel(id.worker,
+          Status(Code::kRemoteError, "a branch has lost its contribution: connect again"));
 }
 
 // --- sums of branches ---
@@ -186,6 +189,10 @@ std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round
   for (const BranchId id : book_.branches_of(round)) {
     WorkerPeer* const peer = branch(id);
     if (peer == nullptr) continue;  // its end comes with the thread's next turn
+    if (peer->incoming) {
+      peer->drop(corrupt("a sum of an earlier round is not whole yet"));
+      continue;
+    }
     peer->asked.emplace();
     peer->asked->round = round;
     peer->asked->spans =
@@ -193,9 +200,13 @@ std::vector<BranchSum> ContributionDesk::collect(Lock& lock, std::uint64_t round
     ask_for_sums(*peer, round, clips, wait_s);
   }
   wake_.wake();
-  const auto is_done = [&] { return book_.branches_of(round).empty() || !is_collecting(round); };
+  const std::uint64_t life = life_;
+  const auto is_done = [&] {
+    return life != life_ || book_.branches_of(round).empty() || !is_collecting(round);
+  };
   (void)changed_.wait_for(lock, std::chrono::duration<double>(wait_s), is_done);
   std::vector<BranchSum> sums;
+  if (life != life_) return sums;  // all is void, and the branches are other ones
   for (const BranchId id : book_.branches_of(round)) {
     WorkerPeer* const peer = branch(id);
     if (peer == nullptr || !peer->asked || !peer->asked->is_over) {

@@ -17,6 +17,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
       desk.security,
       replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
   if (!plan.parent.empty()) return create_branch(state, weights, std::move(plan));
+  SPARCL_ASSIGN_OR_RETURN(desk.contributors, TrustedContributors::load(plan.contributors_path));
   // A process that has been replaced publishes nothing.
   if (!plan.root.folder.empty()) plan.publish.witness_path = plan.root.folder + "/publisher";
   // The ports are taken before the folder: a process that cannot serve takes over from nobody.

@@ -16,7 +16,8 @@ struct ServicePlan {
   std::string listen;                     // for workers, as PublisherOptions::listen
   replication::PublisherOptions publish;  // of results; its secret and certificates are for workers
   RootOptions root;                       // without what follows from the state
-  std::string parent;  // "HOST:PORT" of the aggregator above, or several with commas; "": none
+  std::string contributors_path;          // of the root's TrustedContributors
+  std::string parent;  // "HOST:PORT" of the parent, or several with commas; "": none
 };
 
 class ElasticService {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/trust/keyed_hash.hpp"
 
 namespace sparcl::elastic {
 
@@ -16,7 +17,9 @@ namespace {
 
 Status no_slot(const aggregate::Seat& seat) {
   if (seat.number == 0)
-    return Status(Code::kRemoteError, "no slot is free in this round: connect again in the next");
+    return Status(Code::kRemoteError,
+                  "all slots for workers without a number are taken in this round: connect again "
+                  "in the next");
   return Status(
       Code::kInvalidUsage,
       fmt::format("another worker has number {}: give each worker its own number", seat.number));
@@ -29,13 +32,16 @@ Result<std::unique_ptr<RootDesk>> RootDesk::create(const kernels::KernelSet& ker
                                                    replication::Listener listener,
                                                    std::span<const Remembered> past) {
   std::unique_ptr<RootDesk> made(new RootDesk(kernels, std::move(options)));
+  SPARCL_RETURN_IF_ERROR(trust::fill_random(made->nonce_));
   for (const Remembered& each : past) made->round_.remember(each.id, each.in_round);
   SPARCL_RETURN_IF_ERROR(made->start(std::move(listener)));
   return made;
 }
 
 RootDesk::RootDesk(const kernels::KernelSet& kernels, DeskOptions options)
-    : ContributionDesk(kernels, std::move(options)), round_(options_.round, options_.first_round) {}
+    : ContributionDesk(kernels, std::move(options)),
+      contributors_(options_.contributors),
+      round_(options_.round, options_.first_round) {}
 
 // --- the owner's thread ---
 
@@ -107,7 +113,12 @@ Enrolled RootDesk::enrolled() const {
           name_,
           options_.results,
           options_.sums_at_once,
-          options_.sums_weights};
+          options_.sums_weights,
+          nonce_};
+}
+
+Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered) const {
+  return contributors_.check({nonce_, options_.model_id, options_.schema_hash, worker, offered});
 }
 
 Status RootDesk::join(const Member& member) {
@@ -127,32 +138,35 @@ std::string RootDesk::fault_of(const Given& given) const {
                      given.entries);
 }
 
-// Memory that runs out lists nothing.
+// If memory runs out, the contribution is not listed.
 Answer RootDesk::offer(const Given& given, std::uint32_t slot, std::string fault) try {
-  Answer answered = round_.offer({given.id, slot, given.weight, std::move(fault)}, clock_.now());
+  Answer answered =
+      round_.offer({given.id(), slot, given.offered.weight, std::move(fault)}, clock_.now());
   if (answered.is_new) book_.note(answered.listed, given.branch);
   return answered;
 } catch (const std::bad_alloc&) {
-  if (!book_.find(given.id)) round_.withdraw(given.id);  // else it was listed before
+  if (!book_.find(given.id())) round_.withdraw(given.id());  // else it was listed before
   arrivals_.pop_back();
   throw;
 }
 
 void RootDesk::take(Given given) {
-  const Member& member = members_.at(given.id.worker);
+  const Member& member = members_.at(given.worker);
   const std::optional<std::uint32_t> slot = round_.join(member.worker, member.seat);
   std::string fault = fault_of(given);
-  if (!slot && fault.empty()) fault = no_slot(member.seat).message();
+  if (!slot && fault.empty()) fault = "its worker has no slot in this round";
+  const bool is_known = round_.find(given.id()).has_value();
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
-  arrivals_.push_back({{}, given.facts, 1, std::move(given.part), given.type, given.bytes_here()});
+  arrivals_.push_back(
+      {{}, given.facts, 1, std::move(given.part), value_type(given.offered), given.bytes_here()});
   const Answer answered = offer(given, slot.value_or(0), std::move(fault));
-  if (answered.kind == Answer::Kind::kRefused) ++counts_.refused;
-  Verdict verdict{given.id.worker,
+  if (answered.kind == Answer::Kind::kRefused && !is_known) ++counts_.refused;
+  Verdict verdict{given.worker,
                   answered.is_new,
                   0,
                   1,
                   1,
-                  {given.id.round, answered.kind, answered.round, answered.reason}};
+                  {given.offered.round, answered.kind, answered.round, answered.reason}};
   if (!answered.is_new) {
     arrivals_.pop_back();
     return answer(given, verdict);

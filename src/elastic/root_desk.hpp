@@ -50,6 +50,11 @@ class RootDesk final : public ContributionDesk {
   RootDesk(const kernels::KernelSet& kernels, DeskOptions options);
   Enrolled enrolled() const override;
   std::uint64_t open_round() const override { return round_.number(); }
+  Status check_member(const Member& member) const override {
+    return contributors_.check_keys(member.keys);
+  }
+  Status check_offer(aggregate::WorkerId worker, const Offered& offered) const override;
+  bool look_at_files(double now) override { return contributors_.look(now); }
   Status join(const Member& member) override;
   void leave(const Member& member, bool /*is_gone*/) override { round_.leave(member.worker); }
   std::optional<FateTold> find(const aggregate::ContributionId& id) const override;
@@ -61,6 +66,10 @@ class RootDesk final : public ContributionDesk {
   std::string fault_of(const Given& given) const;
   aggregate::Answer offer(const Given& given, std::uint32_t slot, std::string fault);
   void tell_closing(const aggregate::Closing& closing, const aggregate::Answer& answer);
+
+  // The service's thread's.
+  TrustedContributors contributors_;
+  RootNonce nonce_{};  // of this process
 
   // The mutex guards all below.
   aggregate::Round round_;

@@ -79,9 +79,10 @@ void Uplink::run(const net::ServiceThread::Stop& stop) {
 void Uplink::serve(const net::ServiceThread::Stop& stop) {
   double wait = kFirstPause;
   for (std::size_t next = 0; !stop.is_asked(); ++next) {
+    const double begun = clock_.look();
     const Status why = serve_one(addresses_[next % addresses_.size()], stop);
     if (stop.is_asked()) return;
-    if (is_enrolled_) wait = kFirstPause;
+    if (is_enrolled_ && clock_.look() - begun > kLastPause) wait = kFirstPause;
     user_.lost(why);
     note_trouble(why);
     if ((next + 1) % addresses_.size() == 0 || is_enrolled_) {
@@ -155,7 +156,9 @@ Status Uplink::exchange(MessageLink& link, const net::HostPort& where,
     const bool is_known = is_proven_ || !options_.security.publisher_key;
     if (!has_said_who_ && link.stream().is_ready() && is_known) {
       has_said_who_ = true;
-      link.queue(MessageType::kEnroll, std::span<const std::byte>(serialise(options_.enroll)));
+      Enroll enroll = options_.enroll;
+      enroll.keys = user_.keys();
+      link.queue(MessageType::kEnroll, std::span<const std::byte>(serialise(enroll)));
     }
     if (is_enrolled_) user_.speak(link);
     if (is_enrolled_ && now - spoke > replication::alive_period_s(options_.silence_s, silence_ms_))

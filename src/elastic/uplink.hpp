@@ -29,6 +29,8 @@ struct UplinkOptions {
 class UplinkUser {
  public:
   virtual ~UplinkUser() = default;
+  // The keys that sign what it contributes, before each connection.
+  virtual std::vector<trust::PublicKey> keys() { return {}; }
   // A connection takes part. results: the address of the publisher of results.
   virtual void connected(const Enrolled& enrolled, const std::string& results) = 0;
   // Queues what there is to say. Often.

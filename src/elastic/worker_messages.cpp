@@ -1,5 +1,8 @@
 #include "src/elastic/worker_messages.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "src/replication/message_fields.hpp"
 
 namespace sparcl::elastic {
@@ -14,6 +17,46 @@ using model::write_flag;
 using model::write_hash;
 using model::write_text;
 using replication::parse_message;
+using replication::read_signatures;
+using replication::write_signatures;
+
+namespace {
+
+constexpr std::string_view kContributionContext = "sparcl contribution 1\n";
+
+void write_unsigned(ByteWriter& out, const Offered& offered) {
+  out.write(offered.round);
+  write_double(out, offered.weight);
+  out.write(offered.bytes);
+  out.write(static_cast<std::uint8_t>(offered.form));
+  write_flag(out, offered.is_narrow);
+  out.write_bytes(offered.digest);
+}
+
+}  // namespace
+
+void write_keys(ByteWriter& out, std::span<const trust::PublicKey> keys) {
+  out.write(static_cast<std::uint8_t>(keys.size()));
+  for (const trust::PublicKey& each : keys) out.write_bytes(each);
+}
+
+bool read_keys(ByteReader& in, std::vector<trust::PublicKey>& keys) {
+  std::uint8_t count = 0;
+  if (!in.read(count) || count > trust::kMaxSignatures) return false;
+  keys.resize(count);
+  return std::ranges::all_of(keys, [&in](trust::PublicKey& each) { return read_array(in, each); });
+}
+
+std::vector<std::byte> signed_bytes(const ContributionClaim& claim) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kContributionContext)));
+  out.write_bytes(claim.nonce);
+  write_text(out, claim.model_id);
+  write_hash(out, claim.schema_hash);
+  out.write(claim.worker);
+  write_unsigned(out, claim.offered);
+  return out.take();
+}
 
 std::vector<std::byte> serialise(const Enroll& enroll) {
   ByteWriter out;
@@ -25,6 +68,7 @@ std::vector<std::byte> serialise(const Enroll& enroll) {
   write_text(out, enroll.name);
   write_flag(out, enroll.is_aggregator);
   out.write(enroll.number);
+  write_keys(out, enroll.keys);
   return out.take();
 }
 
@@ -37,7 +81,7 @@ Result<Enroll> parse_enroll(std::span<const std::byte> bytes) {
            read_hash(in, enroll.schema_hash) && in.read(enroll.worker) &&
            in.read(enroll.silence_ms) && read_text(in, enroll.name) &&
            read_flag(in, enroll.is_aggregator) && in.read(enroll.number) &&
-           enroll.number <= aggregate::kMaxNumber;
+           enroll.number <= aggregate::kMaxNumber && read_keys(in, enroll.keys);
   });
 }
 
@@ -50,6 +94,7 @@ std::vector<std::byte> serialise(const Enrolled& enrolled) {
   write_text(out, enrolled.results);
   write_flag(out, enrolled.sums_at_once);
   write_flag(out, enrolled.sums_weights);
+  out.write_bytes(enrolled.nonce);
   return out.take();
 }
 
@@ -60,18 +105,15 @@ Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes) {
   return parse_message<Enrolled>(bytes, "ENROLLED", [](ByteReader& in, Enrolled& enrolled) {
     return in.read(enrolled.protocol) && in.read(enrolled.round) && in.read(enrolled.silence_ms) &&
            read_text(in, enrolled.name) && read_text(in, enrolled.results) &&
-           read_flag(in, enrolled.sums_at_once) && read_flag(in, enrolled.sums_weights);
+           read_flag(in, enrolled.sums_at_once) && read_flag(in, enrolled.sums_weights) &&
+           read_array(in, enrolled.nonce);
   });
 }
 
 std::vector<std::byte> serialise(const Offered& offered) {
   ByteWriter out;
-  out.write(offered.round);
-  write_double(out, offered.weight);
-  out.write(offered.bytes);
-  out.write(static_cast<std::uint8_t>(offered.form));
-  write_flag(out, offered.is_narrow);
-  out.write_bytes(offered.digest);
+  write_unsigned(out, offered);
+  write_signatures(out, offered.signatures);
   return out.take();
 }
 
@@ -80,7 +122,7 @@ Result<Offered> parse_offered(std::span<const std::byte> bytes) {
     std::uint8_t form = 0;
     if (!in.read(offered.round) || !read_double(in, offered.weight) || !in.read(offered.bytes) ||
         !in.read(form) || form >= sparse::kValueForms || !read_flag(in, offered.is_narrow) ||
-        !read_array(in, offered.digest))
+        !read_array(in, offered.digest) || !read_signatures(in, offered.signatures))
       return false;
     offered.form = static_cast<sparse::ValueForm>(form);
     return !offered.is_narrow || offered.form == sparse::ValueForm::kUnmodified;

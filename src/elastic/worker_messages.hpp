@@ -2,21 +2,27 @@
 // The messages between workers and aggregators: the layouts of docs/reference/protocol.md.
 // They travel in the frames of the replication service. Bytes from the network are hostile.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/aggregate/round/round.hpp"
+#include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/model/stream_digest.hpp"
 #include "src/replication/message.hpp"
 #include "src/sparse/parts/value_form.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::elastic {
 
-constexpr std::uint16_t kWorkerProtocol = 2;
+constexpr std::uint16_t kWorkerProtocol = 3;
+
+// Of a root's process, random: what is signed for it counts nowhere else.
+using RootNonce = std::array<std::byte, 32>;
 
 // Worker, or a branch (an aggregator that has a parent): who it is, before anything else.
 struct Enroll {
@@ -27,7 +33,8 @@ struct Enroll {
   std::uint32_t silence_ms = 0;    // after which it gives the other side up
   std::string name;                // "host h1, pid 4711"
   bool is_aggregator = false;
-  std::uint32_t number = 0;  // that a worker asks for: its slot + 1; 0: any
+  std::uint32_t number = 0;              // of the worker, from 1 on; 0: none (aggregate::Seat)
+  std::vector<trust::PublicKey> keys{};  // that sign a worker's contributions
 };
 
 // Aggregator: the worker takes part.
@@ -41,6 +48,7 @@ struct Enrolled {
   // their weights at each element.
   bool sums_at_once = true;
   bool sums_weights = false;
+  RootNonce nonce{};
 };
 
 // Worker: a contribution, before its bytes.
@@ -49,8 +57,9 @@ struct Offered {
   double weight = 1;
   std::uint64_t bytes = 0;
   sparse::ValueForm form = sparse::ValueForm::kUnmodified;
-  bool is_narrow = false;     // the values are bfloat16, else float32
-  model::Digest256 digest{};  // digest_of() the bytes
+  bool is_narrow = false;          // the values are bfloat16, else float32
+  model::Digest256 digest{};       // digest_of() the bytes
+  trust::Signatures signatures{};  // of signed_bytes(); empty: it is not signed
 };
 
 // Aggregator: the bytes are wanted now.
@@ -65,6 +74,19 @@ struct FateTold {
   std::uint64_t in_round = 0;
   std::string reason;  // of a refusal
 };
+
+// What a worker signs. It begins with what it is for.
+struct ContributionClaim {
+  const RootNonce& nonce;
+  const std::string& model_id;
+  const Hash128& schema_hash;
+  aggregate::WorkerId worker = 0;
+  const Offered& offered;  // but for the signatures
+};
+std::vector<std::byte> signed_bytes(const ContributionClaim& claim);
+
+void write_keys(ByteWriter& out, std::span<const trust::PublicKey> keys);
+[[nodiscard]] bool read_keys(ByteReader& in, std::vector<trust::PublicKey>& keys);
 
 std::vector<std::byte> serialise(const Enroll& enroll);
 std::vector<std::byte> serialise(const Enrolled& enrolled);

@@ -15,12 +15,13 @@ using replication::MessageType;
 namespace {
 
 constexpr std::size_t kMaxQueued = std::size_t{4} << 20;  // bytes of answers; heuristic
+constexpr std::uint64_t kMinMove = 16 << 10;              // bytes; heuristic
 
 }  // namespace
 
 Result<Buffer> Incoming::whole() const {
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, model::root_of(leaves));
-  if (digest != offered.digest) return corrupt("the bytes are not those of their SHA-256");
+  if (digest != offered.digest) return corrupt("the bytes do not match their digest");
   if (pieces.size() == 1) return pieces.front();
   Buffer all = Buffer::allocate(have);
   std::byte* at = all.data();
@@ -86,7 +87,7 @@ std::optional<MessageType> WorkerPeer::receive(double now) {
   };
   const std::uint64_t before = link_.heard_bytes();
   const MessageLink::Progress progress = link_.receive(destination);
-  if (link_.heard_bytes() > before) heard_ = now;
+  if (link_.heard_bytes() > before) note_heard(now);
   if (link_.is_open() && !secure()) return {};
   switch (progress) {
     case MessageLink::Progress::kMessage:
@@ -97,6 +98,15 @@ std::optional<MessageType> WorkerPeer::receive(double now) {
       drop(link_.why());
       return {};
   }
+}
+
+// On a slow link a chunk takes its time. One that sends less than kMinMove in the time that it may
+// be silent holds memory for nothing.
+void WorkerPeer::note_heard(double now) {
+  heard_ = now;
+  if (!incoming || link_.heard_bytes() - incoming->moved_heard < kMinMove) return;
+  incoming->moved_at = now;
+  incoming->moved_heard = link_.heard_bytes();
 }
 
 Status WorkerPeer::take_chunk(double now) {

@@ -17,7 +17,8 @@ namespace sparcl::elastic {
 struct Incoming {
   Offered offered;
   bool is_wanted = false;  // its bytes were asked for
-  double moved_at = 0;     // when the last of them came
+  double moved_at = 0;     // when some of them came last
+  std::uint64_t moved_heard = 0;  // what the connection had heard then
   std::vector<Buffer> pieces;
   std::uint64_t have = 0;
   std::vector<model::Digest256> leaves;  // of the pieces, each of a chunk
@@ -78,7 +79,7 @@ class WorkerPeer {
   std::string name;
   std::uint32_t silence_ms = 0;  // the other side's own
   std::optional<Incoming> incoming;
-  bool has_ended = false;  // its end has been seen to
+  bool has_ended = false;  // the desk has dealt with its end
 
   // What a branch was asked for, and has sent so far.
   struct Asked {
@@ -92,6 +93,7 @@ class WorkerPeer {
 
  private:
   bool secure();
+  void note_heard(double now);
 
   const replication::ServerSecurity& security_;
   replication::MessageLink link_;

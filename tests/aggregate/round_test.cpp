@@ -291,6 +291,27 @@ TEST(AnyRound, IsNotHeldUpByARefusedContribution) {
   EXPECT_TRUE(all.round.closing().is_short);
 }
 
+TEST(AnyRound, AWorkerThatConnectsAgainAfterARefusalIsNotAwaited) {
+  Round round(RoundOptions{}, 1);
+  const std::uint32_t first = *round.join(1), second = *round.join(2);
+  EXPECT_EQ(round.offer({{1, 1}, first, -1}, 0).kind, Answer::Kind::kRefused);
+  round.leave(1);
+  (void)round.join(1);
+  EXPECT_EQ(round.offer({{2, 1}, second, 1}, 0).kind, Answer::Kind::kListed);
+  ASSERT_TRUE(round.is_closed());
+  EXPECT_EQ(round.closing().active, 2u) << "a worker counts once, however often it connects";
+}
+
+TEST(AnyRound, RefusedContributionsAloneFailAtTheDeadline) {
+  Round round(RoundOptions{}, 1);
+  const std::uint32_t slot = *round.join(1);
+  (void)round.join(2);
+  EXPECT_EQ(round.offer({{1, 1}, slot, -1}, 0).kind, Answer::Kind::kRefused);
+  round.advance(1e6);
+  ASSERT_TRUE(round.is_closed());
+  EXPECT_TRUE(round.closing().is_short);
+}
+
 TEST(AnyRound, RefusesWhatItCannotCount) {
   Workers all(synchronous(), 3);
   EXPECT_EQ(all.offer(0, 0, 0, std::nan("")).kind, Kind::kRefused);

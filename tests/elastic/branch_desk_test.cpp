@@ -46,7 +46,7 @@ void say_member(RawPeer& branch, aggregate::WorkerId worker, std::uint32_t numbe
   branch.say(MessageType::kMember, MemberTold{worker, state, {number, 0}, "a worker"});
 }
 void say_given(RawPeer& branch, aggregate::WorkerId worker, std::uint64_t round) {
-  branch.say(MessageType::kGiven, GivenTold{{worker, round}, 1, {5, 0}, 2, 30});
+  branch.say(MessageType::kGiven, GivenTold{worker, {5, 0}, 2, {round, 1, 30}});
 }
 bool hear_new(RawPeer& branch) {
   EXPECT_EQ(branch.hear(), MessageType::kVerdict);
@@ -220,7 +220,7 @@ TEST(BranchDesk, SumsThatAreMissingOrDoubleAreRefused) {
       branch.link().queue_chunk({1, 0}, packed.bytes);
     }
     branch.say(MessageType::kCollected, Collected{1});
-    expect_refusal(branch, sums_sent == 0 ? "are missing" : "has come already");
+    expect_refusal(branch, sums_sent == 0 ? "in none of them" : "has come already");
     EXPECT_TRUE(sums.get().closing.listed.empty());
   }
 }

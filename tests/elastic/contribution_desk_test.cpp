@@ -17,7 +17,7 @@ TEST(ContributionDesk, PeersThatAreNoWorkersAreRefusedByName) {
   const Desk own;
   RawPeer other = own.connect();
   other.say(MessageType::kEnroll, Enroll{kWorkerProtocol + 1, "m", {1, 2}, 1, 5000, "a test"});
-  expect_refusal(other, "version 3 of the protocol of workers");
+  expect_refusal(other, "version 4 of the protocol of workers");
   RawPeer model = own.connect();
   model.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "n", {1, 2}, 1, 5000, "a test"});
   expect_refusal(model, "model \"n\"");
@@ -45,7 +45,7 @@ TEST(ContributionDesk, WrongContributionsEndTheirConnectionAlone) {
   packed = packed_entries(5, 1);
   packed.offered.digest[0] ^= std::byte{1};
   send_all(forged, packed);
-  expect_refusal(forged, "SHA-256");
+  expect_refusal(forged, "do not match their digest");
 
   RawPeer outside = own.enrolled(10);
   packed = packed_entries(kElements, 1);

@@ -1,4 +1,4 @@
-// A root's desk and the aggregators below it: what they say, and what they must not say.
+// A root's desk and its branches: what they say, and what they must not say.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -15,7 +15,7 @@ using aggregate::Answer;
 using replication::MessageType;
 using replication::RawPeer;
 
-// An aggregator below, with one worker.
+// A branch with one worker.
 struct Branch {
   explicit Branch(const Desk& desk, std::uint32_t number = 0) : peer(desk.connect()) {
     Enroll enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0};
@@ -28,7 +28,7 @@ struct Branch {
              MemberTold{worker, MemberTold::State::kAwaited, {number, 0}, "a worker"});
   }
   Verdict give(std::uint64_t round, double weight = 1) {
-    peer.say(MessageType::kGiven, GivenTold{{kWorker, round}, weight, {5, 0}, 2, 30});
+    peer.say(MessageType::kGiven, GivenTold{kWorker, {5, 0}, 2, {round, weight, 30}});
     EXPECT_EQ(peer.hear(), MessageType::kVerdict);
     return *parse_verdict(peer.link().content());
   }
@@ -83,7 +83,67 @@ TEST(RootDeskAndBranches, SumsOfABranchCountOnceTheyAreThere) {
   EXPECT_EQ(parse_verdict(branch.peer.link().content())->fate.kind, Answer::Kind::kCommitted);
 }
 
-TEST(RootDeskAndBranches, WhatADyingBranchHasIsWithdrawn) {
+TEST(RootDeskAndBranches, AWorkerThatIsTurnedAwayIsNotAwaited) {
+  DeskOptions options = desk_options();
+  options.silence_s = 60;
+  const Desk own(options);
+  RawPeer other = own.enrolled(5);
+  auto branch = std::make_unique<Branch>(own);
+  EXPECT_TRUE(branch->give(1).is_new);
+  {
+    RawPeer moved = own.enrolled(Branch::kWorker);
+    branch.reset();
+    ASSERT_EQ(moved.hear(), MessageType::kRefusal) << "its contribution is lost";
+  }  // and it dies
+  send_all(other, packed_entries(5, 1));
+  EXPECT_EQ(other.hear(), MessageType::kFate);
+  EXPECT_EQ(closing_of(own).listed.size(), 1u);
+}
+
+TEST(RootDeskAndBranches, SumsHaveContributions) {
+  for (const std::uint32_t other_slot : {1000U, 2'000'000'000U}) {
+    const Desk own;
+    Branch branch(own);
+    const Verdict verdict = branch.give(1);
+    EXPECT_EQ(closing_of(own).listed.size(), 1u);
+    auto sums = std::async(std::launch::async, [&] { return own.desk->collect_sums({}); });
+    (void)branch.hear_collect();
+    const Packed packed = packed_entries(5, 1);
+    branch.send(branch.told(1, verdict.slot, packed), packed);
+    branch.send(branch.told(1, other_slot, packed), packed);
+    EXPECT_TRUE(sums.get().sums.empty());
+    expect_refusal(branch.peer, "was not asked for");
+  }
+}
+
+TEST(RootDeskAndBranches, ASumOfAnEarlierRoundIsNotTakenForALaterOne) {
+  DeskOptions options = desk_options();
+  options.silence_s = 60;
+  const Desk own(options);
+  RawPeer other = own.enrolled(5);
+  Branch branch(own);
+  const Packed packed = packed_entries(5, 1);
+  for (const std::uint64_t round : {1U, 2U}) {
+    const Verdict verdict = branch.give(round);
+    send_all(other, packed_entries(9, round));
+    EXPECT_EQ(other.hear(), MessageType::kFate);
+    EXPECT_EQ(closing_of(own).listed.size(), 2u);
+    auto sums = std::async(std::launch::async, [&] { return own.desk->collect_sums({}); });
+    if (round == 2) {
+      EXPECT_TRUE(sums.get().sums.empty());
+      EXPECT_TRUE(branch.peer.is_dropped());
+      return;
+    }
+    (void)branch.hear_collect();
+    branch.peer.say(MessageType::kSubtree, branch.told(1, verdict.slot, packed));
+    branch.peer.say(MessageType::kWithdrawn, Withdrawn{{Branch::kWorker, 1}});
+    EXPECT_EQ(sums.get().closing.listed.size(), 1u);
+    own.desk->committed();
+    EXPECT_EQ(other.hear(), MessageType::kFate);
+  }
+}
+
+TEST(RootDeskAndBranches, ContributionsOfADyingBranchAreWithdrawn) {
   const Desk own;
   auto branch = std::make_unique<Branch>(own);
   EXPECT_TRUE(branch->give(1).is_new);
@@ -132,7 +192,7 @@ TEST(RootDeskAndBranches, WrongSumsEndTheBranchAndTakeItsContributionsBack) {
        [&](Branch& branch, const Verdict& verdict) {
          branch.send(branch.told(1, verdict.slot, outside), outside);
        }},
-      {"SHA-256",
+      {"do not match their digest",
        [&](Branch& branch, const Verdict& verdict) {
          SubtreeTold told = branch.told(1, verdict.slot, packed);
          told.digest[3] ^= std::byte{1};

@@ -152,17 +152,18 @@ std::vector<Bytes> seeds() {
   LoggedRound round{7, 3, 2.5, true, {{1, 6}, {2, 7}}, Buffer::allocate(40), {}};
   std::ranges::fill(round.sum.bytes(), std::byte{1});
   std::vector<Bytes> all{
-      seed_of(What::kEnroll, serialise(Enroll{kWorkerProtocol, "m", {1, 2}, 3, 5000, "host h"})),
+      seed_of(What::kEnroll,
+              serialise(Enroll{kWorkerProtocol, "m", {1, 2}, 3, 5000, "host h", false, 0, {{}}})),
       seed_of(What::kEnrolled, serialise(Enrolled{kWorkerProtocol, 4, 5000, "h", "h:4711"})),
       seed_of(What::kOffered, serialise(Offered{4, 0.5, 100, sparse::ValueForm::kScaled2})),
       seed_of(What::kOffered,
-              serialise(Offered{4, 0.5, 100, sparse::ValueForm::kUnmodified, true})),
+              serialise(Offered{4, 0.5, 100, sparse::ValueForm::kUnmodified, true, {}, {{}}})),
       seed_of(What::kWanted, serialise(Wanted{4})),
       seed_of(What::kFate, serialise(FateTold{4, aggregate::Answer::Kind::kRefused, 5, "why"})),
       seed_of(What::kMember,
               serialise(MemberTold{3, MemberTold::State::kResting, {4, 5}, "host h"})),
       seed_of(What::kTurnedAway, serialise(TurnedAway{3, Code::kInvalidUsage, "why"})),
-      seed_of(What::kGiven, serialise(GivenTold{{3, 4}, 0.5, {2.25, 1}, 10, 100})),
+      seed_of(What::kGiven, serialise(GivenTold{3, {2.25, 1}, 10, {4, 0.5, 100}})),
       seed_of(What::kVerdict,
               serialise(
                   Verdict{3, true, 5, 0.5F, 0.25F, {4, aggregate::Answer::Kind::kListed, 5, ""}})),

@@ -89,7 +89,7 @@ TEST(AggregateCommand, OneWithAParentHasItsRound) {
     if (status.out.find("no connection") != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  EXPECT_THAT(status.out, HasSubstr("no connection to an aggregator above"));
+  EXPECT_THAT(status.out, HasSubstr("no connection to the parent"));
   EXPECT_EQ(branch.end_by(SIGTERM), 0) << branch.err();
 }
 

@@ -281,6 +281,18 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE")
       ->check(empty_name_fault);
   add_certificates(app, publish.certificates_path, "publish");
+  app.add_option("--key", publish.key_path,
+                 "of sparcl keygen: it signs results, so that workers and replicas may refuse "
+                 "others (default: the secret's key, if there is one)")
+      ->excludes(parent)
+      ->type_name("FILE")
+      ->check(empty_name_fault);
+  app.add_option("--contributors", options->plan.contributors_path,
+                 "public keys, a line each: contributions need a signature by one of them. It is "
+                 "read again when it changes")
+      ->excludes(parent)
+      ->type_name("FILE")
+      ->check(empty_name_fault);
   app.add_flag("--insecure", publish.is_insecure,
                "the ports may be in the clear for other machines: each process that reaches them "
                "may read the weights, and contribute");

@@ -44,7 +44,7 @@ std::string parent_text(const Json& report) {
   if (!report.contains("parent")) return "";
   const std::string parent = field_text(report, "parent");
   if (!parent.empty()) return fmt::format("sums go to {}\n", parent);
-  return fmt::format("no connection to an aggregator above: {}\n", field_text(report, "trouble"));
+  return fmt::format("no connection to the parent: {}\n", field_text(report, "trouble"));
 }
 
 std::string worker_name(const Json& worker) {

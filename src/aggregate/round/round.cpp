@@ -48,8 +48,11 @@ Round::Round(const RoundOptions& options, std::uint64_t first)
 
 std::optional<std::uint32_t> Round::join(WorkerId worker, const Seat& seat) {
   const std::optional<std::uint32_t> slot = membership_.join(worker, seat);
-  // Nothing has come yet: the round may as well begin with it.
-  if (slot && !is_closed_ && listed_.empty() && missing_.insert(worker).second) ++active_;
+  if (!slot || is_closed_ || !listed_.empty()) return slot;
+  // No contribution has come yet: the round may as well begin with it. One that has connected again
+  // after a refusal is not awaited.
+  active_.insert(worker);
+  if (!fates_.find({worker, number_})) missing_.insert(worker);
   return slot;
 }
 
@@ -79,9 +82,9 @@ Answer Round::offer(const Contribution& given, double now) {
     return {Answer::Kind::kRefused, number_, false, std::move(reason)};
   }
   learn_grace(given.id, now);
-  const Listed listed = list(given, now);
   const std::uint64_t in_round = number_ + (is_closed_ ? 1 : 0);
-  fates_.note(given.id, {Fate::kListed, in_round});
+  fates_.note(given.id, {Fate::kListed, in_round});  // first: withdraw() undoes all that follows
+  const Listed listed = list(given, now);
   close_if_full();
   return {Answer::Kind::kListed, in_round, true, {}, listed};
 }
@@ -167,8 +170,10 @@ void Round::withdraw_closed(const ContributionId& id) {
 void Round::withdraw_open(const ContributionId& id, std::uint64_t in_round) {
   const auto slots = listed_.find(in_round - id.round);
   if (slots == listed_.end()) return;
-  std::erase_if(slots->second, [&](const auto& each) { return each.second.id == id; });
+  const std::size_t erased =
+      std::erase_if(slots->second, [&](const auto& each) { return each.second.id == id; });
   if (slots->second.empty()) listed_.erase(slots);
+  if (erased == 0) return;
   if (listed_.empty() && !has_refused_) deadline_ = kNever;
   if (in_round != id.round && options_.mode != RoundMode::kAsynchronous) return;
   --on_time_;
@@ -205,7 +210,8 @@ void Round::advance(double now) {
   if (is_closed_ || now < wakes_at()) return;
   if (now >= grace_ends_) return close(false);
   const bool is_short =
-      options_.mode == RoundMode::kQuorum && on_time_ > 0 && on_time_ < options_.quorum;
+      listed_.empty() ||  // all that came was refused
+      (options_.mode == RoundMode::kQuorum && on_time_ > 0 && on_time_ < options_.quorum);
   if (options_.mode == RoundMode::kSynchronous) expel_missing();
   close(is_short);
 }
@@ -231,22 +237,22 @@ void Round::close_if_full() {
   if (!is_closed_ && is_full()) close(false);
 }
 
-// Also if nobody is awaited, and all that came was refused: no worker contributes to it again.
+// Also closes a round in which all contributions were refused and no worker is awaited.
 void Round::close_if_over() {
   close_if_full();
   if (!is_closed_ && missing_.empty() && listed_.empty() && has_refused_) close(true);
 }
 
 void Round::close(bool is_short) {
-  is_closed_ = true;
-  has_refused_ = false;
-  closing_.round = number_;
-  closing_.active = active_;
-  closing_.is_short = is_short;
   closing_.listed.clear();
   for (const auto& [rounds_late, slots] : listed_) {
     for (const auto& [slot, listed] : slots) closing_.listed.push_back(listed);
   }
+  is_closed_ = true;  // from here on no memory is needed
+  has_refused_ = false;
+  closing_.round = number_;
+  closing_.active = static_cast<std::uint32_t>(active_.size());
+  closing_.is_short = is_short;
   listed_.clear();
   on_time_ = 0;
   deadline_ = grace_ends_ = kNever;
@@ -272,7 +278,7 @@ void Round::begin(std::uint64_t number) {
   membership_.end_round();
   const std::vector<WorkerId> members = membership_.members();
   missing_ = {members.begin(), members.end()};
-  active_ = static_cast<std::uint32_t>(members.size());
+  active_ = missing_;
   if (number_ > kMaxRoundsLate) {
     const std::uint64_t oldest = number_ - kMaxRoundsLate;
     fates_.forget_before(oldest);

@@ -111,9 +111,10 @@ class Round {
   std::uint64_t number_;
   std::map<std::uint64_t, std::map<std::uint32_t, Listed>> listed_;  // by rounds late, by slot
   std::set<WorkerId> missing_;  // active ones without a contribution to this round
-  std::uint32_t active_ = 0;
+  std::set<WorkerId> active_;  // members when the round began, and those that joined before a
+                               // contribution came
   std::uint32_t on_time_ = 0;  // contributions to this round
-  bool has_refused_ = false;   // a contribution to this round
+  bool has_refused_ = false;   // a contribution to this round was refused
   double deadline_ = kNever, grace_ends_ = kNever;
 
   bool is_closed_ = false;

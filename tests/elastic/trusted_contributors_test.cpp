@@ -1,0 +1,174 @@
+// A desk that takes signed contributions alone: what is not signed, or was signed for something
+// else, counts nowhere.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "tests/elastic/desk_party.hpp"
+
+namespace sparcl::elastic {
+namespace {
+
+using replication::MessageType;
+using replication::RawPeer;
+
+class TrustedContributorsTest : public testing::Test {
+ protected:
+  void SetUp() override { trust({&mine_, &other_of_mine_}); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  void trust(std::vector<const trust::SigningKey*> keys) const {
+    const std::string whole = path_ + ".new";
+    {
+      std::ofstream file(whole);
+      for (const trust::SigningKey* each : keys)
+        file << trust::public_key_line(each->public_key()) << '\n';
+    }
+    std::filesystem::permissions(whole, std::filesystem::perms(0600));
+    std::filesystem::rename(whole, path_);
+  }
+  DeskOptions options() const {
+    DeskOptions made = desk_options();
+    made.contributors = std::move(*TrustedContributors::load(path_));
+    return made;
+  }
+
+  // Its nonce, too.
+  static RawPeer enrolled_with(const Desk& own, aggregate::WorkerId worker,
+                               std::vector<trust::PublicKey> keys, RootNonce& nonce) {
+    RawPeer peer = own.connect();
+    peer.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test", false, 0, keys});
+    EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
+    nonce = parse_enrolled(peer.link().content())->nonce;
+    return peer;
+  }
+  static Offered signed_by(const trust::SigningKey& key, const RootNonce& nonce,
+                           aggregate::WorkerId worker, Offered offered) {
+    const std::string model = "m";
+    const Hash128 schema{1, 2};
+    offered.signatures = {
+        {key.public_key(), key.sign(signed_bytes({nonce, model, schema, worker, offered}))}};
+    return offered;
+  }
+
+  const std::string path_ = testing::TempDir() + "contributors_" +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() +
+                            std::to_string(::getpid());
+  const trust::SigningKey mine_ = std::move(*trust::SigningKey::generate());
+  const trust::SigningKey other_of_mine_ = std::move(*trust::SigningKey::generate());
+  const trust::SigningKey foreign_ = std::move(*trust::SigningKey::generate());
+};
+
+TEST_F(TrustedContributorsTest, AWorkerWithoutATrustedKeyDoesNotTakePart) {
+  const Desk own(options());
+  const auto enroll = [&](std::vector<trust::PublicKey> keys) {
+    RawPeer peer = own.connect();
+    peer.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 7, 5000, "a test", false, 0, keys});
+    return peer;
+  };
+  RawPeer without = enroll({});
+  expect_refusal(without, "it has no key");
+  RawPeer unknown = enroll({foreign_.public_key()});
+  expect_refusal(unknown, "is not among the 2 contributors");
+}
+
+TEST_F(TrustedContributorsTest, OnlyWhatIsSignedForThisRootWorkerRoundAndBytesCounts) {
+  const Desk own(options());
+  const Desk elsewhere(options());
+  RootNonce nonce, other_nonce;
+  (void)enrolled_with(elsewhere, 7, {mine_.public_key()}, other_nonce);
+  const Packed packed = packed_entries(5, 1);
+  const Offered& plain = packed.offered;
+  const auto changed = [&](auto&& change) {
+    Offered offered = signed_by(mine_, nonce, 7, plain);
+    change(offered);
+    return offered;
+  };
+  const std::function<Offered()> kWrong[] = {
+      [&] { return plain; },
+      [&] { return signed_by(foreign_, nonce, 7, plain); },
+      [&] { return signed_by(mine_, other_nonce, 7, plain); },
+      [&] { return signed_by(mine_, nonce, 8, plain); },
+      [&] { return changed([](Offered& offered) { offered.weight = 1e9; }); },
+      [&] { return changed([](Offered& offered) { offered.round = 0; }); },
+      [&] { return changed([](Offered& offered) { offered.bytes += 1; }); },
+      [&] { return changed([](Offered& offered) { offered.is_narrow = true; }); },
+      [&] { return changed([](Offered& offered) { offered.digest[31] ^= std::byte{1}; }); },
+  };
+  for (const auto& wrong : kWrong) {
+    RawPeer peer = enrolled_with(own, 7, {mine_.public_key()}, nonce);
+    peer.say(MessageType::kContribution, wrong());
+    expect_refusal(peer, "the contribution to round");
+  }
+  RawPeer peer = enrolled_with(own, 7, {other_of_mine_.public_key()}, nonce);
+  Packed right = packed;
+  right.offered = signed_by(other_of_mine_, nonce, 7, plain);
+  send_all(peer, right);
+  ASSERT_EQ(peer.hear(), MessageType::kFate);
+  EXPECT_EQ(parse_fate(peer.link().content())->kind, aggregate::Answer::Kind::kListed);
+}
+
+TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
+  const Desk own(options());
+  RawPeer branch = own.connect();
+  branch.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0, {}});
+  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
+  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  const auto join = [&](aggregate::WorkerId worker, std::vector<trust::PublicKey> keys) {
+    branch.say(MessageType::kMember,
+               MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(keys)});
+  };
+  const auto expect_turned_away = [&](aggregate::WorkerId worker) {
+    ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+    const TurnedAway away = *parse_turned_away(branch.link().content());
+    EXPECT_EQ(away.worker, worker);
+    EXPECT_EQ(away.code, Code::kUnauthorized);
+  };
+  join(7, {});
+  expect_turned_away(7);
+  join(8, {mine_.public_key()});
+  const Offered offered = packed_entries(5, 1).offered;
+  branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, offered});
+  expect_turned_away(8);
+  join(8, {mine_.public_key()});
+  branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, signed_by(mine_, nonce, 8, offered)});
+  ASSERT_EQ(branch.hear(), MessageType::kVerdict);
+  EXPECT_TRUE(parse_verdict(branch.link().content())->is_new);
+}
+
+TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {
+  const Desk own(options());
+  RootNonce nonce;
+  RawPeer stays = enrolled_with(own, 7, {mine_.public_key()}, nonce);
+  RawPeer goes = enrolled_with(own, 8, {other_of_mine_.public_key()}, nonce);
+  trust({&mine_});
+  expect_refusal(goes, "is not among the 1 contributors");
+  Packed packed = packed_entries(5, 1);
+  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
+  send_all(stays, packed);  // and the round waits for nobody else
+  for (int i = 0; i < 100 && !own.desk->wait(0.1).is_closed; ++i) continue;
+  own.desk->committed();
+  ASSERT_EQ(stays.hear(), MessageType::kFate);
+}
+
+TEST_F(TrustedContributorsTest, AFileThatCannotBeUsedChangesNothing) {
+  TrustedContributors contributors = std::move(*TrustedContributors::load(path_));
+  std::ofstream(path_) << "no key\n";
+  EXPECT_FALSE(contributors.look(100));
+  EXPECT_TRUE(contributors.check_keys({{mine_.public_key()}}).ok());
+  trust({&foreign_});
+  EXPECT_FALSE(contributors.look(100.5)) << "once a second";
+  EXPECT_TRUE(contributors.look(102));
+  EXPECT_EQ(contributors.check_keys({{mine_.public_key()}}).code(), Code::kUnauthorized);
+  EXPECT_EQ(TrustedContributors::load(path_ + ".absent").status().code(), Code::kSystemError);
+}
+
+}  // namespace
+}  // namespace sparcl::elastic
