@@ -6,6 +6,7 @@
 #include "src/codec/class_encoder.hpp"
 #include "src/codec/superblock.hpp"
 #include "tests/emulated/emulated_blocks.hpp"
+#include "tests/support/tier.hpp"
 #include "tests/support/weights.hpp"
 // After the emulation.
 #include "kernels/cuda/class_places.cuh"
@@ -277,7 +278,7 @@ Outcome check(const ClassContents& contents, const Weights& held, std::uint64_t 
 TEST(ClassRoutine, FindsWhatTheCodecFinds) {
   std::uint64_t seed = 0;
   for (const std::size_t count :
-       {1UL, 7UL, 64UL, 65UL, 3'001UL, 70'000UL, 2 * kSuperElements + 12'345}) {
+       {1UL, 7UL, 64UL, 65UL, 3'001UL, 70'000UL, by_tier(1, 2) * kSuperElements + 12'345}) {
     for (const float size : {1e-5f, 3e-4f, 3e-2f}) {
       const Weights base = normal_weights(count, ++seed), target = stepped(base, size, seed);
       const ClassTable table = chosen_table(base, target);
@@ -320,7 +321,7 @@ TEST(ClassRoutine, WholeSuperblocks) {
 TEST(ClassRoutine, RefusesWhatTheCodecRefuses) {
   std::mt19937_64 random(9);
   Outcome all;
-  for (std::uint64_t seed = 200; seed < 212; ++seed) {
+  for (std::uint64_t seed = 200; seed < by_tier(206UL, 212UL); ++seed) {
     const std::size_t count = seed % 3 == 0 ? 3'000 : 90'000;
     const Weights base = normal_weights(count, seed),
                   target = stepped(base, seed % 2 == 0 ? 1e-4f : 1e-2f, seed);
@@ -351,7 +352,7 @@ TEST(ClassRoutine, RefusesWhatTheCodecRefuses) {
       all.read += outcome.read;
     }
   }
-  EXPECT_GT(all.refused, 50U);
+  EXPECT_GT(all.refused, by_tier(50U / 3, 50U));
   EXPECT_GT(all.read, 5U);
   EXPECT_GT(all.unfit + all.read, 10U);
 }
@@ -510,20 +511,21 @@ void expect_the_codecs(const ClassTable& table, std::uint32_t table_bytes,
 TEST(ClassRoutine, WritesWhatTheCodecWrites) {
   std::size_t in_classes = 0;
   std::uint64_t seed = 300;
-  for (const std::size_t count : {1UL, 700UL, 66'000UL, 3 * kSuperElements + 100'001}) {
+  for (const std::size_t count : {1UL, 700UL, 66'000UL, by_tier(1, 3) * kSuperElements + 100'001}) {
     for (const float size : {3e-7f, 1e-6f, 1e-5f, 3e-2f}) {
       const Weights base = normal_weights(count, ++seed), target = stepped(base, size, seed);
       const ClassTable table = chosen_table(base, target);
       expect_the_codecs(table, 10, two_arrays(base, target), seed, &in_classes);
     }
   }
-  EXPECT_GT(in_classes, 8U);
+  EXPECT_GT(in_classes, by_tier(4U, 8U));
 }
 
 TEST(ClassRoutine, WritesAnyValuesInAnyTables) {
   std::size_t in_classes = 0;
   std::uint64_t seed = 400;
-  for (const unsigned classes : {1U, 2U, 11U, 12U}) {
+  for (const unsigned classes : {1U, 12U, 2U, 11U}) {
+    if (seed > 400 + by_tier(6U, 24U)) break;
     for (const bool all : {false, true}) {
       for (const Change kind : {Change::kMostlyOne, Change::kSmall, Change::kAny}) {
         const std::vector<Density> densities{{20, kind}, {0},        {1, kind},  {30, kind},
@@ -540,7 +542,7 @@ TEST(ClassRoutine, WritesAnyValuesInAnyTables) {
       }
     }
   }
-  EXPECT_GT(in_classes, 10U);
+  EXPECT_GT(in_classes, by_tier(2U, 10U));
 }
 
 // Superblocks that are not whole, and blocks that had no room, are what they are without.

@@ -163,8 +163,8 @@ TYPED_TEST_SUITE(CallsOfHalves, HalfTypes);
 template <class T>
 std::vector<T> halves_of(int rank) {
   std::vector<T> values(kCount);
-  for (std::size_t i = 0; i < kCount; ++i)
-    values[i] = kokkos::detail::rounded<T>(values_of(rank)[i]);
+  const std::vector<float> wide = values_of(rank);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = kokkos::detail::rounded<T>(wide[i]);
   return values;
 }
 template <class T>
