@@ -264,7 +264,9 @@ void ContributionDesk::step(WorkerPeer& peer, double now) try {
     if (*type == MessageType::kBye) return peer.drop({});
     const Status status = handle(peer, *type, now);
     if (status.ok()) continue;
-    log_warn("aggregate: {} is refused: {}", peer.who(), status.message());
+    const std::uint64_t times = refusals_.count(status.message(), now);  // it may come again
+    if (times > 0)
+      log_warn("aggregate: {} is refused: {}{}", peer.who(), status.message(), times_text(times));
     return peer.refuse(status);
   }
 } catch (const std::bad_alloc&) {

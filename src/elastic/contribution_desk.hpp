@@ -17,6 +17,7 @@
 #include "src/aggregate/round/round.hpp"
 #include "src/aggregate/sum/facts.hpp"
 #include "src/base/buffer_pool.hpp"
+#include "src/base/repeated_messages.hpp"
 #include "src/elastic/branch_book.hpp"
 #include "src/elastic/contribution_bytes.hpp"
 #include "src/elastic/trusted_contributors.hpp"
@@ -197,6 +198,7 @@ class ContributionDesk {
   replication::Listener listener_;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
+  RepeatedMessages refusals_;  // the thread's
   std::vector<std::unique_ptr<WorkerPeer>> peers_;
   BranchId last_branch_ = kNoBranch;
   net::ServiceThread thread_;  // last: it ends first

@@ -17,7 +17,7 @@ constexpr std::size_t kMaxTrustFileBytes = std::size_t{64}
 // Returns the error in a line, if any.
 std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
   if (line.kind == kSecretKeyKind)
-    return "it is a secret key, which belongs to its publisher alone: put the line of its .pub "
+    return "it is a secret key, which belongs to its owner alone: put the line of its .pub "
            "file here";
   if (line.kind != kPublicKeyKind)
     return fmt::format("it is no public key of sparcl, '{} BASE64 COMMENT'", kPublicKeyKind);
