@@ -157,6 +157,7 @@ class Children {
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
   ~Children() {
+    if (::getpid() != owner_) return;
     for (const pid_t child : pids_) (void)::kill(child, SIGKILL);
     for (const pid_t child : pids_) (void)::waitpid(child, nullptr, 0);
   }
@@ -169,6 +170,7 @@ class Children {
   }
 
  private:
+  const pid_t owner_ = ::getpid();
   std::vector<pid_t> pids_;
 };
 

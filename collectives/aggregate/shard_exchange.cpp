@@ -21,6 +21,7 @@ namespace sparcl::collectives::aggregate {
 
 namespace {
 
+constexpr std::size_t kReceivesAtOnce = 16;  // of sums; each takes 256 KiB. Heuristic
 constexpr double kCachedBytes =
     12 << 20;  // of all ranks of a core: larger outputs are in no cache anyway. Heuristic
 
@@ -191,23 +192,18 @@ void ShardExchange::send_up(Lead& lead, const AgreedRound& round) {
   lead.parts.clear();
 }
 
-// Those of the other nodes, in the order in which their leaders send them.
-std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const Lead& lead,
-                                                                const AgreedRound& round) {
-  const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
-  const std::uint64_t max_bytes =
-      sparse::max_part_bytes(shape.run, plan_.range(lead.shard).count, shape.value_bytes);
+// The sums of the other nodes, in the order in which their leaders send them.
+std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const AgreedRound& round) const {
   std::vector<NodeSum> expected;
   for (std::size_t node = 0; node < plan_.nodes(); ++node) {
     if (node == plan_.node_of(rank_)) continue;
-    const int from = plan_.leader(node, lead.shard);
+    const int from = plan_.leader(node, own_shard_);
     plan_.visit_sums(
         node, [&](int rank) { return round.counts(rank); },
         [&](const sparcl::aggregate::Subtree& subtree) {
           for (const bool is_of_weights : {false, true}) {
             if (is_of_weights && !sums_weights()) continue;
-            expected.push_back({subtree, is_of_weights, from,
-                                messages_.receive(from, kNodeLane, shape, max_bytes)});
+            expected.push_back({subtree, is_of_weights, from, {}});
           }
         });
   }
@@ -215,8 +211,16 @@ std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const Lead& lead
 }
 
 Task ShardExchange::take_nodes(Lead& lead, const AgreedRound& round) {
-  std::vector<NodeSum> expected = expect_nodes(lead, round);
-  for (NodeSum& each : expected) {
+  const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
+  const std::uint64_t max_bytes =
+      sparse::max_part_bytes(shape.run, plan_.range(lead.shard).count, shape.value_bytes);
+  std::vector<NodeSum> expected = expect_nodes(round);
+  std::size_t posted = 0;
+  for (std::size_t at = 0; at < expected.size(); ++at) {
+    for (; posted < std::min(at + kReceivesAtOnce, expected.size()); ++posted)
+      expected[posted].arrival =
+          messages_.receive(expected[posted].from, kNodeLane, shape, max_bytes);
+    NodeSum& each = expected[at];
     Task waiting = messages_.wait(each.arrival, "a node's entries to be aggregated");
     const Status alive = co_await waiting;
     if (!alive.ok()) co_return alive;

@@ -95,13 +95,13 @@ class ShardExchange {
     int from = 0;  // its leader
     sparse_sum::PartMessages::Arrival arrival;
   };
-  std::vector<NodeSum> expect_nodes(const Lead& lead, const AgreedRound& round);
+  std::vector<NodeSum> expect_nodes(const AgreedRound& round) const;
   void give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part);
   Status add(Lead& lead, int rank, const Buffer& part, const AgreedRound& round);
   bool write_indices(std::uint64_t shard, kernels::Output output, std::uint64_t* indices) const;
   void write_values(const sparse::PartView& view, kernels::Output output, std::byte* values) const;
   Status take(std::uint64_t shard, const Buffer& part, int from);
-  // Whence its result comes to this rank.
+  // The rank and lane that the result of a shard comes from.
   struct Source {
     int rank = 0;
     std::uint8_t lane = 0;

@@ -64,7 +64,7 @@ class Worker {
     std::string secret_path = {};        // of role replicate; empty: SPARCL_SECRET, else none
     std::string certificates_path = {};  // folder, role replicate; empty: SPARCL_CERTIFICATES
     std::string key_path = {};           // signs contributions; empty: none
-    std::string trust_path = {};         // who must sign versions; empty: the secret's key, or none
+    std::string trust_path = {};         // keys, one of which signs versions; empty: see elastic.h
     sparclToggle_t relay = sparclDefault;  // pass versions on to other workers
   };
   Worker(const State& state, const std::string& address) : Worker(state, address, Options()) {}

@@ -56,8 +56,9 @@ typedef struct {
                                       need a signature by one of them; NULL: they need none */
   const char* secret_path;       /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
-  double deadline_s;             /**< seconds from a round's first contribution to its end, and at
-                                      most for the sums of branches; default 600 */
+  double deadline_s;             /**< seconds from a round's first contribution to its end; also the
+                                      limit for one contribution's bytes, and for the sums of
+                                      branches; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
                                         usually come; default 0 */
   double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,
@@ -134,8 +135,9 @@ typedef struct {
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
   const char* key_path;   /**< Ed25519 keys that sign contributions, read again for each connection
                                when they have changed; NULL: none */
-  const char* trust_path; /**< file of public keys that must have signed a version, as that of
-                               sparclSubscriberCreate; NULL: the key of secret_path, else none */
+  const char* trust_path; /**< file of public keys: one of them must have signed a version, as for
+                               sparclSubscriberCreate. Needs model_id. NULL: the key of secret_path,
+                               else none */
   uint64_t keep;     /**< elements of a contribution at most, those that changed most; the rest is
                           kept for later ones. 0: all */
   uint64_t number;   /**< of this worker, from 1 on, such as its rank + 1; no other worker has it.

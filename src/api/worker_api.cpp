@@ -12,6 +12,7 @@
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
 #include "src/replication/process_name.hpp"
+#include "src/trust/trusted_keys.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -35,6 +36,13 @@ Status read_worker_options(const sparclWorkerOptions_t* given, sparclWorkerOptio
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("certificates_path", all.certificates_path));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("key_path", all.key_path));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_path("trust_path", all.trust_path));
+  if (all.trust_path != nullptr) {
+    if (all.model_id == nullptr)
+      return Status(Code::kInvalidArgument,
+                    "options.trust_path needs options.model_id, because one key may sign several "
+                    "models");
+    SPARCL_RETURN_IF_ERROR(sparcl::trust::TrustedKeys::load(all.trust_path).status());
+  }
   if (all.number <= sparcl::aggregate::kMaxNumber) return {};
   return Status(Code::kInvalidArgument,
                 fmt::format("options.number is {}: give 1 to {}, or 0 for any", all.number,

@@ -15,6 +15,7 @@ void ChangedState::read(std::uint32_t array, std::uint64_t first, std::uint64_t 
                         std::byte* out) const {
   const DataType datatype = map_.arrays()[array].datatype;
   const std::size_t width = element_bytes(datatype);
+  if (count == 0) return;  // the array may be none
   std::memcpy(out, arrays_[array] + first * width, count * width);
   while (count > 0) {
     const BlockMap::Place place = map_.place_of(array, first);

@@ -55,7 +55,7 @@ std::vector<std::byte> serialise(const MemberTold& member) {
   out.write(member.seat.number);
   out.write(member.seat.group);
   write_text(out, member.name);
-  write_keys(out, member.keys);
+  replication::write_signatures(out, member.signatures);
   return out.take();
 }
 
@@ -67,7 +67,8 @@ Result<MemberTold> parse_member(std::span<const std::byte> bytes) {
         !in.read(member.seat.number) || member.seat.number > aggregate::kMaxNumber)
       return false;
     member.state = static_cast<MemberTold::State>(state);
-    return in.read(member.seat.group) && read_text(in, member.name) && read_keys(in, member.keys);
+    return in.read(member.seat.group) && read_text(in, member.name) &&
+           replication::read_signatures(in, member.signatures);
   });
 }
 

@@ -24,7 +24,7 @@ struct MemberTold {
   State state = State::kAwaited;
   aggregate::Seat seat;
   std::string name;
-  std::vector<trust::PublicKey> keys{};  // of ENROLL
+  trust::Signatures signatures{};  // of JOIN
 };
 
 // Parent: the worker does not take part here.

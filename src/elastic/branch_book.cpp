@@ -21,7 +21,7 @@ bool BranchBook::is_taken(const aggregate::Listed& listed) const {
 std::optional<BranchBook::Where> BranchBook::find(const ContributionId& id) const {
   for (const auto& [round, entries] : rounds_) {
     for (const auto& [place, entry] : entries) {
-      if (entry.listed.id == id) return Where{round, entry.branch};
+      if (entry.listed.id == id) return Where{round, entry.branch, entry.listed};
     }
   }
   return std::nullopt;
@@ -31,6 +31,15 @@ void BranchBook::forget(const ContributionId& id) {
   for (auto& [round, entries] : rounds_)
     std::erase_if(entries, [&](const auto& each) { return each.second.listed.id == id; });
   std::erase_if(rounds_, [](const auto& each) { return each.second.empty(); });
+}
+
+void BranchBook::forget(const aggregate::Listed& listed) {
+  const auto found = rounds_.find(listed.id.round + listed.rounds_late);
+  if (found == rounds_.end()) return;
+  const auto entry = found->second.find({listed.rounds_late, listed.slot});
+  if (entry == found->second.end() || entry->second.listed.id != listed.id) return;
+  found->second.erase(entry);
+  if (found->second.empty()) rounds_.erase(found);
 }
 
 std::vector<aggregate::Listed> BranchBook::listed(std::uint64_t round) const {
@@ -117,11 +126,11 @@ void BranchBook::delivered(std::uint64_t round, BranchId branch) {
   }
 }
 
-std::vector<ContributionId> BranchBook::all_of(BranchId branch) const {
-  std::vector<ContributionId> all;
+std::vector<aggregate::Listed> BranchBook::all_of(BranchId branch) const {
+  std::vector<aggregate::Listed> all;
   for (const auto& [round, entries] : rounds_) {
     for (const auto& [place, entry] : entries) {
-      if (entry.branch == branch) all.push_back(entry.listed.id);
+      if (entry.branch == branch) all.push_back(entry.listed);
     }
   }
   return all;

@@ -30,9 +30,11 @@ class BranchBook {
   struct Where {
     std::uint64_t round = 0;
     BranchId branch = kNoBranch;
+    aggregate::Listed listed{};
   };
   std::optional<Where> find(const aggregate::ContributionId& id) const;
   void forget(const aggregate::ContributionId& id);
+  void forget(const aggregate::Listed& listed);  // faster
   void forget_round(std::uint64_t round) { rounds_.erase(round); }
   void forget_before(std::uint64_t round) {
     rounds_.erase(rounds_.begin(), rounds_.lower_bound(round));
@@ -55,7 +57,7 @@ class BranchBook {
   // Its sums of the round are here.
   void delivered(std::uint64_t round, BranchId branch);
   // Those whose entries only the branch has.
-  std::vector<aggregate::ContributionId> all_of(BranchId branch) const;
+  std::vector<aggregate::Listed> all_of(BranchId branch) const;
 
  private:
   struct Entry {

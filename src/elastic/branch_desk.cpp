@@ -18,7 +18,7 @@ using replication::MessageType;
 namespace {
 
 constexpr std::size_t kMaxCollected = std::size_t{1} << 20;  // spans of a round; clips
-constexpr std::size_t kMaxWanted = 8;  // rounds whose sums are asked for
+constexpr std::size_t kMaxWanted = 8;                        // rounds whose sums are asked for
 
 }  // namespace
 
@@ -33,8 +33,7 @@ Result<std::unique_ptr<BranchDesk>> BranchDesk::create(const kernels::KernelSet&
                   replication::to_ms(made->options_.silence_s),
                   made->name_,
                   true,
-                  0,
-                  {}};
+                  0};
   above.silence_s = made->options_.silence_s;
   SPARCL_ASSIGN_OR_RETURN(made->uplink_, Uplink::create(std::move(above), *made));
   SPARCL_RETURN_IF_ERROR(made->start(std::move(listener)));
@@ -91,9 +90,8 @@ void BranchDesk::deliver(std::uint64_t life, std::uint64_t round, std::vector<Br
 Status BranchDesk::check_open() const {
   if (is_connected_) return {};
   const Status why = uplink_->trouble();
-  return Status(Code::kRemoteError,
-                fmt::format("this branch has no connection to its parent{}{}",
-                            why.ok() ? "" : ": ", why.message()));
+  return Status(Code::kRemoteError, fmt::format("this branch has no connection to its parent{}{}",
+                                                why.ok() ? "" : ": ", why.message()));
 }
 
 Enrolled BranchDesk::enrolled() const {
@@ -105,7 +103,7 @@ Enrolled BranchDesk::enrolled() const {
 
 Status BranchDesk::join(const Member& member) {
   say(MessageType::kMember, MemberTold{member.worker, MemberTold::State::kAwaited, member.seat,
-                                       member.name, member.keys});
+                                       member.name, member.signatures});
   return {};
 }
 
@@ -166,7 +164,8 @@ replication::ReportFields BranchDesk::report() const {
 void BranchDesk::connected(const Enrolled& enrolled, const std::string& results) {
   const std::lock_guard lock(mutex_);
   begin_anew();
-  drop_all(Status(Code::kRemoteError, "the branch has connected to its parent again: connect again"));
+  drop_all(
+      Status(Code::kRemoteError, "the branch has connected to its parent again: connect again"));
   is_connected_ = true;
   rules_ = enrolled;
   rules_.results = results;

@@ -32,7 +32,7 @@ class BranchDesk final : public ContributionDesk, private UplinkUser {
     bool sums_weights = false;
     bool sums_at_once = true;
     std::vector<Arrival> arrivals;
-    std::optional<Collect> collect;  // it comes after all arrivals of its round
+    std::optional<Collect> collect;         // it comes after all arrivals of its round
     std::vector<aggregate::Listed> listed;  // that count in that round
   };
   // Waits for something new, at most so long.

@@ -92,8 +92,7 @@ Result<Buffer> unpack(BufferSource& buffers, const kernels::KernelSet& kernels,
                       const sparse::BlockRun& run, std::uint64_t count, const Offered& offered,
                       const Buffer& bytes) {
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 digest, digest_of(bytes.bytes()));
-  if (digest != offered.digest)
-    return corrupt("a contribution's bytes do not match their digest");
+  if (digest != offered.digest) return corrupt("a contribution's bytes do not match their digest");
   return unpack_checked(buffers, kernels, run, count, offered, bytes);
 }
 

@@ -137,14 +137,14 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
   peer.refuse(why);
 }
 
-// It is not awaited any more, and knows why.
+// Ends the part of a worker, which learns why. No round waits for it.
 void ContributionDesk::expel(aggregate::WorkerId worker, const Status& why) {
   const Member member = members_.at(worker);
   turn_away(worker, why);
   leave(member, true);
 }
 
-// Those that must not take part any more are turned away.
+// Turns away workers that must not take part any more.
 void ContributionDesk::check_members() {
   std::vector<std::pair<aggregate::WorkerId, Status>> gone;
   for (const auto& [worker, member] : members_) {
@@ -152,6 +152,7 @@ void ContributionDesk::check_members() {
     if (!status.ok()) gone.emplace_back(worker, status);
   }
   for (const auto& [worker, why] : gone) expel(worker, why);
+  must_check_members_ = false;
 }
 
 void ContributionDesk::drop_all(const Status& why) {
@@ -203,9 +204,9 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
   clock_.poll(entries, begun + kDeskTick);
   if (entries[1].revents != 0) wake_.drain();
   const double now = clock_.look();
-  const bool may_differ = look_at_files(now);
+  must_check_members_ = look_at_files(now) || must_check_members_;
   const std::lock_guard lock(mutex_);
-  if (may_differ) check_members();
+  if (must_check_members_) check_members();
   const std::size_t known = peers_.size();
   for (std::size_t i = 0; i < known; ++i) {
     if (entries[3 + i].revents != 0 || peers_[i]->has_unread()) step(*peers_[i], now);
@@ -278,7 +279,8 @@ Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) 
     peer.send_text(MessageType::kStatusReply, status_locked());
     return {};
   }
-  if (type == MessageType::kEnroll && !peer.is_enrolled()) return enroll(peer);
+  if (type == MessageType::kEnroll && !peer.is_enrolled() && !peer.enroll) return enroll(peer);
+  if (type == MessageType::kJoin && !peer.is_enrolled() && peer.enroll) return join_worker(peer);
   if (type == MessageType::kAlive && peer.is_enrolled()) return {};
   if (peer.worker) return handle_worker(peer, type, now);
   if (peer.is_branch()) return handle_branch(peer, type, now);
@@ -314,8 +316,17 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
-  SPARCL_RETURN_IF_ERROR(
-      add_member({enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer, enroll.keys}));
+  peer.enroll = enroll;
+  peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
+  return {};
+}
+
+Status ContributionDesk::join_worker(WorkerPeer& peer) {
+  SPARCL_RETURN_IF_ERROR(check_open());
+  SPARCL_ASSIGN_OR_RETURN(Join told, parse_join(peer.content()));
+  const Enroll& enroll = *peer.enroll;
+  SPARCL_RETURN_IF_ERROR(add_member(
+      {enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer, std::move(told.signatures)}));
   peer.worker = enroll.worker;
   peer.send(MessageType::kEnrolled, enrolled());
   log_info("aggregate: worker {} takes part: {}", shown_worker(enroll.worker), peer.who());
@@ -331,7 +342,10 @@ Status ContributionDesk::add_member(Member member) {
   SPARCL_RETURN_IF_ERROR(check_member(member));
   if (known != members_.end() && known->second.peer != member.peer)
     turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
-  SPARCL_RETURN_IF_ERROR(join(member));
+  if (Status joined = join(member); !joined.ok()) {
+    leave(member, true);  // of its last connection
+    return joined;
+  }
   const aggregate::WorkerId worker = member.worker;
   members_.insert_or_assign(worker, std::move(member));
   return {};
@@ -370,8 +384,7 @@ void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
   const std::uint64_t bytes = peer.incoming->offered.bytes;
   if (held_bytes_ > 0 && held_bytes_ + bytes > options_.held_bytes) return;
   held_bytes_ += bytes;
-  peer.incoming->is_wanted = true;
-  peer.incoming->moved_at = clock_.now();
+  peer.begin_incoming(clock_.now());
   peer.send(MessageType::kWanted, Wanted{peer.incoming->offered.round});
 }
 
@@ -379,7 +392,6 @@ Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
   if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
   const Offered offered = peer.incoming->offered;
   Result<Buffer> part = take_part(peer, now);
-  if (!peer.incoming) held_bytes_ -= offered.bytes;
   if (!part.ok()) return part.status();
   if (part->size() == 0) return {};
   const std::vector<float> values =
@@ -395,6 +407,7 @@ Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
   if (!peer.incoming->is_whole()) return Buffer();
   const Incoming coming = std::move(*peer.incoming);
   peer.incoming.reset();
+  if (!peer.is_branch()) held_bytes_ -= coming.offered.bytes;
   SPARCL_ASSIGN_OR_RETURN(const Buffer bytes, coming.whole());
   return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
 }
@@ -406,9 +419,16 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("it has been silent for {:g} s", options_.silence_s)));
   if (peer.incoming && peer.incoming->is_wanted &&
       now - peer.incoming->moved_at > options_.silence_s)
-    return peer.drop(Status(Code::kTimeout, fmt::format("no byte of its contribution has come for "
-                                                        "{:g} s",
-                                                        options_.silence_s)));
+    return peer.drop(
+        Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
+                                           "{:g} s",
+                                           WorkerPeer::kMinMove >> 10, options_.silence_s)));
+  // What it holds back of the memory for contributions is others'.
+  if (!peer.is_branch() && peer.incoming && peer.incoming->is_wanted &&
+      now - peer.incoming->wanted_at > options_.round.deadline_s)
+    return peer.drop(Status(Code::kTimeout, fmt::format("its contribution has not come whole "
+                                                        "within deadline_s, {:g} s",
+                                                        options_.round.deadline_s)));
   if (peer.incoming && !peer.incoming->is_wanted) ask_for_bytes(peer);
   peer.tick(open_round(), now);
 }

@@ -82,9 +82,9 @@ class ContributionDesk {
     aggregate::WorkerId worker = 0;
     aggregate::Seat seat;
     std::string name;
-    WorkerPeer* peer = nullptr;  // its own connection, or that of the branch that has it
-    std::vector<trust::PublicKey> keys{};
-    bool is_awaited = true;  // else not until its next contribution
+    WorkerPeer* peer = nullptr;      // its own connection, or that of the branch that has it
+    trust::Signatures signatures{};  // of JOIN
+    bool is_awaited = true;          // else not until its next contribution
   };
   // A contribution that has come whole.
   struct Given {
@@ -169,6 +169,7 @@ class ContributionDesk {
   Status handle_worker(WorkerPeer& peer, replication::MessageType type, double now);
   Status handle_branch(WorkerPeer& peer, replication::MessageType type, double now);
   Status enroll(WorkerPeer& peer);
+  Status join_worker(WorkerPeer& peer);
   Status add_member(Member member);
   void rest(WorkerPeer& peer, aggregate::WorkerId worker);
   Status take_member(WorkerPeer& peer);
@@ -187,7 +188,8 @@ class ContributionDesk {
   bool is_collecting(std::uint64_t round);
   std::string status_locked() const;
   void lose(BranchId branch);
-  void take_back(const aggregate::ContributionId& id, BranchId branch);
+  void take_back(const aggregate::Listed& lost);
+  void call_back(aggregate::WorkerId worker, BranchId branch);
   void tick(WorkerPeer& peer, double now);
   void end_of(WorkerPeer& peer);
   void bury();
@@ -199,6 +201,7 @@ class ContributionDesk {
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
   RepeatedMessages refusals_;  // the thread's
+  bool must_check_members_ = false;
   std::vector<std::unique_ptr<WorkerPeer>> peers_;
   BranchId last_branch_ = kNoBranch;
   net::ServiceThread thread_;  // last: it ends first

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/replication/service_security.hpp"
 
 namespace sparcl::elastic {
 namespace {
@@ -106,24 +107,30 @@ Contributor::Pending* Contributor::find(std::uint64_t round) {
 // --- the uplink's thread ---
 
 // A file that was changed is read again. One that cannot be used changes nothing.
-std::vector<trust::PublicKey> Contributor::keys() {
-  if (key_file_.has_changed()) {
-    Result<trust::SigningKeysRef> keys = trust::SigningKeys::load(key_file_.path());
-    if (keys.ok()) {
-      key_file_.keep();
-      keys_ = std::move(*keys);
-    } else {
-      log_warn("aggregate: {}", keys.status().message());
-    }
-  }
-  std::vector<trust::PublicKey> all;
-  if (keys_ != nullptr)
-    for (const trust::SigningKey& each : keys_->all()) all.push_back(each.public_key());
-  return all;
+void Contributor::look_at_keys() {
+  if (!key_file_.has_changed()) return;
+  Result<trust::SigningKeysRef> keys = trust::SigningKeys::load(key_file_.path());
+  if (!keys.ok())
+    return replication::warn_of_changed_file(troubles_, keys.status(), uplink_->clock().now());
+  key_file_.keep();
+  keys_ = std::move(*keys);
 }
 
-void Contributor::connected(const Enrolled& enrolled, const std::string& /*results*/) {
-  nonce_ = enrolled.nonce;
+WorkerClaim Contributor::claim() const {
+  return {nonce_, said_.model_id, said_.schema_hash, said_.worker};
+}
+
+Status Contributor::challenged(MessageLink& link) {
+  SPARCL_ASSIGN_OR_RETURN(const NonceTold told, parse_nonce(link.content()));
+  look_at_keys();
+  nonce_ = told.nonce;
+  Join join;
+  if (keys_ != nullptr) join.signatures = keys_->sign(signed_bytes(claim(), said_.number));
+  link.queue(MessageType::kJoin, std::span<const std::byte>(serialise(join)));
+  return {};
+}
+
+void Contributor::connected(const Enrolled& /*enrolled*/, const std::string& /*results*/) {
   has_said_rest_ = false;
   in_transit_ = 0;
   const std::lock_guard lock(mutex_);
@@ -144,7 +151,7 @@ Status Contributor::hear(MessageLink& link) {
   }
 }
 
-// One after the other, in their order.
+// Contributions one after the other, in their order.
 void Contributor::speak(MessageLink& link) {
   if (in_transit_ != 0 || uplink_->clock().now() < early_until_) return;
   const std::lock_guard lock(mutex_);
@@ -158,9 +165,7 @@ void Contributor::speak(MessageLink& link) {
   next->is_offered = true;
   in_transit_ = next->round;
   Offered& offered = next->packed.offered;
-  if (keys_ != nullptr)
-    offered.signatures = keys_->sign(
-        signed_bytes({nonce_, said_.model_id, said_.schema_hash, said_.worker, offered}));
+  if (keys_ != nullptr) offered.signatures = keys_->sign(signed_bytes(claim(), offered));
   link.queue(MessageType::kContribution, std::span<const std::byte>(serialise(offered)));
 }
 

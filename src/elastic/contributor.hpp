@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/files/file_stamp.hpp"
+#include "src/base/repeated_messages.hpp"
 #include "src/elastic/contribution_bytes.hpp"
 #include "src/elastic/uplink.hpp"
 #include "src/trust/signing_keys.hpp"
@@ -60,7 +61,9 @@ class Contributor final : private UplinkUser {
   };
 
   Contributor() = default;
-  std::vector<trust::PublicKey> keys() override;
+  Status challenged(replication::MessageLink& link) override;
+  void look_at_keys();
+  WorkerClaim claim() const;
   void connected(const Enrolled& enrolled, const std::string& results) override;
   void speak(replication::MessageLink& link) override;
   Status hear(replication::MessageLink& link) override;
@@ -70,10 +73,11 @@ class Contributor final : private UplinkUser {
   void send_bytes(replication::MessageLink& link, std::uint64_t round);
   Pending* find(std::uint64_t round);
 
-  Enroll said_;  // the constant part of what it says of itself
+  Enroll said_;  // what it says of itself
   // The thread's.
   FileStamp key_file_{};
-  trust::SigningKeysRef keys_;    // nullptr: none
+  trust::SigningKeysRef keys_;  // nullptr: none
+  RepeatedMessages troubles_;
   RootNonce nonce_{};             // of this connection
   bool has_said_rest_ = false;    // over this connection
   std::uint64_t in_transit_ = 0;  // the round whose offer has no answer; 0: none

@@ -44,10 +44,13 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
   if (told.state == MemberTold::State::kAwaited) {
     const std::uint64_t path[] = {peer.branch, told.seat.group};
     told.seat.group = xxh3_64(std::as_bytes(std::span(path)));
-    const Status added =
-        add_member({told.worker, told.seat, std::move(told.name), &peer, std::move(told.keys)});
+    const Status added = add_member(
+        {told.worker, told.seat, std::move(told.name), &peer, std::move(told.signatures)});
     if (added.ok()) return {};
-    if (member_of(peer, told.worker) != nullptr) members_.erase(told.worker);
+    if (const Member* const before = member_of(peer, told.worker); before != nullptr) {
+      leave(*before, true);
+      members_.erase(told.worker);
+    }
     peer.send(MessageType::kTurnedAway, TurnedAway{told.worker, added.code(), added.message()});
     return {};
   }
@@ -70,8 +73,10 @@ Status ContributionDesk::take_given(WorkerPeer& peer) {
   Member* const member = member_of(peer, told.worker);
   if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
   if (const Status checked = check_offer(told.worker, told.offered); !checked.ok()) {
-    log_warn("aggregate: {}, behind {}, is refused: {}", shown_worker(told.worker), peer.who(),
-             checked.message());
+    const std::uint64_t times = refusals_.count(checked.message(), clock_.now());
+    if (times > 0)
+      log_warn("aggregate: {}, behind {}, is refused: {}{}", shown_worker(told.worker), peer.who(),
+               checked.message(), times_text(times));
     expel(told.worker, checked);
     return {};
   }
@@ -92,7 +97,7 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
   const bool is_asked = std::ranges::any_of(peer.asked->spans, [&](const Collect::Span& span) {
     return span.rounds_late == told.rounds_late && span.slots.holds(told.subtree);
   });
-  // So many sums at most as it has contributions, and none where another branch may have one.
+  // A branch sends at most as many sums as it has contributions, and none over those of others.
   const bool has_some = book_.has_some(told.round, peer.branch, told.rounds_late, told.subtree);
   const std::uint64_t most = max_contribution_bytes(options_.run, options_.count);
   if (!is_asked || !has_some || told.bytes == 0 || told.bytes > most ||
@@ -113,8 +118,7 @@ Status ContributionDesk::take_subtree(WorkerPeer& peer, double now) {
   coming.offered.round = told.round;
   coming.offered.bytes = told.bytes;
   coming.offered.digest = told.digest;
-  coming.is_wanted = true;
-  coming.moved_at = now;
+  peer.begin_incoming(now);
   return {};
 }
 
@@ -132,10 +136,10 @@ Status ContributionDesk::take_collected(WorkerPeer& peer) {
   if (!peer.asked || peer.asked->is_over || told.round != peer.asked->round || peer.incoming)
     return corrupt(fmt::format("the end of the sums of round {} is not awaited", told.round));
   if (!has_all_sums(peer))
-    return corrupt(
-        fmt::format("the sums of round {} are over, but contributions of this branch are in none of "
-                    "them",
-                    told.round));
+    return corrupt(fmt::format(
+        "the sums of round {} are over, but contributions of this branch are in none of "
+        "them",
+        told.round));
   peer.asked->is_over = true;
   changed_.notify_all();
   return {};
@@ -160,24 +164,34 @@ Status ContributionDesk::take_withdrawn(WorkerPeer& peer) {
   SPARCL_ASSIGN_OR_RETURN(const Withdrawn told, parse_withdrawn(peer.content()));
   const std::optional<BranchBook::Where> where = book_.find(told.id);
   if (!where || where->branch != peer.branch) return {};
-  take_back(told.id, peer.branch);
+  if (peer.asked && peer.asked->round == where->round &&
+      (peer.incoming || !peer.asked->sums.empty()))
+    return corrupt(
+        fmt::format("a contribution to round {} is withdrawn among its sums", where->round));
+  take_back(where->listed);
+  call_back(told.id.worker, peer.branch);
   return {};
 }
 
+// All contributions first: a round must not end with some of them.
 void ContributionDesk::lose(BranchId branch) {
-  for (const aggregate::ContributionId& id : book_.all_of(branch)) take_back(id, branch);
+  const std::vector<aggregate::Listed> lost = book_.all_of(branch);
+  for (const aggregate::Listed& each : lost) take_back(each);
+  for (const aggregate::Listed& each : lost) call_back(each.id.worker, branch);
   changed_.notify_all();
 }
 
-// If the worker is connected elsewhere, it does not know that the contribution is lost. It offers
-// all that it keeps again over its next connection.
-void ContributionDesk::take_back(const aggregate::ContributionId& id, BranchId branch) {
-  withdraw(id);
-  book_.forget(id);
-  const auto member = members_.find(id.worker);
+void ContributionDesk::take_back(const aggregate::Listed& lost) {
+  withdraw(lost.id);
+  book_.forget(lost);
+}
+
+// If the worker is connected elsewhere, it does not know that a contribution is lost. It offers all
+// that it keeps again over its next connection.
+void ContributionDesk::call_back(aggregate::WorkerId worker, BranchId branch) {
+  const auto member = members_.find(worker);
   if (member != members_.end() && member->second.peer->branch != branch)
-    expel(id.worker,
-          Status(Code::kRemoteError, "a branch has lost its contribution: connect again"));
+    expel(worker, Status(Code::kRemoteError, "a branch has lost its contribution: connect again"));
 }
 
 // --- sums of branches ---

@@ -117,8 +117,13 @@ Enrolled RootDesk::enrolled() const {
           nonce_};
 }
 
+Status RootDesk::check_member(const Member& member) const {
+  return contributors_.check({nonce_, options_.model_id, options_.schema_hash, member.worker},
+                             member.seat.number, member.signatures);
+}
+
 Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered) const {
-  return contributors_.check({nonce_, options_.model_id, options_.schema_hash, worker, offered});
+  return contributors_.check({nonce_, options_.model_id, options_.schema_hash, worker}, offered);
 }
 
 Status RootDesk::join(const Member& member) {
@@ -156,9 +161,17 @@ void RootDesk::take(Given given) {
   std::string fault = fault_of(given);
   if (!slot && fault.empty()) fault = "its worker has no slot in this round";
   const bool is_known = round_.find(given.id()).has_value();
+  const float clip =
+      options_.sums_at_once
+          ? aggregate::screen(options_.screen, std::span(&given.facts, 1)).clip.front()
+          : 1;
   // It has its place before it is listed: what is listed is summed, whatever memory runs out.
-  arrivals_.push_back(
-      {{}, given.facts, 1, std::move(given.part), value_type(given.offered), given.bytes_here()});
+  arrivals_.push_back({{},
+                       given.facts,
+                       clip,
+                       std::move(given.part),
+                       value_type(given.offered),
+                       given.bytes_here()});
   const Answer answered = offer(given, slot.value_or(0), std::move(fault));
   if (answered.kind == Answer::Kind::kRefused && !is_known) ++counts_.refused;
   Verdict verdict{given.worker,
@@ -174,8 +187,6 @@ void RootDesk::take(Given given) {
   Arrival& arrival = arrivals_.back();
   arrival.listed = answered.listed;
   held_bytes_ += arrival.part.size();
-  if (options_.sums_at_once)
-    arrival.clip = aggregate::screen(options_.screen, std::span(&arrival.facts, 1)).clip.front();
   verdict.slot = arrival.listed.slot;
   verdict.weight = arrival.listed.weight;
   verdict.clip = arrival.clip;

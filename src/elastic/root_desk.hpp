@@ -50,9 +50,7 @@ class RootDesk final : public ContributionDesk {
   RootDesk(const kernels::KernelSet& kernels, DeskOptions options);
   Enrolled enrolled() const override;
   std::uint64_t open_round() const override { return round_.number(); }
-  Status check_member(const Member& member) const override {
-    return contributors_.check_keys(member.keys);
-  }
+  Status check_member(const Member& member) const override;
   Status check_offer(aggregate::WorkerId worker, const Offered& offered) const override;
   bool look_at_files(double now) override { return contributors_.look(now); }
   Status join(const Member& member) override;

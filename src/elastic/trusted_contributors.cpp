@@ -1,8 +1,8 @@
 #include "src/elastic/trusted_contributors.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -23,32 +23,35 @@ Result<TrustedContributors> TrustedContributors::load(const std::string& path) {
   return made;
 }
 
-Status TrustedContributors::check_keys(std::span<const trust::PublicKey> keys) const {
+Status TrustedContributors::check(const WorkerClaim& claim, std::uint32_t number,
+                                  const trust::Signatures& signatures) const {
   if (!trusted_) return {};
-  const auto is_trusted = [this](const trust::PublicKey& key) { return trusted_->trusts(key); };
-  if (std::ranges::any_of(keys, is_trusted)) return {};
-  if (keys.empty())
+  if (signatures.empty())
     return Status(Code::kUnauthorized,
                   "contributions need a signature here, and it has no key: give it one of sparcl "
                   "keygen (options.key_path), and add the line of the .pub file to the "
                   "aggregator's contributors");
-  return Status(Code::kUnauthorized,
-                fmt::format("its key {} is not among the {} contributors of this aggregator: add "
-                            "the line of its .pub file there",
-                            trust::fingerprint(keys.front()), trusted_->count()));
+  return trusted_->verify(signed_bytes(claim, number), signatures)
+      .with_prefix("it is no contributor of this aggregator: ");
 }
 
-Status TrustedContributors::check(const ContributionClaim& claim) const {
+Status TrustedContributors::check(const WorkerClaim& claim, const Offered& offered) const {
   if (!trusted_) return {};
-  return trusted_->verify(signed_bytes(claim), claim.offered.signatures)
-      .with_prefix(fmt::format("the contribution to round {}: ", claim.offered.round));
+  return trusted_->verify(signed_bytes(claim, offered), offered.signatures)
+      .with_prefix(fmt::format("the contribution to round {}: ", offered.round));
 }
 
 bool TrustedContributors::look(double now) {
   if (!trusted_ || now - looked_at_ < kContributorsPeriod) return false;
   looked_at_ = now;
+  if (::access(file_.path().c_str(), F_OK) != 0) {
+    replication::warn_of_changed_file(
+        troubles_, Status(Code::kSystemError, fmt::format("{}: the file is gone", file_.path())),
+        now);
+    return false;
+  }
   if (!file_.has_changed()) return false;
-  Result<trust::TrustedKeys> keys = trust::TrustedKeys::load(file_.path());
+  Result<trust::TrustedKeys> keys = trust::TrustedKeys::load_any(file_.path());
   if (!keys.ok()) {
     replication::warn_of_changed_file(troubles_, keys.status(), now);
     return false;

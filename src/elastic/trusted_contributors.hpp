@@ -1,6 +1,5 @@
 #pragma once
-// Whose contributions a root takes: those of everybody who may connect, or those that are signed by
-// a key of a file.
+// The contributors of a root: all workers that may connect, or those with a key of a file.
 
 #include <optional>
 #include <span>
@@ -20,13 +19,15 @@ class TrustedContributors {
   // The file of trusted keys; "": everybody.
   static Result<TrustedContributors> load(const std::string& path);
 
-  // Unauthorized: a worker with these keys cannot contribute.
-  Status check_keys(std::span<const trust::PublicKey> keys) const;
-  // Unauthorized: the contribution is signed by none of the keys.
-  Status check(const ContributionClaim& claim) const;
+  // Unauthorized: none of the keys has signed that the worker takes part.
+  Status check(const WorkerClaim& claim, std::uint32_t number,
+               const trust::Signatures& signatures) const;
+  // Unauthorized: none of the keys has signed the contribution.
+  Status check(const WorkerClaim& claim, const Offered& offered) const;
 
   // Reads the file again if it was changed, and looks for that at most once a second. True: there
-  // are other keys now. A file that cannot be used changes nothing.
+  // are other keys now. Without a key in it nobody contributes. A file that cannot be used, or is
+  // gone, changes nothing.
   bool look(double now);
 
  private:

@@ -156,9 +156,7 @@ Status Uplink::exchange(MessageLink& link, const net::HostPort& where,
     const bool is_known = is_proven_ || !options_.security.publisher_key;
     if (!has_said_who_ && link.stream().is_ready() && is_known) {
       has_said_who_ = true;
-      Enroll enroll = options_.enroll;
-      enroll.keys = user_.keys();
-      link.queue(MessageType::kEnroll, std::span<const std::byte>(serialise(enroll)));
+      link.queue(MessageType::kEnroll, std::span<const std::byte>(serialise(options_.enroll)));
     }
     if (is_enrolled_) user_.speak(link);
     if (is_enrolled_ && now - spoke > replication::alive_period_s(options_.silence_s, silence_ms_))
@@ -204,6 +202,9 @@ Status Uplink::handle(MessageLink& link, const net::HostPort& where) {
           replication::check_proof(link, link.content(), *options_.security.publisher_key));
       is_proven_ = true;
       return {};
+    case MessageType::kNonce:
+      if (is_enrolled_ || !has_said_who_) break;
+      return user_.challenged(link);
     case MessageType::kEnrolled:
       if (is_enrolled_ || !has_said_who_) break;
       return take_enrolled(link.content(), where);

@@ -29,8 +29,10 @@ struct UplinkOptions {
 class UplinkUser {
  public:
   virtual ~UplinkUser() = default;
-  // The keys that sign what it contributes, before each connection.
-  virtual std::vector<trust::PublicKey> keys() { return {}; }
+  // The aggregator tells what to sign. A worker queues its JOIN.
+  virtual Status challenged(replication::MessageLink& link) {
+    return replication::out_of_place(link.type());
+  }
   // A connection takes part. results: the address of the publisher of results.
   virtual void connected(const Enrolled& enrolled, const std::string& results) = 0;
   // Queues what there is to say. Often.

@@ -1,6 +1,5 @@
 #include "src/elastic/worker_messages.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 #include "src/replication/message_fields.hpp"
@@ -22,7 +21,16 @@ using replication::write_signatures;
 
 namespace {
 
+constexpr std::string_view kMembershipContext = "sparcl membership 1\n";
 constexpr std::string_view kContributionContext = "sparcl contribution 1\n";
+
+void write_claim(ByteWriter& out, std::string_view context, const WorkerClaim& claim) {
+  out.write_bytes(std::as_bytes(std::span(context)));
+  out.write_bytes(claim.nonce);
+  write_text(out, claim.model_id);
+  write_hash(out, claim.schema_hash);
+  out.write(claim.worker);
+}
 
 void write_unsigned(ByteWriter& out, const Offered& offered) {
   out.write(offered.round);
@@ -35,26 +43,17 @@ void write_unsigned(ByteWriter& out, const Offered& offered) {
 
 }  // namespace
 
-void write_keys(ByteWriter& out, std::span<const trust::PublicKey> keys) {
-  out.write(static_cast<std::uint8_t>(keys.size()));
-  for (const trust::PublicKey& each : keys) out.write_bytes(each);
-}
-
-bool read_keys(ByteReader& in, std::vector<trust::PublicKey>& keys) {
-  std::uint8_t count = 0;
-  if (!in.read(count) || count > trust::kMaxSignatures) return false;
-  keys.resize(count);
-  return std::ranges::all_of(keys, [&in](trust::PublicKey& each) { return read_array(in, each); });
-}
-
-std::vector<std::byte> signed_bytes(const ContributionClaim& claim) {
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number) {
   ByteWriter out;
-  out.write_bytes(std::as_bytes(std::span(kContributionContext)));
-  out.write_bytes(claim.nonce);
-  write_text(out, claim.model_id);
-  write_hash(out, claim.schema_hash);
-  out.write(claim.worker);
-  write_unsigned(out, claim.offered);
+  write_claim(out, kMembershipContext, claim);
+  out.write(number);
+  return out.take();
+}
+
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& offered) {
+  ByteWriter out;
+  write_claim(out, kContributionContext, claim);
+  write_unsigned(out, offered);
   return out.take();
 }
 
@@ -68,7 +67,6 @@ std::vector<std::byte> serialise(const Enroll& enroll) {
   write_text(out, enroll.name);
   write_flag(out, enroll.is_aggregator);
   out.write(enroll.number);
-  write_keys(out, enroll.keys);
   return out.take();
 }
 
@@ -81,7 +79,7 @@ Result<Enroll> parse_enroll(std::span<const std::byte> bytes) {
            read_hash(in, enroll.schema_hash) && in.read(enroll.worker) &&
            in.read(enroll.silence_ms) && read_text(in, enroll.name) &&
            read_flag(in, enroll.is_aggregator) && in.read(enroll.number) &&
-           enroll.number <= aggregate::kMaxNumber && read_keys(in, enroll.keys);
+           enroll.number <= aggregate::kMaxNumber;
   });
 }
 
@@ -107,6 +105,29 @@ Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes) {
            read_text(in, enrolled.name) && read_text(in, enrolled.results) &&
            read_flag(in, enrolled.sums_at_once) && read_flag(in, enrolled.sums_weights) &&
            read_array(in, enrolled.nonce);
+  });
+}
+
+std::vector<std::byte> serialise(const NonceTold& told) {
+  ByteWriter out;
+  out.write_bytes(told.nonce);
+  return out.take();
+}
+
+Result<NonceTold> parse_nonce(std::span<const std::byte> bytes) {
+  return parse_message<NonceTold>(
+      bytes, "NONCE", [](ByteReader& in, NonceTold& told) { return read_array(in, told.nonce); });
+}
+
+std::vector<std::byte> serialise(const Join& join) {
+  ByteWriter out;
+  write_signatures(out, join.signatures);
+  return out.take();
+}
+
+Result<Join> parse_join(std::span<const std::byte> bytes) {
+  return parse_message<Join>(bytes, "JOIN", [](ByteReader& in, Join& join) {
+    return read_signatures(in, join.signatures);
   });
 }
 

@@ -33,11 +33,15 @@ struct Enroll {
   std::uint32_t silence_ms = 0;    // after which it gives the other side up
   std::string name;                // "host h1, pid 4711"
   bool is_aggregator = false;
-  std::uint32_t number = 0;              // of the worker, from 1 on; 0: none (aggregate::Seat)
-  std::vector<trust::PublicKey> keys{};  // that sign a worker's contributions
+  std::uint32_t number = 0;  // of the worker, from 1 on; 0: none (aggregate::Seat)
 };
 
-// Aggregator: the worker takes part.
+// Aggregator, to a worker that enrolls.
+struct NonceTold {
+  RootNonce nonce{};
+};
+
+// Aggregator: it takes part. A worker hears it after JOIN.
 struct Enrolled {
   std::uint16_t protocol = kWorkerProtocol;
   std::uint64_t round = 0;  // that is open
@@ -48,7 +52,12 @@ struct Enrolled {
   // their weights at each element.
   bool sums_at_once = true;
   bool sums_weights = false;
-  RootNonce nonce{};
+  RootNonce nonce{};  // for branches, which tell it their workers
+};
+
+// Worker: it takes part.
+struct Join {
+  trust::Signatures signatures{};  // of signed_bytes(); empty: it has no key
 };
 
 // Worker: a contribution, before its bytes.
@@ -75,21 +84,21 @@ struct FateTold {
   std::string reason;  // of a refusal
 };
 
-// What a worker signs. It begins with what it is for.
-struct ContributionClaim {
+// What a worker signs: that it takes part, and each contribution. The bytes begin with what they
+// are for.
+struct WorkerClaim {
   const RootNonce& nonce;
   const std::string& model_id;
   const Hash128& schema_hash;
   aggregate::WorkerId worker = 0;
-  const Offered& offered;  // but for the signatures
 };
-std::vector<std::byte> signed_bytes(const ContributionClaim& claim);
-
-void write_keys(ByteWriter& out, std::span<const trust::PublicKey> keys);
-[[nodiscard]] bool read_keys(ByteReader& in, std::vector<trust::PublicKey>& keys);
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number);
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& offered);
 
 std::vector<std::byte> serialise(const Enroll& enroll);
 std::vector<std::byte> serialise(const Enrolled& enrolled);
+std::vector<std::byte> serialise(const NonceTold& told);
+std::vector<std::byte> serialise(const Join& join);
 std::vector<std::byte> serialise(const Offered& offered);
 std::vector<std::byte> serialise(const Wanted& wanted);
 std::vector<std::byte> serialise(const FateTold& fate);
@@ -98,6 +107,8 @@ std::vector<std::byte> serialise(const FateTold& fate);
 // ENROLL or ENROLLED with another protocol version only `protocol` is read.
 Result<Enroll> parse_enroll(std::span<const std::byte> bytes);
 Result<Enrolled> parse_enrolled(std::span<const std::byte> bytes);
+Result<NonceTold> parse_nonce(std::span<const std::byte> bytes);
+Result<Join> parse_join(std::span<const std::byte> bytes);
 Result<Offered> parse_offered(std::span<const std::byte> bytes);
 Result<Wanted> parse_wanted(std::span<const std::byte> bytes);
 Result<FateTold> parse_fate(std::span<const std::byte> bytes);

@@ -15,7 +15,6 @@ using replication::MessageType;
 namespace {
 
 constexpr std::size_t kMaxQueued = std::size_t{4} << 20;  // bytes of answers; heuristic
-constexpr std::uint64_t kMinMove = 16 << 10;              // bytes; heuristic
 
 }  // namespace
 
@@ -100,12 +99,18 @@ std::optional<MessageType> WorkerPeer::receive(double now) {
   }
 }
 
-// On a slow link a chunk takes its time. One that sends less than kMinMove in the time that it may
+// On a slow link a chunk takes long. A peer that sends less than kMinMove in the time that it may
 // be silent holds memory for nothing.
 void WorkerPeer::note_heard(double now) {
   heard_ = now;
   if (!incoming || link_.heard_bytes() - incoming->moved_heard < kMinMove) return;
   incoming->moved_at = now;
+  incoming->moved_heard = link_.heard_bytes();
+}
+
+void WorkerPeer::begin_incoming(double now) {
+  incoming->is_wanted = true;
+  incoming->wanted_at = incoming->moved_at = now;
   incoming->moved_heard = link_.heard_bytes();
 }
 

@@ -16,8 +16,9 @@ namespace sparcl::elastic {
 // A contribution whose bytes are coming.
 struct Incoming {
   Offered offered;
-  bool is_wanted = false;  // its bytes were asked for
-  double moved_at = 0;     // when some of them came last
+  bool is_wanted = false;         // its bytes were asked for
+  double wanted_at = 0;           // when they were asked for
+  double moved_at = 0;            // when some of them came last
   std::uint64_t moved_heard = 0;  // what the connection had heard then
   std::vector<Buffer> pieces;
   std::uint64_t have = 0;
@@ -53,6 +54,8 @@ class WorkerPeer {
   std::size_t chunk_bytes() const { return link_.chunk_bytes(); }
   // Takes the chunk that has come. Corrupt: it is out of place.
   Status take_chunk(double now);
+  // The bytes of `incoming` are on their way from now on.
+  void begin_incoming(double now);
   // Who may ask for what: by secrets or certificates.
   bool may(trust::Role role) const { return !role_ || *role_ >= role; }
 
@@ -74,7 +77,10 @@ class WorkerPeer {
   std::string who() const;
   const Status& why_over() const { return why_; }
 
-  std::optional<aggregate::WorkerId> worker;  // enrolled as a worker
+  static constexpr std::uint64_t kMinMove = 16 << 10;  // bytes; heuristic
+
+  std::optional<Enroll> enroll;               // of a worker, which has not joined yet or has
+  std::optional<aggregate::WorkerId> worker;  // has joined as a worker
   BranchId branch = kNoBranch;                // enrolled as one
   std::string name;
   std::uint32_t silence_ms = 0;  // the other side's own

@@ -82,10 +82,12 @@ enum class MessageType : std::uint8_t {
   kVerdict = 41,     // parent: how a contribution counts
   kCollect = 42,     // parent: the sums of a round are wanted, or dropped
   kSubtree = 43,     // branch: one of these sums, before its bytes
-  kCollected = 44,   // branch: that was all
+  kCollected = 44,   // branch: all sums of the round have been sent
   kWithdrawn = 45,   // branch: a contribution is lost here: it is in no sum
+  kNonce = 46,       // aggregator: what a worker signs
+  kJoin = 47,        // worker: it takes part, and proves its keys
 };
-constexpr MessageType kLastMessageType = MessageType::kWithdrawn;
+constexpr MessageType kLastMessageType = MessageType::kJoin;
 
 std::size_t max_content_bytes(MessageType type);
 

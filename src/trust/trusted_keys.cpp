@@ -31,6 +31,16 @@ std::optional<std::string> parse(const KeyLine& line, PublicKey& key) {
 }  // namespace
 
 Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t threshold) {
+  SPARCL_ASSIGN_OR_RETURN(TrustedKeys keys, load_any(path));
+  if (keys.count() == 0)
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: it names no key: put the line of a publisher's .pub file there", path));
+  keys.threshold_ = std::max<std::size_t>(threshold, 1);
+  return keys;
+}
+
+Result<TrustedKeys> TrustedKeys::load_any(const std::string& path) {
   SPARCL_RETURN_IF_ERROR(prepare_sodium());
   const Result<KeyFile> file = KeyFile::read(path, kMaxTrustFileBytes);
   if (!file.ok()) return file.status();
@@ -42,10 +52,6 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t thres
                     fmt::format("{}: line {}: {}", path, line.number, *wrong));
     if (keys.find(trusted.key) == nullptr) keys.trusted_.push_back(trusted);
   }
-  if (keys.count() == 0)
-    return Status(
-        Code::kInvalidArgument,
-        fmt::format("{}: it names no key: put the line of a publisher's .pub file there", path));
   if ((file->mode() & 02) != 0) {
     return Status(
         Code::kUnauthorized,
@@ -53,7 +59,6 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t thres
                     "{} {}, then run chmod o-w {}",
                     path, file->mode(), keys.count(), keys.count() == 1 ? "key" : "keys", path));
   }
-  keys.threshold_ = std::max<std::size_t>(threshold, 1);
   return keys;
 }
 

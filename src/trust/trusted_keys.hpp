@@ -18,6 +18,8 @@ class TrustedKeys {
   // ignored. Unauthorized if the file is writable by all. threshold: so many of the keys must have
   // signed, at least 1.
   static Result<TrustedKeys> load(const std::string& path, std::size_t threshold = 1);
+  // The same, also of a file without keys: then nothing is accepted.
+  static Result<TrustedKeys> load_any(const std::string& path);
 
   // The publisher's key of a secret (RoleSecret), whose file this is.
   static TrustedKeys of_secret(const PublicKey& key, const std::string& path);

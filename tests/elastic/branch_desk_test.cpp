@@ -30,6 +30,10 @@ DeskOptions patient_options() {
 RawPeer enrolled_at(const std::string& address, const Enroll& enroll) {
   RawPeer peer = RawPeer::connect(address, {});
   peer.say(MessageType::kEnroll, enroll);
+  if (!enroll.is_aggregator) {
+    EXPECT_EQ(peer.hear(), MessageType::kNonce);
+    peer.say(MessageType::kJoin, Join{});
+  }
   EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
   return peer;
 }

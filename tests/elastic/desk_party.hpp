@@ -44,6 +44,8 @@ struct Desk {
   RawPeer enrolled(aggregate::WorkerId worker) const {
     RawPeer peer = connect();
     peer.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test"});
+    EXPECT_EQ(peer.hear(), MessageType::kNonce);
+    peer.say(MessageType::kJoin, Join{});
     EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
     return peer;
   }

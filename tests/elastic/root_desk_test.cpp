@@ -116,31 +116,18 @@ TEST(RootDeskAndBranches, SumsHaveContributions) {
   }
 }
 
-TEST(RootDeskAndBranches, ASumOfAnEarlierRoundIsNotTakenForALaterOne) {
-  DeskOptions options = desk_options();
-  options.silence_s = 60;
-  const Desk own(options);
-  RawPeer other = own.enrolled(5);
+TEST(RootDeskAndBranches, NothingIsWithdrawnAmongSums) {
+  const Desk own;
   Branch branch(own);
+  const Verdict verdict = branch.give(1);
+  EXPECT_EQ(closing_of(own).listed.size(), 1u);
+  auto sums = std::async(std::launch::async, [&] { return own.desk->collect_sums({}); });
+  (void)branch.hear_collect();
   const Packed packed = packed_entries(5, 1);
-  for (const std::uint64_t round : {1U, 2U}) {
-    const Verdict verdict = branch.give(round);
-    send_all(other, packed_entries(9, round));
-    EXPECT_EQ(other.hear(), MessageType::kFate);
-    EXPECT_EQ(closing_of(own).listed.size(), 2u);
-    auto sums = std::async(std::launch::async, [&] { return own.desk->collect_sums({}); });
-    if (round == 2) {
-      EXPECT_TRUE(sums.get().sums.empty());
-      EXPECT_TRUE(branch.peer.is_dropped());
-      return;
-    }
-    (void)branch.hear_collect();
-    branch.peer.say(MessageType::kSubtree, branch.told(1, verdict.slot, packed));
-    branch.peer.say(MessageType::kWithdrawn, Withdrawn{{Branch::kWorker, 1}});
-    EXPECT_EQ(sums.get().closing.listed.size(), 1u);
-    own.desk->committed();
-    EXPECT_EQ(other.hear(), MessageType::kFate);
-  }
+  branch.peer.say(MessageType::kSubtree, branch.told(1, verdict.slot, packed));
+  branch.peer.say(MessageType::kWithdrawn, Withdrawn{{Branch::kWorker, 1}});
+  expect_refusal(branch.peer, "withdrawn among its sums");
+  EXPECT_TRUE(sums.get().sums.empty()) << "nor is that sum one of a later round";
 }
 
 TEST(RootDeskAndBranches, ContributionsOfADyingBranchAreWithdrawn) {

@@ -37,22 +37,35 @@ class TrustedContributorsTest : public testing::Test {
     return made;
   }
 
-  // Its nonce, too.
-  static RawPeer enrolled_with(const Desk& own, aggregate::WorkerId worker,
-                               std::vector<trust::PublicKey> keys, RootNonce& nonce) {
+  // One that has enrolled, but not joined yet. Its nonce, too.
+  static RawPeer enrolled_at(const Desk& own, aggregate::WorkerId worker, RootNonce& nonce) {
     RawPeer peer = own.connect();
     peer.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test", false, 0, keys});
+             Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test", false, 0});
+    EXPECT_EQ(peer.hear(), MessageType::kNonce);
+    nonce = parse_nonce(peer.link().content())->nonce;
+    return peer;
+  }
+  static trust::Signatures joining(const trust::SigningKey& key, const RootNonce& nonce,
+                                   aggregate::WorkerId worker, std::uint32_t number = 0) {
+    const std::string model = "m";
+    const Hash128 schema{1, 2};
+    const WorkerClaim claim{nonce, model, schema, worker};
+    return {{key.public_key(), key.sign(signed_bytes(claim, number))}};
+  }
+  static RawPeer joined_with(const Desk& own, aggregate::WorkerId worker,
+                             const trust::SigningKey& key, RootNonce& nonce) {
+    RawPeer peer = enrolled_at(own, worker, nonce);
+    peer.say(MessageType::kJoin, Join{joining(key, nonce, worker)});
     EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
-    nonce = parse_enrolled(peer.link().content())->nonce;
     return peer;
   }
   static Offered signed_by(const trust::SigningKey& key, const RootNonce& nonce,
                            aggregate::WorkerId worker, Offered offered) {
     const std::string model = "m";
     const Hash128 schema{1, 2};
-    offered.signatures = {
-        {key.public_key(), key.sign(signed_bytes({nonce, model, schema, worker, offered}))}};
+    const WorkerClaim claim{nonce, model, schema, worker};
+    offered.signatures = {{key.public_key(), key.sign(signed_bytes(claim, offered))}};
     return offered;
   }
 
@@ -64,25 +77,46 @@ class TrustedContributorsTest : public testing::Test {
   const trust::SigningKey foreign_ = std::move(*trust::SigningKey::generate());
 };
 
-TEST_F(TrustedContributorsTest, AWorkerWithoutATrustedKeyDoesNotTakePart) {
+TEST_F(TrustedContributorsTest, OnlyWorkersThatProveATrustedKeyTakePart) {
   const Desk own(options());
-  const auto enroll = [&](std::vector<trust::PublicKey> keys) {
-    RawPeer peer = own.connect();
-    peer.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 7, 5000, "a test", false, 0, keys});
-    return peer;
+  const Desk elsewhere(options());
+  RootNonce nonce, other_nonce;
+  (void)enrolled_at(elsewhere, 7, other_nonce);
+  const std::function<trust::Signatures()> kWrong[] = {
+      [&] { return trust::Signatures(); },
+      [&] { return joining(foreign_, nonce, 7); },
+      [&] { return joining(mine_, other_nonce, 7); },
+      [&] { return joining(mine_, nonce, 8); },
+      [&] { return joining(mine_, nonce, 7, 5); },
+      [&] {
+        return trust::Signatures{{mine_.public_key(), {}}};
+      },
   };
-  RawPeer without = enroll({});
-  expect_refusal(without, "it has no key");
-  RawPeer unknown = enroll({foreign_.public_key()});
-  expect_refusal(unknown, "is not among the 2 contributors");
+  for (const auto& wrong : kWrong) {
+    RawPeer peer = enrolled_at(own, 7, nonce);
+    const trust::Signatures signatures = wrong();
+    peer.say(MessageType::kJoin, Join{signatures});
+    expect_refusal(peer, signatures.empty() ? "it has no key" : "no contributor of this");
+  }
+  // Before it has joined nothing counts, and no round waits for it.
+  RawPeer early = enrolled_at(own, 9, nonce);
+  early.say(MessageType::kContribution, packed_entries(5, 1).offered);
+  expect_refusal(early, "out of place");
+  RawPeer waits = enrolled_at(own, 9, nonce);
+  RawPeer right = joined_with(own, 7, mine_, nonce);
+  Packed packed = packed_entries(5, 1);
+  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
+  send_all(right, packed);
+  bool is_closed = false;
+  for (int i = 0; i < 100 && !is_closed; ++i) is_closed = own.desk->wait(0.1).is_closed;
+  EXPECT_TRUE(is_closed);
 }
 
 TEST_F(TrustedContributorsTest, OnlyWhatIsSignedForThisRootWorkerRoundAndBytesCounts) {
   const Desk own(options());
   const Desk elsewhere(options());
   RootNonce nonce, other_nonce;
-  (void)enrolled_with(elsewhere, 7, {mine_.public_key()}, other_nonce);
+  (void)enrolled_at(elsewhere, 7, other_nonce);
   const Packed packed = packed_entries(5, 1);
   const Offered& plain = packed.offered;
   const auto changed = [&](auto&& change) {
@@ -102,11 +136,11 @@ TEST_F(TrustedContributorsTest, OnlyWhatIsSignedForThisRootWorkerRoundAndBytesCo
       [&] { return changed([](Offered& offered) { offered.digest[31] ^= std::byte{1}; }); },
   };
   for (const auto& wrong : kWrong) {
-    RawPeer peer = enrolled_with(own, 7, {mine_.public_key()}, nonce);
+    RawPeer peer = joined_with(own, 7, mine_, nonce);
     peer.say(MessageType::kContribution, wrong());
     expect_refusal(peer, "the contribution to round");
   }
-  RawPeer peer = enrolled_with(own, 7, {other_of_mine_.public_key()}, nonce);
+  RawPeer peer = joined_with(own, 7, other_of_mine_, nonce);
   Packed right = packed;
   right.offered = signed_by(other_of_mine_, nonce, 7, plain);
   send_all(peer, right);
@@ -118,12 +152,13 @@ TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
   const Desk own(options());
   RawPeer branch = own.connect();
   branch.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0, {}});
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
   ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
   const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
-  const auto join = [&](aggregate::WorkerId worker, std::vector<trust::PublicKey> keys) {
-    branch.say(MessageType::kMember,
-               MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(keys)});
+  const auto join = [&](aggregate::WorkerId worker, trust::Signatures signatures) {
+    branch.say(
+        MessageType::kMember,
+        MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(signatures)});
   };
   const auto expect_turned_away = [&](aggregate::WorkerId worker) {
     ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
@@ -133,23 +168,46 @@ TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
   };
   join(7, {});
   expect_turned_away(7);
-  join(8, {mine_.public_key()});
+  join(7, joining(mine_, nonce, 8));
+  expect_turned_away(7);
+  join(8, joining(mine_, nonce, 8));
   const Offered offered = packed_entries(5, 1).offered;
   branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, offered});
   expect_turned_away(8);
-  join(8, {mine_.public_key()});
+  join(8, joining(mine_, nonce, 8));
   branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, signed_by(mine_, nonce, 8, offered)});
   ASSERT_EQ(branch.hear(), MessageType::kVerdict);
   EXPECT_TRUE(parse_verdict(branch.link().content())->is_new);
 }
 
+// A branch says again that a worker is there, which may take part no more.
+TEST_F(TrustedContributorsTest, NoRoundWaitsForAMemberThatLosesItsProof) {
+  const Desk own(options());
+  RootNonce nonce;
+  RawPeer right = joined_with(own, 7, mine_, nonce);
+  RawPeer branch = own.connect();
+  branch.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
+  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
+  for (const trust::Signatures& signatures : {joining(mine_, nonce, 8), trust::Signatures()})
+    branch.say(MessageType::kMember,
+               MemberTold{8, MemberTold::State::kAwaited, {}, "a worker", signatures});
+  ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+  Packed packed = packed_entries(5, 1);
+  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
+  send_all(right, packed);
+  bool is_closed = false;
+  for (int i = 0; i < 100 && !is_closed; ++i) is_closed = own.desk->wait(0.1).is_closed;
+  EXPECT_TRUE(is_closed);
+}
+
 TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {
   const Desk own(options());
   RootNonce nonce;
-  RawPeer stays = enrolled_with(own, 7, {mine_.public_key()}, nonce);
-  RawPeer goes = enrolled_with(own, 8, {other_of_mine_.public_key()}, nonce);
+  RawPeer stays = joined_with(own, 7, mine_, nonce);
+  RawPeer goes = joined_with(own, 8, other_of_mine_, nonce);
   trust({&mine_});
-  expect_refusal(goes, "is not among the 1 contributors");
+  expect_refusal(goes, "is not among the 1 of");
   Packed packed = packed_entries(5, 1);
   packed.offered = signed_by(mine_, nonce, 7, packed.offered);
   send_all(stays, packed);  // and the round waits for nobody else
@@ -160,13 +218,29 @@ TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {
 
 TEST_F(TrustedContributorsTest, AFileThatCannotBeUsedChangesNothing) {
   TrustedContributors contributors = std::move(*TrustedContributors::load(path_));
+  const RootNonce nonce{};
+  const std::string model = "m";
+  const Hash128 schema{1, 2};
+  const auto result = [&] {
+    return contributors.check({nonce, model, schema, 7}, 0, joining(mine_, nonce, 7)).code();
+  };
   std::ofstream(path_) << "no key\n";
   EXPECT_FALSE(contributors.look(100));
-  EXPECT_TRUE(contributors.check_keys({{mine_.public_key()}}).ok());
+  EXPECT_EQ(result(), Code::kSuccess);
+  std::filesystem::remove(path_);
+  EXPECT_FALSE(contributors.look(101));
+  EXPECT_EQ(result(), Code::kSuccess);
   trust({&foreign_});
-  EXPECT_FALSE(contributors.look(100.5)) << "once a second";
-  EXPECT_TRUE(contributors.look(102));
-  EXPECT_EQ(contributors.check_keys({{mine_.public_key()}}).code(), Code::kUnauthorized);
+  EXPECT_FALSE(contributors.look(101.5)) << "once a second";
+  EXPECT_TRUE(contributors.look(103));
+  EXPECT_EQ(result(), Code::kUnauthorized);
+  trust({&mine_});
+  EXPECT_TRUE(contributors.look(105));
+  EXPECT_EQ(result(), Code::kSuccess);
+  trust({});
+  EXPECT_TRUE(contributors.look(107)) << "the last key is taken away";
+  EXPECT_EQ(result(), Code::kUnauthorized);
+  EXPECT_FALSE(TrustedContributors::load(path_).ok()) << "at the start that is a mistake";
   EXPECT_EQ(TrustedContributors::load(path_ + ".absent").status().code(), Code::kSystemError);
 }
 

@@ -18,6 +18,8 @@ using namespace elastic;
 enum class What : unsigned {
   kEnroll,
   kEnrolled,
+  kNonce,
+  kJoin,
   kOffered,
   kWanted,
   kFate,
@@ -93,6 +95,10 @@ void run(std::span<const std::byte> input) {
       return expect_same_message(content, parse_enroll);
     case What::kEnrolled:
       return expect_same_message(content, parse_enrolled);
+    case What::kNonce:
+      return expect_same_message(content, parse_nonce);
+    case What::kJoin:
+      return expect_same_message(content, parse_join);
     case What::kOffered:
       return expect_same_message(content, parse_offered);
     case What::kWanted:
@@ -152,9 +158,10 @@ std::vector<Bytes> seeds() {
   LoggedRound round{7, 3, 2.5, true, {{1, 6}, {2, 7}}, Buffer::allocate(40), {}};
   std::ranges::fill(round.sum.bytes(), std::byte{1});
   std::vector<Bytes> all{
-      seed_of(What::kEnroll,
-              serialise(Enroll{kWorkerProtocol, "m", {1, 2}, 3, 5000, "host h", false, 0, {{}}})),
+      seed_of(What::kEnroll, serialise(Enroll{kWorkerProtocol, "m", {1, 2}, 3, 5000, "host h"})),
       seed_of(What::kEnrolled, serialise(Enrolled{kWorkerProtocol, 4, 5000, "h", "h:4711"})),
+      seed_of(What::kNonce, serialise(NonceTold{})),
+      seed_of(What::kJoin, serialise(Join{{{}}})),
       seed_of(What::kOffered, serialise(Offered{4, 0.5, 100, sparse::ValueForm::kScaled2})),
       seed_of(What::kOffered,
               serialise(Offered{4, 0.5, 100, sparse::ValueForm::kUnmodified, true, {}, {{}}})),

@@ -282,8 +282,8 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
       ->check(empty_name_fault);
   add_certificates(app, publish.certificates_path, "publish");
   app.add_option("--key", publish.key_path,
-                 "of sparcl keygen: it signs results, so that workers and replicas may refuse "
-                 "others (default: the secret's key, if there is one)")
+                 "of sparcl keygen: it signs results, which workers and replicas can check "
+                 "(default: the secret's key, if there is one)")
       ->excludes(parent)
       ->type_name("FILE")
       ->check(empty_name_fault);

@@ -168,6 +168,7 @@ void Shard::take_largest(std::uint64_t keep) {
                        std::min(keep, options_.count));
   proposal_.indices.assign(selected.indices.begin(), selected.indices.end());
   proposal_.values.resize(selected.indices.size());
+  if (proposal_.values.empty()) return;
   std::memcpy(proposal_.values.data(), selected.accumulators,
               proposal_.values.size() * sizeof(float));
 }

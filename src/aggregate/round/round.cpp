@@ -212,17 +212,15 @@ void Round::advance(double now) {
   const bool is_short =
       listed_.empty() ||  // all that came was refused
       (options_.mode == RoundMode::kQuorum && on_time_ > 0 && on_time_ < options_.quorum);
-  if (options_.mode == RoundMode::kSynchronous) expel_missing();
+  if (options_.mode != RoundMode::kSynchronous) return close(is_short);
+  std::vector<WorkerId> expelled(missing_.begin(), missing_.end());
   close(is_short);
-}
-
-double Round::wakes_at() const { return is_closed_ ? kNever : std::min(deadline_, grace_ends_); }
-
-void Round::expel_missing() {
-  closing_.expelled.assign(missing_.begin(), missing_.end());
+  closing_.expelled = std::move(expelled);
   for (const WorkerId worker : closing_.expelled) membership_.leave(worker);
   missing_.clear();
 }
+
+double Round::wakes_at() const { return is_closed_ ? kNever : std::min(deadline_, grace_ends_); }
 
 // --- the end of a round ---
 

@@ -97,7 +97,6 @@ class Round {
   void close_if_full();
   void close_if_over();
   void close(bool is_short);
-  void expel_missing();
   void begin(std::uint64_t number);
   void learn_grace(const ContributionId& id, double now);
 
@@ -111,10 +110,10 @@ class Round {
   std::uint64_t number_;
   std::map<std::uint64_t, std::map<std::uint32_t, Listed>> listed_;  // by rounds late, by slot
   std::set<WorkerId> missing_;  // active ones without a contribution to this round
-  std::set<WorkerId> active_;  // members when the round began, and those that joined before a
-                               // contribution came
-  std::uint32_t on_time_ = 0;  // contributions to this round
-  bool has_refused_ = false;   // a contribution to this round was refused
+  std::set<WorkerId> active_;   // members when the round began, and those that joined before a
+                                // contribution came
+  std::uint32_t on_time_ = 0;   // contributions to this round
+  bool has_refused_ = false;    // a contribution to this round was refused
   double deadline_ = kNever, grace_ends_ = kNever;
 
   bool is_closed_ = false;

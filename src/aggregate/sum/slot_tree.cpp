@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "src/base/log.hpp"
+
 namespace sparcl::aggregate {
 namespace {
 
@@ -85,14 +87,19 @@ Buffer SlotTree::fold(const Subtree& subtree) {
   for (std::size_t i = 0; i < kFanIn; ++i)
     parts[i] = children[i].size() > 0 ? children[i].bytes() : none.bytes();
   std::optional<Buffer> sum = sum_.sum(parts, run_);
-  return sum ? std::move(*sum) : no_entries();  // the latter never: parts have been read
+  if (sum) return std::move(*sum);
+  log_error("aggregate: sums of slots {} to {} are lost: a fault of sparcl, please report it",
+            subtree.first, subtree.end() - 1);
+  return no_entries();
 }
 
 std::vector<SlotTree::Node> SlotTree::take(const SlotSpan& span) {
   std::vector<Node> taken;
   visit_largest(
       span, {0, kLog2MaxSlots}, [this](const Subtree& subtree) { return has_parts(subtree); },
-      [&](const Subtree& subtree) { taken.push_back({subtree, fold(subtree)}); });
+      [&](const Subtree& subtree) {
+        taken.push_back({subtree, fold(subtree)});
+      });
   return taken;
 }
 
