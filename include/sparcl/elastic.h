@@ -69,10 +69,10 @@ typedef struct {
   sparclToggle_t insecure; /**< on: without a secret, listen on any interface: whoever reaches the
                                 port reads the weights, and contributes */
 } sparclServeOptions_t;
-#define SPARCL_SERVE_OPTIONS_INITIALIZER                                                      \
-  {                                                                                           \
-    sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-        0, 0, 0, 0, sparclRoundSynchronous, sparclDefault                                     \
+#define SPARCL_SERVE_OPTIONS_INITIALIZER                                                         \
+  {                                                                                              \
+    sizeof(sparclServeOptions_t), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, \
+        0, 0, 0, sparclRoundSynchronous, sparclDefault                                           \
   }
 
 /** Serves workers with an aggregator until it is destroyed. Publishes the state as a version.
@@ -146,8 +146,11 @@ typedef struct {
   sparclWire_t wire; /**< of values; the rounding error is kept, too */
   sparclToggle_t relay; /**< pass versions on to other workers; default: SPARCL_RELAY */
 } sparclWorkerOptions_t;
-#define SPARCL_WORKER_OPTIONS_INITIALIZER \
-  { sizeof(sparclWorkerOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0, sparclWireSame, sparclDefault }
+#define SPARCL_WORKER_OPTIONS_INITIALIZER                                              \
+  {                                                                                    \
+    sizeof(sparclWorkerOptions_t), NULL, NULL, NULL, NULL, NULL, 0, 0, sparclWireSame, \
+        sparclDefault                                                                  \
+  }
 
 /** Starts a worker, which connects to an aggregator and connects again after each failure.
  * Takes memory for a copy of the state, and a residual of float32.

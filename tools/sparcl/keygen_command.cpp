@@ -26,7 +26,7 @@ Status run_keygen(const std::string& path, bool as_json) {
       as_json, json,
       fmt::format(
           "{1:<{0}}  the secret key, mode 0600: for its owner alone\n"
-          "{2:<{0}}  the public key: its line belongs into the file of trusted keys of those who check\n"
+          "{2:<{0}}  the public key: its line belongs into the trusted keys of those who check\n"
           "{3:<{0}}  {4}\n",
           shown(public_path).size(), shown(path), shown(public_path), "fingerprint", fingerprint));
 }
