@@ -170,7 +170,9 @@ SPARCL_API sparclResult_t sparclWorkerCreate(sparclWorker_t* worker, sparclState
  * @param seconds until sparclTimeout
  * @param version written; may be NULL
  * @retval sparclTimeout no newer version came in time: the text says why
- * @retval sparclRemoteError the aggregator is not there; the worker goes on trying */
+ * @retval sparclRemoteError the aggregator is not there; the worker goes on trying
+ * @retval sparclUnauthorized the aggregator lists no key of this worker, or no trusted key signed
+ *   the version; the worker goes on trying */
 SPARCL_API sparclResult_t sparclWorkerNext(sparclWorker_t worker, double seconds,
                                            uint64_t* version);
 

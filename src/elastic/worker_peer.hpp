@@ -35,6 +35,15 @@ struct BranchSum {
   Buffer part;
 };
 
+// The sums that a branch was asked for, and those that it has sent so far.
+struct AskedSums {
+  std::uint64_t round = 0;
+  std::vector<Collect::Span> spans;
+  std::vector<BranchSum> sums;
+  SubtreeTold coming;
+  bool is_over = false;
+};
+
 class WorkerPeer {
  public:
   WorkerPeer(net::Socket socket, std::optional<net::NetAddress> from,
@@ -87,15 +96,7 @@ class WorkerPeer {
   std::optional<Incoming> incoming;
   bool has_ended = false;  // the desk has dealt with its end
 
-  // What a branch was asked for, and has sent so far.
-  struct Asked {
-    std::uint64_t round = 0;
-    std::vector<Collect::Span> spans;
-    std::vector<BranchSum> sums;
-    SubtreeTold coming;
-    bool is_over = false;
-  };
-  std::optional<Asked> asked;
+  std::optional<AskedSums> asked;
 
  private:
   bool secure();
