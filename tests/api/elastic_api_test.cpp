@@ -194,10 +194,10 @@ TEST(ElasticApi, AnAggregatorThatWasReplacedEnds) {
   serve.folder = folder.c_str();
   Model old_model, new_model;
   const Root old_root(old_model, serve);
+  Trainer own(old_root.address);
+  own.next();  // before the old publisher can notice that it was replaced
   const Root new_root(new_model, serve);
   ASSERT_EQ(new_root.result, sparclSuccess) << sparclGetLastError(nullptr);
-  Trainer own(old_root.address);
-  own.next();
   own.model.weights[0] = 1;
   SPARCL_OK(sparclWorkerContribute(own.worker, 1));
   EXPECT_EQ(sparclAggregatorNext(old_root.aggregator, 10, nullptr), sparclInvalidUsage);
