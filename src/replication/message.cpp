@@ -38,6 +38,10 @@ std::size_t max_content_bytes(MessageType type) {
 }
 
 Status out_of_place(MessageType type) {
+  if (type == MessageType::kEnroll)
+    return corrupt(
+        "a worker connects here, where an aggregator publishes results: give it the aggregator's "
+        "address for workers");
   return corrupt(fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
 }
 
