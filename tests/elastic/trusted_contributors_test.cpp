@@ -69,6 +69,16 @@ class TrustedContributorsTest : public testing::Test {
     return offered;
   }
 
+  // Worker 7 contributes, and the round waits for nobody else.
+  void expect_end(const Desk& own, RawPeer& worker, const RootNonce& nonce) const {
+    Packed packed = packed_entries(5, 1);
+    packed.offered = signed_by(mine_, nonce, 7, packed.offered);
+    send_all(worker, packed);
+    bool is_closed = false;
+    for (int i = 0; i < 100 && !is_closed; ++i) is_closed = own.desk->wait(0.1).is_closed;
+    EXPECT_TRUE(is_closed);
+  }
+
   const std::string path_ = testing::TempDir() + "contributors_" +
                             testing::UnitTest::GetInstance()->current_test_info()->name() +
                             std::to_string(::getpid());
@@ -104,12 +114,7 @@ TEST_F(TrustedContributorsTest, OnlyWorkersThatProveATrustedKeyTakePart) {
   expect_refusal(early, "out of place");
   RawPeer waits = enrolled_at(own, 9, nonce);
   RawPeer right = joined_with(own, 7, mine_, nonce);
-  Packed packed = packed_entries(5, 1);
-  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
-  send_all(right, packed);
-  bool is_closed = false;
-  for (int i = 0; i < 100 && !is_closed; ++i) is_closed = own.desk->wait(0.1).is_closed;
-  EXPECT_TRUE(is_closed);
+  expect_end(own, right, nonce);
 }
 
 TEST_F(TrustedContributorsTest, OnlyWhatIsSignedForThisRootWorkerRoundAndBytesCounts) {
@@ -193,12 +198,7 @@ TEST_F(TrustedContributorsTest, NoRoundWaitsForAMemberThatLosesItsProof) {
     branch.say(MessageType::kMember,
                MemberTold{8, MemberTold::State::kAwaited, {}, "a worker", signatures});
   ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
-  Packed packed = packed_entries(5, 1);
-  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
-  send_all(right, packed);
-  bool is_closed = false;
-  for (int i = 0; i < 100 && !is_closed; ++i) is_closed = own.desk->wait(0.1).is_closed;
-  EXPECT_TRUE(is_closed);
+  expect_end(own, right, nonce);
 }
 
 TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {
@@ -208,10 +208,7 @@ TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {
   RawPeer goes = joined_with(own, 8, other_of_mine_, nonce);
   trust({&mine_});
   expect_refusal(goes, "is not among the 1 of");
-  Packed packed = packed_entries(5, 1);
-  packed.offered = signed_by(mine_, nonce, 7, packed.offered);
-  send_all(stays, packed);  // and the round waits for nobody else
-  for (int i = 0; i < 100 && !own.desk->wait(0.1).is_closed; ++i) continue;
+  expect_end(own, stays, nonce);
   own.desk->committed();
   ASSERT_EQ(stays.hear(), MessageType::kFate);
 }
