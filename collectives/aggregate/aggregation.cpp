@@ -295,10 +295,9 @@ class Aggregation final : public CallBody {
 const comm::AlgorithmChoice kAggregateAlgorithms{
     "ALGO_AGGREGATE",
     "How entries reach the ranks that aggregate them, and how results come back. shards: directly. "
-    "leaders: by a rank of each node, which sums the node's entries. Leaders "
-    "need several nodes with the same number of ranks, at least 2; auto then uses them. Both give "
-    "the "
-    "same bits.",
+    "leaders: by a rank of each node, which sums the node's entries. Leaders need several nodes "
+    "with "
+    "the same number of ranks, at least 2; auto then uses them. Both give the same bits.",
     route_names};
 
 const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,

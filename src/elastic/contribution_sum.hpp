@@ -23,8 +23,7 @@ class ContributionSum {
     Buffer sum, weights;  // parts; weights: without entries if there are none
   };
   Whole finish();
-  // The largest sums within the spans, packed for the way to the parent. They are
-  // removed.
+  // The largest sums within the spans, packed for the way to the parent. They are removed.
   Result<std::vector<BranchSum>> take(std::uint64_t round, const std::vector<Collect::Span>& spans);
 
  private:

@@ -88,7 +88,7 @@ class WorkerPeer {
 
   static constexpr std::uint64_t kMinMove = 16 << 10;  // bytes; heuristic
 
-  std::optional<Enroll> enroll;               // of a worker, which has not joined yet or has
+  std::optional<Enroll> enroll;               // what a worker has said of itself
   std::optional<aggregate::WorkerId> worker;  // has joined as a worker
   BranchId branch = kNoBranch;                // enrolled as one
   std::string name;

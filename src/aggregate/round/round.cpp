@@ -49,8 +49,8 @@ Round::Round(const RoundOptions& options, std::uint64_t first)
 std::optional<std::uint32_t> Round::join(WorkerId worker, const Seat& seat) {
   const std::optional<std::uint32_t> slot = membership_.join(worker, seat);
   if (!slot || is_closed_ || !listed_.empty()) return slot;
-  // No contribution has come yet: the round may as well begin with it. One that has connected again
-  // after a refusal is not awaited.
+  // No contribution has come yet: the round may as well begin with it. A worker that has connected
+  // again after a refusal is not awaited.
   active_.insert(worker);
   if (!fates_.find({worker, number_})) missing_.insert(worker);
   return slot;
