@@ -55,7 +55,7 @@ std::vector<std::byte> serialise(const MemberTold& member) {
   out.write(member.seat.number);
   out.write(member.seat.group);
   write_text(out, member.name);
-  replication::write_signatures(out, member.signatures);
+  out.write_bytes(serialise(member.join));
   return out.take();
 }
 
@@ -67,8 +67,8 @@ Result<MemberTold> parse_member(std::span<const std::byte> bytes) {
         !in.read(member.seat.number) || member.seat.number > aggregate::kMaxNumber)
       return false;
     member.state = static_cast<MemberTold::State>(state);
-    return in.read(member.seat.group) && read_text(in, member.name) &&
-           replication::read_signatures(in, member.signatures);
+    return in.read(member.seat.group) && read_text(in, member.name) && in.read(member.join.count) &&
+           replication::read_signatures(in, member.join.signatures);
   });
 }
 

@@ -24,7 +24,7 @@ struct MemberTold {
   State state = State::kAwaited;
   aggregate::Seat seat;
   std::string name;
-  trust::Signatures signatures{};  // of JOIN
+  Join join{};  // what the worker has said
 };
 
 // Parent: the worker does not take part here.

@@ -103,7 +103,7 @@ Enrolled BranchDesk::enrolled() const {
 
 Status BranchDesk::join(const Member& member) {
   say(MessageType::kMember, MemberTold{member.worker, MemberTold::State::kAwaited, member.seat,
-                                       member.name, member.signatures});
+                                       member.name, member.said});
   return {};
 }
 

@@ -325,8 +325,8 @@ Status ContributionDesk::join_worker(WorkerPeer& peer) {
   SPARCL_RETURN_IF_ERROR(check_open());
   SPARCL_ASSIGN_OR_RETURN(Join told, parse_join(peer.content()));
   const Enroll& enroll = *peer.enroll;
-  SPARCL_RETURN_IF_ERROR(add_member(
-      {enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer, std::move(told.signatures)}));
+  SPARCL_RETURN_IF_ERROR(
+      add_member({enroll.worker, {enroll.number, kNoBranch}, enroll.name, &peer, std::move(told)}));
   peer.worker = enroll.worker;
   peer.send(MessageType::kEnrolled, enrolled());
   log_info("aggregate: worker {} takes part: {}", shown_worker(enroll.worker), peer.who());

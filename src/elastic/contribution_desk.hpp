@@ -82,9 +82,9 @@ class ContributionDesk {
     aggregate::WorkerId worker = 0;
     aggregate::Seat seat;
     std::string name;
-    WorkerPeer* peer = nullptr;      // its own connection, or that of the branch that has it
-    trust::Signatures signatures{};  // of JOIN
-    bool is_awaited = true;          // else not until its next contribution
+    WorkerPeer* peer = nullptr;  // its own connection, or that of the branch that has it
+    Join said{};
+    bool is_awaited = true;  // else not until its next contribution
   };
   // A contribution that has come whole.
   struct Given {

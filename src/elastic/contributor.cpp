@@ -124,8 +124,8 @@ Status Contributor::challenged(MessageLink& link) {
   SPARCL_ASSIGN_OR_RETURN(const NonceTold told, parse_nonce(link.content()));
   look_at_keys();
   nonce_ = told.nonce;
-  Join join;
-  if (keys_ != nullptr) join.signatures = keys_->sign(signed_bytes(claim(), said_.number));
+  Join join{++joins_, {}};
+  if (keys_ != nullptr) join.signatures = keys_->sign(signed_bytes(claim(), said_.number, joins_));
   link.queue(MessageType::kJoin, std::span<const std::byte>(serialise(join)));
   return {};
 }

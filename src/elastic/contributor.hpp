@@ -78,6 +78,7 @@ class Contributor final : private UplinkUser {
   FileStamp key_file_{};
   trust::SigningKeysRef keys_;  // nullptr: none
   RepeatedMessages troubles_;
+  std::uint64_t joins_ = 0;
   RootNonce nonce_{};             // of this connection
   bool has_said_rest_ = false;    // over this connection
   std::uint64_t in_transit_ = 0;  // the round whose offer has no answer; 0: none

@@ -44,8 +44,8 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
   if (told.state == MemberTold::State::kAwaited) {
     const std::uint64_t path[] = {peer.branch, told.seat.group};
     told.seat.group = xxh3_64(std::as_bytes(std::span(path)));
-    const Status added = add_member(
-        {told.worker, told.seat, std::move(told.name), &peer, std::move(told.signatures)});
+    const Status added =
+        add_member({told.worker, told.seat, std::move(told.name), &peer, std::move(told.join)});
     if (added.ok()) return {};
     if (const Member* const before = member_of(peer, told.worker); before != nullptr) {
       leave(*before, true);

@@ -117,9 +117,19 @@ Enrolled RootDesk::enrolled() const {
           nonce_};
 }
 
+// A JOIN that was heard before counts only for the member that it made: a branch says it again when
+// the worker is awaited again.
 Status RootDesk::check_member(const Member& member) const {
-  return contributors_.check({nonce_, options_.model_id, options_.schema_hash, member.worker},
-                             member.seat.number, member.signatures);
+  SPARCL_RETURN_IF_ERROR(
+      contributors_.check({nonce_, options_.model_id, options_.schema_hash, member.worker},
+                          member.seat.number, member.said));
+  const auto last = joins_.find(member.worker);
+  if (last == joins_.end() || member.said.count > last->second) return {};
+  const auto known = members_.find(member.worker);
+  const bool is_same = member.said.count == last->second && known != members_.end() &&
+                       known->second.peer == member.peer;
+  return is_same ? Status()
+                 : Status(Code::kUnauthorized, "its JOIN is a repeated one: connect again");
 }
 
 Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered) const {
@@ -127,7 +137,9 @@ Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered)
 }
 
 Status RootDesk::join(const Member& member) {
-  return round_.join(member.worker, member.seat) ? Status() : no_slot(member.seat);
+  if (!round_.join(member.worker, member.seat)) return no_slot(member.seat);
+  if (contributors_.are_named()) joins_[member.worker] = member.said.count;
+  return {};
 }
 
 std::optional<FateTold> RootDesk::find(const aggregate::ContributionId& id) const {

@@ -1,6 +1,7 @@
 #pragma once
 // The desk of a root: the rounds decide which contributions count (src/aggregate/round).
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,7 +68,8 @@ class RootDesk final : public ContributionDesk {
 
   // The service's thread's.
   TrustedContributors contributors_;
-  RootNonce nonce_{};  // of this process
+  RootNonce nonce_{};                                   // of this process
+  std::map<aggregate::WorkerId, std::uint64_t> joins_;  // the last JOIN of each contributor
 
   // The mutex guards all below.
   aggregate::Round round_;

@@ -24,14 +24,14 @@ Result<TrustedContributors> TrustedContributors::load(const std::string& path) {
 }
 
 Status TrustedContributors::check(const WorkerClaim& claim, std::uint32_t number,
-                                  const trust::Signatures& signatures) const {
+                                  const Join& join) const {
   if (!trusted_) return {};
-  if (signatures.empty())
+  if (join.signatures.empty())
     return Status(Code::kUnauthorized,
                   "contributions need a signature here, and it has no key: give it one of sparcl "
                   "keygen (options.key_path), and add the line of the .pub file to the "
                   "aggregator's contributors");
-  return trusted_->verify(signed_bytes(claim, number), signatures)
+  return trusted_->verify(signed_bytes(claim, number, join.count), join.signatures)
       .with_prefix("it is no contributor of this aggregator: ");
 }
 

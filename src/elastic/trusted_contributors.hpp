@@ -19,9 +19,10 @@ class TrustedContributors {
   // The file of trusted keys; "": everybody.
   static Result<TrustedContributors> load(const std::string& path);
 
+  // False: whoever may connect contributes.
+  bool are_named() const { return trusted_.has_value(); }
   // Unauthorized: none of the keys has signed that the worker takes part.
-  Status check(const WorkerClaim& claim, std::uint32_t number,
-               const trust::Signatures& signatures) const;
+  Status check(const WorkerClaim& claim, std::uint32_t number, const Join& join) const;
   // Unauthorized: none of the keys has signed the contribution.
   Status check(const WorkerClaim& claim, const Offered& offered) const;
 

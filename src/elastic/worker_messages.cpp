@@ -43,10 +43,12 @@ void write_unsigned(ByteWriter& out, const Offered& offered) {
 
 }  // namespace
 
-std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number) {
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number,
+                                    std::uint64_t joins) {
   ByteWriter out;
   write_claim(out, kMembershipContext, claim);
   out.write(number);
+  out.write(joins);
   return out.take();
 }
 
@@ -121,13 +123,14 @@ Result<NonceTold> parse_nonce(std::span<const std::byte> bytes) {
 
 std::vector<std::byte> serialise(const Join& join) {
   ByteWriter out;
+  out.write(join.count);
   write_signatures(out, join.signatures);
   return out.take();
 }
 
 Result<Join> parse_join(std::span<const std::byte> bytes) {
   return parse_message<Join>(bytes, "JOIN", [](ByteReader& in, Join& join) {
-    return read_signatures(in, join.signatures);
+    return in.read(join.count) && read_signatures(in, join.signatures);
   });
 }
 

@@ -57,6 +57,7 @@ struct Enrolled {
 
 // Worker: it takes part.
 struct Join {
+  std::uint64_t count = 0;         // of the worker's JOINs: none counts twice, whoever repeats it
   trust::Signatures signatures{};  // of signed_bytes(); empty: it has no key
 };
 
@@ -92,7 +93,8 @@ struct WorkerClaim {
   const Hash128& schema_hash;
   aggregate::WorkerId worker = 0;
 };
-std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number);
+std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number,
+                                    std::uint64_t joins);
 std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& offered);
 
 std::vector<std::byte> serialise(const Enroll& enroll);

@@ -46,17 +46,18 @@ class TrustedContributorsTest : public testing::Test {
     nonce = parse_nonce(peer.link().content())->nonce;
     return peer;
   }
-  static trust::Signatures joining(const trust::SigningKey& key, const RootNonce& nonce,
-                                   aggregate::WorkerId worker, std::uint32_t number = 0) {
+  static Join joining(const trust::SigningKey& key, const RootNonce& nonce,
+                      aggregate::WorkerId worker, std::uint32_t number = 0,
+                      std::uint64_t count = 1) {
     const std::string model = "m";
     const Hash128 schema{1, 2};
     const WorkerClaim claim{nonce, model, schema, worker};
-    return {{key.public_key(), key.sign(signed_bytes(claim, number))}};
+    return {count, {{key.public_key(), key.sign(signed_bytes(claim, number, count))}}};
   }
-  static RawPeer joined_with(const Desk& own, aggregate::WorkerId worker,
-                             const trust::SigningKey& key, RootNonce& nonce) {
+  RawPeer joined_with(const Desk& own, aggregate::WorkerId worker, const trust::SigningKey& key,
+                      RootNonce& nonce) {
     RawPeer peer = enrolled_at(own, worker, nonce);
-    peer.say(MessageType::kJoin, Join{joining(key, nonce, worker)});
+    peer.say(MessageType::kJoin, joining(key, nonce, worker, 0, ++joins_));
     EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
     return peer;
   }
@@ -79,6 +80,7 @@ class TrustedContributorsTest : public testing::Test {
     EXPECT_TRUE(is_closed);
   }
 
+  std::uint64_t joins_ = 0;
   const std::string path_ = testing::TempDir() + "contributors_" +
                             testing::UnitTest::GetInstance()->current_test_info()->name() +
                             std::to_string(::getpid());
@@ -92,21 +94,21 @@ TEST_F(TrustedContributorsTest, OnlyWorkersThatProveATrustedKeyTakePart) {
   const Desk elsewhere(options());
   RootNonce nonce, other_nonce;
   (void)enrolled_at(elsewhere, 7, other_nonce);
-  const std::function<trust::Signatures()> kWrong[] = {
-      [&] { return trust::Signatures(); },
+  const std::function<Join()> kWrong[] = {
+      [&] { return Join(); },
       [&] { return joining(foreign_, nonce, 7); },
       [&] { return joining(mine_, other_nonce, 7); },
       [&] { return joining(mine_, nonce, 8); },
       [&] { return joining(mine_, nonce, 7, 5); },
       [&] {
-        return trust::Signatures{{mine_.public_key(), {}}};
+        return Join{1, {{mine_.public_key(), {}}}};
       },
   };
   for (const auto& wrong : kWrong) {
     RawPeer peer = enrolled_at(own, 7, nonce);
-    const trust::Signatures signatures = wrong();
-    peer.say(MessageType::kJoin, Join{signatures});
-    expect_refusal(peer, signatures.empty() ? "it has no key" : "no contributor of this");
+    const Join join = wrong();
+    peer.say(MessageType::kJoin, join);
+    expect_refusal(peer, join.signatures.empty() ? "it has no key" : "no contributor of this");
   }
   // Before it has joined nothing counts, and no round waits for it.
   RawPeer early = enrolled_at(own, 9, nonce);
@@ -160,10 +162,9 @@ TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
              Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
   ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
   const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
-  const auto join = [&](aggregate::WorkerId worker, trust::Signatures signatures) {
-    branch.say(
-        MessageType::kMember,
-        MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(signatures)});
+  const auto join = [&](aggregate::WorkerId worker, Join said) {
+    branch.say(MessageType::kMember,
+               MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(said)});
   };
   const auto expect_turned_away = [&](aggregate::WorkerId worker) {
     ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
@@ -179,7 +180,7 @@ TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
   const Offered offered = packed_entries(5, 1).offered;
   branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, offered});
   expect_turned_away(8);
-  join(8, joining(mine_, nonce, 8));
+  join(8, joining(mine_, nonce, 8, 0, 2));
   branch.say(MessageType::kGiven, GivenTold{8, {5, 0}, 2, signed_by(mine_, nonce, 8, offered)});
   ASSERT_EQ(branch.hear(), MessageType::kVerdict);
   EXPECT_TRUE(parse_verdict(branch.link().content())->is_new);
@@ -194,11 +195,32 @@ TEST_F(TrustedContributorsTest, NoRoundWaitsForAMemberThatLosesItsProof) {
   branch.say(MessageType::kEnroll,
              Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
   ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
-  for (const trust::Signatures& signatures : {joining(mine_, nonce, 8), trust::Signatures()})
+  for (const Join& said : {joining(mine_, nonce, 8), Join()})
     branch.say(MessageType::kMember,
-               MemberTold{8, MemberTold::State::kAwaited, {}, "a worker", signatures});
+               MemberTold{8, MemberTold::State::kAwaited, {}, "a worker", said});
   ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
   expect_end(own, right, nonce);
+}
+
+// A branch keeps what a worker once said, and says it again when the worker is elsewhere.
+TEST_F(TrustedContributorsTest, ARepeatedJoinMovesNobody) {
+  const Desk own(options());
+  RawPeer branch = own.connect();
+  branch.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
+  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
+  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  const MemberTold old{7, MemberTold::State::kAwaited, {}, "a worker", joining(mine_, nonce, 7)};
+  branch.say(MessageType::kMember, old);
+  branch.say(MessageType::kMember, old);  // it is awaited again
+  RootNonce same;
+  RawPeer moved = enrolled_at(own, 7, same);
+  moved.say(MessageType::kJoin, joining(mine_, nonce, 7, 0, 2));
+  ASSERT_EQ(moved.hear(), MessageType::kEnrolled);
+  ASSERT_EQ(branch.hear(), MessageType::kTurnedAway) << "it has connected elsewhere";
+  branch.say(MessageType::kMember, old);
+  ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+  expect_end(own, moved, nonce);
 }
 
 TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {

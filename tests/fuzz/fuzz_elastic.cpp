@@ -161,7 +161,7 @@ std::vector<Bytes> seeds() {
       seed_of(What::kEnroll, serialise(Enroll{kWorkerProtocol, "m", {1, 2}, 3, 5000, "host h"})),
       seed_of(What::kEnrolled, serialise(Enrolled{kWorkerProtocol, 4, 5000, "h", "h:4711"})),
       seed_of(What::kNonce, serialise(NonceTold{})),
-      seed_of(What::kJoin, serialise(Join{{{}}})),
+      seed_of(What::kJoin, serialise(Join{3, {{}}})),
       seed_of(What::kOffered, serialise(Offered{4, 0.5, 100, sparse::ValueForm::kScaled2})),
       seed_of(What::kOffered,
               serialise(Offered{4, 0.5, 100, sparse::ValueForm::kUnmodified, true, {}, {{}}})),
