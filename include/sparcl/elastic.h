@@ -57,8 +57,8 @@ typedef struct {
   const char* secret_path;       /**< secret of role publish; NULL: SPARCL_SECRET */
   const char* certificates_path; /**< in place of a secret; NULL: SPARCL_CERTIFICATES */
   double deadline_s;             /**< seconds from a round's first contribution to its end; also the
-                                      limit for one contribution's bytes, and for the sums of
-                                      branches; default 600 */
+                                      limit for the sums of branches, and for a contribution's bytes
+                                      while others wait for memory; default 600 */
   double grace_min_s, grace_max_s; /**< bounds of the grace window, which follows how late workers
                                         usually come; default 0 */
   double late_factor;              /**< of a late contribution's weight, for each round; 0 to 1,

@@ -144,8 +144,11 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     Result<std::uint64_t> version = try_next(own, std::max(left, 0.0));
     if (version.ok()) return version;
     // Until the time is over, an aggregator that is not there may come back.
+    // One that refuses this worker may list its key, and next() then says what it is.
     const Code code = version.status().code();
-    const bool may_pass = code == Code::kTimeout || code == Code::kRemoteError;
+    const bool is_refused = own.contributor->uplink().trouble().code() == code;
+    const bool may_pass = code == Code::kTimeout || code == Code::kRemoteError ||
+                          (code == Code::kUnauthorized && is_refused);
     if (!may_pass) return version;
     if (left <= 0) return Status(Code::kTimeout, version.status().message());
   }

@@ -139,9 +139,8 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
 
 // Ends the part of a worker, which learns why. No round waits for it.
 void ContributionDesk::expel(aggregate::WorkerId worker, const Status& why) {
-  const Member member = members_.at(worker);
+  leave(members_.at(worker), true);
   turn_away(worker, why);
-  leave(member, true);
 }
 
 // Turns away workers that must not take part any more.
@@ -157,7 +156,7 @@ void ContributionDesk::check_members() {
 
 void ContributionDesk::drop_all(const Status& why) {
   for (const auto& peer : peers_) {
-    if (peer->is_enrolled() && !peer->is_over()) peer->refuse(why);
+    if ((peer->is_enrolled() || peer->enroll) && !peer->is_over()) peer->refuse(why);
   }
   wake_.wake();
 }
@@ -246,7 +245,7 @@ void ContributionDesk::accept_all(double now) {
     std::size_t unenrolled = 0;
     WorkerPeer* oldest = nullptr;
     for (const auto& peer : peers_) {
-      if (peer->is_enrolled() || peer->is_over()) continue;
+      if (peer->is_enrolled() || peer->enroll || peer->is_over()) continue;
       ++unenrolled;
       if (oldest == nullptr || peer->age_s(now) > oldest->age_s(now)) oldest = peer.get();
     }
@@ -316,6 +315,10 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
+  const auto enrolled_peers =
+      std::ranges::count_if(peers_, [](const auto& each) { return each->enroll.has_value(); });
+  if (static_cast<std::size_t>(enrolled_peers) >= 2 * options_.max_workers)  // some reconnect
+    return Status(Code::kRemoteError, "too many workers connect at once: connect again");
   peer.enroll = enroll;
   peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
   return {};
@@ -412,6 +415,11 @@ Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
   return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
 }
 
+bool ContributionDesk::has_waiting() const {
+  return std::ranges::any_of(
+      peers_, [](const auto& peer) { return peer->incoming && !peer->incoming->is_wanted; });
+}
+
 void ContributionDesk::tick(WorkerPeer& peer, double now) {
   if (peer.is_over()) return;
   if (peer.silent_s(now) > options_.silence_s)
@@ -423,12 +431,15 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
                                            "{:g} s",
                                            WorkerPeer::kMinMove >> 10, options_.silence_s)));
-  // What it holds back of the memory for contributions is others'.
-  if (!peer.is_branch() && peer.incoming && peer.incoming->is_wanted &&
-      now - peer.incoming->wanted_at > options_.round.deadline_s)
-    return peer.drop(Status(Code::kTimeout, fmt::format("its contribution has not come whole "
-                                                        "within deadline_s, {:g} s",
-                                                        options_.round.deadline_s)));
+  // The memory that it holds back is for others that wait.
+  const bool is_late = !peer.is_branch() && peer.incoming && peer.incoming->is_wanted &&
+                       now - peer.incoming->wanted_at > options_.round.deadline_s;
+  if (is_late && has_waiting())
+    return peer.refuse(Status(
+        Code::kTimeout,
+        fmt::format("its contribution has not come whole within deadline_s, {:g} s, and others "
+                    "wait: give a larger deadline_s to the aggregator, or contribute less at once",
+                    options_.round.deadline_s)));
   if (peer.incoming && !peer.incoming->is_wanted) ask_for_bytes(peer);
   peer.tick(open_round(), now);
 }

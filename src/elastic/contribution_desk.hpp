@@ -182,6 +182,7 @@ class ContributionDesk {
   Status take_bytes(WorkerPeer& peer, double now);
   Result<Buffer> take_part(WorkerPeer& peer, double now);
   void ask_for_bytes(WorkerPeer& peer);
+  bool has_waiting() const;  // contributions whose bytes are not asked for yet
   void ask_for_sums(WorkerPeer& peer, std::uint64_t round, std::span<const Collect::Clip> clips,
                     double wait_s);
   bool has_all_sums(const WorkerPeer& peer) const;

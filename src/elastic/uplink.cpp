@@ -106,7 +106,7 @@ void Uplink::note_trouble(const Status& why) {
 
 // Memory that runs out ends the connection: the next one may have some.
 Status Uplink::serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop) try {
-  is_proven_ = is_enrolled_ = has_said_who_ = false;
+  is_proven_ = is_enrolled_ = has_said_who_ = is_challenged_ = false;
   const std::string prefix = fmt::format("aggregator {}: ", text_of(where));
   Result<MessageLink> link = connect(where, stop);
   if (!link.ok()) return link.status().with_prefix(prefix);
@@ -203,10 +203,11 @@ Status Uplink::handle(MessageLink& link, const net::HostPort& where) {
       is_proven_ = true;
       return {};
     case MessageType::kNonce:
-      if (is_enrolled_ || !has_said_who_) break;
+      if (is_enrolled_ || !has_said_who_ || std::exchange(is_challenged_, true)) break;
       return user_.challenged(link);
     case MessageType::kEnrolled:
       if (is_enrolled_ || !has_said_who_) break;
+      if (!options_.enroll.is_aggregator && !is_challenged_) break;
       return take_enrolled(link.content(), where);
     case MessageType::kRefusal: {
       SPARCL_ASSIGN_OR_RETURN(const replication::Refusal refusal,

@@ -90,6 +90,7 @@ class Uplink {
   RepeatedMessages troubles_;
   bool is_proven_ = false;  // the other side has the key that the secret names
   bool has_said_who_ = false;
+  bool is_challenged_ = false;  // a worker, by NONCE
   bool is_enrolled_ = false;
   std::uint32_t silence_ms_ = 0;  // the aggregator's
 
