@@ -90,7 +90,8 @@ SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t ve
 SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version,
                                               int acks, double seconds);
 
-/** Counts replicas; advisory, as in sparclPublisherWait. From any thread.
+/** Counts replicas that are connected; advisory, as in sparclPublisherWait. From any thread. One
+ * that has ended does not count.
  * @param connected written: connected replicas; may be NULL
  * @param holding written: those that hold `version` or a later one; may be NULL */
 SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version,

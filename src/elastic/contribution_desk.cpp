@@ -21,7 +21,8 @@ constexpr double kDeskTick = 0.05;          // seconds, at most between two look
 constexpr std::size_t kMaxUnenrolled = 64;  // connections
 constexpr int kMessagesAtOnce = 16;         // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
-constexpr double kFullWait = 0.2;  // seconds, while no descriptor is free
+constexpr std::size_t kMaxRefusalBytes = 500;  // shown of why a connection was refused
+constexpr double kFullWait = 0.2;              // seconds, while no descriptor is free
 
 Status check_enroll(const Enroll& enroll, const DeskOptions& options) {
   if (enroll.protocol != kWorkerProtocol)
@@ -82,6 +83,8 @@ std::string ContributionDesk::status_locked() const {
   const double now = clock_.now();
   replication::ReportFields fields = report();
   fields["held_bytes"] = held_bytes_;
+  fields["refused_connections"] = refused_connections_;
+  fields["last_refusal"] = last_refusal_;
   replication::ReportText text(fields, "workers");
   std::uint64_t left_out = 0;
   for (const auto& [worker, member] : members_) {
@@ -264,13 +267,19 @@ void ContributionDesk::step(WorkerPeer& peer, double now) try {
     if (*type == MessageType::kBye) return peer.drop({});
     const Status status = handle(peer, *type, now);
     if (status.ok()) continue;
-    const std::uint64_t times = refusals_.count(status.message(), now);  // it may come again
-    if (times > 0)
-      log_warn("aggregate: {} is refused: {}{}", peer.who(), status.message(), times_text(times));
+    note_refusal(peer.who(), status);
     return peer.refuse(status);
   }
 } catch (const std::bad_alloc&) {
   peer.drop(no_memory());
+}
+
+// The log and the status say it.
+void ContributionDesk::note_refusal(const std::string& who, const Status& why) {
+  ++refused_connections_;
+  last_refusal_ = why.message().substr(0, kMaxRefusalBytes);
+  const std::uint64_t times = refusals_.count(why.message(), clock_.now());  // it may come again
+  if (times > 0) log_warn("aggregate: {} is refused: {}{}", who, why.message(), times_text(times));
 }
 
 Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) {

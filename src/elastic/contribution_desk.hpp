@@ -191,6 +191,7 @@ class ContributionDesk {
   void lose(BranchId branch);
   void take_back(const aggregate::Listed& lost);
   void call_back(aggregate::WorkerId worker, BranchId branch);
+  void note_refusal(const std::string& who, const Status& why);
   void tick(WorkerPeer& peer, double now);
   void end_of(WorkerPeer& peer);
   void bury();
@@ -202,6 +203,8 @@ class ContributionDesk {
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
   RepeatedMessages refusals_;  // the thread's
+  std::uint64_t refused_connections_ = 0;
+  std::string last_refusal_;
   bool must_check_members_ = false;
   std::vector<std::unique_ptr<WorkerPeer>> peers_;
   BranchId last_branch_ = kNoBranch;

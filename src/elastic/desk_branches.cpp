@@ -73,10 +73,7 @@ Status ContributionDesk::take_given(WorkerPeer& peer) {
   Member* const member = member_of(peer, told.worker);
   if (member == nullptr) return {};  // its worker is elsewhere, as the branch has been told
   if (const Status checked = check_offer(told.worker, told.offered); !checked.ok()) {
-    const std::uint64_t times = refusals_.count(checked.message(), clock_.now());
-    if (times > 0)
-      log_warn("aggregate: {}, behind {}, is refused: {}{}", shown_worker(told.worker), peer.who(),
-               checked.message(), times_text(times));
+    note_refusal(fmt::format("{}, behind {},", shown_worker(told.worker), peer.who()), checked);
     expel(told.worker, checked);
     return {};
   }

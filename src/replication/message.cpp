@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "src/base/bytes.hpp"
 
@@ -38,11 +40,13 @@ std::size_t max_content_bytes(MessageType type) {
 }
 
 Status out_of_place(MessageType type) {
+  std::string text =
+      fmt::format("a message of type {} is out of place here", static_cast<int>(type));
   if (type == MessageType::kEnroll)
-    return corrupt(
-        "a worker connects here, where an aggregator publishes results: give it the aggregator's "
-        "address for workers");
-  return corrupt(fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
+    text +=
+        ": a worker connects where an aggregator publishes results; give it the aggregator's "
+        "address for workers";
+  return corrupt(std::move(text));
 }
 
 std::array<std::byte, kHeadBytes> serialise(const MessageHead& head) {

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
@@ -12,10 +11,12 @@
 
 #include "sparcl/sparcl.h"
 #include "tests/api/elastic_party.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace {
 
 using namespace sparcl::test::party;
+using sparcl::test::TempFolder;
 
 TEST(ElasticApi, RoundsAreMeansByWeight) {
   Model model(kElasticElements, 1);
@@ -140,7 +141,8 @@ TEST(ElasticApi, ZeroWeightsFailTheRoundAndTheWeightsStay) {
 
 // The next process goes on with the same state, and no contribution counts twice.
 TEST(ElasticApi, AnotherProcessGoesOnFromTheFolder) {
-  const std::string folder = new_folder("elastic_folder");
+  const TempFolder temporary;
+  const std::string folder = temporary / "rounds";
   sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
   how.outer = sparclOuterNesterov;
   how.learning_rate = 0.5;
@@ -189,7 +191,8 @@ TEST(ElasticApi, AnotherProcessGoesOnFromTheFolder) {
 }
 
 TEST(ElasticApi, AnAggregatorThatWasReplacedEnds) {
-  const std::string folder = new_folder("elastic_fence");
+  const TempFolder temporary;
+  const std::string folder = temporary / "rounds";
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   serve.folder = folder.c_str();
   Model old_model, new_model;
@@ -206,7 +209,8 @@ TEST(ElasticApi, AnAggregatorThatWasReplacedEnds) {
 
 // Nobody is taken over from by a process that cannot serve.
 TEST(ElasticApi, AStartThatFailsHarmsNoOther) {
-  const std::string folder = new_folder("elastic_start");
+  const TempFolder temporary;
+  const std::string folder = temporary / "rounds";
   sparclServeOptions_t serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
   serve.folder = folder.c_str();
   Model model, other_model(kElasticElements, 7);

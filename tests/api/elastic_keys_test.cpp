@@ -7,10 +7,12 @@
 #include <string>
 
 #include "tests/api/elastic_party.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace {
 
 using namespace sparcl::test::party;
+using sparcl::test::TempFolder;
 
 // RFC 8032, 7.1, tests 1 to 3.
 constexpr struct {
@@ -32,13 +34,11 @@ void write_key(const std::string& path, const char* line) {
 class ElasticKeys : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directory(folder_);
     for (const auto& key : kKeys) {
-      write_key(folder_ + "/" + key.name, key.secret_line);
-      write_key(folder_ + "/" + key.name + ".pub", key.public_line);
+      write_key(folder_ / key.name, key.secret_line);
+      write_key(folder_ / (key.name + std::string(".pub")), key.public_line);
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   sparclServeOptions_t root_options() const {
     sparclServeOptions_t options = SPARCL_SERVE_OPTIONS_INITIALIZER;
     options.model_id = "m";
@@ -60,11 +60,10 @@ class ElasticKeys : public testing::Test {
     return options;
   }
 
-  const std::string folder_ =
-      new_folder(testing::UnitTest::GetInstance()->current_test_info()->name());
-  const std::string root_key_ = folder_ + "/root", worker_key_ = folder_ + "/worker",
-                    other_key_ = folder_ + "/other", contributors_ = folder_ + "/worker.pub",
-                    results_ = folder_ + "/root.pub", other_results_ = folder_ + "/other.pub";
+  const TempFolder folder_;
+  const std::string root_key_ = folder_ / "root", worker_key_ = folder_ / "worker",
+                    other_key_ = folder_ / "other", contributors_ = folder_ / "worker.pub",
+                    results_ = folder_ / "root.pub", other_results_ = folder_ / "other.pub";
 };
 
 TEST_F(ElasticKeys, RoundsOfSignedContributionsAlsoThroughABranch) {

@@ -2,9 +2,7 @@
 // Models, aggregators and workers of one process, through the C interface.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -90,11 +88,5 @@ struct Trainer {
   Model model;
   sparclWorker_t worker = nullptr;
 };
-
-inline std::string new_folder(const char* name) {
-  std::string folder = testing::TempDir() + name + std::to_string(::getpid());
-  std::filesystem::remove_all(folder);
-  return folder;
-}
 
 }  // namespace sparcl::test::party

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,18 +13,13 @@
 #include "src/net/socket.hpp"
 #include "src/trust/role_secret.hpp"
 #include "tests/support/process_party.hpp"
+#include "tests/support/temp_folder.hpp"
 #include "tests/support/tier.hpp"
 
 namespace sparcl::test {
 namespace {
 
 constexpr const char* kProgram = SPARCL_TEST_ELASTIC_PROGRAM;
-
-std::string fresh_folder(const std::string& name) {
-  const std::string folder = testing::TempDir() + name + std::to_string(::getpid());
-  std::filesystem::remove_all(folder);
-  return folder;
-}
 
 // Below the ports that the kernel chooses: a worker's own socket never has it.
 std::string free_address() {
@@ -38,12 +32,12 @@ std::string free_address() {
 }
 
 struct Story {
+  const TempFolder temporary;  // ends after the processes
   ProcessParty party;
-  std::string folder, address;
+  const std::string folder = temporary / "rounds";
+  std::string address = free_address();
   std::vector<int> roots;
   std::vector<std::pair<std::string, std::string>> root_environment, worker_environment;
-
-  explicit Story(const std::string& name) : folder(fresh_folder(name)), address(free_address()) {}
 
   // failpoint: "name:count:kill"
   void start_root(const std::string& failpoint = "") {
@@ -115,7 +109,7 @@ TEST(ElasticProcesses, ContributionsCountOnceWhoeverIsKilled) {
   for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(static_cast<std::uint64_t>(seed));
-    Story story("elastic_kills");
+    Story story;
     story.start_root();
     std::vector<int> survivors;
     for (int number = 0; number < 3; ++number)
@@ -141,7 +135,7 @@ TEST(ElasticProcesses, ContributionsCountOnceThroughBranchesThatAreKilled) {
   for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(static_cast<std::uint64_t>(seed));
-    Story story("elastic_branches");
+    Story story;
     story.start_root();
     const std::string at[] = {free_address(), free_address()};
     int branches[] = {story.start_branch(at[0]), story.start_branch(at[1])};
@@ -173,7 +167,7 @@ TEST(ElasticProcesses, AggregatorsMayDieBetweenAnyTwoSteps) {
   if (SPARCL_TEST_HAS_FAILPOINTS == 0) GTEST_SKIP() << "skipped: built with SPARCL_FAILPOINTS=OFF";
   for (const std::string where : {"aggregate.logged", "aggregate.published"}) {
     SCOPED_TRACE(where);
-    Story story("elastic_steps");
+    Story story;
     story.start_root(where + ":2:kill");
     const std::vector<int> survivors{story.start_worker(0, 5), story.start_worker(1, 5)};
     const int root = story.roots.back();
@@ -182,7 +176,7 @@ TEST(ElasticProcesses, AggregatorsMayDieBetweenAnyTwoSteps) {
     story.start_root();
     story.expect_all_counted(survivors, 5);
   }
-  Story story("elastic_steps");
+  Story story;
   story.start_root();
   const std::string at = free_address();
   const int branch = story.start_branch(at, "aggregate.branch_summed:2:kill");
@@ -194,9 +188,8 @@ TEST(ElasticProcesses, AggregatorsMayDieBetweenAnyTwoSteps) {
 }
 
 TEST(ElasticProcesses, OverEncryptedConnections) {
-  Story story("elastic_secret");
-  const std::string secret = fresh_folder("elastic_secret_file") + ".secret";
-  for (const char* end : {"", ".replicate", ".observe"}) std::filesystem::remove(secret + end);
+  Story story;
+  const std::string secret = story.temporary / "secret";
   Result<trust::RoleSecret> made = trust::RoleSecret::generate();
   ASSERT_TRUE(made.ok() && made->save(secret).ok());
   story.root_environment = {{"SPARCL_SECRET", secret}};
@@ -216,7 +209,7 @@ TEST(ElasticProcesses, OverEncryptedConnections) {
 // A root that was stopped while another one took over publishes nothing, and ends when it goes on.
 TEST(ElasticProcesses, ARootThatComesBackIsFenced) {
   ASSERT_EQ(::setenv("SPARCL_LIVENESS_S", "1", 1), 0);  // a stopped root is found sooner
-  Story story("elastic_fenced");
+  Story story;
   story.start_root();
   const int first = story.start_worker(0, 6), second = story.start_worker(1, 6);
   ASSERT_TRUE(story.wait_for(story.roots[0], "round 2", 20));

@@ -1,5 +1,6 @@
 // A desk that takes signed contributions alone: what is not signed, or was signed for something
 // else, counts nowhere.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -114,6 +115,7 @@ TEST_F(TrustedContributorsTest, OnlyWorkersThatProveATrustedKeyTakePart) {
   RawPeer early = enrolled_at(own, 9, nonce);
   early.say(MessageType::kContribution, packed_entries(5, 1).offered);
   expect_refusal(early, "out of place");
+  EXPECT_THAT(own.desk->status(), testing::HasSubstr("\"refused_connections\":7,"));
   RawPeer waits = enrolled_at(own, 9, nonce);
   RawPeer right = joined_with(own, 7, mine_, nonce);
   expect_end(own, right, nonce);

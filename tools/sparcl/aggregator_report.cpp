@@ -47,6 +47,13 @@ std::string parent_text(const Json& report) {
   return fmt::format("no connection to the parent: {}\n", field_text(report, "trouble"));
 }
 
+std::string refusal_text(const Json& report) {
+  const std::uint64_t count = field_count(report, "refused_connections");
+  if (count == 0) return "";
+  return fmt::format("connections refused: {}, the last one: {}\n", count,
+                     field_text(report, "last_refusal"));
+}
+
 std::string worker_name(const Json& worker) {
   const std::string name = field_text(worker, "name"), branch = field_text(worker, "branch");
   return branch.empty() || branch == "?" ? name : fmt::format("{}, by {}", name, branch);
@@ -71,7 +78,7 @@ std::string aggregator_text(const Json& report) {
       report.contains("expelled")
           ? fmt::format("; workers that missed a deadline: {}", field_count(report, "expelled"))
           : "");
-  text += parent_text(report);
+  text += parent_text(report) + refusal_text(report);
   if (report["workers"].empty()) return text + "no worker is connected\n";
   std::vector<WorkerRow> rows{{"worker", "name", "state", "sent here", "silent"}};
   for (const Json& worker : report["workers"])
@@ -98,6 +105,8 @@ std::vector<Metric> aggregator_metrics(const Json& report) {
          Kind::kCounter),
       of("sparcl_aggregator_refused_total", "Contributions that were refused.", "refused",
          Kind::kCounter),
+      of("sparcl_aggregator_refused_connections_total", "Connections that were refused.",
+         "refused_connections", Kind::kCounter),
       of("sparcl_aggregator_held_bytes", "Of contributions that are not summed yet.", "held_bytes",
          Kind::kGauge)};
   if (report.is_object() && report.contains("expelled"))

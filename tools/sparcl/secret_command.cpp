@@ -69,14 +69,15 @@ Status run_secret(const std::string& path, Step step, bool as_json) {
                 "\n{} older {} still accepted: give replicas the new file, then run sparcl "
                 "secret --end-old\n",
                 secrets.size() - 1, secrets.size() == 2 ? "secret is" : "secrets are");
-  return print(as_json, json,
-               fmt::format("{1:<{0}}  for the publisher alone: sparcl publish --secret\n"
-                           "{2:<{0}}  for replicas: sparcl subscribe --secret\n"
-                           "{3:<{0}}  for those who look at the status: sparcl status --secret\n"
-                           "{4:<{0}}  {5}, the publisher's key\n",
-                           shown(replicas).size(), shown(path), shown(replicas), shown(observers),
-                           "fingerprint", fingerprint) +
-                   old);
+  return print(
+      as_json, json,
+      fmt::format("{1:<{0}}  for the publisher or aggregator alone: sparcl publish --secret\n"
+                  "{2:<{0}}  for replicas and workers: sparcl subscribe --secret\n"
+                  "{3:<{0}}  for those who look at the status: sparcl status --secret\n"
+                  "{4:<{0}}  {5}, the publisher's key\n",
+                  shown(replicas).size(), shown(path), shown(replicas), shown(observers),
+                  "fingerprint", fingerprint) +
+          old);
 }
 
 }  // namespace
