@@ -143,12 +143,12 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     const double left = until - sparcl::net::monotonic_seconds();
     Result<std::uint64_t> version = try_next(own, std::max(left, 0.0));
     if (version.ok()) return version;
-    // Until the time is over, an aggregator that is not there may come back.
-    // One that refuses this worker may list its key, and next() then says what it is.
+    // Until the time is over, an aggregator that is not there may come back. One that refuses this
+    // worker may list its key, and next() then says what it is.
     const Code code = version.status().code();
-    const bool is_refused = own.contributor->uplink().trouble().code() == code;
-    const bool may_pass = code == Code::kTimeout || code == Code::kRemoteError ||
-                          (code == Code::kUnauthorized && is_refused);
+    const bool may_pass =
+        code == Code::kTimeout || code == Code::kRemoteError ||
+        (code == Code::kUnauthorized && !own.contributor->uplink().refusal().ok());
     if (!may_pass) return version;
     if (left <= 0) return Status(Code::kTimeout, version.status().message());
   }
@@ -158,8 +158,10 @@ Status next(sparclWorker& own, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<std::uint64_t> newer = sparcl::api::wait_long(
       "sparclWorkerNext", seconds, [&](double piece) { return wait_next(own, piece); });
-  if (newer.status().code() == Code::kTimeout)  // why there is no aggregator
+  if (newer.status().code() == Code::kTimeout) {  // why there is no aggregator
+    SPARCL_RETURN_IF_ERROR(own.contributor->uplink().refusal());
     SPARCL_RETURN_IF_ERROR(own.contributor->uplink().trouble());
+  }
   if (!newer.ok()) return newer.status();
   const sparcl::replication::ReplicatedState& view = own.attached->view();
   for (std::size_t i = 0; i < view.arrays.size(); ++i) {

@@ -101,6 +101,22 @@ Enrolled BranchDesk::enrolled() const {
   return told;
 }
 
+// Which workers are contributors the root knows alone. But of one that takes part here a branch
+// below must not take the place: that needs a newer JOIN by one of its keys.
+Status BranchDesk::check_member(const Member& member) const {
+  const auto known = members_.find(member.worker);
+  if (known == members_.end() || known->second.said.signatures.empty()) return {};
+  const Join& last = known->second.said;
+  const bool is_same = known->second.peer == member.peer && member.said.count == last.count;
+  const bool is_newer =
+      member.said.count > last.count &&
+      is_signed_alike({rules_.nonce, options_.model_id, options_.schema_hash, member.worker},
+                      member.seat.number, member.said, last);
+  return is_same || is_newer
+             ? Status()
+             : Status(Code::kRemoteError, "it takes part by a newer JOIN already: connect again");
+}
+
 Status BranchDesk::join(const Member& member) {
   say(MessageType::kMember, MemberTold{member.worker, MemberTold::State::kAwaited, member.seat,
                                        member.name, member.said});

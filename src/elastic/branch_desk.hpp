@@ -61,6 +61,7 @@ class BranchDesk final : public ContributionDesk, private UplinkUser {
   Status check_open() const override;
   Enrolled enrolled() const override;
   std::uint64_t open_round() const override { return rules_.round; }
+  Status check_member(const Member& member) const override;
   Status join(const Member& member) override;
   void leave(const Member& member, bool is_gone) override;
   std::optional<FateTold> find(const aggregate::ContributionId& id) const override;

@@ -17,9 +17,11 @@ namespace {
 
 using replication::MessageType;
 
-constexpr double kDeskTick = 0.05;          // seconds, at most between two looks
-constexpr std::size_t kMaxUnenrolled = 64;  // connections
-constexpr int kMessagesAtOnce = 16;         // of a peer, then others have their turn
+constexpr double kDeskTick = 0.05;       // seconds, at most between two looks
+constexpr std::ptrdiff_t kMaxIdle = 64;  // connections that do not take part
+constexpr double kIdleTime = 0.25;       // seconds that each of them has; heuristic
+constexpr double kPlaceWait = 0.02;      // seconds, if each has less; heuristic
+constexpr int kMessagesAtOnce = 16;      // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxRefusalBytes = 500;  // shown of why a connection was refused
 constexpr double kFullWait = 0.2;              // seconds, while no descriptor is free
@@ -214,6 +216,7 @@ void ContributionDesk::turn(const net::ServiceThread::Stop& stop, std::vector<po
     if (entries[3 + i].revents != 0 || peers_[i]->has_unread()) step(*peers_[i], now);
   }
   if (entries[2].revents != 0) accept_all(now);
+  serve_waiting(now);
   for (const auto& peer : peers_) tick(*peer, now);
   bury();
   turned(now);
@@ -235,7 +238,7 @@ void ContributionDesk::bury() {
 
 void ContributionDesk::accept_all(double now) {
   if (options_.security.tls != nullptr) options_.security.tls->look_again();
-  while (true) {
+  while (make_place(now)) {
     net::SocketAddress from;
     net::Socket socket(
         ::accept4(listener_.socket.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -245,18 +248,31 @@ void ContributionDesk::accept_all(double now) {
       if (error != EAGAIN && error != EWOULDBLOCK) accept_from_ = now + kFullWait;
       return;
     }
-    std::size_t unenrolled = 0;
-    WorkerPeer* oldest = nullptr;
-    for (const auto& peer : peers_) {
-      if (peer->is_enrolled() || peer->enroll || peer->is_over()) continue;
-      ++unenrolled;
-      if (oldest == nullptr || peer->age_s(now) > oldest->age_s(now)) oldest = peer.get();
-    }
-    if (unenrolled >= kMaxUnenrolled)
-      oldest->drop(Status(Code::kTimeout, "others wait, and it says nothing"));
     peers_.push_back(std::make_unique<WorkerPeer>(
         std::move(socket), net::from_socket_address(from.get()), options_.security, now));
   }
+}
+
+// Of too many connections that do not take part, the oldest one of the host that has most of them
+// ends. Each has some time before: until then the others wait in the listener's queue.
+bool ContributionDesk::make_place(double now) {
+  const auto is_idle = [](const auto& peer) { return !peer->is_enrolled() && !peer->is_over(); };
+  if (std::ranges::count_if(peers_, is_idle) < kMaxIdle) return true;
+  std::map<std::string, std::vector<WorkerPeer*>> hosts;  // of each the oldest first
+  for (const auto& peer : peers_) {
+    if (is_idle(peer)) hosts[peer->host()].push_back(peer.get());
+  }
+  const auto number = [](const auto& host) { return host.second.size(); };
+  const std::vector<WorkerPeer*>& most = std::ranges::max_element(hosts, {}, number)->second;
+  WorkerPeer& oldest = *most.front();
+  if (oldest.age_s(now) < kIdleTime) {
+    accept_from_ = now + kPlaceWait;
+    return false;
+  }
+  const Status why(Code::kTimeout, "others wait, and it does not take part");
+  note_refusal(oldest.who(), why);
+  oldest.drop(why);
+  return true;
 }
 
 // Memory that runs out ends this connection, and no other: its worker comes again.
@@ -283,12 +299,12 @@ void ContributionDesk::note_refusal(const std::string& who, const Status& why) {
 }
 
 Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) {
-  if (type == MessageType::kStatusQuery) {
+  if (type == MessageType::kStatusQuery && !peer.is_joining()) {
     peer.send_text(MessageType::kStatusReply, status_locked());
     return {};
   }
   if (type == MessageType::kEnroll && !peer.is_enrolled() && !peer.enroll) return enroll(peer);
-  if (type == MessageType::kJoin && !peer.is_enrolled() && peer.enroll) return join_worker(peer);
+  if (type == MessageType::kJoin && peer.is_joining()) return join_worker(peer);
   if (type == MessageType::kAlive && peer.is_enrolled()) return {};
   if (peer.worker) return handle_worker(peer, type, now);
   if (peer.is_branch()) return handle_branch(peer, type, now);
@@ -324,10 +340,6 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
-  const auto enrolled_peers =
-      std::ranges::count_if(peers_, [](const auto& each) { return each->enroll.has_value(); });
-  if (static_cast<std::size_t>(enrolled_peers) >= 2 * options_.max_workers)  // some reconnect
-    return Status(Code::kRemoteError, "too many workers connect at once: connect again");
   peer.enroll = enroll;
   peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
   return {};
@@ -354,12 +366,14 @@ Status ContributionDesk::add_member(Member member) {
   SPARCL_RETURN_IF_ERROR(check_member(member));
   if (known != members_.end() && known->second.peer != member.peer)
     turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
-  if (Status joined = join(member); !joined.ok()) {
-    leave(member, true);  // of its last connection
+  std::map<aggregate::WorkerId, Member> made;  // its memory is there before anybody waits for it
+  const Member& joining = made.emplace(member.worker, std::move(member)).first->second;
+  if (Status joined = join(joining); !joined.ok()) {
+    leave(joining, true);  // of its last connection
     return joined;
   }
-  const aggregate::WorkerId worker = member.worker;
-  members_.insert_or_assign(worker, std::move(member));
+  members_.erase(joining.worker);
+  members_.merge(made);
   return {};
 }
 
@@ -386,18 +400,19 @@ Status ContributionDesk::take_offer(WorkerPeer& peer) {
   Member* const member = member_of(peer, *peer.worker);
   if (member != nullptr && !std::exchange(member->is_awaited, true))
     SPARCL_RETURN_IF_ERROR(join(*member));
-  peer.incoming.emplace().offered = offered;
-  ask_for_bytes(peer);
+  peer.incoming.emplace().offered = offered;  // serve_waiting() asks for the bytes
+  peer.incoming->offered_at = clock_.now();
   return {};
 }
 
 // While there is room. One contribution has room always.
-void ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
+bool ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
   const std::uint64_t bytes = peer.incoming->offered.bytes;
-  if (held_bytes_ > 0 && held_bytes_ + bytes > options_.held_bytes) return;
+  if (held_bytes_ > 0 && held_bytes_ + bytes > options_.held_bytes) return false;
   held_bytes_ += bytes;
   peer.begin_incoming(clock_.now());
   peer.send(MessageType::kWanted, Wanted{peer.incoming->offered.round});
+  return true;
 }
 
 Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
@@ -424,9 +439,38 @@ Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
   return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
 }
 
-bool ContributionDesk::has_waiting() const {
-  return std::ranges::any_of(
-      peers_, [](const auto& peer) { return peer->incoming && !peer->incoming->is_wanted; });
+// In the order of their offers, so that none waits for ever.
+void ContributionDesk::serve_waiting(double now) {
+  std::vector<WorkerPeer*> waiting;
+  WorkerPeer* slowest = nullptr;
+  for (const auto& peer : peers_) {
+    if (peer->is_branch() || peer->is_over() || !peer->incoming) continue;
+    if (!peer->incoming->is_wanted)
+      waiting.push_back(peer.get());
+    else if (slowest == nullptr || peer->incoming->wanted_at < slowest->incoming->wanted_at)
+      slowest = peer.get();
+  }
+  std::ranges::sort(waiting, {}, [](const WorkerPeer* peer) { return peer->incoming->offered_at; });
+  for (WorkerPeer* const peer : waiting) {
+    if (!ask_for_bytes(*peer)) return free_memory(slowest, *peer, now);
+  }
+}
+
+// The memory that a slow upload holds back is for another worker that has waited long. One upload
+// ends, and then the others have time to become whole.
+void ContributionDesk::free_memory(WorkerPeer* slowest, const WorkerPeer& waiting, double now) {
+  const double deadline_s = options_.round.deadline_s;
+  if (slowest == nullptr || now - slowest->incoming->wanted_at <= deadline_s ||
+      now - std::max(waiting.incoming->offered_at, freed_at_) <= options_.silence_s)
+    return;
+  freed_at_ = now;
+  const Status why(
+      Code::kTimeout,
+      fmt::format("its contribution has not come whole within deadline_s, {:g} s, and others "
+                  "wait: give a larger deadline_s to the aggregator, or contribute less at once",
+                  deadline_s));
+  note_refusal(slowest->who(), why);
+  slowest->refuse(why);
 }
 
 void ContributionDesk::tick(WorkerPeer& peer, double now) {
@@ -440,16 +484,10 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
                                            "{:g} s",
                                            WorkerPeer::kMinMove >> 10, options_.silence_s)));
-  // The memory that it holds back is for others that wait.
-  const bool is_late = !peer.is_branch() && peer.incoming && peer.incoming->is_wanted &&
-                       now - peer.incoming->wanted_at > options_.round.deadline_s;
-  if (is_late && has_waiting())
-    return peer.refuse(Status(
-        Code::kTimeout,
-        fmt::format("its contribution has not come whole within deadline_s, {:g} s, and others "
-                    "wait: give a larger deadline_s to the aggregator, or contribute less at once",
-                    options_.round.deadline_s)));
-  if (peer.incoming && !peer.incoming->is_wanted) ask_for_bytes(peer);
+  if (peer.is_joining() && peer.age_s(now) > options_.silence_s)
+    return peer.drop(Status(Code::kTimeout, fmt::format("it has said ENROLL and no JOIN within "
+                                                        "{:g} s",
+                                                        options_.silence_s)));
   peer.tick(open_round(), now);
 }
 

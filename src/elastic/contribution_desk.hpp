@@ -164,6 +164,7 @@ class ContributionDesk {
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void accept_all(double now);
+  bool make_place(double now);
   void step(WorkerPeer& peer, double now);
   Status handle(WorkerPeer& peer, replication::MessageType type, double now);
   Status handle_worker(WorkerPeer& peer, replication::MessageType type, double now);
@@ -181,8 +182,9 @@ class ContributionDesk {
   Status take_offer(WorkerPeer& peer);
   Status take_bytes(WorkerPeer& peer, double now);
   Result<Buffer> take_part(WorkerPeer& peer, double now);
-  void ask_for_bytes(WorkerPeer& peer);
-  bool has_waiting() const;  // contributions whose bytes are not asked for yet
+  bool ask_for_bytes(WorkerPeer& peer);  // false: there is no room
+  void serve_waiting(double now);
+  void free_memory(WorkerPeer* slowest, const WorkerPeer& waiting, double now);
   void ask_for_sums(WorkerPeer& peer, std::uint64_t round, std::span<const Collect::Clip> clips,
                     double wait_s);
   bool has_all_sums(const WorkerPeer& peer) const;
@@ -202,6 +204,7 @@ class ContributionDesk {
   replication::Listener listener_;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
+  double freed_at_ = 0;        // an upload was ended for the memory that it held
   RepeatedMessages refusals_;  // the thread's
   std::uint64_t refused_connections_ = 0;
   std::string last_refusal_;

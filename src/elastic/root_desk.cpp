@@ -123,13 +123,12 @@ Status RootDesk::check_member(const Member& member) const {
   SPARCL_RETURN_IF_ERROR(
       contributors_.check({nonce_, options_.model_id, options_.schema_hash, member.worker},
                           member.seat.number, member.said));
-  const auto last = joins_.find(member.worker);
-  if (last == joins_.end() || member.said.count > last->second) return {};
+  if (contributors_.is_newer(member.worker, member.said)) return {};
   const auto known = members_.find(member.worker);
-  const bool is_same = member.said.count == last->second && known != members_.end() &&
-                       known->second.peer == member.peer;
+  const bool is_same = known != members_.end() && known->second.peer == member.peer &&
+                       known->second.said.count == member.said.count;
   return is_same ? Status()
-                 : Status(Code::kUnauthorized, "its JOIN is a repeated one: connect again");
+                 : Status(Code::kRemoteError, "its JOIN is a repeated one: connect again");
 }
 
 Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered) const {
@@ -137,9 +136,9 @@ Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered)
 }
 
 Status RootDesk::join(const Member& member) {
-  if (!round_.join(member.worker, member.seat)) return no_slot(member.seat);
-  if (contributors_.are_named()) joins_[member.worker] = member.said.count;
-  return {};
+  contributors_.note(member.worker, member.said,
+                     [this](aggregate::WorkerId worker) { return members_.contains(worker); });
+  return round_.join(member.worker, member.seat) ? Status() : no_slot(member.seat);
 }
 
 std::optional<FateTold> RootDesk::find(const aggregate::ContributionId& id) const {

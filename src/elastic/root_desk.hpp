@@ -68,8 +68,7 @@ class RootDesk final : public ContributionDesk {
 
   // The service's thread's.
   TrustedContributors contributors_;
-  RootNonce nonce_{};                                   // of this process
-  std::map<aggregate::WorkerId, std::uint64_t> joins_;  // the last JOIN of each contributor
+  RootNonce nonce_{};  // of this process
 
   // The mutex guards all below.
   aggregate::Round round_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/base/log.hpp"
@@ -12,6 +13,7 @@ namespace sparcl::elastic {
 namespace {
 
 constexpr double kContributorsPeriod = 1;  // seconds between two looks at the file; heuristic
+constexpr std::size_t kMaxJoins = 65'536;  // of workers that are gone, too: some 8 MB
 
 }  // namespace
 
@@ -33,6 +35,26 @@ Status TrustedContributors::check(const WorkerClaim& claim, std::uint32_t number
                   "aggregator's contributors");
   return trusted_->verify(signed_bytes(claim, number, join.count), join.signatures)
       .with_prefix("it is no contributor of this aggregator: ");
+}
+
+bool TrustedContributors::is_newer(aggregate::WorkerId worker, const Join& join) const {
+  return std::ranges::all_of(join.signatures, [&](const trust::KeySignature& each) {
+    const auto last = joins_.find({worker, each.key});
+    return last == joins_.end() || join.count > last->second;
+  });
+}
+
+// Keys that are not trusted prove nothing, so what they sign is not kept.
+void TrustedContributors::note(aggregate::WorkerId worker, const Join& join,
+                               const std::function<bool(aggregate::WorkerId)>& is_there) {
+  if (!trusted_) return;
+  if (joins_.size() >= kMaxJoins)
+    std::erase_if(joins_, [&](const auto& each) { return !is_there(each.first.first); });
+  for (const trust::KeySignature& each : join.signatures) {
+    if (!trusted_->trusts(each.key)) continue;
+    std::uint64_t& last = joins_[{worker, each.key}];
+    last = std::max(last, join.count);
+  }
 }
 
 Status TrustedContributors::check(const WorkerClaim& claim, const Offered& offered) const {

@@ -1,9 +1,12 @@
 #pragma once
 // The contributors of a root: all workers that may connect, or those with a key of a file.
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "src/base/files/file_stamp.hpp"
 #include "src/base/repeated_messages.hpp"
@@ -23,6 +26,12 @@ class TrustedContributors {
   bool are_named() const { return trusted_.has_value(); }
   // Unauthorized: none of the keys has signed that the worker takes part.
   Status check(const WorkerClaim& claim, std::uint32_t number, const Join& join) const;
+  // Whether the JOIN is newer than all that its trusted keys have signed for this worker: none
+  // counts twice. It has been checked.
+  bool is_newer(aggregate::WorkerId worker, const Join& join) const;
+  // It counts from now on. is_there(worker): others are forgotten once there are very many.
+  void note(aggregate::WorkerId worker, const Join& join,
+            const std::function<bool(aggregate::WorkerId)>& is_there);
   // Unauthorized: none of the keys has signed the contribution.
   Status check(const WorkerClaim& claim, const Offered& offered) const;
 
@@ -34,6 +43,8 @@ class TrustedContributors {
  private:
   FileStamp file_{};
   std::optional<trust::TrustedKeys> trusted_;
+  std::map<std::pair<aggregate::WorkerId, trust::PublicKey>, std::uint64_t>
+      joins_;  // the last ones
   double looked_at_ = 0;
   RepeatedMessages troubles_;
 };

@@ -27,6 +27,10 @@ std::string text_of(const net::HostPort& where) {
                : fmt::format("{}:{}", where.host, where.port);
 }
 
+std::string prefix_of(const net::HostPort& where) {
+  return fmt::format("aggregator {}: ", text_of(where));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Uplink>> Uplink::create(UplinkOptions options, UplinkUser& user) {
@@ -44,7 +48,11 @@ Status Uplink::start() {
 }
 
 Uplink::Uplink(UplinkOptions options, UplinkUser& user)
-    : options_(std::move(options)), user_(user), clock_(net::clock_slack_s(options_.silence_s)) {}
+    : options_(std::move(options)),
+      user_(user),
+      clock_(net::clock_slack_s(options_.silence_s)),
+      random_(options_.enroll.worker ^
+              xxh3_64(std::as_bytes(std::span<const char>(options_.enroll.name)))) {}
 
 Result<std::string> Uplink::results_address(double seconds) {
   std::unique_lock lock(mutex_);
@@ -57,6 +65,11 @@ Result<std::string> Uplink::results_address(double seconds) {
 Status Uplink::trouble() const {
   const std::lock_guard lock(mutex_);
   return trouble_;
+}
+
+Status Uplink::refusal() const {
+  const std::lock_guard lock(mutex_);
+  return refusal_;
 }
 
 std::uint64_t Uplink::connections() const {
@@ -92,9 +105,11 @@ void Uplink::serve(const net::ServiceThread::Stop& stop) {
   }
 }
 
-void Uplink::pause(double seconds, const net::ServiceThread::Stop& stop) const {
+// Between a half and one and a half of that: many that lost an aggregator come back apart.
+void Uplink::pause(double seconds, const net::ServiceThread::Stop& stop) {
   pollfd entry{stop.fd(), POLLIN, 0};
-  (void)net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + seconds);
+  const double share = 0.5 + random_.unit();
+  (void)net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + share * seconds);
 }
 
 void Uplink::note_trouble(const Status& why) {
@@ -107,7 +122,7 @@ void Uplink::note_trouble(const Status& why) {
 // Memory that runs out ends the connection: the next one may have some.
 Status Uplink::serve_one(const net::HostPort& where, const net::ServiceThread::Stop& stop) try {
   is_proven_ = is_enrolled_ = has_said_who_ = is_challenged_ = false;
-  const std::string prefix = fmt::format("aggregator {}: ", text_of(where));
+  const std::string prefix = prefix_of(where);
   Result<MessageLink> link = connect(where, stop);
   if (!link.ok()) return link.status().with_prefix(prefix);
   return exchange(*link, where, stop).with_prefix(prefix);
@@ -148,6 +163,10 @@ Status Uplink::exchange(MessageLink& link, const net::HostPort& where,
   double heard = clock_.look(), spoke = heard;
   while (true) {
     const double now = clock_.look();
+    // First, so that a refusal is read from a connection that is closed for writing.
+    const std::uint64_t before = link.heard_bytes();
+    SPARCL_RETURN_IF_ERROR(receive_all(link, where));
+    if (link.heard_bytes() > before) heard = now;
     if (stop.is_asked()) {
       if (is_enrolled_) link.queue(MessageType::kBye, replication::Bye{});
       (void)link.flush();
@@ -163,9 +182,6 @@ Status Uplink::exchange(MessageLink& link, const net::HostPort& where,
       link.queue(MessageType::kAlive, replication::Alive{});
     if (link.queued_bytes() > 0) spoke = now;
     if (!link.flush()) return link.why();
-    const std::uint64_t before = link.heard_bytes();
-    SPARCL_RETURN_IF_ERROR(receive_all(link, where));
-    if (link.heard_bytes() > before) heard = now;
     if (now - heard > options_.silence_s)
       return Status(Code::kTimeout, fmt::format("it has not answered for {:g} s: it is stopped, or "
                                                 "the link is cut",
@@ -209,14 +225,8 @@ Status Uplink::handle(MessageLink& link, const net::HostPort& where) {
       if (is_enrolled_ || !has_said_who_) break;
       if (!options_.enroll.is_aggregator && !is_challenged_) break;
       return take_enrolled(link.content(), where);
-    case MessageType::kRefusal: {
-      SPARCL_ASSIGN_OR_RETURN(const replication::Refusal refusal,
-                              replication::parse_refusal(link.content()));
-      return Status(
-          refusal.code,
-          fmt::format("it refuses this {}: {}",
-                      options_.enroll.is_aggregator ? "aggregator" : "worker", refusal.text));
-    }
+    case MessageType::kRefusal:
+      return take_refusal(link.content(), where);
     case MessageType::kBye:
       return Status(Code::kRemoteError, "it has left");
     case MessageType::kAlive: {
@@ -230,6 +240,18 @@ Status Uplink::handle(MessageLink& link, const net::HostPort& where) {
       break;
   }
   return replication::out_of_place(link.type());
+}
+
+Status Uplink::take_refusal(std::span<const std::byte> content, const net::HostPort& where) {
+  SPARCL_ASSIGN_OR_RETURN(const replication::Refusal refusal, replication::parse_refusal(content));
+  const Status why(
+      refusal.code,
+      fmt::format("it refuses this {}: {}", options_.enroll.is_aggregator ? "aggregator" : "worker",
+                  refusal.text));
+  if (refusal.code != Code::kUnauthorized) return why;
+  const std::lock_guard lock(mutex_);
+  refusal_ = Status(why).with_prefix(prefix_of(where));
+  return why;
 }
 
 // An address without a host is on the aggregator's own.
@@ -247,7 +269,7 @@ Status Uplink::take_enrolled(std::span<const std::byte> content, const net::Host
   {
     const std::lock_guard lock(mutex_);
     results_ = text_of(results);
-    trouble_ = {};
+    trouble_ = refusal_ = {};
     ++connections_;
     changed_.notify_all();
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/repeated_messages.hpp"
+#include "src/base/seeded_random.hpp"
 #include "src/elastic/worker_messages.hpp"
 #include "src/net/host_port.hpp"
 #include "src/net/run_clock.hpp"
@@ -64,6 +65,8 @@ class Uplink {
   Result<std::string> results_address(double seconds);
   // Why there is no connection; ok: there is one.
   Status trouble() const;
+  // The last refusal for the want of a trusted key or secret; ok: none since it took part last.
+  Status refusal() const;
   std::uint64_t connections() const;
 
  private:
@@ -78,7 +81,8 @@ class Uplink {
   Status receive_all(replication::MessageLink& link, const net::HostPort& where);
   Status handle(replication::MessageLink& link, const net::HostPort& where);
   Status take_enrolled(std::span<const std::byte> content, const net::HostPort& where);
-  void pause(double seconds, const net::ServiceThread::Stop& stop) const;
+  void pause(double seconds, const net::ServiceThread::Stop& stop);
+  Status take_refusal(std::span<const std::byte> content, const net::HostPort& where);
   void note_trouble(const Status& why);
 
   const UplinkOptions options_;
@@ -88,6 +92,7 @@ class Uplink {
   net::WakeEvent wake_;
   // The thread's.
   RepeatedMessages troubles_;
+  SeededRandom random_;     // for pauses
   bool is_proven_ = false;  // the other side has the key that the secret names
   bool has_said_who_ = false;
   bool is_challenged_ = false;  // a worker, by NONCE
@@ -97,6 +102,7 @@ class Uplink {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::string results_;  // address
+  Status refusal_;
   Status trouble_ = Status(Code::kTimeout, "no aggregator has answered yet");
   std::uint64_t connections_ = 0;
 

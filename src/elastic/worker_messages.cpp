@@ -59,6 +59,16 @@ std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& off
   return out.take();
 }
 
+bool is_signed_alike(const WorkerClaim& claim, std::uint32_t number, const Join& join,
+                     const Join& last) {
+  const std::vector<std::byte> bytes = signed_bytes(claim, number, join.count);
+  return std::ranges::any_of(join.signatures, [&](const trust::KeySignature& each) {
+    return std::ranges::find(last.signatures, each.key, &trust::KeySignature::key) !=
+               last.signatures.end() &&
+           trust::is_signature(each.signature, bytes, each.key);
+  });
+}
+
 std::vector<std::byte> serialise(const Enroll& enroll) {
   ByteWriter out;
   out.write(enroll.protocol);

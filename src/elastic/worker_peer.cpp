@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "src/replication/peer_scores.hpp"
+
 namespace sparcl::elastic {
 
 using replication::MessageLink;
@@ -46,6 +48,8 @@ std::string WorkerPeer::who() const {
   const std::string where = from_ ? to_text(*from_) : "unknown address";
   return name.empty() ? where : fmt::format("{} ({})", name, where);
 }
+
+std::string WorkerPeer::host() const { return replication::PeerScores::key_of(from_); }
 
 // One that does not read is not read.
 short WorkerPeer::events() const {

@@ -16,6 +16,7 @@ namespace sparcl::elastic {
 // A contribution whose bytes are coming.
 struct Incoming {
   Offered offered;
+  double offered_at = 0;
   bool is_wanted = false;         // its bytes were asked for
   double wanted_at = 0;           // when they were asked for
   double moved_at = 0;            // when some of them came last
@@ -55,6 +56,7 @@ class WorkerPeer {
   bool is_over() const { return !link_.is_open(); }
   bool is_branch() const { return branch != kNoBranch; }
   bool is_enrolled() const { return worker.has_value() || is_branch(); }
+  bool is_joining() const { return enroll.has_value() && !is_enrolled(); }  // JOIN must follow
 
   // The next message, once the connection is secured. Nothing: no more has come, or it is over.
   std::optional<replication::MessageType> receive(double now);
@@ -84,6 +86,7 @@ class WorkerPeer {
   double age_s(double now) const { return now - born_; }
   std::uint64_t bytes_received() const { return link_.bytes_received(); }
   std::string who() const;
+  std::string host() const;  // PeerScores::key_of() its address
   const Status& why_over() const { return why_; }
 
   static constexpr std::uint64_t kMinMove = 16 << 10;  // bytes; heuristic

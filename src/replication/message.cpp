@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "src/base/bytes.hpp"
 
@@ -40,13 +38,7 @@ std::size_t max_content_bytes(MessageType type) {
 }
 
 Status out_of_place(MessageType type) {
-  std::string text =
-      fmt::format("a message of type {} is out of place here", static_cast<int>(type));
-  if (type == MessageType::kEnroll)
-    text +=
-        ": a worker connects where an aggregator publishes results; give it the aggregator's "
-        "address for workers";
-  return corrupt(std::move(text));
+  return corrupt(fmt::format("a message of type {} is out of place here", static_cast<int>(type)));
 }
 
 std::array<std::byte, kHeadBytes> serialise(const MessageHead& head) {

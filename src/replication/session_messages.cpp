@@ -73,6 +73,10 @@ Status SessionMachine::take_greeting(MessageType type, std::vector<std::byte>& c
       return content.empty() ? take_status_query() : out_of_place(type);
     case MessageType::kModelQuery:
       return take_model_query(content);
+    case MessageType::kEnroll:
+      return corrupt(
+          "a worker connects to a publisher: give it an aggregator's address for workers, that of "
+          "sparcl aggregate --listen");
     default:
       return out_of_place(type);
   }

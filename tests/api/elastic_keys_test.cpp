@@ -108,6 +108,27 @@ TEST_F(ElasticKeys, AWorkerThatIsNotTrustedIsTold) {
   }
 }
 
+// A worker waits while its key is added to the list. An address where nobody answers does not hide
+// what another one says.
+TEST_F(ElasticKeys, AWorkerWhoseKeyIsAddedTakesPart) {
+  Model served;
+  const Root root(served, root_options());
+  sparclWorkerOptions_t options = worker_options();
+  options.key_path = other_key_.c_str();
+  Trainer own(root.address + ",127.0.0.1:1", options);
+  std::uint64_t version = 0;
+  EXPECT_EQ(sparclWorkerNext(own.worker, 1, &version), sparclUnauthorized);
+  EXPECT_NE(std::string(sparclGetLastError(nullptr)).find("not among the 1 of"), std::string::npos)
+      << sparclGetLastError(nullptr);
+  auto waits = std::async(std::launch::async, [&] { return own.next(); });
+  std::ifstream added(other_key_ + ".pub");
+  std::string line;
+  std::getline(added, line);
+  write_key(contributors_ + ".new", (line + '\n').c_str());
+  std::filesystem::rename(contributors_ + ".new", contributors_);
+  EXPECT_EQ(waits.get(), 1U);
+}
+
 TEST_F(ElasticKeys, AWorkerRefusesResultsOfAnotherKey) {
   Model served;
   const Root root(served, root_options());

@@ -198,8 +198,9 @@ TEST(ElasticTree, AWorkerWithAnothersNumberIsTurnedAway) {
   const Branch branch(root.address);
   sparclWorkerOptions_t options = SPARCL_WORKER_OPTIONS_INITIALIZER;
   options.number = 3;
-  Trainer first(root.address, options), second(branch.address(), options);
+  Trainer first(root.address, options);
   EXPECT_EQ(first.next(), 1u);
+  const Trainer second(branch.address(), options);
   std::string why;
   for (int i = 0; i < 20 && why.find("number 3") == std::string::npos; ++i) {
     sparclRoundReport_t report = SPARCL_ROUND_REPORT_INITIALIZER;

@@ -121,6 +121,48 @@ TEST(BranchDesk, AParentWithoutAnAddressIsRefused) {
   EXPECT_NE(desk.status().message().find("nowhere"), std::string::npos);
 }
 
+// A branch below says what its worker signed once, or makes it up.
+TEST(BranchDesk, NoBranchBelowTakesTheWorkerOfAnotherOne) {
+  const RawParent parent;
+  const auto desk = branch_below(parent.address());
+  RawPeer above = parent.accept();
+  const trust::SigningKey key = std::move(*trust::SigningKey::generate());
+  const trust::SigningKey forged = std::move(*trust::SigningKey::generate());
+  const auto join_of = [](const trust::SigningKey& by, std::uint64_t count) {
+    const RootNonce nonce{};
+    const std::string model = "m";
+    const Hash128 schema{1, 2};
+    const WorkerClaim claim{nonce, model, schema, kMoving};
+    return Join{count, {{by.public_key(), by.sign(signed_bytes(claim, 0, count))}}};
+  };
+  RawPeer worker = RawPeer::connect(desk->address(), {});
+  worker.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, kMoving, 60'000, "a worker"});
+  ASSERT_EQ(worker.hear(), MessageType::kNonce);
+  worker.say(MessageType::kJoin, join_of(key, 2));
+  ASSERT_EQ(worker.hear(), MessageType::kEnrolled);
+  RawPeer below = branch_at(desk->address());
+  const auto claim = [&](const Join& join) {
+    below.say(MessageType::kMember,
+              MemberTold{kMoving, MemberTold::State::kAwaited, {}, "a worker", join});
+  };
+  Join changed = join_of(key, 2);
+  changed.count = 3;
+  for (const Join& wrong :
+       {join_of(key, 1), join_of(key, 2), join_of(forged, 3), changed, Join{9}}) {
+    claim(wrong);
+    ASSERT_EQ(below.hear(), MessageType::kTurnedAway);
+  }
+  EXPECT_TRUE(worker.link().is_open());
+  EXPECT_FALSE(worker.hear(0.1).has_value());
+  EXPECT_TRUE(worker.link().is_open());
+  ASSERT_EQ(above.hear(), MessageType::kMember);
+  claim(join_of(key, 3));  // it has moved
+  expect_refusal(worker, "has connected again");
+  ASSERT_EQ(above.hear(), MessageType::kMember);
+  EXPECT_EQ(parse_member(above.link().content())->join.count, 3U);
+}
+
 // The worker has offered it again at the root, where it was known. Then the branch dies.
 TEST(BranchDesk, AMovedWorkerOffersAgainWhatItsOldAggregatorLost) {
   const Desk own(patient_options());

@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "src/base/bytes.hpp"
+#include "src/base/checksum.hpp"
 #include "src/replication/query.hpp"
 #include "tests/elastic/desk_party.hpp"
 
@@ -60,8 +62,8 @@ TEST(ContributionDesk, WrongContributionsEndTheirConnectionAlone) {
 
   RawPeer twice = own.enrolled(12);
   twice.say(MessageType::kContribution, packed.offered);
-  twice.say(MessageType::kContribution, packed.offered);
   ASSERT_EQ(twice.hear(), MessageType::kWanted);
+  twice.say(MessageType::kContribution, packed.offered);
   expect_refusal(twice, "while another one comes");
 
   expect_service(own, worker, 1);
@@ -101,6 +103,103 @@ TEST(ContributionDesk, SilentPeersHoldNobodyUp) {
   EXPECT_TRUE(stops.is_dropped(5));
   RawPeer again = own.enrolled(7);  // it was silent, too
   expect_service(own, again, 1);
+}
+
+// One that has said who it is, and does not take part yet.
+RawPeer joining(const Desk& own, aggregate::WorkerId worker) {
+  RawPeer peer = own.connect();
+  peer.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test"});
+  EXPECT_EQ(peer.hear(), MessageType::kNonce);
+  return peer;
+}
+
+TEST(ContributionDesk, PeersThatDoNotJoinHoldNobodyUp) {
+  DeskOptions options = desk_options();
+  options.silence_s = 1;
+  const Desk own(options);
+  RawPeer asks = joining(own, 1);
+  asks.say(MessageType::kStatusQuery, std::span<const std::byte>());
+  expect_refusal(asks, "out of place");
+  std::vector<RawPeer> crowd;
+  for (int i = 0; i < 80; ++i) crowd.push_back(joining(own, 100 + i));
+  RawPeer worker = own.enrolled(7);
+  expect_service(own, worker, 1);
+  // A JOIN that comes byte by byte keeps no connection.
+  RawPeer lively = joining(own, 8);
+  lively.send_bytes(serialise(replication::MessageHead{MessageType::kJoin, 1000, 0}));
+  bool is_dropped = false;
+  for (int i = 0; i < 500 && !is_dropped; ++i) {
+    lively.send_bytes(std::vector<std::byte>(1));
+    is_dropped = lively.is_dropped(0.02);
+  }
+  EXPECT_TRUE(is_dropped);
+}
+
+// All are accepted before the first of them joins.
+TEST(ContributionDesk, ACrowdOfWorkersJoins) {
+  const Desk own;
+  std::vector<RawPeer> crowd;
+  for (int i = 0; i < 150; ++i) {
+    crowd.push_back(own.connect());
+    crowd.back().say(
+        MessageType::kEnroll,
+        Enroll{
+            kWorkerProtocol, "m", {1, 2}, static_cast<aggregate::WorkerId>(i + 1), 5000, "a test"});
+  }
+  int joined = 0;
+  for (RawPeer& peer : crowd) {
+    if (peer.hear() != MessageType::kNonce) continue;
+    peer.say(MessageType::kJoin, Join{});
+    joined += peer.hear() == MessageType::kEnrolled ? 1 : 0;
+  }
+  EXPECT_GT(joined, 100);  // on a slow machine the time of some is over
+}
+
+// The bytes of a contribution in one chunk, as they go over the connection.
+std::vector<std::byte> chunk_of(const Packed& packed) {
+  ByteWriter content;
+  content.write(packed.offered.round);
+  content.write(std::uint64_t{0});
+  content.write_bytes(packed.bytes.bytes());
+  const std::vector<std::byte> all = content.take();
+  ByteWriter message;
+  const auto head = serialise(replication::MessageHead{
+      MessageType::kChunk, static_cast<std::uint32_t>(all.size()), crc32c(all)});
+  message.write_bytes(head);
+  message.write_bytes(all);
+  return message.take();
+}
+
+// Two slow uploads have all memory, and a third worker waits: one of them ends, not both.
+TEST(ContributionDesk, OneSlowUploadEndsForOneThatWaits) {
+  DeskOptions options = desk_options();
+  options.silence_s = 1;
+  options.round.deadline_s = 0.2;
+  options.round.mode = aggregate::RoundMode::kAsynchronous;
+  const Packed packed = packed_many(40'000, 1);
+  options.held_bytes = 2 * packed.offered.bytes;
+  const Desk own(options);
+  RawPeer slow[] = {own.enrolled(1), own.enrolled(2)};
+  for (RawPeer& each : slow) {
+    each.say(MessageType::kContribution, packed.offered);
+    ASSERT_EQ(each.hear(), MessageType::kWanted);
+  }
+  RawPeer waits = own.enrolled(3);
+  waits.say(MessageType::kContribution, packed.offered);
+  const std::vector<std::byte> chunk = chunk_of(packed);
+  std::size_t sent = 0;
+  bool is_wanted = false;
+  for (int i = 0; i < 40 && !is_wanted; ++i) {
+    const std::size_t part = WorkerPeer::kMinMove / 4;
+    for (RawPeer& each : slow) each.send_bytes(std::span(chunk).subspan(sent, part));
+    sent += part;
+    waits.say(MessageType::kAlive, replication::Alive{});
+    is_wanted = waits.hear(0.1) == MessageType::kWanted;
+  }
+  EXPECT_TRUE(is_wanted);
+  slow[1].send_bytes(std::span(chunk).subspan(sent));
+  EXPECT_EQ(slow[1].hear(), MessageType::kFate);
+  expect_refusal(slow[0], "others wait");
 }
 
 TEST(ContributionDesk, AnswersAQuestionAboutItsStatus) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -52,15 +53,23 @@ struct Desk {
   std::unique_ptr<RootDesk> desk;
 };
 
-inline Packed packed_entries(std::uint64_t first, std::uint64_t round) {
+inline Packed packed_of(const std::vector<std::uint64_t>& indices, std::uint64_t round) {
   BufferPool buffers(0);
-  const std::vector<std::uint64_t> indices{first, first + 7};
-  const std::vector<float> values{1, 2};
+  std::vector<float> values(indices.size());
+  std::iota(values.begin(), values.end(), 1.0F);
   Packed packed = *pack(buffers, kernels::cpu_kernels(), run_of_model(),
                         {DataType::kFloat32, DataType::kFloat32}, indices,
                         reinterpret_cast<const std::byte*>(values.data()));
   packed.offered.round = round;
   return packed;
+}
+inline Packed packed_entries(std::uint64_t first, std::uint64_t round) {
+  return packed_of({first, first + 7}, round);
+}
+inline Packed packed_many(std::uint64_t entries, std::uint64_t round) {
+  std::vector<std::uint64_t> indices(entries);
+  for (std::uint64_t i = 0; i < entries; ++i) indices[i] = 2 * i;
+  return packed_of(indices, round);
 }
 
 inline void expect_refusal(RawPeer& peer, const std::string& part) {

@@ -219,10 +219,47 @@ TEST_F(TrustedContributorsTest, ARepeatedJoinMovesNobody) {
   RawPeer moved = enrolled_at(own, 7, same);
   moved.say(MessageType::kJoin, joining(mine_, nonce, 7, 0, 2));
   ASSERT_EQ(moved.hear(), MessageType::kEnrolled);
-  ASSERT_EQ(branch.hear(), MessageType::kTurnedAway) << "it has connected elsewhere";
+  const auto expect_turned_away = [&](const std::string& why) {
+    ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+    const TurnedAway away = *parse_turned_away(branch.link().content());
+    EXPECT_EQ(away.code, Code::kRemoteError);
+    EXPECT_NE(away.text.find(why), std::string::npos) << away.text;
+  };
+  expect_turned_away("has connected again");
   branch.say(MessageType::kMember, old);
-  ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+  expect_turned_away("a repeated one");
   expect_end(own, moved, nonce);
+}
+
+// Another contributor that knows the worker's number has its place once, and not for good.
+TEST_F(TrustedContributorsTest, AWorkerTakesItsPlaceBack) {
+  const Desk own(options());
+  RootNonce nonce;
+  RawPeer first = joined_with(own, 7, mine_, nonce);
+  RawPeer thief = enrolled_at(own, 7, nonce);
+  thief.say(MessageType::kJoin, joining(other_of_mine_, nonce, 7, 0, ~std::uint64_t{0}));
+  ASSERT_EQ(thief.hear(), MessageType::kEnrolled);
+  expect_refusal(first, "has connected again");
+  RawPeer again = joined_with(own, 7, mine_, nonce);
+  expect_refusal(thief, "has connected again");
+  expect_end(own, again, nonce);
+}
+
+TEST_F(TrustedContributorsTest, JoinsOfWorkersThatAreGoneAreForgottenOnceThereAreManyOfThem) {
+  TrustedContributors contributors = std::move(*TrustedContributors::load(path_));
+  const Join join{1, {{mine_.public_key(), {}}, {foreign_.public_key(), {}}}};
+  const auto is_there = [](aggregate::WorkerId worker) { return worker == 1; };
+  const auto note = [&](aggregate::WorkerId worker) { contributors.note(worker, join, is_there); };
+  note(1);
+  note(2);
+  EXPECT_FALSE(contributors.is_newer(1, join));
+  EXPECT_FALSE(contributors.is_newer(2, join));
+  EXPECT_TRUE(contributors.is_newer(1, {2, join.signatures}));
+  EXPECT_TRUE(contributors.is_newer(1, {1, {{foreign_.public_key(), {}}}}));
+  for (aggregate::WorkerId worker = 3; worker < 70'000; ++worker) note(worker);
+  EXPECT_FALSE(contributors.is_newer(1, join));
+  EXPECT_TRUE(contributors.is_newer(2, join));
+  EXPECT_FALSE(contributors.is_newer(69'999, join));
 }
 
 TEST_F(TrustedContributorsTest, AKeyThatIsTakenFromTheFileEndsItsWorkers) {

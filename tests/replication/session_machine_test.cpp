@@ -110,6 +110,14 @@ TEST(SessionMachine, AHelloThatDoesNotFitIsRefused) {
             Code::kUnauthorized);
 }
 
+TEST(SessionMachine, AWorkerOfAnAggregatorIsToldWhereItIs) {
+  DrivenSession session;
+  EXPECT_EQ(session.hear(MessageType::kEnroll, std::vector<std::byte>(80)),
+            MessageTypes{MessageType::kRefusal});
+  EXPECT_NE(parse_refusal(session.last_content)->text.find("address for workers"),
+            std::string::npos);
+}
+
 TEST(SessionMachine, SilenceEndsEachPhase) {
   const auto at_end = [](const std::function<void(DrivenSession&)>& begin, double silence) {
     DrivenSession session;
