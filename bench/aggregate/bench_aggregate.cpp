@@ -55,10 +55,11 @@ void sum_contributions(benchmark::State& state) {
   std::uint64_t entries = 0, held = 0, sum_bytes = 1;
   for (const std::uint32_t slot : order) entries += entries_of(parts[slot % parts.size()]);
   for (auto _ : state) {
-    SlotTree tree(buffers, kernels::cpu_kernels(), kRun);
+    WaitingParts waiting;
+    SlotTree tree(buffers, kernels::cpu_kernels(), kRun, waiting);
     for (const std::uint32_t slot : order) {
       (void)tree.add({slot, 0}, parts[slot % parts.size()]);
-      held = std::max(held, tree.bytes());
+      held = std::max(held, waiting.memory_bytes());
     }
     const Buffer sum = tree.finish();
     sum_bytes = sum.size();
@@ -73,7 +74,8 @@ BENCHMARK(sum_contributions)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMillis
 // From the sum of 8 contributions to 1 % of the elements.
 void step_shard(benchmark::State& state) {
   BufferPool buffers;
-  SlotTree tree(buffers, kernels::cpu_kernels(), kRun);
+  WaitingParts waiting;
+  SlotTree tree(buffers, kernels::cpu_kernels(), kRun, waiting);
   for (std::uint32_t slot = 0; slot < 8; ++slot)
     (void)tree.add({slot, 0}, contribution(buffers, slot));
   const Buffer sum = tree.finish();

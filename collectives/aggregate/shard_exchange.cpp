@@ -133,8 +133,8 @@ Task ShardExchange::sum(const AgreedRound& round, Sums& sums) {
 // too.
 Task ShardExchange::sum_node(Lead& lead, const AgreedRound& round) {
   const sparse::BlockRun run = plan_.run(lead.shard);
-  lead.values.emplace(*comm_.buffers, *comm_.kernels, run);
-  if (sums_weights()) lead.weights.emplace(*comm_.buffers, *comm_.kernels, run);
+  lead.values.emplace(*comm_.buffers, *comm_.kernels, run, waiting_);
+  if (sums_weights()) lead.weights.emplace(*comm_.buffers, *comm_.kernels, run, waiting_);
   auto next = lead.parts.begin();
   for (const int rank : plan_.ranks_of(plan_.node_of(rank_))) {
     const auto arrival = rank == rank_ ? lead.parts.end() : next++;

@@ -118,6 +118,7 @@ class ShardExchange {
   sparse_sum::PartMessages messages_;
   DataType sent_ = DataType::kFloat32;
   std::uint64_t own_shard_ = UINT64_MAX;                  // UINT64_MAX: none
+  sparcl::aggregate::WaitingParts waiting_;               // in memory
   std::vector<Lead> leads_;                               // by shard
   std::vector<sparse_sum::PartMessages::Arrival> downs_;  // by shard
   std::vector<Result> results_;                           // by shard

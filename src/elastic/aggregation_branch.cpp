@@ -18,9 +18,9 @@ constexpr double kBranchLook = 0.5;  // seconds, at most between two looks
 
 Result<std::unique_ptr<AggregationBranch>> AggregationBranch::create(
     const kernels::KernelSet& kernels, DeskOptions options, UplinkOptions above,
-    replication::Listener listener) {
+    const std::string& spill_folder, replication::Listener listener) {
   options.held_bytes = default_held_bytes(options.count);
-  std::unique_ptr<AggregationBranch> made(new AggregationBranch(kernels, options));
+  std::unique_ptr<AggregationBranch> made(new AggregationBranch(kernels, options, spill_folder));
   SPARCL_ASSIGN_OR_RETURN(made->desk_, BranchDesk::create(kernels, std::move(options),
                                                           std::move(above), std::move(listener)));
   return made;
@@ -58,7 +58,7 @@ Result<RoundReport> AggregationBranch::try_next(double seconds) {
 }
 
 AggregationBranch::Open& AggregationBranch::open(std::uint64_t round, bool has_weights) {
-  return rounds_.try_emplace(round, buffers_, kernels_, run_, has_weights).first->second;
+  return rounds_.try_emplace(round, buffers_, kernels_, run_, has_weights, waiting_).first->second;
 }
 
 // They are summed as they come, unless their clipping depends on all.
@@ -70,10 +70,12 @@ Status AggregationBranch::take(BranchDesk::Turn& turn) {
     Open& round = open(each.in_round(), turn.sums_weights);
     round.report.received_bytes += each.bytes;
     if (!each.is_here()) continue;  // it comes with a branch's sums
-    if (turn.sums_at_once)
+    if (turn.sums_at_once) {
       SPARCL_RETURN_IF_ERROR(round.sum.add(each, each.clip));
-    else
-      round.held.push_back(std::move(each));
+      continue;
+    }
+    each.part = waiting_.put(std::move(each.part));
+    round.held.push_back(std::move(each));
   }
   return {};
 }

@@ -17,6 +17,7 @@ class AggregationBranch {
  public:
   static Result<std::unique_ptr<AggregationBranch>> create(const kernels::KernelSet& kernels,
                                                            DeskOptions options, UplinkOptions above,
+                                                           const std::string& spill_folder,
                                                            replication::Listener listener);
 
   // One round, of which the parent has wanted the sums. Timeout: none has ended within `seconds`;
@@ -30,15 +31,16 @@ class AggregationBranch {
  private:
   struct Open {
     Open(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run,
-         bool has_weights)
-        : sum(buffers, kernels, run, has_weights) {}
+         bool has_weights, aggregate::WaitingParts& waiting)
+        : sum(buffers, kernels, run, has_weights, waiting) {}
     ContributionSum sum;
     std::vector<Arrival> held;  // not summed yet
     RoundReport report;
   };
 
-  AggregationBranch(const kernels::KernelSet& kernels, const DeskOptions& options)
-      : kernels_(kernels), run_(options.run) {}
+  AggregationBranch(const kernels::KernelSet& kernels, const DeskOptions& options,
+                    const std::string& spill_folder)
+      : kernels_(kernels), run_(options.run), waiting_(spill_folder) {}
   Result<RoundReport> try_next(double seconds);
   void end(const Status& why);
   Status take(BranchDesk::Turn& turn);
@@ -48,6 +50,7 @@ class AggregationBranch {
   const kernels::KernelSet& kernels_;
   sparse::BlockRun run_;
   BufferPool buffers_;
+  aggregate::WaitingParts waiting_;
   std::uint64_t life_ = 0;                // of the connection that rounds_ are of
   std::map<std::uint64_t, Open> rounds_;  // that the parent has not asked for
   std::uint64_t version_ = 0;

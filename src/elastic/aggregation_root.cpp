@@ -48,7 +48,11 @@ Result<std::unique_ptr<AggregationRoot>> AggregationRoot::create(const kernels::
 
 AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights weights,
                                  aggregate::Aggregator& aggregator, const RootOptions& options)
-    : kernels_(kernels), weights_(std::move(weights)), aggregator_(aggregator), options_(options) {
+    : kernels_(kernels),
+      weights_(std::move(weights)),
+      aggregator_(aggregator),
+      options_(options),
+      waiting_(options.spill_folder) {
   options_.desk.run = weights_.run();
   options_.desk.count = weights_.count();
   options_.desk.screen = aggregator.options().screen;
@@ -156,7 +160,7 @@ Status AggregationRoot::start(replication::Listener listener, const std::string&
 }
 
 void AggregationRoot::begin_sum() {
-  sum_.emplace(buffers_, kernels_, weights_.run(), options_.desk.sums_weights);
+  sum_.emplace(buffers_, kernels_, weights_.run(), options_.desk.sums_weights, waiting_);
   received_bytes_ = 0;
   failure_ = {};
   held_.clear();
@@ -167,12 +171,14 @@ void AggregationRoot::begin_sum() {
 void AggregationRoot::take(std::vector<Arrival> arrivals) {
   for (Arrival& each : arrivals) {
     if (each.in_round() != round_) {
+      each.part = waiting_.put(std::move(each.part));
       early_.push_back(std::move(each));
       continue;
     }
     received_bytes_ += each.bytes;
     if (each.facts.not_finite > 0) not_finite_.insert(each.listed.id);
     if (!options_.desk.sums_at_once) {
+      each.part = waiting_.put(std::move(each.part));
       held_.push_back(std::move(each));
       continue;
     }

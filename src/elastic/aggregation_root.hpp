@@ -24,7 +24,8 @@ namespace sparcl::elastic {
 
 struct RootOptions {
   DeskOptions desk;
-  std::string folder;  // of the round log; "": the state ends with the process
+  std::string folder;        // of the round log; "": the state ends with the process
+  std::string spill_folder;  // of parts that wait; "": in memory
 };
 
 class AggregationRoot {
@@ -80,6 +81,7 @@ class AggregationRoot {
   std::uint64_t round_ = 1;       // that is open
 
   BufferPool buffers_;
+  aggregate::WaitingParts waiting_;
   std::optional<ContributionSum> sum_;
   std::vector<Arrival> held_;                       // not summed yet
   std::vector<Arrival> early_;                      // of the next round

@@ -7,12 +7,13 @@
 namespace sparcl::elastic {
 
 ContributionSum::ContributionSum(BufferSource& buffers, const kernels::KernelSet& kernels,
-                                 const sparse::BlockRun& run, bool has_weights)
+                                 const sparse::BlockRun& run, bool has_weights,
+                                 aggregate::WaitingParts& waiting)
     : buffers_(buffers),
       kernels_(kernels),
       run_(run),
-      sum_(buffers, kernels, run),
-      weights_(buffers, kernels, run),
+      sum_(buffers, kernels, run, waiting),
+      weights_(buffers, kernels, run, waiting),
       has_weights_(has_weights) {}
 
 Status ContributionSum::add(const Arrival& arrival, float clip) {

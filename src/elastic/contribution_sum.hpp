@@ -13,7 +13,7 @@ namespace sparcl::elastic {
 class ContributionSum {
  public:
   ContributionSum(BufferSource& buffers, const kernels::KernelSet& kernels,
-                  const sparse::BlockRun& run, bool has_weights);
+                  const sparse::BlockRun& run, bool has_weights, aggregate::WaitingParts& waiting);
 
   // The contribution's values are multiplied by both factors.
   Status add(const Arrival& arrival, float clip);

@@ -1,8 +1,25 @@
 #include "src/elastic/elastic_service.hpp"
 
+#include <array>
 #include <utility>
 
+#include "src/base/files/unnamed_file.hpp"
+#include "src/base/settings.hpp"
+
 namespace sparcl::elastic {
+namespace {
+
+// Where contributions wait that are too many for the memory. "": in memory.
+Result<std::string> spill_folder(const std::string& rounds) {
+  std::string folder = setting("SPILL_FOLDER").text;
+  if (folder.empty()) return rounds;
+  SPARCL_RETURN_IF_ERROR(to_unnamed_file(folder, std::array<std::byte, 1>{})
+                             .status()
+                             .with_prefix("SPARCL_SPILL_FOLDER: "));
+  return folder;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<ElasticService>> ElasticService::create(
     const replication::ReplicatedState& state, aggregate::Aggregator& aggregator,
@@ -16,6 +33,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
   SPARCL_ASSIGN_OR_RETURN(
       desk.security,
       replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
+  SPARCL_ASSIGN_OR_RETURN(plan.root.spill_folder, spill_folder(plan.root.folder));
   if (!plan.parent.empty()) return create_branch(state, weights, std::move(plan));
   SPARCL_ASSIGN_OR_RETURN(desk.contributors, TrustedContributors::load(plan.contributors_path));
   // A process that has been replaced publishes nothing.
@@ -54,7 +72,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create_branch(
   std::unique_ptr<ElasticService> made(new ElasticService);
   SPARCL_ASSIGN_OR_RETURN(
       made->branch_, AggregationBranch::create(*state.kernels, std::move(desk), std::move(above),
-                                               std::move(listener)));
+                                               plan.root.spill_folder, std::move(listener)));
   return made;
 }
 

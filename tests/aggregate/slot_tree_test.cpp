@@ -10,10 +10,12 @@
 
 #include "src/aggregate/sum/round_sum.hpp"
 #include "tests/aggregate/sparse_input.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace sparcl::aggregate {
 namespace {
 
+using sparcl::test::TempFolder;
 using test::Entries;
 using Sum = std::map<std::uint64_t, float>;
 
@@ -78,12 +80,13 @@ TEST(SlotTree, IsTheSameForAnyArrivalAndAnyGaps) {
       const auto slots = random_slots(random, workers, workers * spread);
       const Sum expected = reference(slots);
       for (int order = 0; order < 3; ++order) {
-        SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun);
+        WaitingParts waiting;
+        SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun, waiting);
         for (const std::uint32_t slot : shuffled(random, slots))
           ASSERT_TRUE(tree.add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
         EXPECT_TRUE(same_bits(test::entries_of(tree.finish()), expected))
             << workers << " of " << workers * spread << " slots";
-        EXPECT_EQ(tree.bytes(), 0u);
+        EXPECT_EQ(waiting.memory_bytes(), 0u);
       }
     }
   }
@@ -108,10 +111,12 @@ TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
   for (int round = 0; round < 30; ++round) {
     const auto slots = random_slots(random, 2 + random.below(30), 40);
     const std::size_t leaves = 1 + random.below(5);
-    SlotTree root(buffers, kernels::cpu_kernels(), test::kRun);
+    WaitingParts waiting, below;
+    SlotTree root(buffers, kernels::cpu_kernels(), test::kRun, waiting);
     std::vector<std::unique_ptr<SlotTree>> trees;
     for (std::size_t i = 0; i < leaves; ++i)
-      trees.push_back(std::make_unique<SlotTree>(buffers, kernels::cpu_kernels(), test::kRun));
+      trees.push_back(
+          std::make_unique<SlotTree>(buffers, kernels::cpu_kernels(), test::kRun, below));
     const bool by_blocks = random.chance(0.5);
     std::map<std::uint32_t, std::size_t> owners;
     for (const std::uint32_t slot : shuffled(random, slots)) {
@@ -126,19 +131,44 @@ TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
           ++sums;
         }
       }
-      EXPECT_EQ(trees[leaf]->bytes(), 0u);
       if (leaves == 1) {
         EXPECT_EQ(sums, 1u) << "one leaf merges all";
       }
     }
     EXPECT_TRUE(same_bits(test::entries_of(root.finish()), reference(slots))) << round;
+    EXPECT_EQ(below.memory_bytes(), 0u);
+  }
+}
+
+// Beyond twice the largest part they wait in files, and the sum is the same.
+TEST(SlotTree, PartsWaitInFiles) {
+  SeededRandom random(5);
+  BufferPool buffers;
+  const TempFolder folder;
+  const auto slots = random_slots(random, 64, 64);
+  for (const std::string& where : {folder.path().string(), folder / "absent"}) {
+    WaitingParts waiting(where, 0);
+    SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun, waiting);
+    std::uint64_t memory = 0, files = 0;
+    for (const std::uint32_t slot : shuffled(random, slots)) {
+      ASSERT_TRUE(tree.add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
+      memory = std::max(memory, waiting.memory_bytes());
+      files = std::max(files, waiting.file_bytes());
+    }
+    const Buffer sum = tree.finish();
+    EXPECT_TRUE(same_bits(test::entries_of(sum), reference(slots)));
+    const bool is_there = where == folder.path();
+    EXPECT_EQ(files > memory, is_there) << memory << " " << files;
+    EXPECT_EQ(memory <= 2 * sum.size(), is_there) << memory << " " << sum.size();
+    EXPECT_EQ(folder.count(), 0U) << "files without a name";
   }
 }
 
 TEST(SlotTree, RefusesASlotThatIsThere) {
   SeededRandom random(3);
   BufferPool buffers;
-  SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun);
+  WaitingParts waiting;
+  SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun, waiting);
   const Buffer part = test::part_of(buffers, test::random_entries(random, 5, 100));
   ASSERT_TRUE(tree.add({4, 2}, part).ok());
   for (const Subtree taken : {Subtree{4, 0}, Subtree{7, 0}, Subtree{6, 1}, Subtree{0, 3}})
@@ -152,20 +182,22 @@ TEST(SlotTree, RefusesASlotThatIsThere) {
 TEST(SlotTree, MergesWhatIsComplete) {
   SeededRandom random(4);
   BufferPool buffers;
-  SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun);
+  WaitingParts waiting;
+  SlotTree tree(buffers, kernels::cpu_kernels(), test::kRun, waiting);
   const Entries entries = test::random_entries(random, 1000, 2000);
   const Buffer part = test::part_of(buffers, entries);
   for (std::uint32_t slot = 0; slot < 256; ++slot) {
     ASSERT_TRUE(tree.add({slot, 0}, part).ok());
-    EXPECT_LE(tree.bytes(), 22 * part.size()) << slot;
+    EXPECT_LE(waiting.memory_bytes(), 22 * part.size()) << slot;
   }
-  EXPECT_LE(tree.bytes(), 4 * part.size());
+  EXPECT_LE(waiting.memory_bytes(), 4 * part.size());
 }
 
 TEST(RoundSum, AddsLateContributionsBehindThoseOnTime) {
   BufferPool buffers;
   const auto sum_of = [&](std::vector<std::pair<std::uint64_t, std::uint32_t>> order) {
-    RoundSum sum(buffers, kernels::cpu_kernels(), test::kRun);
+    WaitingParts waiting;
+    RoundSum sum(buffers, kernels::cpu_kernels(), test::kRun, waiting);
     for (const auto& [rounds_late, slot] : order) {
       const float value = rounds_late == 0 ? (slot == 0 ? 1e8F : -1e8F) : 1;
       EXPECT_TRUE(sum.add(rounds_late, {slot, 0}, test::part_of(buffers, {{7}, {value}})).ok());
@@ -175,7 +207,8 @@ TEST(RoundSum, AddsLateContributionsBehindThoseOnTime) {
   EXPECT_EQ(sum_of({{0, 0}, {0, 1}, {1, 0}}), 1);
   EXPECT_EQ(sum_of({{1, 0}, {0, 0}, {0, 1}}), 1) << "1e8 + 1 would have lost it";
   EXPECT_EQ(sum_of({{2, 0}, {1, 0}}), 2);
-  RoundSum empty(buffers, kernels::cpu_kernels(), test::kRun);
+  WaitingParts waiting;
+  RoundSum empty(buffers, kernels::cpu_kernels(), test::kRun, waiting);
   EXPECT_TRUE(test::entries_of(empty.finish()).empty());
 }
 

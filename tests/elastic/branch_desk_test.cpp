@@ -198,7 +198,8 @@ TEST(BranchDesk, AWorkerThatMissedTheEndOfItsRoundLearnsItsFate) {
   const BranchDesk::Turn turn = turn_with_collect(*desk, arrivals);
   ASSERT_TRUE(turn.collect);
   BufferPool buffers;
-  ContributionSum sum(buffers, kernels::cpu_kernels(), run_of_model(), false);
+  aggregate::WaitingParts waiting;
+  ContributionSum sum(buffers, kernels::cpu_kernels(), run_of_model(), false, waiting);
   for (const Arrival& each : arrivals) ASSERT_TRUE(sum.add(each, 1).ok());
   desk->deliver(turn.life, 1, *sum.take(1, turn.collect->spans));
   EXPECT_EQ(sums.get().closing.listed.size(), 1u);

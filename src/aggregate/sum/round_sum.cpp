@@ -7,7 +7,7 @@ namespace sparcl::aggregate {
 
 Status RoundSum::add(std::uint64_t rounds_late, const Subtree& subtree, Buffer part) {
   std::unique_ptr<SlotTree>& tree = trees_[rounds_late];
-  if (tree == nullptr) tree = std::make_unique<SlotTree>(buffers_, kernels_, run_);
+  if (tree == nullptr) tree = std::make_unique<SlotTree>(buffers_, kernels_, run_, waiting_);
   return tree->add(subtree, std::move(part));
 }
 
@@ -29,12 +29,6 @@ std::vector<SlotTree::Node> RoundSum::take(std::uint64_t rounds_late, const Slot
   const auto tree = trees_.find(rounds_late);
   if (tree == trees_.end()) return {};
   return tree->second->take(span);
-}
-
-std::uint64_t RoundSum::bytes() const {
-  std::uint64_t all = 0;
-  for (const auto& [rounds_late, tree] : trees_) all += tree->bytes();
-  return all;
 }
 
 }  // namespace sparcl::aggregate

@@ -20,12 +20,13 @@ Status bad(std::string text) { return Status(Code::kInvalidArgument, std::move(t
 }  // namespace
 
 SlotTree::SlotTree(BufferSource& buffers, const kernels::KernelSet& kernels,
-                   const sparse::BlockRun& run)
+                   const sparse::BlockRun& run, WaitingParts& waiting)
     : buffers_(buffers),
       kernels_(kernels),
       run_(run),
       sum_(buffers, kernels, {DataType::kFloat32, {}, Determinism::kCanonical}, kFanIn,
-           sparse::PartValues::kElements, sparse::PartValues::kElements, 1) {}
+           sparse::PartValues::kElements, sparse::PartValues::kElements, 1),
+      waiting_(waiting) {}
 
 Status SlotTree::add(const Subtree& subtree, Buffer part) {
   SPARCL_RETURN_IF_ERROR(check(subtree, part.bytes()));
@@ -116,13 +117,11 @@ Buffer SlotTree::finish() {
 }
 
 void SlotTree::insert(const Subtree& subtree, Buffer part) {
-  bytes_ += part.size();
-  nodes_.emplace(subtree.first, Node{subtree, std::move(part)});
+  nodes_.emplace(subtree.first, Node{subtree, waiting_.put(std::move(part))});
 }
 
 Buffer SlotTree::remove(Nodes::iterator node) {
   Buffer part = std::move(node->second.part);
-  bytes_ -= part.size();
   nodes_.erase(node);
   return part;
 }

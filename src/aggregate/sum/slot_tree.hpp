@@ -5,13 +5,14 @@
 // are. Whatever the order of arrival, and whoever merges which subtree, the bits are the same.
 //
 // Subtrees of 8^j slots are merged once all of their slots are there. Cost: log8(slots) passes over
-// the entries; memory: what is merged, and what waits for slots beside it.
+// the entries.
 
 #include <cstdint>
 #include <map>
 #include <span>
 #include <vector>
 
+#include "src/aggregate/sum/waiting_parts.hpp"
 #include "src/base/status.hpp"
 #include "src/sparse/parts/part_sum.hpp"
 
@@ -55,8 +56,9 @@ void visit_largest(const SlotSpan& span, const Subtree& subtree, HasParts&& has_
 
 class SlotTree {
  public:
-  // All parts are of this run, with float32 values.
-  SlotTree(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run);
+  // All parts are of this run, with float32 values. waiting: where they wait.
+  SlotTree(BufferSource& buffers, const kernels::KernelSet& kernels, const sparse::BlockRun& run,
+           WaitingParts& waiting);
 
   // part: the sum T of the subtree's slots. InvalidArgument if it is no part of the run, or if some
   // of the slots are there already: nothing has changed then.
@@ -73,8 +75,6 @@ class SlotTree {
   // The sum of all; a part without entries if there are none. The tree is empty then.
   Buffer finish();
 
-  std::uint64_t bytes() const { return bytes_; }  // of parts that it holds
-
  private:
   using Nodes = std::map<std::uint32_t, Node>;
 
@@ -90,8 +90,8 @@ class SlotTree {
   const kernels::KernelSet& kernels_;
   sparse::BlockRun run_;
   sparse::PartSum sum_;
+  WaitingParts& waiting_;
   Nodes nodes_;  // by their first slot
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace sparcl::aggregate
