@@ -17,11 +17,11 @@ namespace {
 
 using replication::MessageType;
 
-constexpr double kDeskTick = 0.05;       // seconds, at most between two looks
-constexpr std::ptrdiff_t kMaxIdle = 64;  // connections that do not take part
-constexpr double kIdleTime = 0.25;       // seconds that each of them has; heuristic
-constexpr double kPlaceWait = 0.02;      // seconds, if each has less; heuristic
-constexpr int kMessagesAtOnce = 16;      // of a peer, then others have their turn
+constexpr double kDeskTick = 0.05;           // seconds, at most between two looks
+constexpr std::ptrdiff_t kMaxOutside = 256;  // connections before ENROLL, and before JOIN
+constexpr double kOutsideShare = 0.5;  // of the time of silence that each of them has; heuristic
+constexpr double kPassShare = 0.25;    // of deadline_s: so long smaller offers pass; heuristic
+constexpr int kMessagesAtOnce = 16;    // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxRefusalBytes = 500;  // shown of why a connection was refused
 constexpr double kFullWait = 0.2;              // seconds, while no descriptor is free
@@ -50,6 +50,8 @@ Status check_role(const WorkerPeer& peer, const Enroll& enroll) {
   return Status(Code::kUnauthorized,
                 "its secret or certificate is of role observe: a worker needs role replicate");
 }
+
+Status too_many() { return Status(Code::kRemoteError, "too many connect at once: connect again"); }
 
 }  // namespace
 
@@ -134,12 +136,14 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
   const auto found = members_.find(worker);
   if (found == members_.end()) return;
   WorkerPeer& peer = *found->second.peer;
-  members_.erase(found);
-  if (peer.is_over()) return;
-  if (peer.is_branch())
-    return peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
-  peer.worker.reset();
-  peer.refuse(why);
+  const bool is_own = !peer.is_branch();
+  if (!peer.is_over() && !is_own)
+    peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
+  if (!peer.is_over() && is_own) {
+    peer.refuse(why);
+    peer.worker.reset();
+  }
+  members_.erase(found);  // last: if memory runs out, it is still a member
 }
 
 // Ends the part of a worker, which learns why. No round waits for it.
@@ -238,7 +242,7 @@ void ContributionDesk::bury() {
 
 void ContributionDesk::accept_all(double now) {
   if (options_.security.tls != nullptr) options_.security.tls->look_again();
-  while (make_place(now)) {
+  while (true) {
     net::SocketAddress from;
     net::Socket socket(
         ::accept4(listener_.socket.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -248,27 +252,35 @@ void ContributionDesk::accept_all(double now) {
       if (error != EAGAIN && error != EWOULDBLOCK) accept_from_ = now + kFullWait;
       return;
     }
-    peers_.push_back(std::make_unique<WorkerPeer>(
-        std::move(socket), net::from_socket_address(from.get()), options_.security, now));
+    auto peer = std::make_unique<WorkerPeer>(
+        std::move(socket), net::from_socket_address(from.get()), options_.security, now);
+    if (make_place(*peer, &WorkerPeer::is_stranger, now))
+      peers_.push_back(std::move(peer));
+    else
+      note_refusal(peer->who(), too_many());
   }
 }
 
-// Of too many connections that do not take part, the oldest one of the host that has most of them
-// ends. Each has some time before: until then the others wait in the listener's queue.
-bool ContributionDesk::make_place(double now) {
-  const auto is_idle = [](const auto& peer) { return !peer->is_enrolled() && !peer->is_over(); };
-  if (std::ranges::count_if(peers_, is_idle) < kMaxIdle) return true;
+// Whether there is a place for one more of a kind that does not take part. Once all are taken, one
+// of the host with most of them ends, the oldest: of another host at once, of the newcomer's own
+// when it is old.
+bool ContributionDesk::make_place(const WorkerPeer& newcomer,
+                                  bool (WorkerPeer::*is_of_kind)() const, double now) {
+  const auto is_one = [&](const auto& peer) {
+    return ((*peer).*is_of_kind)() && !peer->is_over() && peer.get() != &newcomer;
+  };
+  if (std::ranges::count_if(peers_, is_one) < kMaxOutside) return true;
   std::map<std::string, std::vector<WorkerPeer*>> hosts;  // of each the oldest first
   for (const auto& peer : peers_) {
-    if (is_idle(peer)) hosts[peer->host()].push_back(peer.get());
+    if (is_one(peer)) hosts[peer->host()].push_back(peer.get());
   }
-  const auto number = [](const auto& host) { return host.second.size(); };
-  const std::vector<WorkerPeer*>& most = std::ranges::max_element(hosts, {}, number)->second;
-  WorkerPeer& oldest = *most.front();
-  if (oldest.age_s(now) < kIdleTime) {
-    accept_from_ = now + kPlaceWait;
-    return false;
-  }
+  const auto rank = [now](const auto& host) {
+    return std::pair(host.second.size(), host.second.front()->age_s(now));
+  };
+  const auto most = std::ranges::max_element(hosts, {}, rank);
+  WorkerPeer& oldest = *most->second.front();
+  const bool is_crowd = most->second.size() > hosts[newcomer.host()].size() + 1;
+  if (!is_crowd && oldest.age_s(now) < kOutsideShare * options_.silence_s) return false;
   const Status why(Code::kTimeout, "others wait, and it does not take part");
   note_refusal(oldest.who(), why);
   oldest.drop(why);
@@ -290,7 +302,6 @@ void ContributionDesk::step(WorkerPeer& peer, double now) try {
   peer.drop(no_memory());
 }
 
-// The log and the status say it.
 void ContributionDesk::note_refusal(const std::string& who, const Status& why) {
   ++refused_connections_;
   last_refusal_ = why.message().substr(0, kMaxRefusalBytes);
@@ -340,7 +351,9 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
+  if (!make_place(peer, &WorkerPeer::is_joining, clock_.now())) return too_many();
   peer.enroll = enroll;
+  peer.enrolled_at = clock_.now();
   peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
   return {};
 }
@@ -357,18 +370,24 @@ Status ContributionDesk::join_worker(WorkerPeer& peer) {
   return {};
 }
 
+Status ContributionDesk::try_join(const Member& member) try {
+  return join(member);
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
 // One that has connected again takes part by its new connection.
 Status ContributionDesk::add_member(Member member) {
-  const auto known = members_.find(member.worker);
+  std::map<aggregate::WorkerId, Member> made;  // its memory is there before anybody waits for it
+  const Member& joining = made.emplace(member.worker, std::move(member)).first->second;
+  const auto known = members_.find(joining.worker);
   if (known == members_.end() && members_.size() >= options_.max_workers)
     return Status(Code::kRemoteError,
                   fmt::format("there are {} workers already: no more are taken", members_.size()));
-  SPARCL_RETURN_IF_ERROR(check_member(member));
-  if (known != members_.end() && known->second.peer != member.peer)
-    turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
-  std::map<aggregate::WorkerId, Member> made;  // its memory is there before anybody waits for it
-  const Member& joining = made.emplace(member.worker, std::move(member)).first->second;
-  if (Status joined = join(joining); !joined.ok()) {
+  SPARCL_RETURN_IF_ERROR(check_member(joining));
+  if (known != members_.end() && known->second.peer != joining.peer)
+    turn_away(joining.worker, Status(Code::kRemoteError, "its worker has connected again"));
+  if (Status joined = try_join(joining); !joined.ok()) {
     leave(joining, true);  // of its last connection
     return joined;
   }
@@ -439,7 +458,7 @@ Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
   return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
 }
 
-// In the order of their offers, so that none waits for ever.
+// In the order of their offers. Where there is no room for one, smaller ones pass for some time.
 void ContributionDesk::serve_waiting(double now) {
   std::vector<WorkerPeer*> waiting;
   WorkerPeer* slowest = nullptr;
@@ -451,9 +470,13 @@ void ContributionDesk::serve_waiting(double now) {
       slowest = peer.get();
   }
   std::ranges::sort(waiting, {}, [](const WorkerPeer* peer) { return peer->incoming->offered_at; });
+  const WorkerPeer* first = nullptr;  // without room
   for (WorkerPeer* const peer : waiting) {
-    if (!ask_for_bytes(*peer)) return free_memory(slowest, *peer, now);
+    if (ask_for_bytes(*peer) || first != nullptr) continue;
+    first = peer;
+    if (now - peer->incoming->offered_at > kPassShare * options_.round.deadline_s) break;
   }
+  if (first != nullptr) free_memory(slowest, *first, now);
 }
 
 // The memory that a slow upload holds back is for another worker that has waited long. One upload
@@ -484,7 +507,7 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
                                            "{:g} s",
                                            WorkerPeer::kMinMove >> 10, options_.silence_s)));
-  if (peer.is_joining() && peer.age_s(now) > options_.silence_s)
+  if (peer.is_joining() && now - peer.enrolled_at > options_.silence_s)
     return peer.drop(Status(Code::kTimeout, fmt::format("it has said ENROLL and no JOIN within "
                                                         "{:g} s",
                                                         options_.silence_s)));

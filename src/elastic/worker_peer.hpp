@@ -56,6 +56,7 @@ class WorkerPeer {
   bool is_over() const { return !link_.is_open(); }
   bool is_branch() const { return branch != kNoBranch; }
   bool is_enrolled() const { return worker.has_value() || is_branch(); }
+  bool is_stranger() const { return !enroll && !is_enrolled(); }
   bool is_joining() const { return enroll.has_value() && !is_enrolled(); }  // JOIN must follow
 
   // The next message, once the connection is secured. Nothing: no more has come, or it is over.
@@ -92,6 +93,7 @@ class WorkerPeer {
   static constexpr std::uint64_t kMinMove = 16 << 10;  // bytes; heuristic
 
   std::optional<Enroll> enroll;               // what a worker has said of itself
+  double enrolled_at = 0;                     // when it said so
   std::optional<aggregate::WorkerId> worker;  // has joined as a worker
   BranchId branch = kNoBranch;                // enrolled as one
   std::string name;
