@@ -128,7 +128,11 @@ Status follow(sparclWorker& own, const std::string& results) {
 // One try. Timeout: no newer version has come.
 Result<std::uint64_t> try_next(sparclWorker& own, double seconds) {
   const Result<std::string> results = own.contributor->uplink().results_address(seconds);
-  if (!results.ok()) return Status(Code::kTimeout, results.status().message());  // next() says why
+  if (!results.ok()) {
+    const Code code = results.status().code();
+    if (code == Code::kMismatch || code == Code::kUnsupported) return results.status();
+    return Status(Code::kTimeout, results.status().message());  // next() says why
+  }
   SPARCL_RETURN_IF_ERROR(follow(own, *results));
   const Result<Subscriber::Swap> swap = own.subscriber->next(std::min(seconds, kLook));
   if (!swap.ok()) return swap.status();

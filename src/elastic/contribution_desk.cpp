@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/replication/peer_scores.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/report_text.hpp"
 
@@ -20,6 +21,7 @@ using replication::MessageType;
 constexpr double kDeskTick = 0.05;           // seconds, at most between two looks
 constexpr std::ptrdiff_t kMaxOutside = 256;  // connections before ENROLL, and before JOIN
 constexpr double kOutsideShare = 0.5;  // of the time of silence that each of them has; heuristic
+constexpr int kAcceptsAtOnce = 64;     // connections, then peers have their turn
 constexpr int kMessagesAtOnce = 16;    // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxRefusalBytes = 500;  // shown of why a connection was refused
@@ -241,7 +243,7 @@ void ContributionDesk::bury() {
 
 void ContributionDesk::accept_all(double now) {
   if (options_.security.tls != nullptr) options_.security.tls->look_again();
-  while (true) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
     net::SocketAddress from;
     net::Socket socket(
         ::accept4(listener_.socket.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -251,35 +253,35 @@ void ContributionDesk::accept_all(double now) {
       if (error != EAGAIN && error != EWOULDBLOCK) accept_from_ = now + kFullWait;
       return;
     }
-    auto peer = std::make_unique<WorkerPeer>(
-        std::move(socket), net::from_socket_address(from.get()), options_.security, now);
-    if (make_place(*peer, &WorkerPeer::is_stranger, now))
-      peers_.push_back(std::move(peer));
+    const std::optional<net::NetAddress> address = net::from_socket_address(from.get());
+    const std::string host = replication::PeerScores::key_of(address);
+    if (make_place(host, &WorkerPeer::is_stranger, now))
+      peers_.push_back(
+          std::make_unique<WorkerPeer>(std::move(socket), address, options_.security, now));
     else
-      note_refusal(peer->who(), too_many());
+      note_refusal(host, too_many());
   }
 }
 
 // Whether there is a place for one more of a kind that does not take part. Once all are taken, one
 // of the host with most of them ends, the oldest: of another host at once, of the newcomer's own
 // when it is old.
-bool ContributionDesk::make_place(const WorkerPeer& newcomer,
-                                  bool (WorkerPeer::*is_of_kind)() const, double now) {
-  const auto is_one = [&](const auto& peer) {
-    return ((*peer).*is_of_kind)() && !peer->is_over() && peer.get() != &newcomer;
-  };
+bool ContributionDesk::make_place(const std::string& host, bool (WorkerPeer::*is_of_kind)() const,
+                                  double now) {
+  const auto is_one = [&](const auto& peer) { return ((*peer).*is_of_kind)() && !peer->is_over(); };
   if (std::ranges::count_if(peers_, is_one) < kMaxOutside) return true;
-  std::map<std::string, std::vector<WorkerPeer*>> hosts;  // of each the oldest first
+  std::map<std::string, std::vector<WorkerPeer*>> hosts;
   for (const auto& peer : peers_) {
     if (is_one(peer)) hosts[peer->host()].push_back(peer.get());
   }
-  const auto rank = [now](const auto& host) {
-    return std::pair(host.second.size(), host.second.front()->age_s(now));
+  const auto age = [now](const WorkerPeer* peer) { return peer->outside_s(now); };
+  const auto rank = [&](const auto& each) {
+    return std::pair(each.second.size(), age(*std::ranges::max_element(each.second, {}, age)));
   };
-  const auto most = std::ranges::max_element(hosts, {}, rank);
-  WorkerPeer& oldest = *most->second.front();
-  const bool is_crowd = most->second.size() > hosts[newcomer.host()].size() + 1;
-  if (!is_crowd && oldest.age_s(now) < kOutsideShare * options_.silence_s) return false;
+  const auto& most = std::ranges::max_element(hosts, {}, rank)->second;
+  WorkerPeer& oldest = **std::ranges::max_element(most, {}, age);
+  const bool is_crowd = most.size() > hosts[host].size() + 1;
+  if (!is_crowd && age(&oldest) < kOutsideShare * options_.silence_s) return false;
   const Status why(Code::kTimeout, "others wait, and it does not take part");
   note_refusal(oldest.who(), why);
   oldest.drop(why);
@@ -350,7 +352,7 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
-  if (!make_place(peer, &WorkerPeer::is_joining, clock_.now())) return too_many();
+  if (!make_place(peer.host(), &WorkerPeer::is_joining, clock_.now())) return too_many();
   peer.enroll = enroll;
   peer.enrolled_at = clock_.now();
   peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
@@ -414,7 +416,7 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
                                            "{:g} s",
                                            WorkerPeer::kMinMove >> 10, options_.silence_s)));
-  if (peer.is_joining() && now - peer.enrolled_at > options_.silence_s)
+  if (peer.is_joining() && peer.outside_s(now) > options_.silence_s)
     return peer.drop(Status(Code::kTimeout, fmt::format("it has said ENROLL and no JOIN within "
                                                         "{:g} s",
                                                         options_.silence_s)));

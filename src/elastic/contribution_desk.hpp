@@ -168,7 +168,7 @@ class ContributionDesk {
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void accept_all(double now);
-  bool make_place(const WorkerPeer& newcomer, bool (WorkerPeer::*is_of_kind)() const, double now);
+  bool make_place(const std::string& host, bool (WorkerPeer::*is_of_kind)() const, double now);
   void step(WorkerPeer& peer, double now);
   Status handle(WorkerPeer& peer, replication::MessageType type, double now);
   Status handle_worker(WorkerPeer& peer, replication::MessageType type, double now);

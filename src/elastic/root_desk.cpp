@@ -129,7 +129,7 @@ Status RootDesk::check_member(const Member& member) const {
                        known->second.said.count == member.said.count;
   // Keys that came into the list since have signed what it takes part by, too.
   const bool is_older = is_there && member.said.count <= known->second.said.count &&
-                        share_a_key(member.said, known->second.said);
+                        contributors_.are_by_one_key(member.said, known->second.said);
   if (is_same || (!is_older && contributors_.is_newer(member.worker, member.said))) return {};
   return Status(Code::kRemoteError, "its JOIN is a repeated one: connect again");
 }

@@ -42,11 +42,6 @@ void write_unsigned(ByteWriter& out, const Offered& offered) {
   out.write_bytes(offered.digest);
 }
 
-bool has_key(const Join& join, const trust::PublicKey& key) {
-  return std::ranges::find(join.signatures, key, &trust::KeySignature::key) !=
-         join.signatures.end();
-}
-
 }  // namespace
 
 std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t number,
@@ -65,9 +60,9 @@ std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& off
   return out.take();
 }
 
-bool share_a_key(const Join& a, const Join& b) {
-  return std::ranges::any_of(a.signatures,
-                             [&](const trust::KeySignature& each) { return has_key(b, each.key); });
+bool has_key(const Join& join, const trust::PublicKey& key) {
+  return std::ranges::find(join.signatures, key, &trust::KeySignature::key) !=
+         join.signatures.end();
 }
 
 bool is_signed_alike(const WorkerClaim& claim, std::uint32_t number, const Join& join,

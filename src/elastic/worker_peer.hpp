@@ -84,7 +84,8 @@ class WorkerPeer {
   void tick(std::uint64_t round, double now);
 
   double silent_s(double now) const { return now - heard_; }
-  double age_s(double now) const { return now - born_; }
+  // Of one that does not take part: since it connected, or since ENROLL.
+  double outside_s(double now) const { return now - (is_joining() ? enrolled_at : born_); }
   std::uint64_t bytes_received() const { return link_.bytes_received(); }
   std::string who() const;
   std::string host() const;  // PeerScores::key_of() its address

@@ -271,10 +271,16 @@ TEST_F(TrustedContributorsTest, AWorkerTakesItsPlaceBack) {
   RootNonce nonce;
   RawPeer first = joined_with(own, 7, mine_, nonce);
   RawPeer thief = enrolled_at(own, 7, nonce);
-  thief.say(MessageType::kJoin, joining(other_of_mine_, nonce, 7, 0, ~std::uint64_t{0}));
+  Join stolen = joining(other_of_mine_, nonce, 7, 0, ~std::uint64_t{0});
+  stolen.signatures.push_back({foreign_.public_key(), {}});  // of the worker, and not in the list
+  thief.say(MessageType::kJoin, stolen);
   ASSERT_EQ(thief.hear(), MessageType::kEnrolled);
   expect_refusal(first, "has connected again");
-  RawPeer again = joined_with(own, 7, mine_, nonce);
+  RawPeer again = enrolled_at(own, 7, nonce);
+  Join back = joining(mine_, nonce, 7, 0, 2);
+  back.signatures.push_back(joining(foreign_, nonce, 7, 0, 2).signatures[0]);
+  again.say(MessageType::kJoin, back);
+  ASSERT_EQ(again.hear(), MessageType::kEnrolled);
   expect_refusal(thief, "has connected again");
   expect_end(own, again, nonce);
 }
