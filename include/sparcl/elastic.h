@@ -171,6 +171,8 @@ SPARCL_API sparclResult_t sparclWorkerCreate(sparclWorker_t* worker, sparclState
  * @param version written; may be NULL
  * @retval sparclTimeout no newer version came in time: the text says why
  * @retval sparclRemoteError the aggregator is not there; the worker goes on trying
+ * @retval sparclMismatch the aggregator has another model id, or other tensors
+ * @retval sparclUnsupported the aggregator's version of the protocol is another one
  * @retval sparclUnauthorized the aggregator lists no key of this worker, or no trusted key signed
  *   the version; the worker goes on trying */
 SPARCL_API sparclResult_t sparclWorkerNext(sparclWorker_t worker, double seconds,

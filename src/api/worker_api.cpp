@@ -116,9 +116,7 @@ Status create(sparclWorker_t* worker, sparclState_t state, const char* address,
 }
 
 // The publisher of results, which may be another one after an aggregator has ended.
-Status follow(sparclWorker& own, double seconds) {
-  SPARCL_ASSIGN_OR_RETURN(const std::string results,
-                          own.contributor->uplink().results_address(seconds));
+Status follow(sparclWorker& own, const std::string& results) {
   if (own.subscriber != nullptr && own.results == results) return {};
   own.subscriber = nullptr;
   SPARCL_ASSIGN_OR_RETURN(own.subscriber,
@@ -129,7 +127,13 @@ Status follow(sparclWorker& own, double seconds) {
 
 // One try. Timeout: no newer version has come.
 Result<std::uint64_t> try_next(sparclWorker& own, double seconds) {
-  SPARCL_RETURN_IF_ERROR(follow(own, seconds));
+  const Result<std::string> results = own.contributor->uplink().results_address(seconds);
+  if (!results.ok()) {
+    const Code code = results.status().code();
+    if (code == Code::kMismatch || code == Code::kUnsupported) return results.status();
+    return Status(Code::kTimeout, results.status().message());  // next() says why
+  }
+  SPARCL_RETURN_IF_ERROR(follow(own, *results));
   const Result<Subscriber::Swap> swap = own.subscriber->next(std::min(seconds, kLook));
   if (!swap.ok()) return swap.status();
   if (swap->version < own.version) own.contributor->begin_anew();  // it has lost its rounds
@@ -143,13 +147,9 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     const double left = until - sparcl::net::monotonic_seconds();
     Result<std::uint64_t> version = try_next(own, std::max(left, 0.0));
     if (version.ok()) return version;
-    // Until the time is over, an aggregator that is not there may come back. One that refuses this
-    // worker may list its key, and next() then says what it is.
+    // Until the time is over, an aggregator that is not there may come back.
     const Code code = version.status().code();
-    const bool may_pass =
-        code == Code::kTimeout || code == Code::kRemoteError ||
-        (code == Code::kUnauthorized && !own.contributor->uplink().refusal().ok());
-    if (!may_pass) return version;
+    if (code != Code::kTimeout && code != Code::kRemoteError) return version;
     if (left <= 0) return Status(Code::kTimeout, version.status().message());
   }
 }

@@ -258,13 +258,16 @@ void BranchDesk::unpark(const ContributionId& id) {
 
 Status BranchDesk::take_turned_away(std::span<const std::byte> content) {
   SPARCL_ASSIGN_OR_RETURN(const TurnedAway away, parse_turned_away(content));
+  const Status why(away.code, away.text);
+  if (away.code != Code::kRemoteError)  // else it connects again
+    note_refusal(fmt::format("worker {}", shown_worker(away.worker)), why);
   while (true) {
     const auto parked = parked_.lower_bound({away.worker, 0});
     if (parked == parked_.end() || parked->first.worker != away.worker) break;
     unpark(parked->first);
   }
   if (!members_.contains(away.worker)) return {};
-  turn_away(away.worker, Status(away.code, away.text));
+  turn_away(away.worker, why);
   // If it has come back meanwhile, the parent awaits it.
   say(MessageType::kMember, MemberTold{away.worker, MemberTold::State::kGone, {}, {}});
   return {};

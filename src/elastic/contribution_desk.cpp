@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.hpp"
+#include "src/replication/peer_scores.hpp"
 #include "src/replication/process_name.hpp"
 #include "src/replication/report_text.hpp"
 
@@ -17,11 +18,11 @@ namespace {
 
 using replication::MessageType;
 
-constexpr double kDeskTick = 0.05;       // seconds, at most between two looks
-constexpr std::ptrdiff_t kMaxIdle = 64;  // connections that do not take part
-constexpr double kIdleTime = 0.25;       // seconds that each of them has; heuristic
-constexpr double kPlaceWait = 0.02;      // seconds, if each has less; heuristic
-constexpr int kMessagesAtOnce = 16;      // of a peer, then others have their turn
+constexpr double kDeskTick = 0.05;           // seconds, at most between two looks
+constexpr std::ptrdiff_t kMaxOutside = 256;  // connections before ENROLL, and before JOIN
+constexpr double kOutsideShare = 0.5;  // of the time of silence that each of them has; heuristic
+constexpr int kAcceptsAtOnce = 64;     // connections, then peers have their turn
+constexpr int kMessagesAtOnce = 16;    // of a peer, then others have their turn
 constexpr std::uint64_t kMinHeldBytes = std::uint64_t{64} << 20;
 constexpr std::size_t kMaxRefusalBytes = 500;  // shown of why a connection was refused
 constexpr double kFullWait = 0.2;              // seconds, while no descriptor is free
@@ -50,6 +51,8 @@ Status check_role(const WorkerPeer& peer, const Enroll& enroll) {
   return Status(Code::kUnauthorized,
                 "its secret or certificate is of role observe: a worker needs role replicate");
 }
+
+Status too_many() { return Status(Code::kRemoteError, "too many connect at once: connect again"); }
 
 }  // namespace
 
@@ -134,12 +137,14 @@ void ContributionDesk::turn_away(aggregate::WorkerId worker, const Status& why) 
   const auto found = members_.find(worker);
   if (found == members_.end()) return;
   WorkerPeer& peer = *found->second.peer;
-  members_.erase(found);
-  if (peer.is_over()) return;
-  if (peer.is_branch())
-    return peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
-  peer.worker.reset();
-  peer.refuse(why);
+  const bool is_own = !peer.is_branch();
+  if (!peer.is_over() && !is_own)
+    peer.send(MessageType::kTurnedAway, TurnedAway{worker, why.code(), why.message()});
+  if (!peer.is_over() && is_own) {
+    peer.refuse(why);
+    peer.worker.reset();
+  }
+  members_.erase(found);  // last: if memory runs out, it is still a member
 }
 
 // Ends the part of a worker, which learns why. No round waits for it.
@@ -238,7 +243,7 @@ void ContributionDesk::bury() {
 
 void ContributionDesk::accept_all(double now) {
   if (options_.security.tls != nullptr) options_.security.tls->look_again();
-  while (make_place(now)) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
     net::SocketAddress from;
     net::Socket socket(
         ::accept4(listener_.socket.fd(), from.get(), &from.bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -248,27 +253,35 @@ void ContributionDesk::accept_all(double now) {
       if (error != EAGAIN && error != EWOULDBLOCK) accept_from_ = now + kFullWait;
       return;
     }
-    peers_.push_back(std::make_unique<WorkerPeer>(
-        std::move(socket), net::from_socket_address(from.get()), options_.security, now));
+    const std::optional<net::NetAddress> address = net::from_socket_address(from.get());
+    const std::string host = replication::PeerScores::key_of(address);
+    if (make_place(host, &WorkerPeer::is_stranger, now))
+      peers_.push_back(
+          std::make_unique<WorkerPeer>(std::move(socket), address, options_.security, now));
+    else
+      note_refusal(host, too_many());
   }
 }
 
-// Of too many connections that do not take part, the oldest one of the host that has most of them
-// ends. Each has some time before: until then the others wait in the listener's queue.
-bool ContributionDesk::make_place(double now) {
-  const auto is_idle = [](const auto& peer) { return !peer->is_enrolled() && !peer->is_over(); };
-  if (std::ranges::count_if(peers_, is_idle) < kMaxIdle) return true;
-  std::map<std::string, std::vector<WorkerPeer*>> hosts;  // of each the oldest first
+// Whether there is a place for one more of a kind that does not take part. Once all are taken, one
+// of the host with most of them ends, the oldest: of another host at once, of the newcomer's own
+// when it is old.
+bool ContributionDesk::make_place(const std::string& host, bool (WorkerPeer::*is_of_kind)() const,
+                                  double now) {
+  const auto is_one = [&](const auto& peer) { return ((*peer).*is_of_kind)() && !peer->is_over(); };
+  if (std::ranges::count_if(peers_, is_one) < kMaxOutside) return true;
+  std::map<std::string, std::vector<WorkerPeer*>> hosts;
   for (const auto& peer : peers_) {
-    if (is_idle(peer)) hosts[peer->host()].push_back(peer.get());
+    if (is_one(peer)) hosts[peer->host()].push_back(peer.get());
   }
-  const auto number = [](const auto& host) { return host.second.size(); };
-  const std::vector<WorkerPeer*>& most = std::ranges::max_element(hosts, {}, number)->second;
-  WorkerPeer& oldest = *most.front();
-  if (oldest.age_s(now) < kIdleTime) {
-    accept_from_ = now + kPlaceWait;
-    return false;
-  }
+  const auto age = [now](const WorkerPeer* peer) { return peer->outside_s(now); };
+  const auto rank = [&](const auto& each) {
+    return std::pair(each.second.size(), age(*std::ranges::max_element(each.second, {}, age)));
+  };
+  const auto& most = std::ranges::max_element(hosts, {}, rank)->second;
+  WorkerPeer& oldest = **std::ranges::max_element(most, {}, age);
+  const bool is_crowd = most.size() > hosts[host].size() + 1;
+  if (!is_crowd && age(&oldest) < kOutsideShare * options_.silence_s) return false;
   const Status why(Code::kTimeout, "others wait, and it does not take part");
   note_refusal(oldest.who(), why);
   oldest.drop(why);
@@ -290,7 +303,6 @@ void ContributionDesk::step(WorkerPeer& peer, double now) try {
   peer.drop(no_memory());
 }
 
-// The log and the status say it.
 void ContributionDesk::note_refusal(const std::string& who, const Status& why) {
   ++refused_connections_;
   last_refusal_ = why.message().substr(0, kMaxRefusalBytes);
@@ -340,7 +352,9 @@ Status ContributionDesk::enroll(WorkerPeer& peer) {
     log_info("aggregate: a branch takes part: {}", peer.who());
     return {};
   }
+  if (!make_place(peer.host(), &WorkerPeer::is_joining, clock_.now())) return too_many();
   peer.enroll = enroll;
+  peer.enrolled_at = clock_.now();
   peer.send(MessageType::kNonce, NonceTold{enrolled().nonce});
   return {};
 }
@@ -357,18 +371,24 @@ Status ContributionDesk::join_worker(WorkerPeer& peer) {
   return {};
 }
 
+Status ContributionDesk::try_join(const Member& member) try {
+  return join(member);
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
 // One that has connected again takes part by its new connection.
 Status ContributionDesk::add_member(Member member) {
-  const auto known = members_.find(member.worker);
+  std::map<aggregate::WorkerId, Member> made;  // its memory is there before anybody waits for it
+  const Member& joining = made.emplace(member.worker, std::move(member)).first->second;
+  const auto known = members_.find(joining.worker);
   if (known == members_.end() && members_.size() >= options_.max_workers)
     return Status(Code::kRemoteError,
                   fmt::format("there are {} workers already: no more are taken", members_.size()));
-  SPARCL_RETURN_IF_ERROR(check_member(member));
-  if (known != members_.end() && known->second.peer != member.peer)
-    turn_away(member.worker, Status(Code::kRemoteError, "its worker has connected again"));
-  std::map<aggregate::WorkerId, Member> made;  // its memory is there before anybody waits for it
-  const Member& joining = made.emplace(member.worker, std::move(member)).first->second;
-  if (Status joined = join(joining); !joined.ok()) {
+  SPARCL_RETURN_IF_ERROR(check_member(joining));
+  if (known != members_.end() && known->second.peer != joining.peer)
+    turn_away(joining.worker, Status(Code::kRemoteError, "its worker has connected again"));
+  if (Status joined = try_join(joining); !joined.ok()) {
     leave(joining, true);  // of its last connection
     return joined;
   }
@@ -383,95 +403,7 @@ void ContributionDesk::rest(WorkerPeer& peer, aggregate::WorkerId worker) {
   leave(*member, false);
 }
 
-// --- contributions of workers ---
-
-Status ContributionDesk::take_offer(WorkerPeer& peer) {
-  SPARCL_ASSIGN_OR_RETURN(const Offered offered, parse_offered(peer.content()));
-  const std::uint64_t most = max_contribution_bytes(options_.run, options_.count);
-  if (offered.bytes == 0 || offered.bytes > most)
-    return corrupt(fmt::format("a contribution of {} bytes, where at most {} can be of use",
-                               offered.bytes, most));
-  if (peer.incoming) return corrupt("a contribution is offered while another one comes");
-  SPARCL_RETURN_IF_ERROR(check_offer(*peer.worker, offered));
-  if (const std::optional<FateTold> known = find({*peer.worker, offered.round})) {
-    peer.send(MessageType::kFate, *known);
-    return {};
-  }
-  Member* const member = member_of(peer, *peer.worker);
-  if (member != nullptr && !std::exchange(member->is_awaited, true))
-    SPARCL_RETURN_IF_ERROR(join(*member));
-  peer.incoming.emplace().offered = offered;  // serve_waiting() asks for the bytes
-  peer.incoming->offered_at = clock_.now();
-  return {};
-}
-
-// While there is room. One contribution has room always.
-bool ContributionDesk::ask_for_bytes(WorkerPeer& peer) {
-  const std::uint64_t bytes = peer.incoming->offered.bytes;
-  if (held_bytes_ > 0 && held_bytes_ + bytes > options_.held_bytes) return false;
-  held_bytes_ += bytes;
-  peer.begin_incoming(clock_.now());
-  peer.send(MessageType::kWanted, Wanted{peer.incoming->offered.round});
-  return true;
-}
-
-Status ContributionDesk::take_bytes(WorkerPeer& peer, double now) {
-  if (!peer.incoming) return corrupt("bytes of a contribution came that was not offered");
-  const Offered offered = peer.incoming->offered;
-  Result<Buffer> part = take_part(peer, now);
-  if (!part.ok()) return part.status();
-  if (part->size() == 0) return {};
-  const std::vector<float> values =
-      values_of(kernels_, options_.run, part->bytes(), value_type(offered));
-  take({*peer.worker, offered, aggregate::facts_of(values), values.size(), std::move(*part),
-        kNoBranch});
-  return {};
-}
-
-// The part once all of its bytes are here, before that an empty buffer.
-Result<Buffer> ContributionDesk::take_part(WorkerPeer& peer, double now) {
-  SPARCL_RETURN_IF_ERROR(peer.take_chunk(now));
-  if (!peer.incoming->is_whole()) return Buffer();
-  const Incoming coming = std::move(*peer.incoming);
-  peer.incoming.reset();
-  if (!peer.is_branch()) held_bytes_ -= coming.offered.bytes;
-  SPARCL_ASSIGN_OR_RETURN(const Buffer bytes, coming.whole());
-  return unpack_checked(buffers_, kernels_, options_.run, options_.count, coming.offered, bytes);
-}
-
-// In the order of their offers, so that none waits for ever.
-void ContributionDesk::serve_waiting(double now) {
-  std::vector<WorkerPeer*> waiting;
-  WorkerPeer* slowest = nullptr;
-  for (const auto& peer : peers_) {
-    if (peer->is_branch() || peer->is_over() || !peer->incoming) continue;
-    if (!peer->incoming->is_wanted)
-      waiting.push_back(peer.get());
-    else if (slowest == nullptr || peer->incoming->wanted_at < slowest->incoming->wanted_at)
-      slowest = peer.get();
-  }
-  std::ranges::sort(waiting, {}, [](const WorkerPeer* peer) { return peer->incoming->offered_at; });
-  for (WorkerPeer* const peer : waiting) {
-    if (!ask_for_bytes(*peer)) return free_memory(slowest, *peer, now);
-  }
-}
-
-// The memory that a slow upload holds back is for another worker that has waited long. One upload
-// ends, and then the others have time to become whole.
-void ContributionDesk::free_memory(WorkerPeer* slowest, const WorkerPeer& waiting, double now) {
-  const double deadline_s = options_.round.deadline_s;
-  if (slowest == nullptr || now - slowest->incoming->wanted_at <= deadline_s ||
-      now - std::max(waiting.incoming->offered_at, freed_at_) <= options_.silence_s)
-    return;
-  freed_at_ = now;
-  const Status why(
-      Code::kTimeout,
-      fmt::format("its contribution has not come whole within deadline_s, {:g} s, and others "
-                  "wait: give a larger deadline_s to the aggregator, or contribute less at once",
-                  deadline_s));
-  note_refusal(slowest->who(), why);
-  slowest->refuse(why);
-}
+// --- the time and the end of a connection ---
 
 void ContributionDesk::tick(WorkerPeer& peer, double now) {
   if (peer.is_over()) return;
@@ -484,7 +416,7 @@ void ContributionDesk::tick(WorkerPeer& peer, double now) {
         Status(Code::kTimeout, fmt::format("its contribution or sum comes with less than {} KiB in "
                                            "{:g} s",
                                            WorkerPeer::kMinMove >> 10, options_.silence_s)));
-  if (peer.is_joining() && peer.age_s(now) > options_.silence_s)
+  if (peer.is_joining() && peer.outside_s(now) > options_.silence_s)
     return peer.drop(Status(Code::kTimeout, fmt::format("it has said ENROLL and no JOIN within "
                                                         "{:g} s",
                                                         options_.silence_s)));

@@ -135,6 +135,7 @@ class ContributionDesk {
   // To the worker, wherever it is connected now.
   void tell(aggregate::WorkerId worker, const FateTold& fate);
   void turn_away(aggregate::WorkerId worker, const Status& why);
+  void note_refusal(const std::string& who, const Status& why);  // for the log and the status
   void drop_all(const Status& why);
   std::vector<Arrival> take_arrivals();
   // The sums of the branches that have entries of a round that has ended. Waits at most wait_s
@@ -159,12 +160,15 @@ class ContributionDesk {
   BranchBook book_;
   std::uint64_t life_ = 0;        // changes when all that is known becomes void
   std::uint64_t held_bytes_ = 0;  // of arrivals, and of what is coming
+  RepeatedMessages refusals_;
+  std::uint64_t refused_connections_ = 0;
+  std::string last_refusal_;
 
  private:
   void serve(const net::ServiceThread::Stop& stop);
   void turn(const net::ServiceThread::Stop& stop, std::vector<pollfd>& entries);
   void accept_all(double now);
-  bool make_place(double now);
+  bool make_place(const std::string& host, bool (WorkerPeer::*is_of_kind)() const, double now);
   void step(WorkerPeer& peer, double now);
   Status handle(WorkerPeer& peer, replication::MessageType type, double now);
   Status handle_worker(WorkerPeer& peer, replication::MessageType type, double now);
@@ -172,6 +176,7 @@ class ContributionDesk {
   Status enroll(WorkerPeer& peer);
   Status join_worker(WorkerPeer& peer);
   Status add_member(Member member);
+  Status try_join(const Member& member);
   void rest(WorkerPeer& peer, aggregate::WorkerId worker);
   Status take_member(WorkerPeer& peer);
   Status take_given(WorkerPeer& peer);
@@ -193,7 +198,6 @@ class ContributionDesk {
   void lose(BranchId branch);
   void take_back(const aggregate::Listed& lost);
   void call_back(aggregate::WorkerId worker, BranchId branch);
-  void note_refusal(const std::string& who, const Status& why);
   void tick(WorkerPeer& peer, double now);
   void end_of(WorkerPeer& peer);
   void bury();
@@ -204,10 +208,7 @@ class ContributionDesk {
   replication::Listener listener_;
   double accept_from_ = 0;  // descriptors ran out: no connection is taken before
   BufferPool buffers_;
-  double freed_at_ = 0;        // an upload was ended for the memory that it held
-  RepeatedMessages refusals_;  // the thread's
-  std::uint64_t refused_connections_ = 0;
-  std::string last_refusal_;
+  double freed_at_ = 0;  // an upload was ended for the memory that it held
   bool must_check_members_ = false;
   std::vector<std::unique_ptr<WorkerPeer>> peers_;
   BranchId last_branch_ = kNoBranch;

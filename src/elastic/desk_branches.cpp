@@ -47,6 +47,7 @@ Status ContributionDesk::take_member(WorkerPeer& peer) {
     const Status added =
         add_member({told.worker, told.seat, std::move(told.name), &peer, std::move(told.join)});
     if (added.ok()) return {};
+    note_refusal(fmt::format("{}, behind {},", shown_worker(told.worker), peer.who()), added);
     if (const Member* const before = member_of(peer, told.worker); before != nullptr) {
       leave(*before, true);
       members_.erase(told.worker);

@@ -123,12 +123,15 @@ Status RootDesk::check_member(const Member& member) const {
   SPARCL_RETURN_IF_ERROR(
       contributors_.check({nonce_, options_.model_id, options_.schema_hash, member.worker},
                           member.seat.number, member.said));
-  if (contributors_.is_newer(member.worker, member.said)) return {};
   const auto known = members_.find(member.worker);
-  const bool is_same = known != members_.end() && known->second.peer == member.peer &&
+  const bool is_there = known != members_.end();
+  const bool is_same = is_there && known->second.peer == member.peer &&
                        known->second.said.count == member.said.count;
-  return is_same ? Status()
-                 : Status(Code::kRemoteError, "its JOIN is a repeated one: connect again");
+  // Keys that came into the list since have signed what it takes part by, too.
+  const bool is_older = is_there && member.said.count <= known->second.said.count &&
+                        contributors_.are_by_one_key(member.said, known->second.said);
+  if (is_same || (!is_older && contributors_.is_newer(member.worker, member.said))) return {};
+  return Status(Code::kRemoteError, "its JOIN is a repeated one: connect again");
 }
 
 Status RootDesk::check_offer(aggregate::WorkerId worker, const Offered& offered) const {

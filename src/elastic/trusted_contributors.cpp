@@ -44,6 +44,12 @@ bool TrustedContributors::is_newer(aggregate::WorkerId worker, const Join& join)
   });
 }
 
+bool TrustedContributors::are_by_one_key(const Join& a, const Join& b) const {
+  return trusted_ && std::ranges::any_of(a.signatures, [&](const trust::KeySignature& each) {
+           return trusted_->trusts(each.key) && has_key(b, each.key);
+         });
+}
+
 // Keys that are not trusted prove nothing, so what they sign is not kept.
 void TrustedContributors::note(aggregate::WorkerId worker, const Join& join,
                                const std::function<bool(aggregate::WorkerId)>& is_there) {

@@ -29,6 +29,8 @@ class TrustedContributors {
   // Whether the JOIN is newer than all that its trusted keys have signed for this worker: none
   // counts twice. It has been checked.
   bool is_newer(aggregate::WorkerId worker, const Join& join) const;
+  // A trusted key has signed both. Both have been checked.
+  bool are_by_one_key(const Join& a, const Join& b) const;
   // It counts from now on. is_there(worker): others are forgotten once there are very many.
   void note(aggregate::WorkerId worker, const Join& join,
             const std::function<bool(aggregate::WorkerId)>& is_there);

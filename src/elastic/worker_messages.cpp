@@ -1,5 +1,6 @@
 #include "src/elastic/worker_messages.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "src/replication/message_fields.hpp"
@@ -59,13 +60,16 @@ std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& off
   return out.take();
 }
 
+bool has_key(const Join& join, const trust::PublicKey& key) {
+  return std::ranges::find(join.signatures, key, &trust::KeySignature::key) !=
+         join.signatures.end();
+}
+
 bool is_signed_alike(const WorkerClaim& claim, std::uint32_t number, const Join& join,
                      const Join& last) {
   const std::vector<std::byte> bytes = signed_bytes(claim, number, join.count);
   return std::ranges::any_of(join.signatures, [&](const trust::KeySignature& each) {
-    return std::ranges::find(last.signatures, each.key, &trust::KeySignature::key) !=
-               last.signatures.end() &&
-           trust::is_signature(each.signature, bytes, each.key);
+    return has_key(last, each.key) && trust::is_signature(each.signature, bytes, each.key);
   });
 }
 

@@ -97,6 +97,7 @@ std::vector<std::byte> signed_bytes(const WorkerClaim& claim, std::uint32_t numb
                                     std::uint64_t joins);
 std::vector<std::byte> signed_bytes(const WorkerClaim& claim, const Offered& offered);
 
+bool has_key(const Join& join, const trust::PublicKey& key);
 // One of the keys that have signed `last` has signed `join`.
 bool is_signed_alike(const WorkerClaim& claim, std::uint32_t number, const Join& join,
                      const Join& last);

@@ -56,6 +56,7 @@ class WorkerPeer {
   bool is_over() const { return !link_.is_open(); }
   bool is_branch() const { return branch != kNoBranch; }
   bool is_enrolled() const { return worker.has_value() || is_branch(); }
+  bool is_stranger() const { return !enroll && !is_enrolled(); }
   bool is_joining() const { return enroll.has_value() && !is_enrolled(); }  // JOIN must follow
 
   // The next message, once the connection is secured. Nothing: no more has come, or it is over.
@@ -83,7 +84,8 @@ class WorkerPeer {
   void tick(std::uint64_t round, double now);
 
   double silent_s(double now) const { return now - heard_; }
-  double age_s(double now) const { return now - born_; }
+  // Of one that does not take part: since it connected, or since ENROLL.
+  double outside_s(double now) const { return now - (is_joining() ? enrolled_at : born_); }
   std::uint64_t bytes_received() const { return link_.bytes_received(); }
   std::string who() const;
   std::string host() const;  // PeerScores::key_of() its address
@@ -92,6 +94,7 @@ class WorkerPeer {
   static constexpr std::uint64_t kMinMove = 16 << 10;  // bytes; heuristic
 
   std::optional<Enroll> enroll;               // what a worker has said of itself
+  double enrolled_at = 0;                     // when it said so
   std::optional<aggregate::WorkerId> worker;  // has joined as a worker
   BranchId branch = kNoBranch;                // enrolled as one
   std::string name;

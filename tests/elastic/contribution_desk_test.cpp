@@ -1,8 +1,10 @@
 // A desk and peers that are no workers: each is refused by name, and the others go on.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "src/base/bytes.hpp"
 #include "src/base/checksum.hpp"
@@ -135,24 +137,62 @@ TEST(ContributionDesk, PeersThatDoNotJoinHoldNobodyUp) {
   EXPECT_TRUE(is_dropped);
 }
 
-// All are accepted before the first of them joins.
+DeskOptions patient() {
+  DeskOptions options = desk_options();
+  options.silence_s = 60;
+  return options;
+}
+
+RawPeer saying_enroll(const Desk& own, aggregate::WorkerId worker) {
+  RawPeer peer = own.connect();
+  peer.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "m", {1, 2}, worker, 5000, "a test"});
+  return peer;
+}
+
+// More at once than there are places: the others connect again, as workers do.
 TEST(ContributionDesk, ACrowdOfWorkersJoins) {
-  const Desk own;
+  const Desk own(patient());
   std::vector<RawPeer> crowd;
-  for (int i = 0; i < 150; ++i) {
-    crowd.push_back(own.connect());
-    crowd.back().say(
-        MessageType::kEnroll,
-        Enroll{
-            kWorkerProtocol, "m", {1, 2}, static_cast<aggregate::WorkerId>(i + 1), 5000, "a test"});
+  for (int i = 0; i < 300; ++i) crowd.push_back(saying_enroll(own, i + 1));
+  for (int i = 0; i < 300; ++i) {
+    std::optional<MessageType> heard = crowd[i].hear();
+    for (int again = 0; again < 100 && heard != MessageType::kNonce; ++again) {
+      crowd[i] = saying_enroll(own, i + 1);
+      heard = crowd[i].hear();
+    }
+    ASSERT_EQ(heard, MessageType::kNonce);
+    crowd[i].say(MessageType::kJoin, Join{});
+    ASSERT_EQ(crowd[i].hear(), MessageType::kEnrolled);
   }
-  int joined = 0;
-  for (RawPeer& peer : crowd) {
-    if (peer.hear() != MessageType::kNonce) continue;
-    peer.say(MessageType::kJoin, Join{});
-    joined += peer.hear() == MessageType::kEnrolled ? 1 : 0;
-  }
-  EXPECT_GT(joined, 100);  // on a slow machine the time of some is over
+}
+
+// 127.0.0.2, for the aggregator another host.
+RawPeer connect_from_elsewhere(const Desk& own) {
+  net::NetAddress here = net::loopback_address();
+  here.ip[3] = std::byte{2};
+  const net::HostPort to = *net::parse_host_port(own.desk->address());
+  const net::SocketAddress from = to_socket_address(here),
+                           there = to_socket_address(net::resolve(to)->front());
+  net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(socket.fd(), from.get(), from.bytes), 0);
+  (void)::connect(socket.fd(), there.get(), there.bytes);
+  pollfd entry{socket.fd(), POLLOUT, 0};
+  (void)net::poll_until(std::span(&entry, 1), net::monotonic_seconds() + RawPeer::kPatience);
+  return RawPeer(std::move(socket));
+}
+
+TEST(ContributionDesk, AHostThatTakesAllPlacesKeepsNoOtherHostOut) {
+  const Desk own(patient());
+  std::vector<RawPeer> crowd;
+  for (int i = 0; i < 256; ++i) crowd.push_back(own.connect());
+  EXPECT_FALSE(crowd.front().is_dropped(0.2)) << "nobody waits";
+  EXPECT_TRUE(own.connect().is_dropped()) << "one more of that host";
+  EXPECT_FALSE(crowd.front().is_dropped(0.05));
+  RawPeer other = connect_from_elsewhere(own);
+  other.say(MessageType::kEnroll, Enroll{kWorkerProtocol, "m", {1, 2}, 7, 5000, "a test"});
+  EXPECT_EQ(other.hear(), MessageType::kNonce);
+  EXPECT_TRUE(crowd.front().is_dropped());
+  EXPECT_FALSE(crowd.back().is_dropped(0.05));
 }
 
 // The bytes of a contribution in one chunk, as they go over the connection.
@@ -176,7 +216,7 @@ TEST(ContributionDesk, OneSlowUploadEndsForOneThatWaits) {
   options.silence_s = 1;
   options.round.deadline_s = 0.2;
   options.round.mode = aggregate::RoundMode::kAsynchronous;
-  const Packed packed = packed_many(40'000, 1);
+  const Packed packed = packed_many(kElements, 1);
   options.held_bytes = 2 * packed.offered.bytes;
   const Desk own(options);
   RawPeer slow[] = {own.enrolled(1), own.enrolled(2)};
@@ -186,11 +226,13 @@ TEST(ContributionDesk, OneSlowUploadEndsForOneThatWaits) {
   }
   RawPeer waits = own.enrolled(3);
   waits.say(MessageType::kContribution, packed.offered);
+  RawPeer late = own.enrolled(4);  // it waits shorter
+  late.say(MessageType::kContribution, packed.offered);
   const std::vector<std::byte> chunk = chunk_of(packed);
   std::size_t sent = 0;
   bool is_wanted = false;
   for (int i = 0; i < 40 && !is_wanted; ++i) {
-    const std::size_t part = WorkerPeer::kMinMove / 4;
+    const std::size_t part = WorkerPeer::kMinMove / 2;
     for (RawPeer& each : slow) each.send_bytes(std::span(chunk).subspan(sent, part));
     sent += part;
     waits.say(MessageType::kAlive, replication::Alive{});
@@ -200,6 +242,43 @@ TEST(ContributionDesk, OneSlowUploadEndsForOneThatWaits) {
   slow[1].send_bytes(std::span(chunk).subspan(sent));
   EXPECT_EQ(slow[1].hear(), MessageType::kFate);
   expect_refusal(slow[0], "others wait");
+}
+
+// Those that have said who they are give way after half the time of silence.
+TEST(ContributionDesk, PlacesOfWorkersThatDoNotJoinBecomeFree) {
+  DeskOptions options = desk_options();
+  options.silence_s = 4;
+  const Desk own(options);
+  std::vector<RawPeer> crowd;
+  for (int i = 0; i < 256; ++i) crowd.push_back(joining(own, 100 + i));
+  RawPeer early = saying_enroll(own, 7);
+  expect_refusal(early, "too many connect at once");
+  std::this_thread::sleep_for(std::chrono::milliseconds(2300));
+  RawPeer worker = own.enrolled(7);
+  EXPECT_TRUE(crowd.front().is_dropped());
+  EXPECT_FALSE(crowd.back().is_dropped(0.05));
+  expect_service(own, worker, 1);
+}
+
+// There is no room for a large one, which waits, and for a small one there is.
+TEST(ContributionDesk, SmallContributionsPassALargeOneForSomeTime) {
+  DeskOptions options = patient();
+  options.round.mode = aggregate::RoundMode::kAsynchronous;
+  options.round.deadline_s = 8;
+  const Packed large = packed_many(kElements, 1), small = packed_entries(5, 1);
+  options.held_bytes = large.offered.bytes + 10 * small.offered.bytes;
+  const Desk own(options);
+  RawPeer slow = own.enrolled(1), waits = own.enrolled(2), first = own.enrolled(3),
+          second = own.enrolled(4);
+  slow.say(MessageType::kContribution, large.offered);
+  ASSERT_EQ(slow.hear(), MessageType::kWanted);
+  waits.say(MessageType::kContribution, large.offered);
+  EXPECT_FALSE(waits.hear(0.1).has_value());
+  first.say(MessageType::kContribution, small.offered);
+  EXPECT_EQ(first.hear(), MessageType::kWanted);
+  EXPECT_FALSE(waits.hear(3).has_value());  // more than a quarter of deadline_s
+  second.say(MessageType::kContribution, small.offered);
+  EXPECT_FALSE(second.hear(0.3).has_value());
 }
 
 TEST(ContributionDesk, AnswersAQuestionAboutItsStatus) {

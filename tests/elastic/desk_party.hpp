@@ -68,7 +68,7 @@ inline Packed packed_entries(std::uint64_t first, std::uint64_t round) {
 }
 inline Packed packed_many(std::uint64_t entries, std::uint64_t round) {
   std::vector<std::uint64_t> indices(entries);
-  for (std::uint64_t i = 0; i < entries; ++i) indices[i] = 2 * i;
+  std::iota(indices.begin(), indices.end(), 0U);
   return packed_of(indices, round);
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "tests/elastic/desk_party.hpp"
 
@@ -231,16 +232,55 @@ TEST_F(TrustedContributorsTest, ARepeatedJoinMovesNobody) {
   expect_end(own, moved, nonce);
 }
 
+// One of two keys came into the list after its worker had signed by both.
+TEST_F(TrustedContributorsTest, AKeyThatIsAddedMakesNoOldJoinCount) {
+  trust({&mine_});
+  const Desk own(options());
+  RawPeer branch = own.connect();
+  branch.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
+  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
+  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  const auto by_both = [&](std::uint64_t count) {
+    Join join = joining(mine_, nonce, 7, 0, count);
+    join.signatures.push_back(joining(other_of_mine_, nonce, 7, 0, count).signatures[0]);
+    return join;
+  };
+  RootNonce same;
+  RawPeer worker = enrolled_at(own, 7, same);
+  worker.say(MessageType::kJoin, by_both(6));
+  ASSERT_EQ(worker.hear(), MessageType::kEnrolled);
+  trust({&mine_, &other_of_mine_});
+  Join old = by_both(5);
+  old.signatures.erase(old.signatures.begin());
+  for (int i = 0; i < 20; ++i) {  // the file is read again within a second or two
+    branch.say(MessageType::kMember,
+               MemberTold{7, MemberTold::State::kAwaited, {}, "a worker", old});
+    ASSERT_EQ(branch.hear(), MessageType::kTurnedAway);
+    const TurnedAway away = *parse_turned_away(branch.link().content());
+    if (away.text.find("a repeated one") != std::string::npos)
+      return expect_end(own, worker, nonce);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  FAIL() << "the list is as before";
+}
+
 // Another contributor that knows the worker's number has its place once, and not for good.
 TEST_F(TrustedContributorsTest, AWorkerTakesItsPlaceBack) {
   const Desk own(options());
   RootNonce nonce;
   RawPeer first = joined_with(own, 7, mine_, nonce);
   RawPeer thief = enrolled_at(own, 7, nonce);
-  thief.say(MessageType::kJoin, joining(other_of_mine_, nonce, 7, 0, ~std::uint64_t{0}));
+  Join stolen = joining(other_of_mine_, nonce, 7, 0, ~std::uint64_t{0});
+  stolen.signatures.push_back({foreign_.public_key(), {}});  // of the worker, and not in the list
+  thief.say(MessageType::kJoin, stolen);
   ASSERT_EQ(thief.hear(), MessageType::kEnrolled);
   expect_refusal(first, "has connected again");
-  RawPeer again = joined_with(own, 7, mine_, nonce);
+  RawPeer again = enrolled_at(own, 7, nonce);
+  Join back = joining(mine_, nonce, 7, 0, 2);
+  back.signatures.push_back(joining(foreign_, nonce, 7, 0, 2).signatures[0]);
+  again.say(MessageType::kJoin, back);
+  ASSERT_EQ(again.hear(), MessageType::kEnrolled);
   expect_refusal(thief, "has connected again");
   expect_end(own, again, nonce);
 }

@@ -10,6 +10,8 @@ namespace sparcl::test {
 #if defined(__SANITIZE_THREAD__)
 constexpr int kShare =
     10;  // ThreadSanitizer costs a factor of 10 to 30 and has less to find in one more seed
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr int kShare = 4;  // AddressSanitizer costs a factor of 3 to 10
 #else
 constexpr int kShare = 1;
 #endif
