@@ -59,7 +59,7 @@ void sum_contributions(benchmark::State& state) {
     SlotTree tree(buffers, kernels::cpu_kernels(), kRun, waiting);
     for (const std::uint32_t slot : order) {
       (void)tree.add({slot, 0}, parts[slot % parts.size()]);
-      held = std::max(held, waiting.memory_bytes());
+      held = std::max(held, waiting.held()->memory.load());
     }
     const Buffer sum = tree.finish();
     sum_bytes = sum.size();

@@ -21,6 +21,7 @@ Result<std::unique_ptr<AggregationBranch>> AggregationBranch::create(
     const std::string& spill_folder, replication::Listener listener) {
   options.held_bytes = default_held_bytes(options.count);
   std::unique_ptr<AggregationBranch> made(new AggregationBranch(kernels, options, spill_folder));
+  options.waiting = made->waiting_.held();
   SPARCL_ASSIGN_OR_RETURN(made->desk_, BranchDesk::create(kernels, std::move(options),
                                                           std::move(above), std::move(listener)));
   return made;

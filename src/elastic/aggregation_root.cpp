@@ -59,6 +59,7 @@ AggregationRoot::AggregationRoot(const kernels::KernelSet& kernels, FlatWeights 
   options_.desk.sums_at_once = options_.desk.screen.clip.median_factor == 0;
   options_.desk.sums_weights = aggregator.options().mean == MeanKind::kOverContributors;
   options_.desk.held_bytes = default_held_bytes(weights_.count());
+  options_.desk.waiting = waiting_.held();
 }
 
 // --- what was kept ---

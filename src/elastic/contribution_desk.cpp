@@ -88,6 +88,8 @@ std::string ContributionDesk::status_locked() const {
   const double now = clock_.now();
   replication::ReportFields fields = report();
   fields["held_bytes"] = held_bytes_;
+  fields["waiting_bytes"] = options_.waiting ? options_.waiting->memory.load() : 0;
+  fields["spilled_bytes"] = options_.waiting ? options_.waiting->files.load() : 0;
   fields["refused_connections"] = refused_connections_;
   fields["last_refusal"] = last_refusal_;
   replication::ReportText text(fields, "workers");

@@ -16,6 +16,7 @@
 
 #include "src/aggregate/round/round.hpp"
 #include "src/aggregate/sum/facts.hpp"
+#include "src/aggregate/sum/waiting_parts.hpp"
 #include "src/base/buffer_pool.hpp"
 #include "src/base/repeated_messages.hpp"
 #include "src/elastic/branch_book.hpp"
@@ -45,6 +46,7 @@ struct DeskOptions {
   std::string results;   // address of the publisher of results, for workers
   replication::ServerSecurity security;
   TrustedContributors contributors;  // a root's
+  std::shared_ptr<const aggregate::WaitingParts::Held> waiting;  // what its owner keeps; may be null
 };
 
 // Of a few dense contributions.

@@ -86,7 +86,7 @@ TEST(SlotTree, IsTheSameForAnyArrivalAndAnyGaps) {
           ASSERT_TRUE(tree.add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
         EXPECT_TRUE(same_bits(test::entries_of(tree.finish()), expected))
             << workers << " of " << workers * spread << " slots";
-        EXPECT_EQ(waiting.memory_bytes(), 0u);
+        EXPECT_EQ(waiting.held()->memory.load(), 0u);
       }
     }
   }
@@ -136,7 +136,7 @@ TEST(SlotTree, IsTheSameForAnyTreeOfAggregators) {
       }
     }
     EXPECT_TRUE(same_bits(test::entries_of(root.finish()), reference(slots))) << round;
-    EXPECT_EQ(below.memory_bytes(), 0u);
+    EXPECT_EQ(below.held()->memory.load(), 0u);
   }
 }
 
@@ -152,8 +152,8 @@ TEST(SlotTree, PartsWaitInFiles) {
     std::uint64_t memory = 0, files = 0;
     for (const std::uint32_t slot : shuffled(random, slots)) {
       ASSERT_TRUE(tree.add({slot, 0}, test::part_of(buffers, slots.at(slot))).ok());
-      memory = std::max(memory, waiting.memory_bytes());
-      files = std::max(files, waiting.file_bytes());
+      memory = std::max(memory, waiting.held()->memory.load());
+      files = std::max(files, waiting.held()->files.load());
     }
     const Buffer sum = tree.finish();
     EXPECT_TRUE(same_bits(test::entries_of(sum), reference(slots)));
@@ -188,9 +188,9 @@ TEST(SlotTree, MergesWhatIsComplete) {
   const Buffer part = test::part_of(buffers, entries);
   for (std::uint32_t slot = 0; slot < 256; ++slot) {
     ASSERT_TRUE(tree.add({slot, 0}, part).ok());
-    EXPECT_LE(waiting.memory_bytes(), 22 * part.size()) << slot;
+    EXPECT_LE(waiting.held()->memory.load(), 22 * part.size()) << slot;
   }
-  EXPECT_LE(waiting.memory_bytes(), 4 * part.size());
+  EXPECT_LE(waiting.held()->memory.load(), 4 * part.size());
 }
 
 TEST(RoundSum, AddsLateContributionsBehindThoseOnTime) {

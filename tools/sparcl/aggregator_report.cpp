@@ -107,8 +107,12 @@ std::vector<Metric> aggregator_metrics(const Json& report) {
          Kind::kCounter),
       of("sparcl_aggregator_refused_connections_total", "Connections that were refused.",
          "refused_connections", Kind::kCounter),
-      of("sparcl_aggregator_held_bytes", "Of contributions that are not summed yet.", "held_bytes",
-         Kind::kGauge)};
+      of("sparcl_aggregator_held_bytes", "Of contributions that have come and are not summed.",
+         "held_bytes", Kind::kGauge),
+      of("sparcl_aggregator_waiting_bytes", "Of parts in memory that wait for others.",
+         "waiting_bytes", Kind::kGauge),
+      of("sparcl_aggregator_spilled_bytes", "Of parts in files that wait for others.",
+         "spilled_bytes", Kind::kGauge)};
   if (report.is_object() && report.contains("expelled"))
     metrics.push_back(of("sparcl_aggregator_missing_total",
                          "Times that a worker missed a deadline.", "expelled", Kind::kCounter));

@@ -16,7 +16,7 @@ constexpr std::uint64_t kWaitingTimes = 2;  // the largest part stays in memory;
 Buffer WaitingParts::put(Buffer part) {
   largest_ = std::max<std::uint64_t>(largest_, part.size());
   const std::uint64_t most = std::max(min_bytes_, kWaitingTimes * largest_);
-  if (folder_.empty() || has_failed_ || memory_bytes() + part.size() <= most)
+  if (folder_.empty() || has_failed_ || held_->memory + part.size() <= most)
     return counted(std::move(part), &Held::memory);
   Result<Buffer> kept = to_unnamed_file(folder_, part.bytes());
   if (kept.ok()) return counted(std::move(*kept), &Held::files);

@@ -25,14 +25,13 @@ class WaitingParts {
   // so.
   Buffer put(Buffer part);
 
-  std::uint64_t memory_bytes() const { return held_->memory; }
-  std::uint64_t file_bytes() const { return held_->files; }
-
- private:
-  // Buffers may end in any thread, and after this.
+  // Bytes. Buffers may end in any thread, and after this object.
   struct Held {
     std::atomic<std::uint64_t> memory = 0, files = 0;
   };
+  std::shared_ptr<const Held> held() const { return held_; }
+
+ private:
   Buffer counted(Buffer part, std::atomic<std::uint64_t> Held::*kind) const;
 
   std::string folder_;
