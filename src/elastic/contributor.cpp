@@ -84,8 +84,8 @@ Status Contributor::wait_all(double seconds) {
   std::unique_lock lock(mutex_);
   rests_ = true;
   uplink_->wake();
-  (void)changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                          [&] { return pending_.empty(); });
+  const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, 1e8));
+  (void)changed_.wait_for(lock, wait, [&] { return pending_.empty(); });
   if (pending_.empty()) return {};
   const Status why = uplink_->trouble();
   return Status(Code::kTimeout, fmt::format("{} contributions are in no committed round yet{}{}",

@@ -19,7 +19,6 @@ using replication::MessageLink;
 using replication::MessageType;
 
 constexpr double kFirstPause = 0.1, kLastPause = 2;  // seconds between two tries
-constexpr double kLongestWait = 3600;                // seconds: an infinite one is no duration
 constexpr double kUplinkTick = 0.05;                 // seconds, at most between two looks
 
 std::string text_of(const net::HostPort& where) {
@@ -57,7 +56,7 @@ Uplink::Uplink(UplinkOptions options, UplinkUser& user)
 
 Result<std::string> Uplink::results_address(double seconds) {
   std::unique_lock lock(mutex_);
-  const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongestWait));
+  const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, 1e8));
   (void)changed_.wait_for(lock, wait, [&] { return !results_.empty(); });
   if (results_.empty()) return trouble_;
   return results_;

@@ -253,7 +253,7 @@ TEST(ContributionDesk, PlacesOfWorkersThatDoNotJoinBecomeFree) {
   for (int i = 0; i < 256; ++i) crowd.push_back(joining(own, 100 + i));
   RawPeer early = saying_enroll(own, 7);
   expect_refusal(early, "too many connect at once");
-  std::this_thread::sleep_for(std::chrono::milliseconds(2300));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2800));
   RawPeer worker = own.enrolled(7);
   EXPECT_TRUE(crowd.front().is_dropped());
   EXPECT_FALSE(crowd.back().is_dropped(0.05));
