@@ -1,10 +1,13 @@
 // The sum of a round's contributions, and what a shard makes of it:
 //   bench_aggregate [--benchmark_filter=...]
 // Contributions have 1 % of 16 Mi elements each, half of them common to all. entries/s counts the
-// contributions' entries; held is the largest memory of the tree, as a multiple of the sum.
+// contributions' entries; held and spilled are the largest memory and the most bytes in files of
+// the tree, as multiples of the sum. With spill=1 parts wait in files beyond twice the largest one.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "src/aggregate/outer/shard.hpp"
@@ -52,14 +55,16 @@ void sum_contributions(benchmark::State& state) {
   for (std::size_t i = 0; i < workers; ++i) order[i] = static_cast<std::uint32_t>(i);
   SeededRandom random(7);
   for (std::size_t i = workers; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  std::uint64_t entries = 0, held = 0, sum_bytes = 1;
+  const std::string folder = state.range(1) != 0 ? std::filesystem::current_path().string() : "";
+  std::uint64_t entries = 0, held = 0, spilled = 0, sum_bytes = 1;
   for (const std::uint32_t slot : order) entries += entries_of(parts[slot % parts.size()]);
   for (auto _ : state) {
-    WaitingParts waiting;
+    WaitingParts waiting(folder, 0);
     SlotTree tree(buffers, kernels::cpu_kernels(), kRun, waiting);
     for (const std::uint32_t slot : order) {
       (void)tree.add({slot, 0}, parts[slot % parts.size()]);
       held = std::max(held, waiting.held()->memory.load());
+      spilled = std::max(spilled, waiting.held()->files.load());
     }
     const Buffer sum = tree.finish();
     sum_bytes = sum.size();
@@ -68,8 +73,12 @@ void sum_contributions(benchmark::State& state) {
   state.counters["entries/s"] = benchmark::Counter(static_cast<double>(entries),
                                                    benchmark::Counter::kIsIterationInvariantRate);
   state.counters["held"] = static_cast<double>(held) / static_cast<double>(sum_bytes);
+  state.counters["spilled"] = static_cast<double>(spilled) / static_cast<double>(sum_bytes);
 }
-BENCHMARK(sum_contributions)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
+BENCHMARK(sum_contributions)
+    ->ArgNames({"workers", "spill"})
+    ->ArgsProduct({{8, 64, 256}, {0, 1}})
+    ->Unit(benchmark::kMillisecond);
 
 // From the sum of 8 contributions to 1 % of the elements.
 void step_shard(benchmark::State& state) {
