@@ -26,8 +26,8 @@ extern "C" {
 
 /** When a round ends. */
 typedef enum {
-  sparclRoundSynchronous = 0,  /**< with all workers that were there when it began, or at its
-                                    deadline without the others */
+  sparclRoundSynchronous = 0,  /**< with all workers that were there at its first contribution, or
+                                    at its deadline without the others */
   sparclRoundQuorum = 1,       /**< with `quorum` of them, after a grace window (Decoupled DiLoCo,
                                     arXiv 2604.21428) */
   sparclRoundAsynchronous = 2, /**< with any `quorum` contributions that are not too late */

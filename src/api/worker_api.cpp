@@ -150,7 +150,13 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     // Until the time is over, an aggregator that is not there may come back.
     const Code code = version.status().code();
     if (code != Code::kTimeout && code != Code::kRemoteError) return version;
-    if (left <= 0) return Status(Code::kTimeout, version.status().message());
+    if (left > 0) continue;
+    if (code != Code::kTimeout || own.version == 0)
+      return Status(Code::kTimeout, version.status().message());
+    return Status(Code::kTimeout,
+                  fmt::format("version {} is still the newest, because its round has not ended: "
+                              "sparcl status HOST:PORT shows for which workers it waits",
+                              own.version));
   }
 }
 

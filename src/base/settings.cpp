@@ -69,10 +69,11 @@ constexpr std::array kRows{
     SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
                "MiB that a sparse sum may take beside the caller's arrays. An algorithm that needs "
                "more is not chosen, unless all need more. The smallest value of all ranks counts."},
-    SettingRow{"SPILL_FOLDER", SettingType::kText, "", "",
-               "Folder on a disk where an aggregator keeps contributions that wait for others, once "
-               "they take more than 64 MiB and twice the largest one. Empty: the folder of its "
-               "rounds, or memory if there is none."},
+    SettingRow{
+        "SPILL_FOLDER", SettingType::kText, "", "none",
+        "Folder on a local disk where an aggregator keeps contributions that wait for others, "
+        "once they take more than 64 MiB and twice the largest one. none: they stay in "
+        "memory."},
     SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
                "Reproducibility of sparse sums. canonical: across algorithms and transports. runs: "
                "in every run, on all ranks. fast: today the same as runs."},

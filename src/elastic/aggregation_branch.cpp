@@ -94,9 +94,10 @@ Result<RoundReport> AggregationBranch::end_round(const BranchDesk::Turn& turn) {
     report.total_weight += static_cast<double>(each.weight);
   }
   if (wanted.is_wanted) {
-    for (const Arrival& each : round.held) {
+    for (Arrival& each : round.held) {
       const auto clip = std::ranges::find(wanted.clips, each.listed.id, &Collect::Clip::id);
       SPARCL_RETURN_IF_ERROR(round.sum.add(each, clip == wanted.clips.end() ? 1.0F : clip->factor));
+      each.part = {};
     }
     for (BranchSum& each : desk_->collect_sums(turn.life, wanted)) {
       report.received_bytes += each.told.bytes;

@@ -169,17 +169,17 @@ void AggregationRoot::begin_sum() {
 }
 
 // Those of the open round. They are summed as they come, unless their clipping depends on all.
-void AggregationRoot::take(std::vector<Arrival> arrivals) {
+void AggregationRoot::take(std::vector<Arrival> arrivals, bool have_waited) {
   for (Arrival& each : arrivals) {
     if (each.in_round() != round_) {
-      each.part = waiting_.put(std::move(each.part));
+      if (!have_waited) each.part = waiting_.put(std::move(each.part));
       early_.push_back(std::move(each));
       continue;
     }
     received_bytes_ += each.bytes;
     if (each.facts.not_finite > 0) not_finite_.insert(each.listed.id);
     if (!options_.desk.sums_at_once) {
-      each.part = waiting_.put(std::move(each.part));
+      if (!have_waited) each.part = waiting_.put(std::move(each.part));
       held_.push_back(std::move(each));
       continue;
     }
@@ -207,17 +207,18 @@ Result<std::vector<Collect::Clip>> AggregationRoot::screen_all(const aggregate::
   std::set<aggregate::ContributionId> listed;
   for (const aggregate::Listed& each : closing.listed) listed.insert(each.id);
   // Without withdrawn ones. Of one that came again the last arrival counts.
-  std::vector<const Arrival*> counting;
+  std::vector<Arrival*> counting;
   for (auto each = held_.rbegin(); each != held_.rend(); ++each) {
     if (listed.erase(each->listed.id) > 0) counting.push_back(&*each);
   }
   std::vector<aggregate::ContributionFacts> facts;
-  for (const Arrival* each : counting) facts.push_back(each->facts);
+  for (Arrival* each : counting) facts.push_back(each->facts);
   const aggregate::Screening all = aggregate::screen(aggregator_.options().screen, facts);
   std::vector<Collect::Clip> clips;
   for (std::size_t i = 0; i < counting.size(); ++i) {
     if (counting[i]->is_here()) {
       SPARCL_RETURN_IF_ERROR(sum_->add(*counting[i], all.clip[i]));
+      counting[i]->part = {};
     } else if (all.clip[i] != 1) {
       clips.push_back({counting[i]->listed.id, all.clip[i]});
     }
@@ -344,7 +345,7 @@ Result<RoundReport> AggregationRoot::publish_round() {
   ended_.reset();
   report.failure.ok() ? desk_->committed() : desk_->failed(report.failure.message());
   begin_sum();
-  take(std::exchange(early_, {}));
+  take(std::exchange(early_, {}), true);
   const std::uint64_t most = std::max(kLogTimes * weights_.count() * sizeof(float), kMinLogBytes);
   if (log_ && log_->bytes() > most) {  // the round is committed, whatever comes of it
     if (const Status kept = keep(); !kept.ok())

@@ -57,7 +57,7 @@ class AggregationRoot {
   Status recover();
   Status read_kept(const RoundLog::Kept& kept);
   Status replay(const LoggedRound& round);
-  void take(std::vector<Arrival> arrivals);
+  void take(std::vector<Arrival> arrivals, bool have_waited = false);
   Result<RoundReport> try_next(double seconds);
   Status end_round(aggregate::Closing closing);
   Result<aggregate::Aggregator> load_kept(const RoundLog::Kept& kept) const;

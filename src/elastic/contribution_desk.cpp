@@ -92,6 +92,7 @@ std::string ContributionDesk::status_locked() const {
   fields["spilled_bytes"] = options_.waiting ? options_.waiting->files.load() : 0;
   fields["refused_connections"] = refused_connections_;
   fields["last_refusal"] = last_refusal_;
+  fields["last_refusal_age_s"] = refused_connections_ > 0 ? now - refused_at_ : 0;
   replication::ReportText text(fields, "workers");
   std::uint64_t left_out = 0;
   for (const auto& [worker, member] : members_) {
@@ -307,6 +308,7 @@ void ContributionDesk::step(WorkerPeer& peer, double now) try {
 
 void ContributionDesk::note_refusal(const std::string& who, const Status& why) {
   ++refused_connections_;
+  refused_at_ = clock_.now();
   last_refusal_ = why.message().substr(0, kMaxRefusalBytes);
   const std::uint64_t times = refusals_.count(why.message(), clock_.now());  // it may come again
   if (times > 0) log_warn("aggregate: {} is refused: {}{}", who, why.message(), times_text(times));
@@ -322,6 +324,10 @@ Status ContributionDesk::handle(WorkerPeer& peer, MessageType type, double now) 
   if (type == MessageType::kAlive && peer.is_enrolled()) return {};
   if (peer.worker) return handle_worker(peer, type, now);
   if (peer.is_branch()) return handle_branch(peer, type, now);
+  if (type == MessageType::kHello || type == MessageType::kModelQuery)
+    return corrupt(
+        "a replica connects where workers contribute: give it the address of the results, that of "
+        "sparcl aggregate --publish");
   return replication::out_of_place(type);
 }
 
@@ -432,13 +438,11 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
   peer.incoming.reset();
   const std::string why =
       peer.why_over().ok() ? "" : fmt::format(": {}", peer.why_over().message());
+  const LogLevel level = peer.why_over().ok() ? LogLevel::kInfo : LogLevel::kWarn;
   if (peer.worker)
-    log_info("aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(), why);
-  if (peer.is_branch()) {
-    const bool has_left = peer.why_over().ok();
-    log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn, "aggregate: a branch is gone: {}{}",
-           peer.who(), why);
-  }
+    log_at(level, "aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(),
+           why);
+  if (peer.is_branch()) log_at(level, "aggregate: a branch is gone: {}{}", peer.who(), why);
   // First its contributions are withdrawn: else the round could end with them once its workers are
   // not awaited any more.
   if (peer.is_branch()) lose(peer.branch);

@@ -46,7 +46,8 @@ struct DeskOptions {
   std::string results;   // address of the publisher of results, for workers
   replication::ServerSecurity security;
   TrustedContributors contributors;  // a root's
-  std::shared_ptr<const aggregate::WaitingParts::Held> waiting;  // what its owner keeps; may be null
+  std::shared_ptr<const aggregate::WaitingParts::Held>
+      waiting;  // what its owner keeps; may be null
 };
 
 // Of a few dense contributions.
@@ -165,6 +166,7 @@ class ContributionDesk {
   RepeatedMessages refusals_;
   std::uint64_t refused_connections_ = 0;
   std::string last_refusal_;
+  double refused_at_ = 0;
 
  private:
   void serve(const net::ServiceThread::Stop& stop);

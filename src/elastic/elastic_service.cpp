@@ -10,9 +10,9 @@ namespace sparcl::elastic {
 namespace {
 
 // Where contributions wait that are too many for the memory. "": in memory.
-Result<std::string> spill_folder(const std::string& rounds) {
+Result<std::string> spill_folder() {
   std::string folder = setting("SPILL_FOLDER").text;
-  if (folder.empty()) return rounds;
+  if (folder == "none" || folder.empty()) return std::string();
   SPARCL_RETURN_IF_ERROR(to_unnamed_file(folder, std::array<std::byte, 1>{})
                              .status()
                              .with_prefix("SPARCL_SPILL_FOLDER: "));
@@ -33,7 +33,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
   SPARCL_ASSIGN_OR_RETURN(
       desk.security,
       replication::load_server_security(plan.publish.secret_path, plan.publish.certificates_path));
-  SPARCL_ASSIGN_OR_RETURN(plan.root.spill_folder, spill_folder(plan.root.folder));
+  SPARCL_ASSIGN_OR_RETURN(plan.root.spill_folder, spill_folder());
   if (!plan.parent.empty()) return create_branch(state, weights, std::move(plan));
   SPARCL_ASSIGN_OR_RETURN(desk.contributors, TrustedContributors::load(plan.contributors_path));
   // A process that has been replaced publishes nothing.

@@ -203,11 +203,18 @@ Status Uplink::receive_all(MessageLink& link, const net::HostPort& where) {
       case MessageLink::Progress::kMore:
         return {};
       default:
-        return has_said_who_ || options_.security.tls == nullptr
-                   ? link.why()
-                   : replication::closed_in_handshake(link.why());
+        return closed_early(link.why());
     }
   }
+}
+
+// Adds what the user can do about a connection that ended before there was an answer.
+Status Uplink::closed_early(const Status& why) const {
+  if (why.code() != Code::kRemoteError || is_challenged_ || is_enrolled_) return why;
+  if (options_.security.tls != nullptr)
+    return has_said_who_ ? why : replication::closed_in_handshake(why);
+  return replication::closed_before_answer(
+      why, options_.enroll.is_aggregator ? trust::Role::kPublish : trust::Role::kReplicate);
 }
 
 Status Uplink::handle(MessageLink& link, const net::HostPort& where) {

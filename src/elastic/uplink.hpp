@@ -79,6 +79,7 @@ class Uplink {
   Status exchange(replication::MessageLink& link, const net::HostPort& where,
                   const net::ServiceThread::Stop& stop);
   Status receive_all(replication::MessageLink& link, const net::HostPort& where);
+  Status closed_early(const Status& why) const;
   Status handle(replication::MessageLink& link, const net::HostPort& where);
   Status take_enrolled(std::span<const std::byte> content, const net::HostPort& where);
   void pause(double seconds, const net::ServiceThread::Stop& stop);

@@ -41,14 +41,14 @@ inline Status closed_in_handshake(const Status& why) {
                             why.message()));
 }
 
-// The same, of one that closed a connection in the clear before its first answer.
-inline Status closed_before_answer(const Status& why) {
+// The same, of one that closed a connection in the clear before its first answer. role: that this
+// side needs.
+inline Status closed_before_answer(const Status& why, trust::Role role) {
   return Status(why.code(),
                 fmt::format("{} before it has answered: it has a secret or certificates, or the "
-                            "link was cut. If this repeats, give this side its own of role "
-                            "replicate (--secret or --certificates; secret_path or "
-                            "certificates_path)",
-                            why.message()));
+                            "link was cut. If this repeats, give this side its own of role {} "
+                            "(--secret or --certificates; secret_path or certificates_path)",
+                            why.message(), trust::role_name(role)));
 }
 
 }  // namespace sparcl::replication

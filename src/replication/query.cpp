@@ -87,7 +87,10 @@ Result<std::vector<std::byte>> ask(const std::string& address, MessageType quest
   const bool is_closed = !link->is_open() && heard.status().code() == Code::kRemoteError;
   const bool is_early = is_closed && link->bytes_received() == 0 && !link->stream().is_refused();
   Status status = heard.status();
-  if (is_early && security.tls == nullptr) status = closed_before_answer(status);
+  const bool is_observer = question == MessageType::kStatusQuery;
+  if (is_early && security.tls == nullptr)
+    status =
+        closed_before_answer(status, is_observer ? trust::Role::kObserve : trust::Role::kReplicate);
   if (is_early && security.tls != nullptr && !security.publisher_key)
     status = closed_without_certificates(status);
   return status.with_prefix(prefix);

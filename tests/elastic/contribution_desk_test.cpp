@@ -30,7 +30,7 @@ TEST(ContributionDesk, PeersThatAreNoWorkersAreRefusedByName) {
   expect_refusal(tensors, "tensors differ");
   RawPeer hello = own.connect();
   hello.say(MessageType::kHello, replication::Hello{});
-  expect_refusal(hello, "out of place");
+  expect_refusal(hello, "address of the results");
   RawPeer worker = own.enrolled(7);
   expect_service(own, worker, 1);
 }

@@ -29,7 +29,9 @@ TEST(AggregateCommand, WrongOptionsAreNamed) {
       {{"--mean", "median"}, "'median' is none of by-weight, contributors, sum, workers"},
       {{"--round", "fast"}, "'fast' is none of asynchronous, quorum, synchronous"},
       {{"--clip-l2", "-1"}, "'-1' is no finite number from 0 on"},
-      {{"--momentum", "nan"}, "'nan' is no finite number from 0 on"},
+      {{"--outer", "sgd", "--momentum", "nan"}, "'nan' is no finite number from 0 on"},
+      {{"--momentum", "0.9"}, "--momentum requires --outer"},
+      {{"--quorum", "3"}, "--quorum requires --round"},
       {{"--listen", "0.0.0.0:0"}, "--insecure"},
       {{"--publish", "0.0.0.0:0"}, "--insecure"},
       {{"--state", ""}, "the name is empty"},
@@ -43,7 +45,8 @@ TEST(AggregateCommand, WrongOptionsAreNamed) {
     EXPECT_EQ(run.exit_code, 2) << bad.text;
     EXPECT_THAT(run.err, HasSubstr(bad.text));
   }
-  EXPECT_THAT(run_program(aggregate(model, {"--momentum", "2"})).err, HasSubstr("less than 1"));
+  EXPECT_THAT(run_program(aggregate(model, {"--outer", "sgd", "--momentum", "2"})).err,
+              HasSubstr("less than 1"));
   EXPECT_THAT(run_program(aggregate(training / "none")).err, HasSubstr("cannot be opened"));
 }
 

@@ -165,8 +165,9 @@ void add_choice(CLI::App& app, const std::string& name, Enum& into, const std::s
       ->type_name("NAME");
 }
 
-void add_number(CLI::App& app, const std::string& name, double& into, const std::string& text) {
-  app.add_option(name, into, text)->check(not_negative())->type_name("NUMBER");
+CLI::Option* add_number(CLI::App& app, const std::string& name, double& into,
+                        const std::string& text) {
+  return app.add_option(name, into, text)->check(not_negative())->type_name("NUMBER");
 }
 
 void add_round_options(CLI::App& app, aggregate::RoundOptions& round) {
@@ -179,14 +180,17 @@ void add_round_options(CLI::App& app, aggregate::RoundOptions& round) {
                          {"quorum", RoundMode::kQuorum},
                          {"asynchronous", RoundMode::kAsynchronous}});
   app.add_option("--quorum", round.quorum, "contributions that are enough (default: 1)")
+      ->needs("--round")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   add_number(app, "--deadline", round.deadline_s,
              "seconds of a round from its first contribution on (default: 600)");
   add_number(app, "--grace-min", round.grace.shortest_s,
-             "of the window after the quorum, in seconds (default: 0)");
+             "of the window after the quorum, in seconds (default: 0)")
+      ->needs("--round");
   add_number(app, "--grace-max", round.grace.longest_s,
-             "likewise; it follows how late workers usually come (default: 0)");
+             "likewise; it follows how late workers usually come (default: 0)")
+      ->needs("--round");
   add_number(app, "--late-factor", round.late_factor,
              "of a late contribution's weight, for each round, 0 to 1 (default: 1)");
 }
@@ -209,9 +213,10 @@ void add_aggregator_options(CLI::App& app, aggregate::AggregatorOptions& how) {
        {"nesterov", OuterKind::kNesterov},
        {"delayed-nesterov", OuterKind::kDelayedNesterov},
        {"adam", OuterKind::kAdam}});
-  add_number(app, "--learning-rate", how.outer.learning_rate,
-             "of the outer optimiser (default: 1)");
-  add_number(app, "--momentum", how.outer.momentum, "0 up to below 1 (default: 0)");
+  add_number(app, "--learning-rate", how.outer.learning_rate, "of the outer optimiser (default: 1)")
+      ->needs("--outer");
+  add_number(app, "--momentum", how.outer.momentum, "likewise: 0 up to below 1 (default: 0)")
+      ->needs("--outer");
   add_number(app, "--clip-l2", how.screen.clip.l2_norm,
              "contributions with a larger L2 norm are scaled down to it (default: off)");
   add_number(app, "--clip-median", how.screen.clip.median_factor,

@@ -50,7 +50,8 @@ std::string parent_text(const Json& report) {
 std::string refusal_text(const Json& report) {
   const std::uint64_t count = field_count(report, "refused_connections");
   if (count == 0) return "";
-  return fmt::format("connections refused: {}, the last one: {}\n", count,
+  return fmt::format("connections refused: {}, the last one {:.0f} s ago: {}\n", count,
+                     field_number(report, "last_refusal_age_s"),
                      field_text(report, "last_refusal"));
 }
 

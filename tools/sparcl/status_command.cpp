@@ -194,11 +194,12 @@ Status remove_all_dead(bool as_json) {
 
 void add_status(CLI::App& app, Invocation& invocation) {
   const auto options = std::make_shared<StatusOptions>();
-  CLI::Option* process = app.add_option("PID", options->process,
-                                        "the process, or a publisher; without it the processes "
-                                        "that live and have a record are listed")
-                             ->type_name("PID|HOST:PORT")
-                             ->check(place_fault, "", "");
+  CLI::Option* process =
+      app.add_option("PID", options->process,
+                     "the process, a publisher or an aggregator; without it the processes "
+                     "that live and have a record are listed")
+          ->type_name("PID|HOST:PORT")
+          ->check(place_fault, "", "");
   app.add_option("--secret", options->secret_path,
                  "of sparcl secret, role observe or more: of a publisher that has a secret "
                  "(default: SPARCL_SECRET)")

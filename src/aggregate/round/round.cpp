@@ -129,9 +129,12 @@ std::string Round::why_refused(const Contribution& given) const {
   if (std::ranges::count_if(listed_, has_slot) >= kMaxInRound)
     return fmt::format("its worker has {} contributions in this round already", kMaxInRound);
   const auto late = listed_.find(rounds_late);
-  if (late != listed_.end() && late->second.contains(given.slot))
-    return fmt::format("slot {} has another contribution to round {}", given.slot, given.id.round);
-  return {};
+  if (late == listed_.end() || !late->second.contains(given.slot)) return {};
+  const std::string whose = given.slot < kNumberedSlots
+                                ? "its slot"
+                                : fmt::format("number {}", given.slot - kNumberedSlots + 1);
+  return fmt::format("a worker with {} has contributed to round {} already: it counts once a round",
+                     whose, given.id.round);
 }
 
 Listed Round::list(const Contribution& given, double now) {

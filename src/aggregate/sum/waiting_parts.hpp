@@ -22,7 +22,7 @@ class WaitingParts {
 
   // The part as it waits, with the same bytes, which must not be written any more. It counts until
   // the last copy is gone. If there is no room in the folder, it stays in memory, and the log says
-  // so.
+  // so; later ones try again.
   Buffer put(Buffer part);
 
   // Bytes. Buffers may end in any thread, and after this object.
@@ -38,7 +38,7 @@ class WaitingParts {
   std::uint64_t min_bytes_;
   std::shared_ptr<Held> held_ = std::make_shared<Held>();
   std::uint64_t largest_ = 0;
-  bool has_failed_ = false;
+  int pause_ = 0;  // so many parts stay in memory after a failure
 };
 
 }  // namespace sparcl::aggregate

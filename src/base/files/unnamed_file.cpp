@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,16 +13,6 @@
 
 namespace sparcl {
 namespace {
-
-// errno says why there is none.
-int open_unnamed(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
-  std::string name = folder + "/.sparcl-XXXXXX";  // the file system has no unnamed files
-  const int named = ::mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) (void)::unlink(name.c_str());
-  return named;
-}
 
 bool write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -47,14 +36,17 @@ struct Descriptor {
 Result<Buffer> to_unnamed_file(const std::string& folder, std::span<const std::byte> bytes) {
   if (bytes.empty()) return Buffer();
   const auto failed = [&] {
-    return Status(Code::kSystemError, fmt::format("{}: {} bytes cannot be kept there: {}", folder,
-                                                  bytes.size(), error_text(errno)));
+    return Status(
+        Code::kSystemError,
+        fmt::format("{}: {} bytes cannot be kept there, in a file without a name: {}. Give "
+                    "a folder of a local disk with room",
+                    folder, bytes.size(), error_text(errno)));
   };
   if (!may_make_file_of(bytes.size())) {
     errno = EFBIG;
     return failed();
   }
-  const Descriptor file{open_unnamed(folder)};
+  const Descriptor file{::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
   if (file.fd < 0 || !write_all(file.fd, bytes)) return failed();
   void* const mapped = ::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, file.fd, 0);
   if (mapped == MAP_FAILED) return failed();

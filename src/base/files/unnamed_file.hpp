@@ -10,9 +10,9 @@
 
 namespace sparcl {
 
-// The bytes as a mapping of such a file, read-only. folder: of a disk, not of memory. Beside the
-// pages that are read it takes no memory that the system cannot take back. SystemError: there is no
-// room, or the folder cannot be used.
+// The bytes as a mapping of such a file, read-only. folder: of a local disk. It takes no memory
+// that the system cannot take back. A disk that fails later raises SIGBUS. SystemError: there is no
+// room, or the file system has no files without a name, as NFS.
 Result<Buffer> to_unnamed_file(const std::string& folder, std::span<const std::byte> bytes);
 
 }  // namespace sparcl
