@@ -96,7 +96,8 @@ Status Upstream::closed_early(Status why) const {
   if (link_.stream().is_refused()) return why;
   if (phase_ == Phase::kSecuring && is_encrypted_)
     return awaited_key_ ? closed_in_handshake(why) : closed_without_certificates(why);
-  if (phase_ == Phase::kGreeting && !is_encrypted_) return closed_before_answer(why, trust::Role::kReplicate);
+  if (phase_ == Phase::kGreeting && !is_encrypted_)
+    return closed_before_answer(why, trust::Role::kReplicate);
   return why;
 }
 

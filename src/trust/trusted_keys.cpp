@@ -35,7 +35,8 @@ Result<TrustedKeys> TrustedKeys::load(const std::string& path, std::size_t thres
   if (keys.count() == 0)
     return Status(
         Code::kInvalidArgument,
-        fmt::format("{}: it names no key: put the line of a .pub file of sparcl keygen there", path));
+        fmt::format("{}: it names no key: put the line of a .pub file of sparcl keygen there",
+                    path));
   keys.threshold_ = std::max<std::size_t>(threshold, 1);
   return keys;
 }
