@@ -141,6 +141,18 @@ Result<std::uint64_t> try_next(sparclWorker& own, double seconds) {
   return Status(Code::kTimeout, fmt::format("version {} is the newest", swap->version));
 }
 
+// Why there is no newer version, after the last try.
+std::string why_none(const sparclWorker& own, const Status& last) {
+  const bool is_waiting = own.version > 0 && own.subscriber != nullptr &&
+                          last.code() == Code::kTimeout && own.subscriber->trouble().ok() &&
+                          own.subscriber->versions().newest <= own.version;
+  if (!is_waiting) return last.message();
+  return fmt::format(
+      "version {} is still the newest, because its round has not ended: sparcl status HOST:PORT "
+      "shows for which workers it waits",
+      own.version);
+}
+
 Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
   const double until = sparcl::net::monotonic_seconds() + seconds;
   while (true) {
@@ -151,12 +163,7 @@ Result<std::uint64_t> wait_next(sparclWorker& own, double seconds) {
     const Code code = version.status().code();
     if (code != Code::kTimeout && code != Code::kRemoteError) return version;
     if (left > 0) continue;
-    if (code != Code::kTimeout || own.version == 0)
-      return Status(Code::kTimeout, version.status().message());
-    return Status(Code::kTimeout,
-                  fmt::format("version {} is still the newest, because its round has not ended: "
-                              "sparcl status HOST:PORT shows for which workers it waits",
-                              own.version));
+    return Status(Code::kTimeout, why_none(own, version.status()));
   }
 }
 

@@ -71,9 +71,9 @@ constexpr std::array kRows{
                "more is not chosen, unless all need more. The smallest value of all ranks counts."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
-        "Folder on a local disk where an aggregator keeps contributions that wait for others, "
-        "once they take more than 64 MiB and twice the largest one. none: they stay in "
-        "memory."},
+        "Folder on a local disk where an aggregator keeps contributions that wait for others, once "
+        "they take more than 64 MiB and twice the largest one. Parts below 64 KiB stay in memory. "
+        "none: all do."},
     SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
                "Reproducibility of sparse sums. canonical: across algorithms and transports. runs: "
                "in every run, on all ranks. fast: today the same as runs."},

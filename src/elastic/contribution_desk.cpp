@@ -438,11 +438,15 @@ void ContributionDesk::end_of(WorkerPeer& peer) {
   peer.incoming.reset();
   const std::string why =
       peer.why_over().ok() ? "" : fmt::format(": {}", peer.why_over().message());
-  const LogLevel level = peer.why_over().ok() ? LogLevel::kInfo : LogLevel::kWarn;
+  const bool has_left = peer.why_over().ok();
+  const std::uint64_t times =
+      has_left ? 0 : departures_.count(peer.why_over().message(), clock_.now());
   if (peer.worker)
-    log_at(level, "aggregate: worker {} is gone: {}{}", shown_worker(*peer.worker), peer.who(),
-           why);
-  if (peer.is_branch()) log_at(level, "aggregate: a branch is gone: {}{}", peer.who(), why);
+    log_at(times > 0 ? LogLevel::kWarn : LogLevel::kInfo, "aggregate: worker {} is gone: {}{}{}",
+           shown_worker(*peer.worker), peer.who(), why, times > 1 ? times_text(times) : "");
+  if (peer.is_branch())
+    log_at(has_left ? LogLevel::kInfo : LogLevel::kWarn, "aggregate: a branch is gone: {}{}",
+           peer.who(), why);
   // First its contributions are withdrawn: else the round could end with them once its workers are
   // not awaited any more.
   if (peer.is_branch()) lose(peer.branch);

@@ -163,7 +163,7 @@ class ContributionDesk {
   BranchBook book_;
   std::uint64_t life_ = 0;        // changes when all that is known becomes void
   std::uint64_t held_bytes_ = 0;  // of arrivals, and of what is coming
-  RepeatedMessages refusals_;
+  RepeatedMessages refusals_, departures_;
   std::uint64_t refused_connections_ = 0;
   std::string last_refusal_;
   double refused_at_ = 0;
