@@ -48,6 +48,14 @@ class TrustedContributorsTest : public testing::Test {
     nonce = parse_nonce(peer.link().content())->nonce;
     return peer;
   }
+  static RawPeer branch_at(const Desk& own, RootNonce& nonce) {
+    RawPeer peer = own.connect();
+    peer.say(MessageType::kEnroll,
+             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
+    EXPECT_EQ(peer.hear(), MessageType::kEnrolled);
+    nonce = parse_enrolled(peer.link().content())->nonce;
+    return peer;
+  }
   static Join joining(const trust::SigningKey& key, const RootNonce& nonce,
                       aggregate::WorkerId worker, std::uint32_t number = 0,
                       std::uint64_t count = 1) {
@@ -160,11 +168,8 @@ TEST_F(TrustedContributorsTest, OnlyWhatIsSignedForThisRootWorkerRoundAndBytesCo
 
 TEST_F(TrustedContributorsTest, ABranchCannotMakeContributions) {
   const Desk own(options());
-  RawPeer branch = own.connect();
-  branch.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
-  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
-  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  RootNonce nonce;
+  RawPeer branch = branch_at(own, nonce);
   const auto join = [&](aggregate::WorkerId worker, Join said) {
     branch.say(MessageType::kMember,
                MemberTold{worker, MemberTold::State::kAwaited, {}, "a worker", std::move(said)});
@@ -194,10 +199,7 @@ TEST_F(TrustedContributorsTest, NoRoundWaitsForAMemberThatLosesItsProof) {
   const Desk own(options());
   RootNonce nonce;
   RawPeer right = joined_with(own, 7, mine_, nonce);
-  RawPeer branch = own.connect();
-  branch.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
-  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
+  RawPeer branch = branch_at(own, nonce);
   for (const Join& said : {joining(mine_, nonce, 8), Join()})
     branch.say(MessageType::kMember,
                MemberTold{8, MemberTold::State::kAwaited, {}, "a worker", said});
@@ -208,11 +210,8 @@ TEST_F(TrustedContributorsTest, NoRoundWaitsForAMemberThatLosesItsProof) {
 // A branch keeps what a worker once said, and says it again when the worker is elsewhere.
 TEST_F(TrustedContributorsTest, ARepeatedJoinMovesNobody) {
   const Desk own(options());
-  RawPeer branch = own.connect();
-  branch.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
-  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
-  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  RootNonce nonce;
+  RawPeer branch = branch_at(own, nonce);
   const MemberTold old{7, MemberTold::State::kAwaited, {}, "a worker", joining(mine_, nonce, 7)};
   branch.say(MessageType::kMember, old);
   branch.say(MessageType::kMember, old);  // it is awaited again
@@ -236,11 +235,8 @@ TEST_F(TrustedContributorsTest, ARepeatedJoinMovesNobody) {
 TEST_F(TrustedContributorsTest, AKeyThatIsAddedMakesNoOldJoinCount) {
   trust({&mine_});
   const Desk own(options());
-  RawPeer branch = own.connect();
-  branch.say(MessageType::kEnroll,
-             Enroll{kWorkerProtocol, "m", {1, 2}, 0, 5000, "a branch", true, 0});
-  ASSERT_EQ(branch.hear(), MessageType::kEnrolled);
-  const RootNonce nonce = parse_enrolled(branch.link().content())->nonce;
+  RootNonce nonce;
+  RawPeer branch = branch_at(own, nonce);
   const auto by_both = [&](std::uint64_t count) {
     Join join = joining(mine_, nonce, 7, 0, count);
     join.signatures.push_back(joining(other_of_mine_, nonce, 7, 0, count).signatures[0]);
