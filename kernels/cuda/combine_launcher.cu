@@ -5,31 +5,40 @@ namespace sparcl::kernels::cuda {
 namespace {
 
 template <DataType kType, ReduceOp kOp>
-__global__ void __launch_bounds__(kThreads) combine_kernel(CombineWork work) {
-  combine_columns<kType, kOp>(work);
+__global__ void __launch_bounds__(kThreads, kResident) combine_kernel(CombineWork work) {
+  extern __shared__ std::uint64_t levels[];
+  combine_columns<kType, kOp>(levels, work);
+}
+
+template <DataType kType, ReduceOp kOp>
+cudaError_t launch_one(const CombineWork& work, cudaStream_t stream) {
+  constexpr std::size_t kWithoutAsking = 48 << 10;
+  constexpr std::size_t kWidth = sizeof(typename Combined<kType>::Stored);
+  const auto blocks = static_cast<unsigned>(combine_tiles(work.rows.count, kWidth));
+  const std::size_t shared = combine_level_bytes(work.rows.ranks, kWidth);
+  if (shared > kWithoutAsking) {
+    const cudaError_t error = cudaFuncSetAttribute(combine_kernel<kType, kOp>,
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(kMaxLevelBytes));
+    if (error != cudaSuccess) return error;
+  }
+  combine_kernel<kType, kOp><<<blocks, kThreads, shared, stream>>>(work);
+  return cudaGetLastError();
 }
 
 template <DataType kType>
 cudaError_t launch_of(const CombineWork& work, ReduceOp op, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>(
-      combine_tiles(work.rows.count, sizeof(typename Combined<kType>::Accumulator)));
   switch (op) {
     case ReduceOp::kSum:
-      combine_kernel<kType, ReduceOp::kSum><<<blocks, kThreads, 0, stream>>>(work);
-      break;
+      return launch_one<kType, ReduceOp::kSum>(work, stream);
     case ReduceOp::kProd:
-      combine_kernel<kType, ReduceOp::kProd><<<blocks, kThreads, 0, stream>>>(work);
-      break;
+      return launch_one<kType, ReduceOp::kProd>(work, stream);
     case ReduceOp::kMax:
-      combine_kernel<kType, ReduceOp::kMax><<<blocks, kThreads, 0, stream>>>(work);
-      break;
+      return launch_one<kType, ReduceOp::kMax>(work, stream);
     case ReduceOp::kMin:
-      combine_kernel<kType, ReduceOp::kMin><<<blocks, kThreads, 0, stream>>>(work);
-      break;
-    default:
-      return cudaErrorInvalidValue;
+      return launch_one<kType, ReduceOp::kMin>(work, stream);
   }
-  return cudaGetLastError();
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace

@@ -15,12 +15,14 @@ struct Combined;
 // As DivideKernel.
 template <class T>
 __device__ inline T divided_by(T value, std::uint32_t divisor) {
-  if constexpr (std::is_floating_point_v<T>)
-    return value / static_cast<T>(divisor);
-  else if constexpr (std::is_signed_v<T>)
+  if constexpr (std::is_floating_point_v<T>) {
+    const bool is_power = (divisor & (divisor - 1)) == 0;  // of two: the product is the quotient
+    return is_power ? value * (1 / static_cast<T>(divisor)) : value / static_cast<T>(divisor);
+  } else if constexpr (std::is_signed_v<T>) {
     return static_cast<T>(static_cast<std::int64_t>(value) / static_cast<std::int64_t>(divisor));
-  else
+  } else {
     return static_cast<T>(static_cast<std::uint64_t>(value) / divisor);
+  }
 }
 
 // Integers of 8 and 16 bits are combined in 32 bits; the lowest bits are the result.

@@ -1,6 +1,8 @@
 #pragma once
 // Arguments of the launches that combine rows.
 
+#include <bit>
+
 #include "kernels/cuda/device_work.hpp"
 #include "kernels/device_combine.hpp"
 
@@ -17,14 +19,21 @@ struct CombineWork {
 constexpr unsigned kCombineRows = 4, kCombineLevels = 8;
 static_assert(kCombineRows << kCombineLevels == kMaxCombinedRows);
 
-// Columns of a thread. Its levels of the tree are in registers: 32 registers for every type.
-// Heuristic.
-constexpr unsigned combine_items(std::size_t accumulator_bytes) {
-  return accumulator_bytes > 4 ? 2 : 4;
+// Columns of a thread: 16 bytes of a row, or 8 elements of one byte.
+constexpr unsigned combine_items(std::size_t element_bytes) {
+  return element_bytes == 1 ? 8 : static_cast<unsigned>(16 / element_bytes);
 }
-constexpr std::uint64_t combine_tiles(std::uint64_t count, std::size_t accumulator_bytes) {
-  const std::uint64_t tile = std::uint64_t{combine_items(accumulator_bytes)} * kThreads;
+constexpr std::uint64_t combine_tiles(std::uint64_t count, std::size_t element_bytes) {
+  const std::uint64_t tile = std::uint64_t{combine_items(element_bytes)} * kThreads;
   return (count + tile - 1) / tile;
 }
+
+// Memory of a block for its levels of the tree.
+constexpr std::size_t combine_level_bytes(std::uint32_t ranks, std::size_t element_bytes) {
+  const auto levels = static_cast<unsigned>(std::bit_width((ranks - 1) / kCombineRows));
+  const std::size_t accumulator_bytes = element_bytes > 4 ? element_bytes : 4;
+  return levels * combine_items(element_bytes) * kThreads * accumulator_bytes;
+}
+constexpr std::size_t kMaxLevelBytes = combine_level_bytes(kMaxCombinedRows, 2);
 
 }  // namespace sparcl::kernels::cuda

@@ -19,9 +19,10 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
   SPARCL_ASSIGN_OR_RETURN(const std::string verify, setting_choice("VERIFY"));
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   const Result<std::string> device_kernels = setting_choice("DEVICE_KERNELS"),
-                            snapshot = setting_choice("DEVICE_SNAPSHOT");
-  if (!device_kernels.ok() || !snapshot.ok())
-    return device_kernels.ok() ? snapshot.status() : device_kernels.status();
+                            snapshot = setting_choice("DEVICE_SNAPSHOT"),
+                            classes = setting_choice("DEVICE_CLASSES");
+  for (const Result<std::string>* read : {&device_kernels, &snapshot, &classes})
+    SPARCL_RETURN_IF_ERROR(read->status());
   warn_of_unknown_settings(collectives::algorithm_settings());
   state->freeze();
   std::unique_ptr<AttachedState> made(new AttachedState(state));
@@ -41,6 +42,7 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
   if (use == Use::kRead && *device_kernels == "on" && *snapshot == "on")
     made->finder_ = change_finder_for(*state);
   made->view_.finder = made->finder_.get();
+  made->view_.found_in_classes = *classes == "on";
   made->view_.array_name = [own = state.get()](std::uint32_t array) {
     return model::in_quotes(own->schema[array].name);
   };

@@ -65,10 +65,10 @@ Result<unsigned> threads_of(const sparclConfig_t& config) {
 }
 
 // auto: on links on which the bytes that classes save take longer than what both ends' GPUs read
-// for them. Heuristic, by numbers: 2.6 bits of each change, 0.3 to 1 % of 16-bit elements, and
-// some 3.5 ps an element; bench_cuda's row of classes measures it.
+// for them. An H200 that was both ends gave 20 to 23 Gbit/s for 1 % of bf16 (bench_cuda's row of
+// classes).
 Result<bool> device_classes_setting(double link_gbit) {
-  constexpr double kSlowLinkGbit = 2;
+  constexpr double kSlowLinkGbit = 16;
   SPARCL_ASSIGN_OR_RETURN(const std::string choice, setting_choice("DEVICE_CLASSES"));
   return choice == "on" || (choice == "auto" && link_gbit > 0 && link_gbit <= kSlowLinkGbit);
 }

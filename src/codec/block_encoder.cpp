@@ -1,9 +1,11 @@
 #include "src/codec/block_encoder.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "src/base/bytes.hpp"
 #include "src/base/float_environment.hpp"
+#include "src/codec/change_log.hpp"
 #include "src/codec/change_rule.hpp"
 #include "src/codec/state_hash.hpp"
 #include "src/codec/time_cost.hpp"
@@ -18,8 +20,8 @@ std::size_t section_bytes(std::size_t content_bytes) {
   return 1 + store_varint(varint, content_bytes) + content_bytes;
 }
 
-// Limit for a rule: if it keeps at least this part of a block, the target is rebuilt (see
-// select()), and the block can be sent whole.
+// Limit where some changes are sent of a target that is not read whole: with at least this part of
+// a block it is rebuilt, and the block can be sent whole.
 constexpr std::size_t kRuledPart = 8;
 // Below this part the target may contain changes that the rule left out, so mode packed must not be
 // used. It is not: mode verbatim takes at most 13 bits for each of one byte in eight, 0.2 of the
@@ -90,9 +92,11 @@ BlockShape BlockEncoder::set_place(Part& part, std::uint64_t index) const {
 
 void BlockEncoder::set_views(Part& part, std::uint64_t index) {
   const BlockShape shape = set_place(part, index);
-  part.changes.target = part.target = part.target_input.read(input_.target, shape, part.pieces);
   part.changes.fresh = !input_.has_whole_base && lacks_base(part);
   if (!part.changes.fresh) part.base = part.base_input.read(input_.base, shape, part.pieces);
+  part.target = input_.knows_changes() ? part.base
+                                       : part.target_input.read(input_.target, shape, part.pieces);
+  part.changes.target = part.target;
   part.changes.count = 0;
   // Only if the receiver can tell a wrong base from its own target, and if all old values of the
   // block are known.
@@ -110,7 +114,9 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   Part& part = parts_[0];
   open(part, index);
   BlockChanges& changes = part.changes;
-  if (!changes.fresh) {
+  if (input_.knows_changes()) {
+    take_known(part);
+  } else if (!changes.fresh) {
     SPARCL_RETURN_IF_ERROR(
         scan_.scan(part.base, part.target, part.pieces,
                    {changes.positions.data(), changes.old_values.data(), changes.new_values.data()},
@@ -124,9 +130,19 @@ Status BlockEncoder::encode_block(std::uint64_t index) {
   return {};
 }
 
-// Keeps the changes that the rule selects, with the values that lossy coding gives them. If they
-// are so many that a mode may need the whole block, the target is rebuilt: the base with the sent
-// changes, as the receivers will hold it.
+void BlockEncoder::take_known(Part& part) {
+  ChangeLog::Block known;
+  if (!input_.options.known_changes->find(part.index, known)) return;
+  BlockChanges& changes = part.changes;
+  changes.count = known.positions.size();
+  std::ranges::copy(known.positions, changes.positions.data());
+  std::memcpy(changes.new_values.data(), known.values,
+              changes.count * changes.shape().element_bytes());
+  gather(input_.kernels, part.base, known.positions, changes.old_values.data());
+  if (needs_target(changes)) rebuild_target(part);
+}
+
+// Keeps the changes that the rule selects, with the values that lossy coding gives them.
 std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const FloatEnvironment exact;  // rules compare numbers: the same result in every thread
   BlockChanges& changes = part.changes;
@@ -147,16 +163,28 @@ std::size_t BlockEncoder::select(Part& part, std::size_t found) {
   const std::size_t count = changes.lossy.choose(values, input_.options.target_version, left);
   coded_.lossy.add(changes.lossy.error());
   const bool is_target = count == found && !changes.lossy.active() && input_.hints.empty();
-  if (is_target || (count < shape.elements / kRuledPart && input_.options.mode == nullptr))
-    return count;
-  ruled_block_.resize(shape.bytes());
-  copy_block(part.base, ruled_block_.data());
-  ruled_array_ = ruled_block_.data();
-  ruled_piece_ = {0, 0, shape.elements, 0};
-  const WritableBlockView ruled{shape, {&ruled_piece_, 1}, {&ruled_array_, 1}};
-  scatter(input_.kernels, ruled, {changes.positions.data(), count}, changes.new_values.data());
-  changes.target = ruled;
+  changes.count = count;
+  if (!is_target && needs_target(changes)) rebuild_target(part);
   return count;
+}
+
+// May a mode need the whole block? Not if few elements change.
+bool BlockEncoder::needs_target(const BlockChanges& changes) const {
+  return changes.count >= changes.shape().elements / kRuledPart || input_.options.mode != nullptr;
+}
+
+// The base with the sent changes, as the receivers will hold it.
+void BlockEncoder::rebuild_target(Part& part) {
+  BlockChanges& changes = part.changes;
+  const BlockShape shape = changes.shape();
+  rebuilt_block_.resize(shape.bytes());
+  copy_block(part.base, rebuilt_block_.data());
+  rebuilt_array_ = rebuilt_block_.data();
+  rebuilt_piece_ = {0, 0, shape.elements, 0};
+  const WritableBlockView rebuilt{shape, {&rebuilt_piece_, 1}, {&rebuilt_array_, 1}};
+  scatter(input_.kernels, rebuilt, {changes.positions.data(), changes.count},
+          changes.new_values.data());
+  changes.target = rebuilt;
 }
 
 void BlockEncoder::encode_superblock(const CodingUnit& unit) {
@@ -253,7 +281,7 @@ bool BlockEncoder::travels_whole(const BlockChanges& changes) const {
   const LinkTime& link = input_.options.link;
   if (link.ps_per_byte == 0 || input_.options.mode != nullptr) return false;
   const BlockShape shape = changes.shape();
-  if (input_.selects() && changes.count < shape.elements / kRuledPart) return false;
+  if ((input_.selects() || input_.knows_changes()) && !needs_target(changes)) return false;
   return whole_is_faster(shape, changes.count, changes.positions.data()[changes.count - 1], link);
 }
 

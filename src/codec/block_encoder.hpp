@@ -44,12 +44,13 @@ struct EncoderInput {
     return !hints.empty() ||
            ((options.rule != nullptr || options.values.is_lossy()) && has_whole_base);
   }
+  bool knows_changes() const { return options.known_changes != nullptr; }
   // Only if the receiver can tell a wrong base from its own target. The changes alone do not tell,
   // because the receiver needs its base to find them.
   bool allows_classes() const {
     const bool wanted =
         options.mode == &kClassesMode || (options.allow_classes && options.mode == nullptr);
-    return wanted && options.with_state_hash && has_whole_base && !selects();
+    return wanted && options.with_state_hash && has_whole_base && !selects() && !knows_changes();
   }
 };
 
@@ -123,7 +124,10 @@ class BlockEncoder {
   void open(Part& part, std::uint64_t index);
   BlockShape set_place(Part& part, std::uint64_t index) const;
   void set_views(Part& part, std::uint64_t index);
+  void take_known(Part& part);
   std::size_t select(Part& part, std::size_t found);
+  bool needs_target(const BlockChanges& changes) const;
+  void rebuild_target(Part& part);
   void add_to_whole(const Part& part);
   void choose(Part& part);
   bool travels_whole(const BlockChanges& changes) const;
@@ -148,10 +152,10 @@ class BlockEncoder {
   std::array<Part, kSuperBlocks>
       parts_;  // of a superblock; only the first if each block is coded alone
   std::vector<std::byte> hash_scratch_;
-  std::vector<std::byte> ruled_block_;
+  std::vector<std::byte> rebuilt_block_;
   LeftOutMeter left_out_;
-  std::byte* ruled_array_ = nullptr;
-  Piece ruled_piece_{};
+  std::byte* rebuilt_array_ = nullptr;
+  Piece rebuilt_piece_{};
 };
 
 }  // namespace sparcl::codec

@@ -161,6 +161,9 @@ struct EncodeOptions {
   // Sources of the arrays that are nullptr in `base` or `target`. They outlive the encoder.
   const ArraySource* base_source = nullptr;
   const ArraySource* target_source = nullptr;
+  // The target is the base, all of which is in memory, with these new values over it, each of which
+  // differs from the base's. Then nothing else is read. Not with hints, classes or a rule.
+  const ChangeLog* known_changes = nullptr;
   const BlockMode* mode = nullptr;  // used for every block that allows it (block_mode.hpp);
                                     // nullptr: the cheapest for each block
 };

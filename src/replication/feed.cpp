@@ -181,7 +181,7 @@ Result<Edition> Feed::code(std::uint64_t version, const codec::ArrayInput& from,
   options.base_hash = base.hash;
   options.base_source = from.source;
   options.target_source = to.source;
-  options.allow_classes = options.hints.empty();
+  options.allow_classes = options.hints.empty() && options.known_changes == nullptr;
   options.workers = options.hints.empty() ? state_.workers : nullptr;
   Edition edition;
   edition.delta = std::make_shared<Update>();
@@ -216,6 +216,15 @@ Result<Edition> Feed::encode(std::uint64_t version, Tensors before, const codec:
                              std::span<const codec::ChangedHint* const> hints) const {
   codec::EncodeOptions options;
   options.hints = hints;
+  options.bring_forward = before;
+  return code(version, {{before.begin(), before.end()}}, to, options);
+}
+
+Result<Edition> Feed::encode_known(std::uint64_t version, Tensors before,
+                                   const codec::ArrayInput& to,
+                                   const codec::ChangeLog& changes) const {
+  codec::EncodeOptions options;
+  options.known_changes = &changes;
   options.bring_forward = before;
   return code(version, {{before.begin(), before.end()}}, to, options);
 }

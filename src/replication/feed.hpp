@@ -73,6 +73,9 @@ class Feed final : public model::VersionSink {
   // to it.
   Result<Edition> encode(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
                          std::span<const codec::ChangedHint* const> hints) const;
+  // The same for a `to` that is known: `before` with these new values over it.
+  Result<Edition> encode_known(std::uint64_t version, Tensors before, const codec::ArrayInput& to,
+                               const codec::ChangeLog& changes) const;
   // Without a version before. newest: after that.
   Result<Edition> first_edition(std::uint64_t version, Tensors newest) const;
   void write(model::VersionEdition edition) override;

@@ -263,9 +263,10 @@ Result<Edition> Publisher::encode_next(std::uint64_t version,
   if (!found.ok()) return found.status();
   if (*found == nullptr)
     return whole_->encode(version, snapshot_.arrays(), {state_.readable(), state_.source}, hints);
-  const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {std::move(*found)},
-                                    *state_.kernels);
-  return whole_->encode(version, snapshot_.arrays(), {state_.readable(), &changed}, hints);
+  const codec::ChangedState changed(*state_.map, snapshot_.arrays(), {*found}, *state_.kernels);
+  const codec::ArrayInput to{state_.readable(), &changed};
+  if (state_.found_in_classes) return whole_->encode(version, snapshot_.arrays(), to, hints);
+  return whole_->encode_known(version, snapshot_.arrays(), to, **found);
 }
 
 Result<Publisher::PublishReport> Publisher::publish(

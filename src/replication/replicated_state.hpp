@@ -35,6 +35,8 @@ struct ReplicatedState {
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a publisher's alone
   codec::ChangeFinder* finder =
       nullptr;  // of a publisher, all of whose arrays come from the source; may be nullptr
+  bool found_in_classes = false;  // what the finder finds may be coded in classes, although these
+                                  // need a read of all arrays on the host
   codec::ArrayName array_name;  // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
   bool verify_all =

@@ -119,6 +119,38 @@ TEST(ChangedState, LeadsToTheNewestByOneUpdate) {
   }
 }
 
+// An encoder that knows the changes reads nothing of the target, and writes what one that has found
+// them writes.
+TEST(ChangedState, KnownChangesGiveTheSameBytes) {
+  WorkerPool pool(3);
+  for (const double density : {0.0, 0.0001, 0.01, 0.1, 0.3, 1.0}) {
+    const State base = random_state(kEarlierSpecs, 5),
+                target = changed_state(base, density, Change::kUlp, 6);
+    State held = target;
+    const auto written = held.write();
+    const BlockMap map = base.map();
+    EncodeOptions back;
+    back.bring_forward = written;
+    UpdateEncoder finder(map, target.read(), base.read(), back, kernels::cpu_kernels());
+    VectorSink nowhere;
+    while (!finder.finished()) ASSERT_TRUE(finder.step(100000, nowhere).ok());
+    const ChangeLog changes = finder.replaced();  // the target's values
+
+    EncodeOptions options;
+    options.with_state_hash = true;
+    options.base_hash = state_hash(map, base.read(), {});
+    const Encoded found = encode(base, target, options);
+    options.known_changes = &changes;
+    for (WorkerPool* const workers : {static_cast<WorkerPool*>(nullptr), &pool}) {
+      options.workers = workers;
+      const Encoded known = encode(base, base, options);
+      ASSERT_TRUE(known.status.ok()) << known.status.message();
+      EXPECT_TRUE(known.bytes == found.bytes) << "density " << density;
+      EXPECT_EQ(known.stats.changed, found.stats.changed);
+    }
+  }
+}
+
 TEST(ChangedState, TheDistinctPartIsOfElementsThatChangeOnce) {
   constexpr double kAll[] = {1.0, 1.0, 1.0, 1.0};
   const Versions again(kAll);  // by units in the last place: nearly all of them each time

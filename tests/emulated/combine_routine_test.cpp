@@ -48,9 +48,9 @@ void compare(DataType type, ReduceOp op, bool is_mean, std::uint32_t ranks, std:
   std::vector<std::byte> apart(count * width, std::byte{0x5a});
   std::byte* const result = in_place ? rows.data() + ranks / 2 * stride * width : apart.data();
   const CombineWork work{{rows.data(), stride * width, ranks, count}, is_mean ? ranks : 1, result};
-  emulated::launch<emulated::NoShared>(
+  emulated::launch<CombineLevels>(
       combine_blocks_of(count, type), kernels::cuda::kThreads, count,
-      [&](emulated::NoShared&) { combine_columns_of(work, type, op); });
+      [&](CombineLevels& levels) { combine_columns_of(levels, work, type, op); });
   EXPECT_EQ(std::memcmp(result, wanted.data(), wanted.size()), 0)
       << info(type).name << ", operation " << static_cast<int>(op) << (is_mean ? ", mean" : "")
       << ", " << ranks << " ranks, " << count << " elements";

@@ -26,21 +26,25 @@ void with_combined_type(DataType type, const Visit& visit) {
     with_combined_type<kFrom + 1>(type, visit);
 }
 
+struct CombineLevels {
+  alignas(16) std::byte bytes[kernels::cuda::kMaxLevelBytes];
+};
+
 // The routine that the launcher takes.
-inline void combine_columns_of(const kernels::cuda::CombineWork& work, DataType type,
-                               kernels::ReduceOp op) {
+inline void combine_columns_of(CombineLevels& levels, const kernels::cuda::CombineWork& work,
+                               DataType type, kernels::ReduceOp op) {
   using kernels::ReduceOp;
   with_combined_type(type, [&](auto known) {
     constexpr DataType kType = decltype(known)::value;
     switch (op) {
       case ReduceOp::kSum:
-        return kernels::cuda::combine_columns<kType, ReduceOp::kSum>(work);
+        return kernels::cuda::combine_columns<kType, ReduceOp::kSum>(levels.bytes, work);
       case ReduceOp::kProd:
-        return kernels::cuda::combine_columns<kType, ReduceOp::kProd>(work);
+        return kernels::cuda::combine_columns<kType, ReduceOp::kProd>(levels.bytes, work);
       case ReduceOp::kMax:
-        return kernels::cuda::combine_columns<kType, ReduceOp::kMax>(work);
+        return kernels::cuda::combine_columns<kType, ReduceOp::kMax>(levels.bytes, work);
       case ReduceOp::kMin:
-        return kernels::cuda::combine_columns<kType, ReduceOp::kMin>(work);
+        return kernels::cuda::combine_columns<kType, ReduceOp::kMin>(levels.bytes, work);
     }
   });
 }
@@ -49,7 +53,7 @@ inline unsigned combine_blocks_of(std::uint64_t count, DataType type) {
   std::uint64_t blocks = 0;
   with_combined_type(type, [&](auto known) {
     blocks = kernels::cuda::combine_tiles(
-        count, sizeof(typename kernels::cuda::Combined<decltype(known)::value>::Accumulator));
+        count, sizeof(typename kernels::cuda::Combined<decltype(known)::value>::Stored));
   });
   return static_cast<unsigned>(blocks);
 }

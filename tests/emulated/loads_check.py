@@ -18,6 +18,8 @@ ARCHITECTURES = ("sm_80", "sm_90")
 LEAST_LOADS = (
     (r"11diff_kernel|17large_diff_kernel", 8),
     (r"11hash_kernel", 4),
+    (r"14combine_kernel.*DataTypeE9E", 3),
+    (r"14combine_kernel.*DataTypeE(2|3|4|5|6|7|8)E", 4),
     (r"19rank_changes_kernel|20place_classes_kernel", 4),
     (r"(12large|17candidates)_kernelI.*TopKTypeE[1-4]E", 4),  # values of 1 and 2 bytes: their own loads are narrower
     (r"(12large|17candidates)_kernelI", 8),

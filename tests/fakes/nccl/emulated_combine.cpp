@@ -15,8 +15,9 @@ Status combine(const kernels::DeviceRows& rows, DataType type, kernels::ReduceOp
     here.first = reachable(rows.first);
     const kernels::cuda::CombineWork work{here, is_mean ? rows.ranks : 1, reachable(result)};
     const std::lock_guard lock(grid_mutex());
-    emulated::launch<NoShared>(combine_blocks_of(rows.count, type), kernels::cuda::kThreads, 1,
-                               [&](NoShared&) { combine_columns_of(work, type, op); });
+    emulated::launch<CombineLevels>(
+        combine_blocks_of(rows.count, type), kernels::cuda::kThreads, 1,
+        [&](CombineLevels& levels) { combine_columns_of(levels, work, type, op); });
   });
 }
 
