@@ -49,11 +49,10 @@ std::string_view route_name(std::uint8_t route) { return comm::forced_name(kRout
 const comm::AlgorithmChoice& choice(std::uint8_t) { return kAggregateAlgorithms; }
 
 // The groups of ranks that have leaders; none: each rank sends to the shards' ranks itself.
-std::vector<std::vector<int>> leaders_of(const CommContext& comm) {
-  const bool has_nodes = comm.node_map.nodes.size() > 1 && comm.node_map.ranks_per_node() > 1;
+comm::PlaceTree leaders_of(const CommContext& comm) {
   const std::uint8_t forced = comm::forced_row(kRoutes, comm.aggregate_algorithm);
   const bool may_lead = forced == 0 || kRoutes[forced - 1U].has_leaders;
-  return has_nodes && may_lead ? comm.node_map.nodes : std::vector<std::vector<int>>();
+  return may_lead ? comm.places : comm::PlaceTree();
 }
 
 class Aggregation final : public CallBody {
@@ -263,7 +262,7 @@ class Aggregation final : public CallBody {
     report_.dense_bytes = call_.count * element_bytes(call_.datatype);
     report_.bound_bytes = sparse_sum::exact_sum_bytes(
         {ranks_, call_.count, extents.max_entries, element_bytes(sent_)}, report_.nnz_in, entries);
-    report_.algorithm = std::ranges::find(kRoutes, plan_.nodes() > 1, &RouteRow::has_leaders)->name;
+    report_.algorithm = std::ranges::find(kRoutes, plan_.top() > 0, &RouteRow::has_leaders)->name;
     report_.wire = sent_;
     report_.applied = true;
   }
@@ -295,9 +294,9 @@ class Aggregation final : public CallBody {
 const comm::AlgorithmChoice kAggregateAlgorithms{
     "ALGO_AGGREGATE",
     "How entries reach the ranks that aggregate them, and how results come back. shards: directly. "
-    "leaders: by a rank of each node, which sums the node's entries. Leaders need several nodes "
-    "with "
-    "the same number of ranks, at least 2; auto then uses them. Both give the same bits.",
+    "leaders: by a rank of each node, and of each place of SPARCL_PLACE, which sums the entries of "
+    "its ranks. auto: leaders, if there are several nodes or places, and one has several ranks. "
+    "Both give the same bits.",
     route_names};
 
 const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,

@@ -37,8 +37,8 @@ Task aggregate(const CommContext& comm, std::uint32_t number, AggregateCall& cal
 constexpr std::uint8_t kFactsLane = 1;
 constexpr std::uint8_t kUpLane = 2;
 constexpr std::uint8_t kDownLane = 4;
-constexpr std::uint8_t kNodeLane = 6;     // from leaders of nodes to the shards' ranks
-constexpr std::uint8_t kForwardLane = 8;  // from leaders to their nodes
+constexpr std::uint8_t kGroupLane = 6;    // from leaders of groups to those above
+constexpr std::uint8_t kForwardLane = 8;  // from leaders to their groups
 
 // The part of the shards' proposals that all keep together: `keep` entries with the largest
 // magnitudes, on a tie the first ones. Collective: four gathers of 2 KiB a rank. keys: this rank's

@@ -4,9 +4,10 @@
 //
 // With leaders, N nodes of m ranks: a rank of each node sums the node's entries of a shard, sends
 // the sums on, and gives the shard's result to its node. Cost between nodes: 2 (N - 1) alpha, and
-// (U(m) + R) w (N - 1) / S beta at a shard's rank, with U(m) the union of a node. Sums are of whole
-// subtrees of the tree over ranks, so that both ways give the same bits. Where ranks of several
-// nodes take turns, a leader sends one message for each of its subtrees, up to m.
+// (U(m) + R) w (N - 1) / S beta at a shard's rank, with U(m) the union of a node. Groups of nodes
+// have leaders in the same way, on any number of levels. Sums are of whole subtrees of the tree
+// over ranks, so that all ways give the same bits. Where ranks of several groups take turns, a
+// leader sends one message for each of its subtrees, up to m.
 #include "collectives/aggregate/shard_exchange.hpp"
 
 #include <algorithm>
@@ -33,15 +34,15 @@ using sparcl::aggregate::SlotTree;
 void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
                          std::uint64_t max_entries) {
   sent_ = sent;
-  const std::size_t width = element_bytes(sent), node = plan_.node_of(rank_);
+  const std::size_t width = element_bytes(sent), group = plan_.group_of(0, rank_);
   leads_.clear();
   for (std::uint64_t shard = 0; shard < plan_.shards(); ++shard) {
     if (plan_.owner(shard) == rank_) own_shard_ = shard;
-    if (plan_.leader(node, shard) != rank_) continue;
+    if (!leads(0, shard)) continue;
     Lead& lead = leads_.emplace_back();
     lead.shard = shard;
     const sparse::BlockRun run = plan_.run(shard);
-    for (const int peer : plan_.ranks_of(node)) {
+    for (const int peer : plan_.ranks_of(0, group)) {
       if (peer == rank_) continue;
       lead.parts.push_back(messages_.receive(peer, kUpLane, {run, width},
                                              sparse::max_part_bytes(run, max_entries, width)));
@@ -58,7 +59,7 @@ void ShardExchange::post(const sparse::SortedEntries& entries, DataType sent,
         sparse::write_part(comm_.outgoing(), *comm_.kernels, run, rest.first(own), values, width);
     rest = rest.subspan(own);
     values += own * width;
-    if (const int leader = plan_.leader(node, shard); leader != rank_) {
+    if (const int leader = plan_.leader(0, group, shard); leader != rank_) {
       messages_.send(leader, kUpLane, part, {run, width});
     } else {
       (lead++)->own_part = part;
@@ -106,37 +107,39 @@ void ShardExchange::expect_results() {
 }
 
 ShardExchange::Source ShardExchange::source(std::uint64_t shard) const {
-  const int leader = plan_.leader(plan_.node_of(rank_), shard), owner = plan_.owner(shard);
-  if (leader == rank_ || leader == owner) return {owner, kDownLane};
-  return {leader, kForwardLane};
+  std::size_t level = 0;
+  while (leads(level, shard)) ++level;  // the owner leads all, and has no source
+  const int leader = plan_.leader_of(level, rank_, shard);
+  return {leader, leader == plan_.owner(shard) ? kDownLane : kForwardLane};
 }
 
 Task ShardExchange::sum(const AgreedRound& round, Sums& sums) {
-  for (Lead& lead : leads_) {
-    Task summing = sum_node(lead, round);
-    const Status alive = co_await summing;
-    if (!alive.ok()) co_return alive;
-    if (lead.shard != own_shard_) send_up(lead, round);
+  // Level by level, and shard by shard: leaders send in the order in which their peers receive.
+  for (std::size_t level = 0; level <= plan_.top(); ++level) {
+    for (Lead& lead : leads_) {
+      if (lead.is_sent) continue;
+      Task summing = level == 0 ? sum_ranks(lead, round) : take_groups(lead, level, round);
+      const Status alive = co_await summing;
+      if (!alive.ok()) co_return alive;
+      if (level < plan_.top() && !leads(level + 1, lead.shard)) send_up(lead, level, round);
+    }
   }
   for (Lead& lead : leads_) {
-    if (lead.shard != own_shard_) continue;
-    Task taking = take_nodes(lead, round);
-    const Status alive = co_await taking;
-    if (!alive.ok()) co_return alive;
+    if (lead.is_sent) continue;  // all but the own shard's
     sums.values = lead.values->finish();
     if (sums_weights()) sums.weights = lead.weights->finish();
   }
   co_return Status();
 }
 
-// What the ranks of the own node contribute to the shard. Those that do not count have sent it,
-// too.
-Task ShardExchange::sum_node(Lead& lead, const AgreedRound& round) {
+// What the ranks of the own group of level 0 contribute to the shard. Those that do not count have
+// sent it, too.
+Task ShardExchange::sum_ranks(Lead& lead, const AgreedRound& round) {
   const sparse::BlockRun run = plan_.run(lead.shard);
   lead.values.emplace(*comm_.buffers, *comm_.kernels, run, waiting_);
   if (sums_weights()) lead.weights.emplace(*comm_.buffers, *comm_.kernels, run, waiting_);
   auto next = lead.parts.begin();
-  for (const int rank : plan_.ranks_of(plan_.node_of(rank_))) {
+  for (const int rank : plan_.ranks_of(0, plan_.group_of(0, rank_))) {
     const auto arrival = rank == rank_ ? lead.parts.end() : next++;
     Buffer part = rank == rank_ ? std::move(lead.own_part) : Buffer();
     if (rank != rank_) {
@@ -172,17 +175,17 @@ Status ShardExchange::add(Lead& lead, int rank, const Buffer& part, const Agreed
       {slot, 0}, sparcl::aggregate::weights_part(*comm_.buffers, part.bytes(), sent_, weight));
 }
 
-// The node's sums go to the shard's rank: as many as take_nodes() there awaits.
-void ShardExchange::send_up(Lead& lead, const AgreedRound& round) {
+// The group's sums go to the leader above: as many as take_groups() there awaits.
+void ShardExchange::send_up(Lead& lead, std::size_t level, const AgreedRound& round) {
   const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
-  const int owner = plan_.owner(lead.shard);
+  const int above = plan_.leader_of(level + 1, rank_, lead.shard);
   const auto send = [&](sparcl::aggregate::SlotTree& tree,
                         const sparcl::aggregate::Subtree& subtree) {
     for (const auto& node : tree.take({subtree.first, subtree.end()}))
-      messages_.send(owner, kNodeLane, node.part, shape);
+      messages_.send(above, kGroupLane, node.part, shape);
   };
   plan_.visit_sums(
-      plan_.node_of(rank_), [&](int rank) { return round.counts(rank); },
+      level, plan_.group_of(level, rank_), [&](int rank) { return round.counts(rank); },
       [&](const sparcl::aggregate::Subtree& subtree) {
         send(*lead.values, subtree);
         if (sums_weights()) send(*lead.weights, subtree);
@@ -190,16 +193,19 @@ void ShardExchange::send_up(Lead& lead, const AgreedRound& round) {
   lead.values.reset();  // a rank may lead many shards
   lead.weights.reset();
   lead.parts.clear();
+  lead.is_sent = true;
 }
 
-// The sums of the other nodes, in the order in which their leaders send them.
-std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const AgreedRound& round) const {
-  std::vector<NodeSum> expected;
-  for (std::size_t node = 0; node < plan_.nodes(); ++node) {
-    if (node == plan_.node_of(rank_)) continue;
-    const int from = plan_.leader(node, own_shard_);
+// The sums of the other groups of the level below, in the order in which their leaders send them.
+std::vector<ShardExchange::GroupSum> ShardExchange::expect_groups(const Lead& lead,
+                                                                  std::size_t level,
+                                                                  const AgreedRound& round) const {
+  std::vector<GroupSum> expected;
+  for (const std::size_t child : plan_.children_of(level, plan_.group_of(level, rank_))) {
+    if (child == plan_.group_of(level - 1, rank_)) continue;
+    const int from = plan_.leader(level - 1, child, lead.shard);
     plan_.visit_sums(
-        node, [&](int rank) { return round.counts(rank); },
+        level - 1, child, [&](int rank) { return round.counts(rank); },
         [&](const sparcl::aggregate::Subtree& subtree) {
           for (const bool is_of_weights : {false, true}) {
             if (is_of_weights && !sums_weights()) continue;
@@ -210,18 +216,18 @@ std::vector<ShardExchange::NodeSum> ShardExchange::expect_nodes(const AgreedRoun
   return expected;
 }
 
-Task ShardExchange::take_nodes(Lead& lead, const AgreedRound& round) {
+Task ShardExchange::take_groups(Lead& lead, std::size_t level, const AgreedRound& round) {
   const sparse::PartShape shape{plan_.run(lead.shard), sizeof(float)};
   const std::uint64_t max_bytes =
       sparse::max_part_bytes(shape.run, plan_.range(lead.shard).count, shape.value_bytes);
-  std::vector<NodeSum> expected = expect_nodes(round);
+  std::vector<GroupSum> expected = expect_groups(lead, level, round);
   std::size_t posted = 0;
   for (std::size_t at = 0; at < expected.size(); ++at) {
     for (; posted < std::min(at + kReceivesAtOnce, expected.size()); ++posted)
       expected[posted].arrival =
-          messages_.receive(expected[posted].from, kNodeLane, shape, max_bytes);
-    NodeSum& each = expected[at];
-    Task waiting = messages_.wait(each.arrival, "a node's entries to be aggregated");
+          messages_.receive(expected[posted].from, kGroupLane, shape, max_bytes);
+    GroupSum& each = expected[at];
+    Task waiting = messages_.wait(each.arrival, "a group's entries to be aggregated");
     const Status alive = co_await waiting;
     if (!alive.ok()) co_return alive;
     sparcl::aggregate::SlotTree& into = each.is_of_weights ? *lead.weights : *lead.values;
@@ -243,13 +249,8 @@ Buffer ShardExchange::pack(const sparcl::aggregate::ShardResult& own) {
 
 Task ShardExchange::spread(const Buffer& own) {
   results_.resize(plan_.shards());
-  const std::size_t node = plan_.node_of(rank_);
   if (own_shard_ != UINT64_MAX) {
-    for (std::size_t other = 0; other < plan_.nodes(); ++other) {
-      if (other != node)
-        messages_.send(plan_.leader(other, own_shard_), kDownLane, own, down_shape(own_shard_));
-    }
-    give_node(own_shard_, kDownLane, own);
+    give_down(own_shard_, kDownLane, own);
     const Status taken = take(own_shard_, own, rank_);
     if (!taken.ok()) co_return taken;
   }
@@ -260,14 +261,23 @@ Task ShardExchange::spread(const Buffer& own) {
     if (!alive.ok()) co_return alive;
     const Status taken = take(shard, downs_[shard].part, source(shard).rank);
     if (!taken.ok()) co_return taken;
-    if (plan_.leader(node, shard) == rank_) give_node(shard, kForwardLane, downs_[shard].part);
+    give_down(shard, kForwardLane, downs_[shard].part);
   }
   co_return Status();
 }
 
-// To the other ranks of the own node, those above this one first.
-void ShardExchange::give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part) {
-  const std::vector<int>& ranks = plan_.ranks_of(plan_.node_of(rank_));
+// To the groups that this rank leads: the leaders of other groups first, then the ranks of level 0,
+// those above this one before others.
+void ShardExchange::give_down(std::uint64_t shard, std::uint8_t lane, const Buffer& part) {
+  for (std::size_t level = plan_.top(); level > 0; --level) {
+    if (!leads(level, shard)) continue;
+    for (const std::size_t child : plan_.children_of(level, plan_.group_of(level, rank_))) {
+      if (child != plan_.group_of(level - 1, rank_))
+        messages_.send(plan_.leader(level - 1, child, shard), lane, part, down_shape(shard));
+    }
+  }
+  if (!leads(0, shard)) return;
+  const std::vector<int>& ranks = plan_.ranks_of(0, plan_.group_of(0, rank_));
   const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank_) - ranks.begin());
   for (std::size_t step = 1; step < ranks.size(); ++step)
     messages_.send(ranks[(own + step) % ranks.size()], lane, part, down_shape(shard));

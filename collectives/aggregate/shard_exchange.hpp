@@ -29,8 +29,8 @@ struct AgreedRound {
   bool counts(int rank) const { return !screening.is_refused[static_cast<std::size_t>(rank)]; }
 };
 
-// Contributions go up to the shards' ranks, by the leaders of nodes; results come down to all ranks
-// in the same way.
+// Contributions go up to the shards' ranks, by the leaders of the plan's groups; results come down
+// to all ranks in the same way.
 class ShardExchange {
  public:
   ShardExchange(const CommContext& comm, std::uint32_t number, const AggregateCall& call,
@@ -75,28 +75,33 @@ class ShardExchange {
     sparse::PartView view;
   };
 
-  // The contributions to a shard that this rank leads: those of its node.
+  // The contributions to a shard, of a group that this rank leads.
   struct Lead {
     std::uint64_t shard = 0;
+    bool is_sent = false;  // to the leader above
     Buffer own_part;
-    std::vector<sparse_sum::PartMessages::Arrival> parts;  // of the node's other ranks
+    std::vector<sparse_sum::PartMessages::Arrival> parts;  // of the other ranks of level 0
     std::optional<sparcl::aggregate::SlotTree> values, weights;
   };
   bool sums_weights() const {
     return call_.aggregator->options().mean == sparcl::aggregate::MeanKind::kOverContributors;
   }
-  Task sum_node(Lead& lead, const AgreedRound& round);
-  void send_up(Lead& lead, const AgreedRound& round);
-  Task take_nodes(Lead& lead, const AgreedRound& round);
-  // A sum of another node.
-  struct NodeSum {
+  bool leads(std::size_t level, std::uint64_t shard) const {
+    return plan_.leader_of(level, rank_, shard) == rank_;
+  }
+  Task sum_ranks(Lead& lead, const AgreedRound& round);
+  void send_up(Lead& lead, std::size_t level, const AgreedRound& round);
+  Task take_groups(Lead& lead, std::size_t level, const AgreedRound& round);
+  // A sum of a group of the level below.
+  struct GroupSum {
     sparcl::aggregate::Subtree subtree;
     bool is_of_weights = false;
     int from = 0;  // its leader
     sparse_sum::PartMessages::Arrival arrival;
   };
-  std::vector<NodeSum> expect_nodes(const AgreedRound& round) const;
-  void give_node(std::uint64_t shard, std::uint8_t lane, const Buffer& part);
+  std::vector<GroupSum> expect_groups(const Lead& lead, std::size_t level,
+                                      const AgreedRound& round) const;
+  void give_down(std::uint64_t shard, std::uint8_t lane, const Buffer& part);
   Status add(Lead& lead, int rank, const Buffer& part, const AgreedRound& round);
   bool write_indices(std::uint64_t shard, kernels::Output output, std::uint64_t* indices) const;
   void write_values(const sparse::PartView& view, kernels::Output output, std::byte* values) const;

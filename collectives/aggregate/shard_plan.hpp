@@ -3,61 +3,50 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "src/aggregate/outer/aggregator.hpp"
 #include "src/aggregate/sum/slot_tree.hpp"
+#include "src/comm/node_map.hpp"
 #include "src/sparse/parts/entry_part.hpp"
 
 namespace sparcl::collectives::aggregate {
 
-// The shards and their ranks. Lower ranks have lower shards.
+// The shards, their ranks, and the tree of groups by which entries reach them. Lower ranks have
+// lower shards. Level 0 has groups of ranks, each later level groups of the groups before, and the
+// last one the group of all ranks.
 class ShardPlan {
  public:
-  // owners: ranks that aggregate, ascending; none: all. nodes: groups of ranks with leaders, none:
-  // all ranks are one group.
-  ShardPlan(std::uint64_t count, std::vector<int> owners, std::vector<std::vector<int>> nodes,
-            int ranks)
-      : count_(count), owners_(std::move(owners)), nodes_(std::move(nodes)) {
-    if (nodes_.empty()) {
-      nodes_.emplace_back(static_cast<std::size_t>(ranks));
-      std::iota(nodes_.front().begin(), nodes_.front().end(), 0);
-    }
-    node_of_.resize(static_cast<std::size_t>(ranks));
-    for (std::size_t node = 0; node < nodes_.size(); ++node) {
-      for (const int rank : nodes_[node]) node_of_[static_cast<std::size_t>(rank)] = node;
-    }
-    if (owners_.empty()) {
-      owners_.resize(static_cast<std::size_t>(ranks));
-      std::iota(owners_.begin(), owners_.end(), 0);
-    }
-    shards_ = sparcl::aggregate::shards_of(count, owners_.size());
-    for (const std::vector<int>& node : nodes_) {
-      std::vector<int>& leaders = leaders_.emplace_back();
-      std::ranges::copy_if(node, std::back_inserter(leaders),
-                           [&](int rank) { return std::ranges::binary_search(owners_, rank); });
-      if (leaders.empty()) leaders = node;
-    }
-  }
+  // owners: ranks that aggregate, ascending; none: all. levels: those below the last.
+  ShardPlan(std::uint64_t count, std::vector<int> owners, comm::PlaceTree levels, int ranks);
 
   std::uint64_t shards() const { return shards_; }
   int owner(std::uint64_t shard) const { return owners_[shard * owners_.size() / shards_]; }
-  std::size_t nodes() const { return nodes_.size(); }
-  const std::vector<int>& ranks_of(std::size_t node) const { return nodes_[node]; }
-  std::size_t node_of(int rank) const { return node_of_[static_cast<std::size_t>(rank)]; }
-  // The rank that sums the node's contributions to the shard, and gives its result to the node: its
-  // owner in the owner's node, else the node's ranks that aggregate take turns; where none
-  // does, all of them.
-  int leader(std::size_t node, std::uint64_t shard) const {
-    const int own = owner(shard);
-    return node_of(own) == node ? own : leaders_[node][shard % leaders_[node].size()];
+
+  std::size_t top() const { return levels_.size() - 1; }
+  std::size_t group_of(std::size_t level, int rank) const {
+    return levels_[level].group_of[static_cast<std::size_t>(rank)];
   }
-  // Calls visit(subtree) for the sums that the node's leader sends to a shard's owner: of the
-  // largest subtrees in which all ranks that count are the node's. counts(rank): it does.
+  const std::vector<int>& ranks_of(std::size_t level, std::size_t group) const {
+    return levels_[level].groups[group].ranks;
+  }
+  // The groups of the level below. level: not 0.
+  const std::vector<std::size_t>& children_of(std::size_t level, std::size_t group) const {
+    return levels_[level].groups[group].children;
+  }
+  // The rank that sums the group's contributions to the shard, and gives its result to the group:
+  // the shard's owner in its own groups. Else groups below that have ranks that aggregate take
+  // turns, and in the lowest one these ranks; where none aggregates, all of them.
+  int leader(std::size_t level, std::size_t group, std::uint64_t shard) const;
+  // That of the rank's own group.
+  int leader_of(std::size_t level, int rank, std::uint64_t shard) const {
+    return leader(level, group_of(level, rank), shard);
+  }
+  // Calls visit(subtree) for the sums that the group's leader sends up: of the largest subtrees in
+  // which all ranks that count are the group's. counts(rank): it does.
   template <class Counts, class Visit>
-  void visit_sums(std::size_t node, Counts&& counts, Visit&& visit) const;
+  void visit_sums(std::size_t level, std::size_t group, Counts&& counts, Visit&& visit) const;
 
   sparcl::aggregate::ShardRange range(std::uint64_t shard) const {
     return sparcl::aggregate::shard_range(count_, shards_, shard);
@@ -75,26 +64,43 @@ class ShardPlan {
   }
 
  private:
+  struct Group {
+    std::vector<int> ranks;
+    std::vector<std::size_t> children;  // of the level below
+    // Those that take turns as leaders: ranks on level 0, children above.
+    std::vector<std::size_t> candidates;
+    bool has_owner = false;
+  };
+  struct Level {
+    std::vector<Group> groups;
+    std::vector<std::size_t> group_of;  // by rank
+    std::size_t most_candidates = 1;    // of any group
+    std::uint64_t turn = 1;  // shards until the next candidate has its turn, so that those of
+                             // different levels do not go in step
+  };
+  void add_level(const std::vector<std::vector<int>>& groups, std::size_t ranks);
+
   std::uint64_t count_, shards_ = 1;
   std::vector<int> owners_;
-  std::vector<std::vector<int>> nodes_, leaders_;
-  std::vector<std::size_t> node_of_;  // by rank
+  std::vector<Level> levels_;
 };
 
 template <class Counts, class Visit>
-void ShardPlan::visit_sums(std::size_t node, Counts&& counts, Visit&& visit) const {
+void ShardPlan::visit_sums(std::size_t level, std::size_t group, Counts&& counts,
+                           Visit&& visit) const {
+  const std::vector<std::size_t>& group_of = levels_[level].group_of;
   std::vector<std::uint64_t> own;
-  std::ranges::copy_if(nodes_[node], std::back_inserter(own), counts);
+  std::ranges::copy_if(ranks_of(level, group), std::back_inserter(own), counts);
   std::ranges::sort(own);
   auto next = own.cbegin();  // of those that no span has had
   const auto has_parts = [&](const sparcl::aggregate::Subtree& subtree) {
     const auto first = std::lower_bound(own.cbegin(), own.cend(), subtree.first);
     return first != own.cend() && *first < subtree.end();
   };
-  const std::uint64_t ranks = node_of_.size();
-  std::uint64_t first = 0;  // after the last rank of another node that counts
+  const std::uint64_t ranks = group_of.size();
+  std::uint64_t first = 0;  // after the last rank of another group that counts
   for (std::uint64_t rank = 0; rank <= ranks && next != own.cend(); ++rank) {
-    if (rank < ranks && (node_of_[rank] == node || !counts(static_cast<int>(rank)))) continue;
+    if (rank < ranks && (group_of[rank] == group || !counts(static_cast<int>(rank)))) continue;
     const std::uint64_t end = rank < ranks ? rank : sparcl::aggregate::kAllSlots.end;
     if (*next < end) {
       sparcl::aggregate::visit_largest({first, end}, {0, sparcl::aggregate::kLog2MaxSlots},

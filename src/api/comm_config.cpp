@@ -116,6 +116,7 @@ Result<Configuration> configure(const sparclConfig_t* given) {
   made.keeps_device_snapshot = device_snapshot == "on";
   SPARCL_ASSIGN_OR_RETURN(const bool device_classes, device_classes_setting(link_gbit));
   context.device_classes = device_classes;
+  SPARCL_ASSIGN_OR_RETURN(context.place, comm::own_place());
   context.verify = verify;
   context.broadcast_algorithm = algorithm;
   context.all_reduce_algorithm = all_reduce;

@@ -48,6 +48,12 @@ constexpr std::array kRows{
     SettingRow{"NODE_WINDOW", SettingType::kChoice, "on|off", "on",
                "Whether ranks on one machine read each other's messages directly in shared memory. "
                "off: messages are copied."},
+    SettingRow{
+        "PLACE", SettingType::kText, "", "auto",
+        "Switches or racks above this process's node, the widest first, with dots between them: "
+        "row1.rack7. With a / in front: a file with these names, on each node its own. Ranks of an "
+        "aggregation have leaders there. auto: what Slurm says (SLURM_TOPOLOGY_ADDR), if its "
+        "topology plugin knows switches. none: nodes alone."},
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
                "Library that sparclCommUseNccl loads with dlopen: a name or a path."},
     SettingRow{"DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",

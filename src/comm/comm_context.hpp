@@ -16,6 +16,7 @@
 #include "src/comm/cost_model.hpp"
 #include "src/comm/engine/engine.hpp"
 #include "src/comm/node_map.hpp"
+#include "src/comm/place.hpp"
 #include "src/comm/sum_shape.hpp"
 #include "src/transport/node_window.hpp"
 
@@ -47,6 +48,8 @@ struct CommContext {
   std::shared_ptr<transport::NodeWindow>
       window;  // memory of this rank that ranks of this machine read; nullptr: none
   NodeMap node_map;
+  PlaceHashes place{};          // this rank's
+  PlaceTree places;             // of all ranks
   double oversubscription = 1;  // ranks of this machine for each of its cores, at least 1; this
                                 // rank's figure, not that of all ranks
   const kernels::KernelSet* kernels = nullptr;

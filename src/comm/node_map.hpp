@@ -27,4 +27,9 @@ struct NodeMap {
   }
 };
 
+// Groups of ranks at places, the smallest first: nodes, then what SPARCL_PLACE names, such as
+// racks. Each group consists of groups of the level before. Levels have more than one group, and
+// fewer than the level before. The same on all ranks.
+using PlaceTree = std::vector<std::vector<std::vector<int>>>;
+
 }  // namespace sparcl::comm

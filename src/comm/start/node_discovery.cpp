@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "src/base/log.hpp"
 #include "src/comm/start/small_gather.hpp"
@@ -31,6 +32,35 @@ NodeMap node_map(std::span<const Neighbours> by_rank) {
 
 namespace {
 
+using Groups = std::vector<std::vector<int>>;
+
+// Groups by the ranks' keys, in the order of their first ranks.
+template <class Key>
+Groups groups_by(std::span<const Neighbours> by_rank, Key&& key) {
+  Groups groups;
+  std::map<std::uint64_t, std::size_t> known;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const auto [found, is_new] = known.emplace(key(by_rank[rank]), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[found->second].push_back(static_cast<int>(rank));
+  }
+  return groups;
+}
+
+// Does each group of `below` lie in one group?
+bool are_unions(const Groups& groups, const Groups& below, std::size_t ranks) {
+  std::vector<std::size_t> group_of(ranks);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const int rank : groups[group]) group_of[static_cast<std::size_t>(rank)] = group;
+  }
+  return std::ranges::all_of(below, [&](const std::vector<int>& members) {
+    return std::ranges::all_of(members, [&](int rank) {
+      return group_of[static_cast<std::size_t>(rank)] ==
+             group_of[static_cast<std::size_t>(members.front())];
+    });
+  });
+}
+
 double oversubscription_of(const CommContext& comm) {
   const transport::Transport& transport = comm.engine->transport();
   int here = 1;
@@ -44,10 +74,27 @@ double oversubscription_of(const CommContext& comm) {
 
 }  // namespace
 
+PlaceTree place_tree(std::span<const Neighbours> by_rank) {
+  PlaceTree tree;
+  const auto add = [&](Groups groups) {
+    const std::size_t before = tree.empty() ? by_rank.size() : tree.back().size();
+    if (groups.size() < 2 || groups.size() >= before) return;
+    if (!tree.empty() && !are_unions(groups, tree.back(), by_rank.size()))
+      return log_info(
+          "SPARCL_PLACE: ranks of one node or place are in several wider ones: these "
+          "are left out");
+    tree.push_back(std::move(groups));
+  };
+  add(groups_by(by_rank, [](const Neighbours& each) { return std::uint64_t{each.first}; }));
+  for (std::size_t level = kMaxPlaceLevels; level-- > 0;)
+    add(groups_by(by_rank, [level](const Neighbours& each) { return each.places[level]; }));
+  return tree;
+}
+
 Task find_nodes(CommContext& comm, transport::Channel channel) {
   const int rank = comm.engine->transport().rank(), ranks = comm.engine->transport().size();
   comm.oversubscription = oversubscription_of(comm);
-  Neighbours own{static_cast<std::uint32_t>(rank), 0};
+  Neighbours own{static_cast<std::uint32_t>(rank), 0, comm.place};
   for (int peer = ranks; peer-- > 0;) {
     if (peer != rank && (comm.window == nullptr || !comm.window->is_shared_with(peer))) continue;
     own.first = static_cast<std::uint32_t>(peer);
@@ -59,8 +106,9 @@ Task find_nodes(CommContext& comm, transport::Channel channel) {
   std::vector<Neighbours> by_rank(static_cast<std::size_t>(ranks));
   std::memcpy(by_rank.data(), all.data(), all.size());
   comm.node_map = node_map(by_rank);
-  log_debug("rank {} knows of {} nodes of {} ranks", rank, comm.node_map.nodes.size(),
-            comm.node_map.ranks_per_node());
+  comm.places = place_tree(by_rank);
+  log_debug("rank {} knows of {} nodes of {} ranks, and of {} levels of places", rank,
+            comm.node_map.nodes.size(), comm.node_map.ranks_per_node(), comm.places.size());
   co_return Status();
 }
 

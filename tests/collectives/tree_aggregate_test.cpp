@@ -1,4 +1,5 @@
-// Aggregation by leaders of nodes: the bits of the way without them, whatever the nodes.
+// Aggregation by leaders of nodes and of wider places: the bits of the way without them, whatever
+// the tree.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -21,25 +22,37 @@ using test::Output;
 constexpr std::uint64_t kCount = 300'000;  // five shards at most
 constexpr int kRounds = 2;
 
-// Machines of each rank.
+// The machine of each rank, and the wider places of each machine: its racks, then its rows.
 struct Places {
   const char* name;
   std::vector<int> machines;
+  std::vector<std::vector<int>> wider = {};
 };
 const Places kPlaces[] = {{"blocks of 2", {0, 0, 1, 1}},
                           {"turns", {0, 1, 0, 1, 0, 1}},
                           {"blocks of 3", {0, 0, 0, 1, 1, 1}},
                           {"three machines", {0, 1, 2, 2, 1, 0}},
                           {"blocks of 4", {0, 0, 0, 0, 1, 1, 1, 1}},
-                          {"pairs apart", {0, 1, 2, 3, 3, 2, 1, 0}}};
+                          {"pairs apart", {0, 1, 2, 3, 3, 2, 1, 0}},
+                          {"unequal machines", {0, 0, 0, 1, 2, 2}},
+                          {"racks of two", {0, 0, 1, 1, 2, 2, 3, 3}, {{0, 0, 1, 1}}},
+                          {"racks in turns", {0, 1, 2, 3, 3, 2, 1, 0}, {{0, 1, 0, 1}}},
+                          {"unequal racks", {0, 0, 1, 2, 3, 3, 4}, {{0, 0, 1, 1, 1}}},
+                          {"racks and rows of single ranks",
+                           {0, 1, 2, 3, 4, 5, 6, 7},
+                           {{0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 0, 0, 1, 1, 1, 1}}}};
 
-comm::NodeMap nodes_of(const std::vector<int>& machines) {
-  comm::NodeMap map;
-  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
-    map.nodes.resize(std::max(map.nodes.size(), static_cast<std::size_t>(machines[rank]) + 1));
-    map.nodes[static_cast<std::size_t>(machines[rank])].push_back(static_cast<int>(rank));
+comm::PlaceTree tree_of(const Places& places) {
+  std::vector<comm::Neighbours> by_rank;
+  for (const int machine : places.machines) {
+    const auto first = std::ranges::find(places.machines, machine) - places.machines.begin();
+    comm::Neighbours& own = by_rank.emplace_back();
+    own.first = static_cast<std::uint32_t>(first);
+    for (std::size_t level = 0; level < places.wider.size(); ++level)
+      own.places[comm::kMaxPlaceLevels - 1 - level] =
+          static_cast<std::uint64_t>(1 + places.wider[level][static_cast<std::size_t>(machine)]);
   }
-  return map;
+  return comm::place_tree(by_rank);
 }
 
 // Floats alone, so that a mean by weight has no NaN but where it is wanted.
@@ -98,7 +111,7 @@ std::vector<Output> results_of(const Places& places, const Row& row, const char*
   std::vector<Aggregator> aggregators;
   for (int rank = 0; rank < ranks; ++rank) {
     CommContext& context = world.contexts[static_cast<std::size_t>(rank)];
-    if (!is_large) context.node_map = nodes_of(places.machines);
+    if (!is_large) context.places = tree_of(places);
     context.aggregate_algorithm = way;
     aggregators.push_back(*Aggregator::create(kCount, row.options));
   }
@@ -173,24 +186,45 @@ TEST(AggregateLeaders, LargePartsOfRanksThatDoNotCountAreTaken) {
   }
 }
 
-TEST(AggregateLeaders, RanksThatAggregateLeadTheirNodes) {
-  const aggregate::ShardPlan plan(kCount * 10, {1, 4, 6}, {{0, 1}, {2, 3}, {4, 5, 6, 7}}, 8);
+TEST(AggregateLeaders, RanksThatAggregateLeadTheirGroups) {
+  const aggregate::ShardPlan plan(
+      kCount * 10, {1, 4, 6}, {{{0, 1}, {2, 3}, {4, 5, 6, 7}}, {{0, 1, 2, 3}, {4, 5, 6, 7}}}, 8);
+  ASSERT_EQ(plan.top(), 2u);
   for (std::uint64_t shard = 0; shard < plan.shards(); ++shard) {
-    EXPECT_EQ(plan.leader(0, shard), 1);
-    EXPECT_TRUE(plan.leader(1, shard) == 2 || plan.leader(1, shard) == 3);
-    EXPECT_TRUE(plan.leader(2, shard) == 4 || plan.leader(2, shard) == 6);
+    EXPECT_EQ(plan.leader(0, 0, shard), 1);
+    EXPECT_TRUE(plan.leader(0, 1, shard) == 2 || plan.leader(0, 1, shard) == 3);
+    EXPECT_TRUE(plan.leader(0, 2, shard) == 4 || plan.leader(0, 2, shard) == 6);
+    EXPECT_EQ(plan.leader(1, 0, shard), 1) << "no rank of the other node aggregates";
+    EXPECT_EQ(plan.leader(2, 0, shard), plan.owner(shard));
   }
+}
+
+// A leader of a wide group leads a group of each level below.
+TEST(AggregateLeaders, LeadersAreThoseOfAGroupBelow) {
+  const Places& places = kPlaces[std::size(kPlaces) - 1];
+  const aggregate::ShardPlan plan(kCount * 10, {}, tree_of(places), 8);
+  ASSERT_EQ(plan.top(), 2u);
+  std::set<int> leaders;
+  for (std::uint64_t shard = 0; shard < plan.shards(); ++shard) {
+    for (const std::size_t row : {0U, 1U}) {
+      const int leader = plan.leader(1, row, shard);
+      EXPECT_EQ(plan.leader_of(0, leader, shard), leader);
+      EXPECT_EQ(plan.group_of(1, leader), row);
+      leaders.insert(leader);
+    }
+  }
+  EXPECT_EQ(leaders.size(), 8u);
 }
 
 // The leaders are spread over a node, but for the owner's own node.
 TEST(AggregateLeaders, EachRankOfANodeLeadsSomeShards) {
-  const aggregate::ShardPlan plan(kCount * 10, {}, {{0, 1, 2, 3}, {4, 5, 6, 7}}, 8);
+  const aggregate::ShardPlan plan(kCount * 10, {}, {{{0, 1, 2, 3}, {4, 5, 6, 7}}}, 8);
   std::set<int> leaders;
   for (std::uint64_t shard = 0; shard < plan.shards(); ++shard) {
-    EXPECT_EQ(plan.leader(plan.node_of(plan.owner(shard)), shard), plan.owner(shard));
+    EXPECT_EQ(plan.leader_of(0, plan.owner(shard), shard), plan.owner(shard));
     for (const std::size_t node : {0U, 1U}) {
-      EXPECT_EQ(plan.node_of(plan.leader(node, shard)), node);
-      leaders.insert(plan.leader(node, shard));
+      EXPECT_EQ(plan.group_of(0, plan.leader(0, node, shard)), node);
+      leaders.insert(plan.leader(0, node, shard));
     }
   }
   EXPECT_EQ(leaders.size(), 8u);
