@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/float_environment.hpp"
+#include "src/elastic/dense_part.hpp"
 
 namespace sparcl::elastic {
 
@@ -25,9 +26,10 @@ Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t v
   own_.add_difference(base_, residual_);
   if (!to.has_room()) return Contribution{};  // the residual keeps it
   const std::uint64_t k = options_.keep > 0 ? std::min(options_.keep, own_.count()) : own_.count();
+  const sparse::WireType wire = sparse::wire_type(DataType::kFloat32, options_.wire);
+  if (k == own_.count() && !wire.is_scaled()) return contribute_all(to, version, weight, wire);
   auto* const bytes = reinterpret_cast<std::byte*>(residual_.data());
   const sparse::Selected chosen = selection_.select(bytes, nullptr, residual_.size(), k);
-  const sparse::WireType wire = sparse::wire_type(DataType::kFloat32, options_.wire);
   const std::size_t count = chosen.indices.size();
   std::vector<float> rest(count);
   if (count > 0) std::memcpy(rest.data(), chosen.accumulators, count * sizeof(float));
@@ -40,6 +42,15 @@ Result<Worker::Contribution> Worker::contribute(Contributor& to, std::uint64_t v
   (void)sparse::leave_rest(kernels_, wire, sent.data(), count,
                            reinterpret_cast<std::byte*>(rest.data()));
   for (std::size_t i = 0; i < count; ++i) residual_[chosen.indices[i]] = rest[i];
+  return made;
+}
+
+Result<Worker::Contribution> Worker::contribute_all(Contributor& to, std::uint64_t version,
+                                                    double weight, const sparse::WireType& wire) {
+  SPARCL_ASSIGN_OR_RETURN(PackedAll all, pack_all(buffers_, kernels_, own_.run(), wire, residual_));
+  const Contribution made{all.entries, all.packed.offered.bytes};
+  to.contribute(version, weight, std::move(all.packed));
+  leave_rest_of_all(kernels_, wire, residual_);
   return made;
 }
 

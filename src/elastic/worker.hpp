@@ -36,6 +36,9 @@ class Worker {
   double residual_l2() const;
 
  private:
+  Result<Contribution> contribute_all(Contributor& to, std::uint64_t version, double weight,
+                                      const sparse::WireType& wire);
+
   const kernels::KernelSet& kernels_;
   FlatWeights own_, base_;
   WorkerOptions options_;
