@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "src/replication/publisher.hpp"
+#include "tests/replication/sharded_model.hpp"
 #include "tests/tools/training_program.hpp"
 
 namespace sparcl::test {
@@ -377,7 +379,7 @@ TEST(ReplicationProgram, WaitsForAPublisherAsLongAsItMay) {
   const ProgramRun given_up =
       run_program({"subscribe", address, "--out", training / "out", "--timeout", "0.1"});
   EXPECT_EQ(given_up.exit_code, 1);
-  EXPECT_THAT(given_up.err, HasSubstr("no publisher has answered within 0.1 s"));
+  EXPECT_THAT(given_up.err, HasSubstr("no publisher has given its model within 0.1 s"));
   BackgroundProgram stopped(subscribe(address, training / "out")),
       patient(subscribe(address, training / "out", {"--until", "1"}));
   EXPECT_TRUE(stopped.says("waiting: publisher " + address) && patient.says("waiting: "));
@@ -385,6 +387,22 @@ TEST(ReplicationProgram, WaitsForAPublisherAsLongAsItMay) {
   BackgroundProgram publisher(publish({training.path(1)}, address));
   EXPECT_EQ(patient.exit_code(), 0) << patient.err() << publisher.err();
   expect_same(training / "out", training.path(1));
+}
+
+// A publisher of a program that has not published yet: it answers, and gives nothing.
+TEST(ReplicationProgram, GivesUpAPublisherWithoutAVersion) {
+  const TempFolder folder;
+  const replication::HeldTensors tensors({{"w", DataType::kFloat32, {100}}});
+  replication::PublisherOptions options;
+  options.listen = "127.0.0.1:0";
+  const auto publisher = replication::Publisher::create(tensors.view(), options);
+  ASSERT_TRUE(publisher.ok()) << publisher.status().message();
+  const std::string& address = (*publisher)->address();
+  const ProgramRun given_up =
+      run_program({"subscribe", address, "--out", folder / "out", "--timeout", "0.2"});
+  EXPECT_EQ(given_up.exit_code, 1);
+  EXPECT_THAT(given_up.err, HasSubstr("nothing could come for 0.2 s: publisher " + address +
+                                      " has published no version yet"));
 }
 
 TEST(ReplicationProgram, RefusesFilesOfDifferentTensorsBeforeItPublishes) {

@@ -79,7 +79,7 @@ Pause pause_before_next(ModelQuestion& question, double seconds) {
 
 Status given_up(const Status& why, double seconds) {
   const char* what = is_refusal(why.code()) ? "no answer of a publisher could be taken"
-                                            : "no publisher has answered";
+                                            : "no publisher has given its model";
   return why.with_prefix(fmt::format("{} within {:g} s: ", what, seconds));
 }
 

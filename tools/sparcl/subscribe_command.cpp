@@ -176,12 +176,15 @@ class Keeper {
       if (swap.ok()) counts_.add(*swap);
       teller_.note(subscriber_.trouble(), now);
       if (swap.ok()) teller_.restart(now);
+      if (swap.ok() || subscriber_.incoming().bytes > 0) idle_since_ = now;
       // Applied versions are kept, whatever comes after.
       if (arrived_.version != 0 && (swap.ok() || now >= retry_at_))
         SPARCL_RETURN_IF_ERROR(keep(now));
       if (!is_done_ && is_given_up(now)) {
-        return teller_.last().with_prefix(
-            fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
+        const Status none(Code::kTimeout, fmt::format("publisher {} has published no version yet",
+                                                      options_.address));
+        return (teller_.last().ok() ? none : teller_.last())
+            .with_prefix(fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
       }
     }
     return {};
@@ -209,8 +212,9 @@ class Keeper {
   // The command's time limit: before the first version, or before the version that it is to end
   // with.
   bool is_given_up(double now) const {
-    return (counts_.file_version == 0 || options_.until != 0) &&
-           teller_.lasts(now) >= options_.timeout_s;
+    const bool has_none = counts_.file_version == 0;
+    const double troubled_s = has_none || options_.until != 0 ? teller_.lasts(now) : 0;
+    return std::max(troubled_s, has_none ? now - idle_since_ : 0) >= options_.timeout_s;
   }
 
   // The record is written first: if the process is killed in between, the record is later than the
@@ -267,6 +271,7 @@ class Keeper {
   Arrived arrived_;
   TroubleTeller teller_;
   std::optional<Progress> progress_;
+  double idle_since_ = net::monotonic_seconds();  // neither a version nor a part of one
   double retry_at_ = 0;
   double retry_s_ = kFirstRetry;
   bool is_done_ = false;
@@ -443,10 +448,9 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "With --certificates at https://, for readers with a certificate")
       ->type_name("HOST:PORT")
       ->check(address_fault, "", "");
-  app.add_option(
-         "--timeout", options->timeout_s,
-         "give up if no publisher has answered for this time, or if every answer was refused. It "
-         "holds before the first version, and with --until at any time (default: never)")
+  app.add_option("--timeout", options->timeout_s,
+                 "give up if nothing could come for this time, or if every answer was refused. It "
+                 "holds before the first version, and with --until at any time (default: never)")
       ->type_name("SECONDS")
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMaxSeconds));
