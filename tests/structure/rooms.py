@@ -24,6 +24,7 @@ ROOMS = {
         ["src/elastic"],
         ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "sparse", "aggregate", "replication"],
     ),
+    "store": (["src/store"], ["base"]),
     "api": (
         ["src/api"],
         ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",

@@ -1,0 +1,225 @@
+// The contract ObjectStore, on every body.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "src/store/directory_store.hpp"
+#include "tests/support/temp_folder.hpp"
+
+namespace sparcl::store {
+namespace {
+
+using test::TempFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+enum class StoreBody { kDirectory };
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+class ObjectStoreContract : public testing::TestWithParam<StoreBody> {
+ protected:
+  ObjectStoreContract() : store(open()) {}
+  std::unique_ptr<ObjectStore> open() const {
+    Result<std::unique_ptr<ObjectStore>> opened = DirectoryStore::open(folder / "store");
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    return std::move(*opened);
+  }
+  // In pieces, an empty one among them.
+  Result<bool> put(const std::string& key, std::string_view text) const {
+    const auto all = bytes_of(text);
+    const std::array pieces{all.first(all.size() / 3), all.first(0), all.subspan(all.size() / 3)};
+    return store->put_if_absent(key, pieces);
+  }
+  std::string read(const std::string& key) const {
+    const Result<std::optional<ObjectInfo>> info = store->look(key);
+    if (!info.ok() || !*info) return "none";
+    std::string text((*info)->bytes, ' ');
+    const Result<bool> got = store->read(key, 0, std::as_writable_bytes(std::span(text)));
+    return got.ok() && *got ? text : "unreadable";
+  }
+  std::vector<std::string> keys(const std::string& prefix) const {
+    std::vector<std::string> all;
+    EXPECT_TRUE(store
+                    ->list(prefix,
+                           [&](const ObjectInfo& each) {
+                             all.push_back(each.key);
+                             return true;
+                           })
+                    .ok());
+    return all;
+  }
+
+  TempFolder folder;
+  std::unique_ptr<ObjectStore> store;
+};
+
+TEST_P(ObjectStoreContract, WhatIsPutIsThereForAll) {
+  ASSERT_TRUE(*put("a/b.bin", "first bytes"));
+  store = open();
+  EXPECT_EQ(read("a/b.bin"), "first bytes");
+  const ObjectInfo info = **store->look("a/b.bin");
+  EXPECT_EQ(info.bytes, 11U);
+  EXPECT_EQ(info.key, "a/b.bin");
+  EXPECT_NEAR(static_cast<double>(info.written_s), static_cast<double>(::time(nullptr)), 60);
+  ASSERT_TRUE(*put("empty", ""));
+  EXPECT_EQ(read("empty"), "");
+}
+
+TEST_P(ObjectStoreContract, TheFirstBytesOfAKeyStay) {
+  ASSERT_TRUE(*put("k", "one"));
+  EXPECT_FALSE(*put("k", "two"));
+  EXPECT_EQ(read("k"), "one");
+  const std::array pieces{bytes_of("three")};
+  ASSERT_TRUE(store->replace("k", pieces).ok());
+  EXPECT_EQ(read("k"), "three");
+  ASSERT_TRUE(store->replace("new", pieces).ok());
+  EXPECT_EQ(read("new"), "three");
+}
+
+TEST_P(ObjectStoreContract, RangesAreReadAndNothingBeyond) {
+  ASSERT_TRUE(*put("k", "0123456789"));
+  std::array<char, 4> part{};
+  const auto into = std::as_writable_bytes(std::span(part));
+  ASSERT_TRUE(*store->read("k", 3, into));
+  EXPECT_EQ(std::string_view(part.data(), 4), "3456");
+  ASSERT_TRUE(*store->read("k", 10, into.first(0)));
+  const Result<bool> beyond = store->read("k", 8, into);
+  EXPECT_EQ(beyond.status().code(), Code::kCorrupt);
+  EXPECT_THAT(std::string(beyond.status().message()),
+              AllOf(HasSubstr(store->place_of("k")), HasSubstr("10 bytes")));
+  EXPECT_EQ(store->read("k", UINT64_MAX, into).status().code(), Code::kCorrupt);
+}
+
+TEST_P(ObjectStoreContract, WhatIsAbsentIsNoError) {
+  std::byte byte{};
+  EXPECT_FALSE(store->look("none/here")->has_value());
+  EXPECT_FALSE(*store->read("none/here", 0, {&byte, 1}));
+  EXPECT_TRUE(store->remove("none/here").ok());
+  EXPECT_THAT(keys("none"), ElementsAre());
+  ASSERT_TRUE(*put("file", "x"));
+  EXPECT_FALSE(store->look("file/below")->has_value());
+  ASSERT_TRUE(store->remove("file").ok());
+  EXPECT_EQ(read("file"), "none");
+  EXPECT_TRUE(*put("file", "again"));
+}
+
+TEST_P(ObjectStoreContract, ListsAscendAndStopWhenAsked) {
+  for (const char* key : {"b/2", "a/10", "a/9", "a/sub/1", "ab", "c"}) ASSERT_TRUE(*put(key, key));
+  EXPECT_THAT(keys(""), ElementsAre("a/10", "a/9", "a/sub/1", "ab", "b/2", "c"));
+  EXPECT_THAT(keys("a"), ElementsAre("a/10", "a/9", "a/sub/1"));
+  int seen = 0;
+  EXPECT_TRUE(store->list("", [&](const ObjectInfo&) { return ++seen < 2; }).ok());
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_P(ObjectStoreContract, KeysThatLeadElsewhereAreRefused) {
+  const std::string long_part(kMaxSegment + 1, 'a');
+  for (const std::string& key :
+       {std::string(), std::string("/a"), std::string("a/"), std::string("a//b"), std::string(".."),
+        std::string("a/../b"), std::string(".hidden"), std::string("a b"), std::string("a\0b", 3),
+        std::string("a\\b"), long_part, std::string(kMaxKey + 1, 'a')}) {
+    std::byte byte{};
+    EXPECT_EQ(put(key, "x").status().code(), Code::kInvalidArgument) << key;
+    EXPECT_EQ(store->replace(key, {}).code(), Code::kInvalidArgument) << key;
+    EXPECT_EQ(store->look(key).status().code(), Code::kInvalidArgument) << key;
+    EXPECT_EQ(store->read(key, 0, {&byte, 1}).status().code(), Code::kInvalidArgument) << key;
+    EXPECT_EQ(store->remove(key).code(), Code::kInvalidArgument) << key;
+  }
+}
+
+TEST_P(ObjectStoreContract, OneOfManyWritersOfAKeySucceeds) {
+  if (!store->capabilities().excludes_writers) GTEST_SKIP() << "this body does not exclude writers";
+  constexpr int kKeys = 50, kWriters = 4;
+  std::atomic<int> successes = 0;
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&, writer] {
+      const std::unique_ptr<ObjectStore> own = open();
+      const std::string text(10'000, static_cast<char>('a' + writer));
+      const std::array pieces{bytes_of(text)};
+      for (int key = 0; key < kKeys; ++key) {
+        const Result<bool> put = own->put_if_absent("commits/" + std::to_string(key), pieces);
+        ASSERT_TRUE(put.ok()) << put.status().message();
+        successes += *put ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(successes, kKeys);
+  for (int key = 0; key < kKeys; ++key) {
+    const std::string text = read("commits/" + std::to_string(key));
+    EXPECT_EQ(text, std::string(10'000, text.front()));
+  }
+}
+
+// Wherever a writer is killed, an object is there whole or not at all, and the next one writes it.
+TEST_P(ObjectStoreContract, AWriterThatIsKilledLeavesNoPartOfAnObject) {
+  const std::string text(1 << 20, 'w');
+  int whole = 0;
+  for (int round = 0; round < 20; ++round) {
+    const std::string key = "big/" + std::to_string(round);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const std::array pieces{bytes_of(text), bytes_of(text)};
+      (void)store->put_if_absent(key, pieces);
+      ::_exit(0);
+    }
+    ::usleep(static_cast<useconds_t>(100 * round));
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    const Result<std::optional<ObjectInfo>> info = store->look(key);
+    ASSERT_TRUE(info.ok());
+    if (info->has_value()) {
+      ++whole;
+      EXPECT_EQ((*info)->bytes, 2 * text.size());
+    } else {
+      EXPECT_TRUE(*put(key, "after"));
+      EXPECT_EQ(read(key), "after");
+    }
+  }
+  EXPECT_EQ(keys("big").size(), 20U) << whole << " whole";
+}
+
+INSTANTIATE_TEST_SUITE_P(Bodies, ObjectStoreContract, testing::Values(StoreBody::kDirectory),
+                         [](const auto&) { return std::string("Directory"); });
+
+TEST(DirectoryStore, AFolderThatCannotBeIsNamed) {
+  const TempFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  const auto opened = DirectoryStore::open(folder / "file");
+  EXPECT_EQ(opened.status().code(), Code::kSystemError);
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr(folder / "file"));
+  EXPECT_EQ(DirectoryStore::open("").status().code(), Code::kInvalidArgument);
+}
+
+// What killed writers leave is hidden, and goes with the next writer of the key.
+TEST(DirectoryStore, LeftoversAreNoObjects) {
+  const TempFolder folder;
+  const auto store = DirectoryStore::open(folder / "s");
+  ASSERT_TRUE(store.ok());
+  std::ofstream(folder / "s/.k.sparcl-999999999-1") << "half";
+  int seen = 0;
+  ASSERT_TRUE((*store)->list("", [&](const ObjectInfo&) { return ++seen > 0; }).ok());
+  EXPECT_EQ(seen, 0);
+  const std::array pieces{bytes_of("x")};
+  ASSERT_TRUE(*(*store)->put_if_absent("k", pieces));
+  EXPECT_FALSE(test::fs::exists(folder / "s/.k.sparcl-999999999-1"));
+}
+
+}  // namespace
+}  // namespace sparcl::store
