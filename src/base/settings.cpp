@@ -65,11 +65,11 @@ constexpr std::array kRows{
                "GPU's memory free after the copy. off: the host compares."},
     SettingRow{
         "DEVICE_CLASSES", SettingType::kChoice, "auto|on|off", "auto",
-        "Whether a root or publisher with arrays in GPU memory encodes changes of bf16 and fp16 in "
-        "classes of their old exponents. Updates of a trainer have a quarter to a third fewer "
-        "bytes; the GPUs of both sides, or the publisher's host, read whole arrays once more. "
-        "auto: "
-        "a root if SPARCL_LINK_GBIT is 16 or less, a publisher never."},
+        "Whether changes of bf16 and fp16 that a GPU has found are encoded in classes of their old "
+        "exponents, by a root there, or by a publisher's host. Updates of a trainer have a quarter "
+        "to a third fewer bytes; the GPUs of both sides, or the publisher's host, read whole "
+        "arrays once more. auto: a root if SPARCL_LINK_GBIT is 16 or less. A publisher that "
+        "reads all tensors uses classes anyway."},
     SettingRow{"LINK_COST", SettingType::kText, "", "measure",
                "Cost of messages, for the choice of algorithms. measure: measured when ranks "
                "connect (some milliseconds). guess: constants of the transport. Else a file with "

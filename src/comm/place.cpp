@@ -20,11 +20,25 @@ std::string_view variable(const char* name) {
   return text == nullptr ? std::string_view() : text;
 }
 
-// The first line of a file that each node has for itself.
+// The first line of a file that each node has for itself, without blanks around it.
 Result<std::string> read_names(const std::string& path) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_file(path));
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return std::string(text.substr(0, text.find_first_of("\r\n")));
+  std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  line = line.substr(0, line.find_first_of("\r\n"));
+  constexpr std::string_view kBlanks = " \t";
+  const std::size_t first = line.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: its first line is empty: expected the names of the racks or "
+                              "switches above this node, such as row1.rack7",
+                              path));
+  }
+  return std::string(line.substr(first, line.find_last_not_of(kBlanks) + 1 - first));
+}
+
+Result<PlaceHashes> with_origin(Result<PlaceHashes> hashes, const std::string& where) {
+  if (hashes.ok()) return hashes;
+  return hashes.status().with_prefix("SPARCL_PLACE: " + where);
 }
 
 }  // namespace
@@ -34,20 +48,15 @@ Result<PlaceHashes> hash_place(std::string_view names) {
   if (names.empty()) return hashes;
   if (names.front() == '.' || names.back() == '.' || names.find("..") != std::string_view::npos) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("SPARCL_PLACE is '{}': expected names with a dot between them, such "
-                              "as row1.rack7",
+                  fmt::format("'{}' is no place: expected names with a dot between them, such as "
+                              "row1.rack7",
                               names));
   }
-  const auto count = static_cast<std::size_t>(std::ranges::count(names, '.')) + 1;
-  const std::size_t joined = count > kMaxPlaceLevels ? count - kMaxPlaceLevels : 0;
   std::size_t end = 0;
-  for (std::size_t name = 0; name < count; ++name) {
-    end = std::min(names.find('.', end + 1), names.size());
-    if (name < joined) continue;
-    hashes[name - joined] = xxh3_64(std::as_bytes(std::span(names.substr(0, end))), 1);
+  for (std::uint64_t& hash : hashes) {
+    if (end < names.size()) end = std::min(names.find('.', end + 1), names.size());
+    hash = xxh3_64(std::as_bytes(std::span(names.substr(0, end))), 1);
   }
-  for (std::size_t level = count; level < kMaxPlaceLevels; ++level)
-    hashes[level] = hashes[level - 1];
   return hashes;
 }
 
@@ -65,9 +74,9 @@ Result<PlaceHashes> own_place() {
   if (given.starts_with('/')) {
     const Result<std::string> names = read_names(given);
     if (!names.ok()) return names.status().with_prefix("SPARCL_PLACE: ");
-    return hash_place(*names);
+    return with_origin(hash_place(*names), given + ": ");
   }
-  if (given != "auto") return hash_place(given);
+  if (given != "auto") return with_origin(hash_place(given), "");
   const Result<PlaceHashes> slurms = hash_place(
       switches_in(variable("SLURM_TOPOLOGY_ADDR"), variable("SLURM_TOPOLOGY_ADDR_PATTERN")));
   return slurms.ok() ? *slurms : PlaceHashes();  // it is not the user's to mend

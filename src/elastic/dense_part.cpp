@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
+
+#include "src/base/float_environment.hpp"
 
 namespace sparcl::elastic {
 namespace {
@@ -16,6 +17,7 @@ std::byte* bytes_of(std::vector<float>& values) {
 Result<PackedAll> pack_all(BufferSource& buffers, const kernels::KernelSet& kernels,
                            const sparse::BlockRun& run, const sparse::WireType& wire,
                            std::span<const float> values) {
+  const FloatEnvironment ieee;  // a denormal is not 0
   constexpr auto kWidthLog2 = static_cast<std::size_t>(std::countr_zero(sizeof(float)));
   auto* const diff = kernels.elements[kWidthLog2].diff_values;
   sparse::PartWriter writer(buffers, kernels, run, element_bytes(wire.sent), values.size(),
@@ -45,20 +47,19 @@ Result<PackedAll> pack_all(BufferSource& buffers, const kernels::KernelSet& kern
   return made;
 }
 
-void leave_rest_of_all(const kernels::KernelSet& kernels, const sparse::WireType& wire,
-                       std::span<float> values) {
-  if (wire.is_exact()) {
-    std::ranges::fill(values, 0.0F);
-    return;
-  }
+std::vector<float> rest_of_all(const kernels::KernelSet& kernels, const sparse::WireType& wire,
+                               std::span<const float> values) {
+  if (wire.is_exact()) return std::vector<float>(values.size());
   constexpr std::size_t kAtOnce = 16'384;
+  std::vector<float> rest(values.begin(), values.end());
   std::vector<std::byte> sent(kAtOnce * element_bytes(wire.sent));
-  for (std::size_t first = 0; first < values.size(); first += kAtOnce) {
-    const std::size_t count = std::min(kAtOnce, values.size() - first);
-    auto* const own = reinterpret_cast<std::byte*>(values.data() + first);
+  for (std::size_t first = 0; first < rest.size(); first += kAtOnce) {
+    const std::size_t count = std::min(kAtOnce, rest.size() - first);
+    auto* const own = reinterpret_cast<std::byte*>(rest.data() + first);
     sparse::round_to_wire(kernels, wire, own, count, sent.data());
     (void)sparse::leave_rest(kernels, wire, sent.data(), count, own);
   }
+  return rest;
 }
 
 }  // namespace sparcl::elastic

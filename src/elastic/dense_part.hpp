@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "src/elastic/contribution_bytes.hpp"
 
@@ -19,8 +20,8 @@ Result<PackedAll> pack_all(BufferSource& buffers, const kernels::KernelSet& kern
                            const sparse::BlockRun& run, const sparse::WireType& wire,
                            std::span<const float> values);
 
-// Afterwards: values[i] -= its sent value.
-void leave_rest_of_all(const kernels::KernelSet& kernels, const sparse::WireType& wire,
-                       std::span<float> values);
+// values[i] - its sent value.
+std::vector<float> rest_of_all(const kernels::KernelSet& kernels, const sparse::WireType& wire,
+                               std::span<const float> values);
 
 }  // namespace sparcl::elastic

@@ -49,8 +49,9 @@ Result<Worker::Contribution> Worker::contribute_all(Contributor& to, std::uint64
                                                     double weight, const sparse::WireType& wire) {
   SPARCL_ASSIGN_OR_RETURN(PackedAll all, pack_all(buffers_, kernels_, own_.run(), wire, residual_));
   const Contribution made{all.entries, all.packed.offered.bytes};
+  std::vector<float> rest = rest_of_all(kernels_, wire, residual_);
   to.contribute(version, weight, std::move(all.packed));
-  leave_rest_of_all(kernels_, wire, residual_);
+  residual_.swap(rest);  // needs no memory: what is on its way is not in the residual
   return made;
 }
 

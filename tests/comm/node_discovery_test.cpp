@@ -62,8 +62,10 @@ TEST(PlaceTree, HasALevelForEachWiderPlace) {
   const Told one{at(0, "a.x"), at(0, "a.x"), at(2, "a.x")};
   EXPECT_THAT(place_tree(one), ElementsAre(Groups{{0, 1}, {2}})) << "all in one rack";
   const Told torn{at(0, "a"), at(0, "b"), at(2, "a"), at(2, "b"), at(4, "c"), at(4, "c")};
-  EXPECT_THAT(place_tree(torn), ElementsAre(Groups{{0, 1}, {2, 3}, {4, 5}}))
+  std::vector<int> reported;
+  EXPECT_THAT(place_tree(torn, &reported), ElementsAre(Groups{{0, 1}, {2, 3}, {4, 5}}))
       << "a node in two racks";
+  EXPECT_EQ(reported.front(), 0);
   EXPECT_THAT(place_tree(Told{at(0, "a")}), IsEmpty());
 }
 
@@ -71,7 +73,7 @@ TEST(PlaceTree, NamesAreTakenFromTheWidestOn) {
   const PlaceHashes short_one = at(0, "a.b").places, long_one = at(0, "a.b.c.d.e.f").places;
   EXPECT_EQ(short_one[1], short_one[3]) << "on further levels it is in its last place";
   EXPECT_NE(short_one[0], short_one[1]);
-  EXPECT_EQ(long_one[0], at(0, "a.b.c").places[2]) << "the first names are taken together";
+  EXPECT_EQ(long_one, at(0, "a.b.c.d").places) << "the last names do not count";
   for (const char* wrong : {".a", "a.", "a..b", "."})
     EXPECT_THAT(std::string(hash_place(wrong).status().message()),
                 ::testing::HasSubstr("expected names with a dot between them"));
@@ -80,17 +82,24 @@ TEST(PlaceTree, NamesAreTakenFromTheWidestOn) {
 TEST(PlaceTree, NamesOfAFileThatEachNodeHas) {
   const test::TempFolder folder;
   const std::string path = folder / "rack";
-  std::ofstream(path) << "row1.rack7\nmore\n";
+  std::ofstream(path) << " row1.rack7\t\nmore\n";
   ::setenv("SPARCL_PLACE", path.c_str(), 1);
   const Result<PlaceHashes> read = own_place();
   ::setenv("SPARCL_PLACE", (path + ".none").c_str(), 1);
   const Result<PlaceHashes> missing = own_place();
+  std::ofstream(path) << "a..b";
+  ::setenv("SPARCL_PLACE", path.c_str(), 1);
+  const Result<PlaceHashes> wrong = own_place();
+  std::ofstream(path) << "\nrow1";
+  const Result<PlaceHashes> empty = own_place();
   ::unsetenv("SPARCL_PLACE");
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_EQ(*read, at(0, "row1.rack7").places);
   EXPECT_THAT(std::string(missing.status().message()),
               ::testing::AllOf(::testing::HasSubstr("SPARCL_PLACE: "),
                                ::testing::HasSubstr(path + ".none")));
+  for (const Result<PlaceHashes>& each : {wrong, empty})
+    EXPECT_THAT(std::string(each.status().message()), ::testing::HasSubstr(path + ": "));
 }
 
 TEST(PlaceTree, SlurmsSwitches) {

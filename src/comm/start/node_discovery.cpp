@@ -47,18 +47,19 @@ Groups groups_by(std::span<const Neighbours> by_rank, Key&& key) {
   return groups;
 }
 
-// Does each group of `below` lie in one group?
-bool are_unions(const Groups& groups, const Groups& below, std::size_t ranks) {
+// The first rank of the first group of `below` that does not lie in one group; -1: all do.
+int first_torn(const Groups& groups, const Groups& below, std::size_t ranks) {
   std::vector<std::size_t> group_of(ranks);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (const int rank : groups[group]) group_of[static_cast<std::size_t>(rank)] = group;
   }
-  return std::ranges::all_of(below, [&](const std::vector<int>& members) {
-    return std::ranges::all_of(members, [&](int rank) {
-      return group_of[static_cast<std::size_t>(rank)] ==
+  const auto torn = std::ranges::find_if(below, [&](const std::vector<int>& members) {
+    return std::ranges::any_of(members, [&](int rank) {
+      return group_of[static_cast<std::size_t>(rank)] !=
              group_of[static_cast<std::size_t>(members.front())];
     });
   });
+  return torn == below.end() ? -1 : torn->front();
 }
 
 double oversubscription_of(const CommContext& comm) {
@@ -74,16 +75,16 @@ double oversubscription_of(const CommContext& comm) {
 
 }  // namespace
 
-PlaceTree place_tree(std::span<const Neighbours> by_rank) {
+PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* torn) {
   PlaceTree tree;
   const auto add = [&](Groups groups) {
     const std::size_t before = tree.empty() ? by_rank.size() : tree.back().size();
     if (groups.size() < 2 || groups.size() >= before) return;
-    if (!tree.empty() && !are_unions(groups, tree.back(), by_rank.size()))
-      return log_info(
-          "SPARCL_PLACE: ranks of one node or place are in several wider ones: these "
-          "are left out");
-    tree.push_back(std::move(groups));
+    const int rank = tree.empty() ? -1 : first_torn(groups, tree.back(), by_rank.size());
+    if (rank < 0)
+      tree.push_back(std::move(groups));
+    else if (torn != nullptr)
+      torn->push_back(rank);
   };
   add(groups_by(by_rank, [](const Neighbours& each) { return std::uint64_t{each.first}; }));
   for (std::size_t level = kMaxPlaceLevels; level-- > 0;)
@@ -106,7 +107,15 @@ Task find_nodes(CommContext& comm, transport::Channel channel) {
   std::vector<Neighbours> by_rank(static_cast<std::size_t>(ranks));
   std::memcpy(by_rank.data(), all.data(), all.size());
   comm.node_map = node_map(by_rank);
-  comm.places = place_tree(by_rank);
+  std::vector<int> torn;
+  comm.places = place_tree(by_rank, &torn);
+  for (const int other : torn) {
+    if (rank == 0)
+      log_warn(
+          "SPARCL_PLACE, or Slurm, gives ranks of the node or place of rank {} different wider "
+          "places: that level is left out",
+          other);
+  }
   log_debug("rank {} knows of {} nodes of {} ranks, and of {} levels of places", rank,
             comm.node_map.nodes.size(), comm.node_map.ranks_per_node(), comm.places.size());
   co_return Status();

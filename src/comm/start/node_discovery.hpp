@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "src/comm/comm_context.hpp"
 #include "src/comm/place.hpp"
@@ -20,8 +21,9 @@ struct Neighbours {
 // No nodes if sharing does not divide the ranks into groups of the same size.
 NodeMap node_map(std::span<const Neighbours> by_rank);
 
-// Without levels that say nothing new, or that are no unions of the level before.
-PlaceTree place_tree(std::span<const Neighbours> by_rank);
+// Without levels that say nothing new, or that are no unions of the level before. torn: if it is
+// not nullptr, gets a rank of a group that such a level tears apart, for each level.
+PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* torn = nullptr);
 
 // All ranks take part. Sets the node map, the places and the oversubscription of `comm`.
 Task find_nodes(CommContext& comm, transport::Channel channel);
