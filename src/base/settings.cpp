@@ -51,7 +51,8 @@ constexpr std::array kRows{
     SettingRow{
         "PLACE", SettingType::kText, "", "auto",
         "Switches or racks above this process's node, the widest first, with dots between them: "
-        "row1.rack7. With a / in front: a file with these names, on each node its own. Ranks of an "
+        "row1.rack7. With a / in front: a file whose first line has these names, on each node its "
+        "own. Ranks of an "
         "aggregation have leaders there. auto: what Slurm says (SLURM_TOPOLOGY_ADDR), if its "
         "topology plugin knows switches. none: nodes alone."},
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,25 +16,36 @@
 namespace sparcl::comm {
 namespace {
 
+constexpr std::size_t kMaxNames = 1024;  // characters
+
 std::string_view variable(const char* name) {
   const char* const text = std::getenv(name);
   return text == nullptr ? std::string_view() : text;
 }
 
-// The first line of a file that each node has for itself, without blanks around it.
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == ':';
+}
+
+// The first line of a file that each node has for itself, without blanks around it. Files of /proc
+// and /sys have other sizes than they say, so it is read to its end.
 Result<std::string> read_names(const std::string& path) {
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_file(path));
-  std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  line = line.substr(0, line.find_first_of("\r\n"));
-  constexpr std::string_view kBlanks = " \t";
+  SPARCL_RETURN_IF_ERROR(FileReader::open(path).status());  // named pipes and folders are refused
+  std::ifstream file(path);
+  std::string line(kMaxNames + 1, '\0');
+  file.read(line.data(), static_cast<std::streamsize>(line.size()));
+  line.resize(static_cast<std::size_t>(file.gcount()));
+  line.resize(std::min(line.find_first_of("\r\n"), line.size()));
+  constexpr const char* kBlanks = " \t";
   const std::size_t first = line.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) {
+  if (first == std::string::npos) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: its first line is empty: expected the names of the racks or "
                               "switches above this node, such as row1.rack7",
                               path));
   }
-  return std::string(line.substr(first, line.find_last_not_of(kBlanks) + 1 - first));
+  return line.substr(first, line.find_last_not_of(kBlanks) + 1 - first);
 }
 
 Result<PlaceHashes> with_origin(Result<PlaceHashes> hashes, const std::string& where) {
@@ -46,11 +58,15 @@ Result<PlaceHashes> with_origin(Result<PlaceHashes> hashes, const std::string& w
 Result<PlaceHashes> hash_place(std::string_view names) {
   PlaceHashes hashes{};
   if (names.empty()) return hashes;
-  if (names.front() == '.' || names.back() == '.' || names.find("..") != std::string_view::npos) {
+  const bool has_names = names.front() != '.' && names.back() != '.' &&
+                         names.find("..") == std::string_view::npos && names.size() <= kMaxNames;
+  if (!has_names ||
+      !std::ranges::all_of(names, [](char c) { return c == '.' || is_name_character(c); })) {
     return Status(Code::kInvalidArgument,
                   fmt::format("'{}' is no place: expected names with a dot between them, such as "
-                              "row1.rack7",
-                              names));
+                              "row1.rack7, of letters, digits, '_', '-' and ':'; or the path of a "
+                              "file with them, which begins with /",
+                              names.substr(0, kMaxNames)));
   }
   std::size_t end = 0;
   for (std::uint64_t& hash : hashes) {

@@ -70,6 +70,7 @@ Status AggregationRoot::recover() {
   if (before.round != 0) SPARCL_RETURN_IF_ERROR(load_kept(before).status());
   SPARCL_ASSIGN_OR_RETURN(RoundLog log, RoundLog::open(options_.folder));
   log_.emplace(std::move(log));
+  log_->name_model(options_.model_id);
   SPARCL_ASSIGN_OR_RETURN(const RoundLog::Kept kept, log_->read());
   if (kept.round == 0) return keep();
   SPARCL_RETURN_IF_ERROR(read_kept(kept));
@@ -89,6 +90,12 @@ Result<aggregate::Aggregator> AggregationRoot::load_kept(const RoundLog::Kept& k
                   fmt::format("{}: it is not of this model: give another folder of rounds, or the "
                               "model that it was made with",
                               kept.weights_path));
+  const std::string* const named = model::find_metadata(file.metadata(0), kModelIdKey);
+  if (named != nullptr && *named != options_.model_id)
+    return Status(Code::kMismatch,
+                  fmt::format("{}: its rounds are of the model '{}', and this one is '{}': give "
+                              "that model_id, or another folder of rounds",
+                              kept.weights_path, *named, options_.model_id));
   SPARCL_ASSIGN_OR_RETURN(aggregate::Aggregator loaded,
                           aggregate::load_aggregator(kept.aggregator_path, kernels_));
   loaded.stats().rounds = aggregator_.stats().rounds;  // not an option

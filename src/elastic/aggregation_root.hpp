@@ -25,6 +25,7 @@ namespace sparcl::elastic {
 struct RootOptions {
   DeskOptions desk;
   std::string folder;        // of the round log; "": the state ends with the process
+  std::string model_id;      // of the folder's rounds
   std::string spill_folder;  // of parts that wait; "": in memory
 };
 

@@ -38,6 +38,7 @@ Result<std::unique_ptr<ElasticService>> ElasticService::create(
   SPARCL_ASSIGN_OR_RETURN(desk.contributors, TrustedContributors::load(plan.contributors_path));
   // A process that has been replaced publishes nothing.
   if (!plan.root.folder.empty()) plan.publish.witness_path = plan.root.folder + "/publisher";
+  plan.root.model_id = plan.publish.model_id;
   // The ports are taken before the folder: a process that cannot serve takes over from nobody.
   SPARCL_ASSIGN_OR_RETURN(replication::Listener listener,
                           replication::Listener::open(plan.listen, plan.publish.reach()));

@@ -165,6 +165,7 @@ Result<RoundLog> RoundLog::open(const std::string& folder) {
 
 RoundLog::RoundLog(RoundLog&& other) noexcept
     : folder_(std::move(other.folder_)),
+      model_id_(std::move(other.model_id_)),
       term_(other.term_),
       fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
@@ -281,8 +282,8 @@ Status RoundLog::keep(std::uint64_t round, std::span<const float> weights,
                       aggregate::Aggregator& aggregator, std::span<const LoggedRound> past) {
   const std::byte* const bytes = reinterpret_cast<const std::byte*>(weights.data());
   const model::Schema schema{{"weights", DataType::kFloat32, {weights.size()}}};
-  SPARCL_RETURN_IF_ERROR(
-      model::write_safetensors(path_of(weights_name(round)), schema, std::span(&bytes, 1)));
+  SPARCL_RETURN_IF_ERROR(model::write_safetensors(
+      path_of(weights_name(round)), schema, std::span(&bytes, 1), {{kModelIdKey, model_id_}}));
   SPARCL_RETURN_IF_ERROR(aggregate::save_aggregator(aggregator, path_of(aggregator_name(round))));
   SPARCL_RETURN_IF_ERROR(begin_file(round));
   for (const LoggedRound& each : past) SPARCL_RETURN_IF_ERROR(write(each));

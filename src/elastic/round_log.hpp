@@ -23,6 +23,9 @@
 
 namespace sparcl::elastic {
 
+// Of the metadata of a state's weights.
+constexpr const char* kModelIdKey = "model_id";
+
 // A round that has ended. Without a sum it failed, and changed nothing.
 struct LoggedRound {
   std::uint64_t round = 0;
@@ -57,6 +60,8 @@ class RoundLog {
   // The same of any folder, without a term.
   static Result<Kept> look(const std::string& folder);
 
+  // Of states that are written from now on.
+  void name_model(std::string id) { model_id_ = std::move(id); }
   // Appends, and returns once it is on the disk. InvalidUsage: another process has taken over.
   Status append(const LoggedRound& round);
   // The state with open round `round` is written: weights as float32, the aggregator, and what the
@@ -74,6 +79,7 @@ class RoundLog {
   std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
 
   std::string folder_;
+  std::string model_id_;
   std::uint64_t term_;
   int fd_ = -1;
   std::string path_;              // of fd_

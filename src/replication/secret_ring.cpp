@@ -14,7 +14,8 @@ Result<std::shared_ptr<SecretRing>> SecretRing::load(const std::string& path) {
     if (!key.ok()) return key.status().with_prefix(path + ": ");
     keys.push_back(std::move(*key));
     made->numbers_.push_back(++made->last_number_);
-    for (const trust::Role role : {trust::Role::kObserve, trust::Role::kReplicate}) {
+    for (const trust::Role role :
+         {trust::Role::kObserve, trust::Role::kReplicate, trust::Role::kPublish}) {
       SPARCL_ASSIGN_OR_RETURN(trust::RoleSecret of_role, secret.for_role(role));
       SPARCL_ASSIGN_OR_RETURN(std::string identity, of_role.tls_identity());
       made->peers_.emplace(std::move(identity),

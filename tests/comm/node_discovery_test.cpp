@@ -74,7 +74,8 @@ TEST(PlaceTree, NamesAreTakenFromTheWidestOn) {
   EXPECT_EQ(short_one[1], short_one[3]) << "on further levels it is in its last place";
   EXPECT_NE(short_one[0], short_one[1]);
   EXPECT_EQ(long_one, at(0, "a.b.c.d").places) << "the last names do not count";
-  for (const char* wrong : {".a", "a.", "a..b", "."})
+  for (const char* wrong :
+       {".a", "a.", "a..b", ".", "row1/rack7", "a b", "~", "row1,rack7", "# rack"})
     EXPECT_THAT(std::string(hash_place(wrong).status().message()),
                 ::testing::HasSubstr("expected names with a dot between them"));
 }

@@ -71,28 +71,32 @@ TEST(AggregateCommand, ServesItsModelAndSaysItsStatus) {
   expect_same(training / "last", model);
 }
 
+// With a secret: a branch has the root's own.
 TEST(AggregateCommand, OneWithAParentHasItsRound) {
   Training training;
-  const std::string model = training.write_up_to(1)[0];
-  BackgroundProgram root(aggregate(model));
+  const std::string model = training.write_up_to(1)[0], secret = training / "run.secret";
+  ASSERT_EQ(run_program({"secret", "-o", secret}).exit_code, 0);
+  BackgroundProgram root(aggregate(model, {"--secret", secret}));
   const std::string parent = root.line_with("results", nullptr)["address"];
-  BackgroundProgram branch(aggregate(model, {"--parent", parent}));
+  BackgroundProgram branch(aggregate(model, {"--parent", parent, "--secret", secret}));
   const nlohmann::json first = branch.line_with("parent", nullptr);
   ASSERT_TRUE(first.is_object()) << branch.err();
-  ProgramRun status;
-  for (int i = 0; i < 100; ++i) {
-    status = run_program({"status", first["address"]});
-    if (status.out.find("round 1 is open") != std::string::npos) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_THAT(status.out, AllOf(HasSubstr("round 1 is open"), HasSubstr("sums go to")));
+  const auto status_with = [&](const std::string& text) {
+    ProgramRun status;
+    for (int i = 0; i < 100; ++i) {
+      status = run_program({"status", first["address"], "--secret", secret + ".observe"});
+      if (status.out.find(text) != std::string::npos) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return status.out;
+  };
+  EXPECT_THAT(status_with("round 1 is open"),
+              AllOf(HasSubstr("round 1 is open"), HasSubstr("sums go to")));
+  const ProgramRun weaker =
+      run_program(aggregate(model, {"--parent", parent, "--secret", secret + ".replicate"}));
+  EXPECT_EQ(weaker.exit_code, 3) << weaker.err;
   EXPECT_EQ(root.end_by(SIGTERM), 0) << root.err();
-  for (int i = 0; i < 100; ++i) {
-    status = run_program({"status", first["address"]});
-    if (status.out.find("no connection") != std::string::npos) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  EXPECT_THAT(status.out, HasSubstr("no connection to the parent"));
+  EXPECT_THAT(status_with("no connection"), HasSubstr("no connection to the parent"));
   EXPECT_EQ(branch.end_by(SIGTERM), 0) << branch.err();
 }
 
@@ -104,6 +108,10 @@ TEST(AggregateCommand, AnotherProcessTakesOver) {
   const ProgramRun other = run_program(aggregate(model, {"--state", state, "--outer", "sgd"}));
   EXPECT_EQ(other.exit_code, 3);
   EXPECT_THAT(other.err, HasSubstr("other options of the aggregator"));
+  const ProgramRun renamed =
+      run_program(aggregate(model, {"--state", state, "--model-id", "another"}));
+  EXPECT_EQ(renamed.exit_code, 3);
+  EXPECT_THAT(renamed.err, HasSubstr("its rounds are of the model '', and this one is 'another'"));
   EXPECT_FALSE(first.has_ended());
   BackgroundProgram second(aggregate(model, {"--state", state}));
   ASSERT_TRUE(second.line_with("results", nullptr).is_object()) << second.err();

@@ -79,12 +79,9 @@ PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* torn
   PlaceTree tree;
   const auto add = [&](Groups groups) {
     const std::size_t before = tree.empty() ? by_rank.size() : tree.back().size();
-    if (groups.size() < 2 || groups.size() >= before) return;
     const int rank = tree.empty() ? -1 : first_torn(groups, tree.back(), by_rank.size());
-    if (rank < 0)
-      tree.push_back(std::move(groups));
-    else if (torn != nullptr)
-      torn->push_back(rank);
+    if (rank >= 0 && torn != nullptr) torn->push_back(rank);
+    if (rank < 0 && groups.size() > 1 && groups.size() < before) tree.push_back(std::move(groups));
   };
   add(groups_by(by_rank, [](const Neighbours& each) { return std::uint64_t{each.first}; }));
   for (std::size_t level = kMaxPlaceLevels; level-- > 0;)
@@ -116,8 +113,13 @@ Task find_nodes(CommContext& comm, transport::Channel channel) {
           "places: that level is left out",
           other);
   }
-  log_debug("rank {} knows of {} nodes of {} ranks, and of {} levels of places", rank,
-            comm.node_map.nodes.size(), comm.node_map.ranks_per_node(), comm.places.size());
+  if (rank == 0) {
+    for (const Groups& level : comm.places)
+      log_info("places: aggregations have leaders of {} groups of the {} ranks", level.size(),
+               ranks);
+  }
+  log_debug("rank {}: {} nodes of {} ranks (0: sparse sums do not use nodes), {} levels of places",
+            rank, comm.node_map.nodes.size(), comm.node_map.ranks_per_node(), comm.places.size());
   co_return Status();
 }
 
