@@ -48,6 +48,11 @@ std::vector<std::string_view> route_names() { return comm::row_names(kRoutes); }
 std::string_view route_name(std::uint8_t route) { return comm::forced_name(kRoutes, route); }
 const comm::AlgorithmChoice& choice(std::uint8_t) { return kAggregateAlgorithms; }
 
+// Only a hash of them is known.
+comm::CallDifference detail(const comm::CallPair&) {
+  return {"aggregators (options or rounds) or ranks that aggregate", {}, {}};
+}
+
 // The groups of ranks that have leaders; none: each rank sends to the shards' ranks itself.
 comm::PlaceTree leaders_of(const CommContext& comm) {
   const std::uint8_t forced = comm::forced_row(kRoutes, comm.aggregate_algorithm);
@@ -300,7 +305,7 @@ const comm::AlgorithmChoice kAggregateAlgorithms{
     route_names};
 
 const CollectiveDescriptor kAggregate{CallKind::kAggregate, "sparclAggregate", false, choice,
-                                      route_name};
+                                      route_name,           nullptr,           detail};
 
 Task aggregate(const CommContext& comm, std::uint32_t number, AggregateCall& call,
                CallReport& report) {

@@ -70,12 +70,14 @@ bool is_aggregator_report(const Json& report) {
 std::string aggregator_text(const Json& report) {
   const std::string model_id = field_text(report, "model_id");
   const std::string model = model_id.empty() ? "" : fmt::format("model {}, ", model_id);
+  const std::string results = field_text(report, "results");
   std::string text = fmt::format(
-      "aggregator {} on {}: {}round {} is open, {} contributions have come; results at {}\n"
-      "contributions committed: {}, late: {}, refused: {}{}\n",
+      "aggregator {} on {}: {}round {} is open, {} contributions have come{}\n"
+      "since it started: contributions committed: {}, late: {}, refused: {}{}\n",
       field_text(report, "aggregator"), field_text(report, "address"), model,
-      field_count(report, "round"), field_count(report, "listed"), field_text(report, "results"),
-      field_count(report, "committed"), field_count(report, "late"), field_count(report, "refused"),
+      field_count(report, "round"), field_count(report, "listed"),
+      results.empty() ? "" : "; results at " + results, field_count(report, "committed"),
+      field_count(report, "late"), field_count(report, "refused"),
       report.contains("expelled")
           ? fmt::format("; workers that missed a deadline: {}", field_count(report, "expelled"))
           : "");
