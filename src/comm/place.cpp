@@ -64,9 +64,9 @@ Result<PlaceHashes> hash_place(std::string_view names) {
       !std::ranges::all_of(names, [](char c) { return c == '.' || is_name_character(c); })) {
     return Status(Code::kInvalidArgument,
                   fmt::format("'{}' is no place: expected names with a dot between them, such as "
-                              "row1.rack7, of letters, digits, '_', '-' and ':'; or the path of a "
-                              "file with them, which begins with /",
-                              names.substr(0, kMaxNames)));
+                              "row1.rack7, at most {} characters: letters, digits, '_', '-' and "
+                              "':'; or the path of a file with them, which begins with /",
+                              names.substr(0, kMaxNames), kMaxNames));
   }
   std::size_t end = 0;
   for (std::uint64_t& hash : hashes) {

@@ -15,8 +15,8 @@ namespace sparcl::comm {
 constexpr std::size_t kMaxPlaceLevels = 4;
 using PlaceHashes = std::array<std::uint64_t, kMaxPlaceLevels>;
 
-// names: the widest first, with dots between them, such as "row1.rack7". Of more than
-// kMaxPlaceLevels the last do not count.
+// names: the widest first, with dots between them, such as "row1.rack7". Names after
+// the first kMaxPlaceLevels do not count.
 Result<PlaceHashes> hash_place(std::string_view names);
 
 // Slurm's words for the switches above this node, without the node itself (sbatch(1),

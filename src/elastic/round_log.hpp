@@ -23,7 +23,7 @@
 
 namespace sparcl::elastic {
 
-// Of the metadata of a state's weights.
+// In the metadata of a state's weights.
 constexpr const char* kModelIdKey = "model_id";
 
 // A round that has ended. Without a sum it failed, and changed nothing.
@@ -60,7 +60,7 @@ class RoundLog {
   // The same of any folder, without a term.
   static Result<Kept> look(const std::string& folder);
 
-  // Of states that are written from now on.
+  // Names the model of states that are written from now on.
   void name_model(std::string id) { model_id_ = std::move(id); }
   // Appends, and returns once it is on the disk. InvalidUsage: another process has taken over.
   Status append(const LoggedRound& round);

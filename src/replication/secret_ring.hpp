@@ -30,8 +30,8 @@ struct PeerTag {
 // For one thread.
 class SecretRing {
  public:
-  // The file has secrets of role publish, whose holders are peers of all roles: the branches of an
-  // aggregator have that one.
+  // The file has secrets of role publish. A peer may use the secret in any role: the branches of an
+  // aggregator use role publish.
   static Result<std::shared_ptr<SecretRing>> load(const std::string& path);
 
   std::optional<net::TlsEndpoint::KnownKey> find(std::string_view identity) const;

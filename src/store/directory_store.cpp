@@ -5,50 +5,28 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <filesystem>
 #include <vector>
 
 #include "src/base/files/atomic_file.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/base/folder_list.hpp"
+#include "src/store/new_object_file.hpp"
 
 namespace sparcl::store {
 namespace {
 
-namespace fs = std::filesystem;
-
-bool is_absent(int error) { return error == ENOENT || error == ENOTDIR; }
-
 // A handle of NFS whose file another client has replaced: a new look-up finds the new one.
 constexpr int kStaleTries = 5;
 
-// Makes the folders of a file, each of which then survives a crash.
-Status make_folders(const std::string& path) {
-  std::vector<fs::path> missing;
-  std::error_code error;
-  for (fs::path folder = fs::path(path).parent_path();
-       !folder.empty() && !fs::is_directory(folder, error); folder = folder.parent_path())
-    missing.push_back(folder);
-  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
-    if (::mkdir(folder->c_str(), 0777) != 0 && errno != EEXIST)
-      return system_error(folder->string(), "the folder cannot be made");
-    SPARCL_RETURN_IF_ERROR(sync_folder_of(folder->string()));
-  }
-  return {};
-}
-
-Result<AtomicFile> write_beside(const std::string& path, Pieces bytes) {
-  SPARCL_RETURN_IF_ERROR(make_folders(path));
-  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
-  for (const std::span<const std::byte> piece : bytes) SPARCL_RETURN_IF_ERROR(file.write(piece));
-  return file;
-}
+bool is_absent(int error) { return error == ENOENT || error == ENOTDIR; }
 
 ObjectInfo info_of(const std::string& key, const struct stat& about) {
   return {key, static_cast<std::uint64_t>(about.st_size), about.st_mtim.tv_sec};
 }
 
-// stat(2) of a file: false if there is none.
+// stat(2): false if there is nothing.
 Result<bool> examine(const std::string& path, struct stat& about) {
   for (int tries = 1;; ++tries) {
     if (::stat(path.c_str(), &about) == 0) return true;
@@ -57,82 +35,156 @@ Result<bool> examine(const std::string& path, struct stat& about) {
   }
 }
 
+// Calls use(file) with the object's open file. False: there is none.
+template <class Use>
+Result<bool> with_file(const std::string& path, Use&& use) {
+  for (int tries = 1;; ++tries) {
+    struct stat about;
+    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(path, about));
+    if (!is_there || !S_ISREG(about.st_mode)) return false;
+    const Result<FileReader> file = FileReader::open(path);
+    const Status status = file.ok() ? use(*file) : file.status();
+    if (status.ok()) return true;
+    if (status.code() != Code::kSystemError || tries == kStaleTries) return status;
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& folder) {
   if (folder.empty())
     return Status(Code::kInvalidArgument, "the folder of the store is empty: give file:/PATH");
-  SPARCL_RETURN_IF_ERROR(make_folders(folder + "/key"));
-  if (::access(folder.c_str(), R_OK | X_OK) != 0) return system_error(folder, "cannot be read");
-  return std::unique_ptr<ObjectStore>(new DirectoryStore(folder));
+  std::unique_ptr<DirectoryStore> made(new DirectoryStore(folder));
+  SPARCL_RETURN_IF_ERROR(made->make_folder_of(folder + "/key"));
+  SPARCL_RETURN_IF_ERROR(made->probe_links());
+  return std::unique_ptr<ObjectStore>(std::move(made));
 }
 
-std::string DirectoryStore::place_of(std::string_view key) const {
+// A folder that may only be read is a store of readers.
+Status DirectoryStore::probe_links() const {
+  if (::access(folder_.c_str(), R_OK | X_OK) != 0) return system_error(folder_, "cannot be read");
+  if (::access(folder_.c_str(), W_OK) != 0) return {};
+  SPARCL_ASSIGN_OR_RETURN(const NewObjectFile probe, NewObjectFile::write(folder_ + "/probe", {}));
+  if (probe.can_be_linked()) return {};
+  return Status(Code::kUnsupported,
+                fmt::format("{}: its file system has no links between files, which decide between "
+                            "two writers: give a folder of another file system",
+                            folder_));
+}
+
+// Makes the folders of a file. Each of them survives a crash afterwards, whoever has made it.
+Status DirectoryStore::make_folder_of(const std::string& path) {
+  const std::lock_guard lock(making_);
+  for (std::size_t end = path.find('/', 1); end != std::string::npos;
+       end = path.find('/', end + 1)) {
+    const std::string folder = path.substr(0, end);
+    if (folder.empty() || is_durable_.contains(folder)) continue;
+    struct stat about;
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+      return system_error(folder, "the folder cannot be made");
+    if (::stat(folder.c_str(), &about) != 0)
+      return system_error(folder, "the folder cannot be made");
+    if (!S_ISDIR(about.st_mode))
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: it is no folder, so nothing can lie below it", folder));
+    // Above the store, folders may belong to other users.
+    if (folder.size() >= folder_.size()) SPARCL_RETURN_IF_ERROR(sync_folder_of(folder));
+    is_durable_.insert(folder);
+  }
+  return {};
+}
+
+std::string DirectoryStore::location_of(std::string_view key) const {
   return fmt::format("{}/{}", folder_, key);
 }
 
 Result<std::optional<ObjectInfo>> DirectoryStore::look(const std::string& key) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
   struct stat about;
-  SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(place_of(key), about));
+  SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(location_of(key), about));
   if (!is_there || !S_ISREG(about.st_mode)) return std::optional<ObjectInfo>();
   return std::optional(info_of(key, about));
+}
+
+Result<std::optional<std::vector<std::byte>>> DirectoryStore::read_all(const std::string& key,
+                                                                       std::size_t max_bytes) {
+  SPARCL_RETURN_IF_ERROR(check_key(key));
+  std::optional<std::vector<std::byte>> content;
+  SPARCL_ASSIGN_OR_RETURN(
+      const bool is_there, with_file(location_of(key), [&](const FileReader& file) {
+        if (file.byte_count() > max_bytes)
+          return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and at most {} are read",
+                                                    file.path(), file.byte_count(), max_bytes));
+        content.emplace(file.byte_count());
+        return file.read(0, *content);
+      }));
+  if (!is_there) content.reset();
+  return content;
 }
 
 Result<bool> DirectoryStore::read(const std::string& key, std::uint64_t first,
                                   std::span<std::byte> into) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  const std::string path = place_of(key);
-  for (int tries = 1;; ++tries) {
-    struct stat about;
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(path, about));
-    if (!is_there) return false;
-    const Result<FileReader> file = FileReader::open(path);
-    if (file.ok() && (first > file->byte_count() || into.size() > file->byte_count() - first))
-      return Status(Code::kCorrupt,
-                    fmt::format("{}: it has {} bytes, and bytes {} to {} are wanted", path,
-                                file->byte_count(), first, first + into.size()));
-    const Status status = file.ok() ? file->read(first, into) : file.status();
-    if (status.ok()) return true;
-    if (tries == kStaleTries) return status;
-  }
+  return with_file(location_of(key), [&](const FileReader& file) {
+    if (first <= file.byte_count() && into.size() <= file.byte_count() - first)
+      return file.read(first, into);
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: it has {} bytes, and bytes {} to {} are wanted", file.path(),
+                              file.byte_count(), first, first + into.size()));
+  });
 }
 
 Result<bool> DirectoryStore::put_if_absent(const std::string& key, Pieces bytes) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  const std::string path = place_of(key);
+  const std::string path = location_of(key);
+  SPARCL_RETURN_IF_ERROR(make_folder_of(path));
   struct stat about;
-  SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(path, about));
-  if (is_there) return false;
-  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, write_beside(path, bytes));
-  return file.commit_if_absent();
+  SPARCL_ASSIGN_OR_RETURN(bool is_there, examine(path, about));
+  if (is_there && !S_ISREG(about.st_mode))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it is a folder of other objects, and cannot be one", path));
+  bool is_new = false;
+  if (!is_there) {
+    SPARCL_ASSIGN_OR_RETURN(const NewObjectFile file, NewObjectFile::write(path, bytes));
+    SPARCL_ASSIGN_OR_RETURN(is_new, file.link_if_absent());
+  }
+  SPARCL_RETURN_IF_ERROR(sync_folder_of(path));  // also for another writer's object
+  return is_new;
 }
 
 Status DirectoryStore::replace(const std::string& key, Pieces bytes) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  SPARCL_ASSIGN_OR_RETURN(AtomicFile file, write_beside(place_of(key), bytes));
-  return file.commit();
+  const std::string path = location_of(key);
+  SPARCL_RETURN_IF_ERROR(make_folder_of(path));
+  SPARCL_ASSIGN_OR_RETURN(NewObjectFile file, NewObjectFile::write(path, bytes));
+  SPARCL_RETURN_IF_ERROR(file.rename_over());
+  return sync_folder_of(path);
+}
+
+Status DirectoryStore::list_folder(const std::string& path, const std::string& prefix,
+                                   std::vector<ObjectInfo>& found) const {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
+  for (const std::string& name : names) {
+    const std::string key = prefix.empty() ? name : prefix + "/" + name;
+    if (!check_key(key).ok()) continue;  // unfinished files, and what is no part of the store
+    struct stat about;
+    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(location_of(key), about));
+    if (!is_there) continue;  // it was removed meanwhile
+    if (S_ISREG(about.st_mode)) found.push_back(info_of(key, about));
+    if (S_ISDIR(about.st_mode) && ::access(location_of(key).c_str(), R_OK | X_OK) == 0)
+      SPARCL_RETURN_IF_ERROR(list_folder(location_of(key), key, found));
+  }
+  return {};
 }
 
 Status DirectoryStore::list(const std::string& prefix,
                             const std::function<bool(const ObjectInfo&)>& visit) {
   if (!prefix.empty()) SPARCL_RETURN_IF_ERROR(check_key(prefix));
-  const std::string root = prefix.empty() ? folder_ : place_of(prefix);
+  const std::string root = prefix.empty() ? folder_ : location_of(prefix);
+  struct stat about;
+  SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(root, about));
   std::vector<ObjectInfo> found;
-  std::error_code error;
-  auto at = fs::recursive_directory_iterator(root, error);
-  if (is_absent(error.value())) return {};
-  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const std::string key = fs::path(at->path()).lexically_relative(folder_).string();
-    struct stat about;
-    if (!check_key(key).ok() || ::stat(at->path().c_str(), &about) != 0 || !S_ISREG(about.st_mode))
-      continue;  // unfinished ones, and what is removed meanwhile
-    found.push_back(info_of(key, about));
-  }
-  if (error) {
-    errno = error.value();
-    return system_error(root, "cannot be listed");
-  }
+  if (is_there && S_ISDIR(about.st_mode)) SPARCL_RETURN_IF_ERROR(list_folder(root, prefix, found));
   std::ranges::sort(found, {}, &ObjectInfo::key);
   for (const ObjectInfo& each : found) {
     if (!visit(each)) break;
@@ -142,8 +194,8 @@ Status DirectoryStore::list(const std::string& prefix,
 
 Status DirectoryStore::remove(const std::string& key) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  const std::string path = place_of(key);
-  if (::unlink(path.c_str()) != 0 && !is_absent(errno))
+  const std::string path = location_of(key);
+  if (::unlink(path.c_str()) != 0 && !is_absent(errno) && errno != EISDIR)
     return system_error(path, "cannot be removed");
   return {};
 }

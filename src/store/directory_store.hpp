@@ -1,8 +1,14 @@
 #pragma once
-// Objects as files of a folder. A file is written under another name, brought to the disk, and then
-// linked or renamed: readers find all of it or nothing. On NFS and Lustre as on a local disk: no
-// step relies on locks, and look-ups that the client has remembered cost time alone.
+// Objects as files of a folder. A file is written under a random name that begins with a dot,
+// brought to the disk, and then linked (put_if_absent) or renamed (replace). So readers get all of
+// an object or nothing, and link(2) decides between writers, on NFS as well. No lock is taken.
+// Tested on local file systems; not tested on NFS or Lustre.
+//
+// A killed writer leaves its file with the random name. Such files are no objects; nothing removes
+// them yet.
 
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "src/store/object_store.hpp"
@@ -11,12 +17,14 @@ namespace sparcl::store {
 
 class DirectoryStore final : public ObjectStore {
  public:
-  // The folder is made if it is not there.
+  // The folder is made if it is not there. Unsupported: its file system has no links between files.
   static Result<std::unique_ptr<ObjectStore>> open(const std::string& folder);
 
   StoreCapabilities capabilities() const override { return {.excludes_writers = true}; }
-  std::string place_of(std::string_view key) const override;
+  std::string location_of(std::string_view key) const override;
   Result<std::optional<ObjectInfo>> look(const std::string& key) override;
+  Result<std::optional<std::vector<std::byte>>> read_all(const std::string& key,
+                                                         std::size_t max_bytes) override;
   Result<bool> read(const std::string& key, std::uint64_t first,
                     std::span<std::byte> into) override;
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override;
@@ -27,8 +35,14 @@ class DirectoryStore final : public ObjectStore {
 
  private:
   explicit DirectoryStore(std::string folder) : folder_(std::move(folder)) {}
+  Status probe_links() const;
+  Status make_folder_of(const std::string& path);
+  Status list_folder(const std::string& path, const std::string& prefix,
+                     std::vector<ObjectInfo>& found) const;
 
   std::string folder_;
+  std::mutex making_;                 // guards the next
+  std::set<std::string> is_durable_;  // folders whose names this process has brought to the disk
 };
 
 }  // namespace sparcl::store

@@ -1,13 +1,14 @@
 #pragma once
-// The contract of object stores: named bytes that appear as a whole. Bodies: a directory of a file
-// system that all readers and writers share (directory_store.hpp).
+// The contract of object stores: named bytes that appear as a whole. Implementations: a directory
+// of a file system that all readers and writers share (directory_store.hpp).
 //
 // Keys are paths of segments with / between them. A segment has letters, digits, '.', '_', '-' and
-// '=', does not begin with '.', and has at most kMaxSegment characters. Objects that
-// put_if_absent() has made are never written to again; a reader may keep what it has read of them.
+// '=', does not begin with '.', and has at most kMaxSegment characters. No key is the beginning of
+// another key up to a '/'.
 //
-// Errors name the store and the key. A store may be written to by several processes at once, and
-// each call may come from any thread.
+// Errors name the store and the key. Several processes may write to a store at once, and each call
+// may come from any thread. After an error of put_if_absent() or replace() the object may be there:
+// the caller reads it and compares.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/status.hpp"
 
@@ -27,9 +29,8 @@ constexpr std::size_t kMaxSegment = 128, kMaxKey = 512;  // characters
 // InvalidArgument: it is no key, and why.
 Status check_key(std::string_view key);
 
-// What a body promises. A store is asked when it is opened; nothing is assumed.
 struct StoreCapabilities {
-  // Of several writers of one key, put_if_absent() succeeds for exactly one. Otherwise a second
+  // If several writers put one key, put_if_absent() succeeds for exactly one. Otherwise a second
   // writer may overwrite what the first has written.
   bool excludes_writers = false;
 };
@@ -47,20 +48,25 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
+  // Probed when the store was opened.
   virtual StoreCapabilities capabilities() const = 0;
-  // For texts: the store's address and the key.
-  virtual std::string place_of(std::string_view key) const = 0;
+  // The store's address and the key, for messages.
+  virtual std::string location_of(std::string_view key) const = 0;
 
   // nullopt: there is no such object.
   virtual Result<std::optional<ObjectInfo>> look(const std::string& key) = 0;
-  // Fills `into` with the object's bytes from `first` on. False: there is no such object. Corrupt:
-  // it ends before.
+  // All bytes of one version of a small object; nullopt: there is none. Corrupt: it has more than
+  // max_bytes, for which no memory is taken.
+  virtual Result<std::optional<std::vector<std::byte>>> read_all(const std::string& key,
+                                                                 std::size_t max_bytes) = 0;
+  // Fills `into` with the bytes from `first` on of an object that is never replaced. False: there
+  // is no such object. Corrupt: it ends before.
   virtual Result<bool> read(const std::string& key, std::uint64_t first,
                             std::span<std::byte> into) = 0;
-  // False: there is one already, whose bytes stay. When it returns true, the object survives a
+  // False: there is one already, whose bytes stay. On return the object that is there survives a
   // crash of the machine that stores it.
   virtual Result<bool> put_if_absent(const std::string& key, Pieces bytes) = 0;
-  // Whether there is one or not. Readers find the old bytes or the new ones.
+  // Whether there is one or not. read_all() returns the old bytes or the new ones.
   virtual Status replace(const std::string& key, Pieces bytes) = 0;
   // Objects below a prefix, which is "" or ends with a segment, in ascending order of their keys.
   // The walk ends if visit() returns false.

@@ -24,7 +24,7 @@ ROOMS = {
         ["src/elastic"],
         ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "sparse", "aggregate", "replication"],
     ),
-    "store": (["src/store"], ["base"]),
+    "store": (["src/store"], ["base", "kernels", "trust", "codec", "model"]),
     "api": (
         ["src/api"],
         ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",

@@ -181,8 +181,8 @@ class Keeper {
       if (arrived_.version != 0 && (swap.ok() || now >= retry_at_))
         SPARCL_RETURN_IF_ERROR(keep(now));
       if (!is_done_ && is_given_up(now)) {
-        const Status none(Code::kTimeout, fmt::format("publisher {} has published no version yet",
-                                                      options_.address));
+        const Status none(Code::kTimeout,
+                          fmt::format("publisher {} has sent no version yet", options_.address));
         return (teller_.last().ok() ? none : teller_.last())
             .with_prefix(fmt::format("nothing could come for {:g} s: ", options_.timeout_s));
       }
@@ -214,7 +214,8 @@ class Keeper {
   bool is_given_up(double now) const {
     const bool has_none = counts_.file_version == 0;
     const double troubled_s = has_none || options_.until != 0 ? teller_.lasts(now) : 0;
-    return std::max(troubled_s, has_none ? now - idle_since_ : 0) >= options_.timeout_s;
+    const bool is_idle = has_none && arrived_.version == 0;
+    return std::max(troubled_s, is_idle ? now - idle_since_ : 0) >= options_.timeout_s;
   }
 
   // The record is written first: if the process is killed in between, the record is later than the

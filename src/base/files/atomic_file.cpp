@@ -91,28 +91,10 @@ Status AtomicFile::commit() {
   return make_name_last(path_);
 }
 
-Status AtomicFile::bring_to_disk() const {
-  if (::fsync(fd_) == 0) return {};
-  return system_error(path_, fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
-}
-
-Result<bool> AtomicFile::commit_if_absent() {
-  SPARCL_RETURN_IF_ERROR(bring_to_disk());
-  if (::link(temporary_.path().c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    struct stat about;
-    // A repeated request to a server whose first answer was lost: the second name is ours.
-    const bool is_ours = error == EEXIST && ::fstat(fd_, &about) == 0 && about.st_nlink > 1;
-    if (error == EEXIST && !is_ours) return false;
-    errno = error;
-    if (!is_ours) return system_error(path_, "the finished file cannot be linked to this");
-  }
-  SPARCL_RETURN_IF_ERROR(make_name_last(path_));
-  return true;
-}
-
 Status AtomicFile::commit_in_new_folder() {
-  SPARCL_RETURN_IF_ERROR(bring_to_disk());
+  if (::fsync(fd_) != 0)
+    return system_error(path_,
+                        fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
   // The file stays open, and locked, until it has its name: the lock says that it is in use.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");

@@ -33,14 +33,10 @@ class AtomicFile {
   // Writes to the disk, then renames. An error says whether the file has its name: it has if only
   // the last step failed.
   Status commit();
-  // The same, but only if there is no such file: false if there is one, and this one is removed. Of
-  // several processes exactly one gets true. By link(2), which decides that on NFS, too.
-  Result<bool> commit_if_absent();
-  // As commit() for a file in a new folder, which is itself made durable as a whole later.
+  // The same for a file in a new folder, which is itself made durable as a whole later.
   Status commit_in_new_folder();
 
  private:
-  Status bring_to_disk() const;
   AtomicFile(std::string path, TemporaryPath temporary, int fd)
       : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
 

@@ -48,18 +48,18 @@ Groups groups_by(std::span<const Neighbours> by_rank, Key&& key) {
 }
 
 // The first rank of the first group of `below` that does not lie in one group; -1: all do.
-int first_torn(const Groups& groups, const Groups& below, std::size_t ranks) {
+int first_split(const Groups& groups, const Groups& below, std::size_t ranks) {
   std::vector<std::size_t> group_of(ranks);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (const int rank : groups[group]) group_of[static_cast<std::size_t>(rank)] = group;
   }
-  const auto torn = std::ranges::find_if(below, [&](const std::vector<int>& members) {
+  const auto split = std::ranges::find_if(below, [&](const std::vector<int>& members) {
     return std::ranges::any_of(members, [&](int rank) {
       return group_of[static_cast<std::size_t>(rank)] !=
              group_of[static_cast<std::size_t>(members.front())];
     });
   });
-  return torn == below.end() ? -1 : torn->front();
+  return split == below.end() ? -1 : split->front();
 }
 
 double oversubscription_of(const CommContext& comm) {
@@ -75,12 +75,13 @@ double oversubscription_of(const CommContext& comm) {
 
 }  // namespace
 
-PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* torn) {
+PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* split) {
   PlaceTree tree;
   const auto add = [&](Groups groups) {
     const std::size_t before = tree.empty() ? by_rank.size() : tree.back().size();
-    const int rank = tree.empty() ? -1 : first_torn(groups, tree.back(), by_rank.size());
-    if (rank >= 0 && torn != nullptr) torn->push_back(rank);
+    const int rank = tree.empty() ? -1 : first_split(groups, tree.back(), by_rank.size());
+    if (rank >= 0 && split != nullptr && std::ranges::find(*split, rank) == split->end())
+      split->push_back(rank);
     if (rank < 0 && groups.size() > 1 && groups.size() < before) tree.push_back(std::move(groups));
   };
   add(groups_by(by_rank, [](const Neighbours& each) { return std::uint64_t{each.first}; }));
@@ -104,9 +105,9 @@ Task find_nodes(CommContext& comm, transport::Channel channel) {
   std::vector<Neighbours> by_rank(static_cast<std::size_t>(ranks));
   std::memcpy(by_rank.data(), all.data(), all.size());
   comm.node_map = node_map(by_rank);
-  std::vector<int> torn;
-  comm.places = place_tree(by_rank, &torn);
-  for (const int other : torn) {
+  std::vector<int> split;
+  comm.places = place_tree(by_rank, &split);
+  for (const int other : split) {
     if (rank == 0)
       log_warn(
           "SPARCL_PLACE, or Slurm, gives ranks of the node or place of rank {} different wider "

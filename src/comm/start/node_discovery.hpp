@@ -21,9 +21,9 @@ struct Neighbours {
 // No nodes if sharing does not divide the ranks into groups of the same size.
 NodeMap node_map(std::span<const Neighbours> by_rank);
 
-// Without levels that say nothing new, or that are no unions of the level before. torn: if it is
-// not nullptr, gets a rank of a group that such a level tears apart, for each level.
-PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* torn = nullptr);
+// Without levels that say nothing new, or that are no unions of the level before. split: if it is
+// not nullptr, gets a rank of each group that such a level splits.
+PlaceTree place_tree(std::span<const Neighbours> by_rank, std::vector<int>* split = nullptr);
 
 // All ranks take part. Sets the node map, the places and the oversubscription of `comm`.
 Task find_nodes(CommContext& comm, transport::Channel channel);

@@ -1,0 +1,87 @@
+#include "src/store/chain_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "src/codec/update.hpp"
+#include "src/model/snapshot.hpp"
+
+namespace sparcl::store {
+namespace {
+
+Status apply_step(const Chain& chain, const ChainStep& step,
+                  const std::optional<model::HeldVersion>& held, const ChainState& state,
+                  std::span<std::byte* const> arrays) {
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, chain.get(step.object()));
+  codec::UpdateDecoder decoder(*state.map, arrays,
+                               step.is_anchor ? codec::Verify::kFull : codec::Verify::kTouched,
+                               state.schema_hash, *state.kernels);
+  if (state.workers != nullptr) decoder.set_workers(*state.workers);
+  if (!step.is_anchor && held) decoder.track(held->hash);
+  for (bool more = true; more;)
+    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object().bytes, UINT64_MAX, more));
+  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object().bytes));
+  if (decoder.target_hash() != step.record.target_hash ||
+      decoder.target_version() != step.record.version) {
+    return Status(
+        Code::kCorrupt,
+        fmt::format("it leads to version {} with the state {}, its record says version "
+                    "{} with {}",
+                    decoder.target_version(), to_hex(decoder.target_hash().value_or(Hash128())),
+                    step.record.version, to_hex(step.record.target_hash)));
+  }
+  return decoder.apply(bytes);
+}
+
+Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
+                 std::optional<model::HeldVersion> held, const ChainState& state,
+                 std::span<std::byte* const> arrays) {
+  for (const ChainStep& step : steps) {
+    const Status applied = apply_step(chain, step, held, state, arrays);
+    if (!applied.ok()) {
+      return applied.with_prefix(
+          fmt::format("version {}, {}: ", step.record.version, step.object().key));
+    }
+    held = {step.record.version, step.record.target_hash};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<StoredObject> schema_object(std::span<const std::byte> schema) {
+  Staging bytes;
+  bytes.write(0, schema);
+  model::StreamDigest digest;
+  SPARCL_RETURN_IF_ERROR(digest.finish(bytes, schema.size()));
+  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
+  std::string name = "schemas/";
+  for (const std::byte byte : root) name += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return StoredObject{std::move(name), schema.size(), root};
+}
+
+Status restore(const Chain& chain, const VersionRecord& target,
+               const std::optional<model::HeldVersion>& held, const ChainState& state) {
+  SPARCL_ASSIGN_OR_RETURN(const StoredObject own, schema_object(state.schema));
+  if (target.schema != own) {
+    return Status(Code::kMismatch,
+                  fmt::format("version {} of the store has other tensors (names, types or shapes) "
+                              "than this state",
+                              target.version));
+  }
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps, chain.steps_to(target, held));
+  if (steps.size() == 1 && !steps.front().is_anchor)
+    return apply_all(chain, steps, held, state, state.arrays);
+  if (steps.empty()) return {};
+  model::Snapshot copy;
+  SPARCL_RETURN_IF_ERROR(copy.take(*state.map, state.arrays));
+  SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, copy.arrays()));
+  for (std::size_t i = 0; i < state.arrays.size(); ++i) {
+    const std::size_t bytes = state.map->arrays()[i].bytes();
+    if (bytes > 0) std::memcpy(state.arrays[i], copy.arrays()[i], bytes);
+  }
+  return {};
+}
+
+}  // namespace sparcl::store

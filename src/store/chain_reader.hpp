@@ -1,0 +1,20 @@
+#pragma once
+// Brings tensors to a version of a chain.
+
+#include <optional>
+
+#include "src/store/chain_state.hpp"
+#include "src/store/version_chain.hpp"
+
+namespace sparcl::store {
+
+// Writes the target into the state's arrays, which hold `held`, or anything. All bytes are checked
+// first: after an error the arrays are as before. One delta is applied in place; more steps need
+// the memory of a second copy. Mismatch: the chain is of other tensors.
+Status restore(const Chain& chain, const VersionRecord& target,
+               const std::optional<model::HeldVersion>& held, const ChainState& state);
+
+// As record.schema of a state's own.
+Result<StoredObject> schema_object(std::span<const std::byte> schema);
+
+}  // namespace sparcl::store

@@ -1,0 +1,58 @@
+#pragma once
+// Publishes the versions of a state to a chain.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/codec/update.hpp"
+#include "src/model/snapshot.hpp"
+#include "src/store/chain_state.hpp"
+#include "src/store/version_chain.hpp"
+
+namespace sparcl::store {
+
+struct WriterOptions {
+  // An anchor is written with this many versions after the last one, or earlier once the deltas
+  // after it have as many bytes as it has.
+  std::uint64_t anchor_every = 64;
+};
+
+class ChainWriter {
+ public:
+  // Goes on after the newest version of the chain, which is read into memory. Mismatch: that is of
+  // other tensors.
+  static Result<std::unique_ptr<ChainWriter>> open(ObjectStore& store, const ChainState& state,
+                                                   const WriterOptions& options);
+
+  // Publishes the state's present bytes. It returns when the version is there for all readers.
+  // InvalidArgument: it does not come after the newest one. Stale: another writer has published.
+  // After an error nothing is published, and the call may be repeated, unless it was Stale.
+  Status publish(std::uint64_t version);
+  const std::optional<VersionRecord>& newest() const { return newest_; }
+
+ private:
+  ChainWriter(ObjectStore& store, const ChainState& state, const WriterOptions& options)
+      : chain_(store), state_(state), options_(options) {}
+  Status load();
+  Status check(std::uint64_t version) const;
+  bool is_anchor_due(const VersionRecord& next) const;
+  Status put_schema();
+  Result<std::unique_ptr<codec::UpdateEncoder>> put_delta(VersionRecord& next);
+  Result<StoredObject> put_anchor(VersionRecord& next);
+  std::string key_of(const char* kind, const VersionRecord& record) const;
+
+  Chain chain_;
+  ChainState state_;
+  WriterOptions options_;
+  std::string writer_;
+  StoredObject schema_;
+  bool has_schema_ = false;     // in the store
+  std::uint64_t attempts_ = 0;  // to publish: each has names of its own
+  std::optional<VersionRecord> newest_;
+  std::uint64_t anchor_bytes_ = 0, delta_bytes_ = 0;  // of the last anchor, and after it
+  model::Snapshot snapshot_;                          // of the newest version
+};
+
+}  // namespace sparcl::store

@@ -1,0 +1,103 @@
+#include "src/store/new_object_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "src/base/file_size_signal.hpp"
+#include "src/base/files/file_reader.hpp"
+
+namespace sparcl::store {
+namespace {
+
+Result<std::string> random_name_beside(const std::string& path) {
+  std::uint64_t bits[2];
+  if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+    return system_error(path, "no random bytes for the name of an unfinished file");
+  return fmt::format("{}.new-{:016x}{:016x}", path.substr(0, path.rfind('/') + 1), bits[0],
+                     bits[1]);
+}
+
+}  // namespace
+
+Result<NewObjectFile> NewObjectFile::write(const std::string& path, Pieces bytes) {
+  SPARCL_ASSIGN_OR_RETURN(std::string temporary, random_name_beside(path));
+  NewObjectFile file(path, std::move(temporary));
+  file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file.fd_ < 0) return system_error(path, "cannot be created");
+  for (const std::span<const std::byte> piece : bytes)
+    SPARCL_RETURN_IF_ERROR(file.write_all(piece));
+  if (::fsync(file.fd_) != 0)
+    return system_error(path,
+                        fmt::format("{} bytes cannot be brought to the disk", file.written_bytes_));
+  return file;
+}
+
+NewObjectFile::NewObjectFile(NewObjectFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      fd_(std::exchange(other.fd_, -1)),
+      written_bytes_(other.written_bytes_) {}
+
+NewObjectFile::~NewObjectFile() {
+  if (fd_ < 0) return;
+  (void)::close(fd_);
+  (void)::unlink(temporary_.c_str());
+}
+
+Status NewObjectFile::write_all(std::span<const std::byte> bytes) {
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 at once
+  const FileSizeSignalBlock no_signal;
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const std::string limit = errno == EFBIG ? file_size_limit_text() : std::string();
+      const Status failed = system_error(
+          path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
+      return Status(failed.code(), std::string(failed.message()) + limit);
+    }
+    written_bytes_ += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+// By an open descriptor, which refreshes what an NFS client remembers.
+Result<bool> NewObjectFile::is_at_path() const {
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return system_error(path_, "cannot be opened");
+  struct stat there, own;
+  const bool are_known = ::fstat(fd, &there) == 0 && ::fstat(fd_, &own) == 0;
+  (void)::close(fd);
+  if (!are_known) return system_error(path_, "cannot be examined");
+  return there.st_dev == own.st_dev && there.st_ino == own.st_ino;
+}
+
+Result<bool> NewObjectFile::link_if_absent() const {
+  if (::link(temporary_.c_str(), path_.c_str()) == 0) return true;
+  // A repeated request to a server whose first answer was lost finds its own work.
+  if (errno == EEXIST) return is_at_path();
+  return system_error(path_, "the finished file cannot be linked to this");
+}
+
+bool NewObjectFile::can_be_linked() const {
+  const std::string second = temporary_ + "-link";
+  const bool can = ::link(temporary_.c_str(), second.c_str()) == 0;
+  (void)::unlink(second.c_str());
+  return can;
+}
+
+Status NewObjectFile::rename_over() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    return system_error(path_, "the finished file cannot be renamed to this");
+  return {};
+}
+
+}  // namespace sparcl::store

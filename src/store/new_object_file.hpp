@@ -1,0 +1,37 @@
+#pragma once
+// A file that becomes an object of a directory store.
+
+#include <span>
+#include <string>
+
+#include "src/store/object_store.hpp"
+
+namespace sparcl::store {
+
+class NewObjectFile {
+ public:
+  // Beside the object's path, under a random name. All bytes are on the disk.
+  static Result<NewObjectFile> write(const std::string& path, Pieces bytes);
+
+  NewObjectFile(NewObjectFile&& other) noexcept;
+  NewObjectFile& operator=(NewObjectFile&&) = delete;
+  ~NewObjectFile();  // removes the random name
+
+  // False: there is another file at the path.
+  Result<bool> link_if_absent() const;
+  Status rename_over();
+  // Whether the file system has links between files.
+  bool can_be_linked() const;
+
+ private:
+  NewObjectFile(std::string path, std::string temporary)
+      : path_(std::move(path)), temporary_(std::move(temporary)) {}
+  Status write_all(std::span<const std::byte> bytes);
+  Result<bool> is_at_path() const;
+
+  std::string path_, temporary_;
+  int fd_ = -1;
+  std::uint64_t written_bytes_ = 0;
+};
+
+}  // namespace sparcl::store

@@ -1,0 +1,151 @@
+#include "src/store/version_record.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "src/store/object_store.hpp"
+
+namespace sparcl::store {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kFormat = 1;
+constexpr std::size_t kWriterDigits = 32;
+
+std::string hex_of(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+// False: it has other characters, or another length.
+bool read_hex(std::string_view text, std::span<std::byte> out) {
+  if (text.size() != 2 * out.size()) return false;
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    out[i] = static_cast<std::byte>(16 * high + low);
+  }
+  return true;
+}
+
+Json json_of(const StoredObject& object) {
+  return {{"key", object.key}, {"bytes", object.bytes}, {"sha256", hex_of(object.digest)}};
+}
+
+// Reads fields, and remembers the first that is not what it has to be.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
+
+  std::uint64_t number(const char* name) {
+    const Json* const field = find(name);
+    if (field != nullptr && field->is_number_unsigned()) return field->get<std::uint64_t>();
+    return refuse(name), 0;
+  }
+  std::string text(const char* name) {
+    const Json* const field = find(name);
+    if (field != nullptr && field->is_string()) return field->get<std::string>();
+    return refuse(name), "";
+  }
+  void hex(const char* name, std::span<std::byte> out) {
+    if (!read_hex(text(name), out)) refuse(name);
+  }
+  Hash128 hash(const char* name) {
+    Hash128 hash;
+    hex(name, std::as_writable_bytes(std::span(&hash, 1)));
+    return hash;
+  }
+  std::optional<StoredObject> object(const char* name) {
+    const Json* const field = find(name);
+    if (field == nullptr) return std::nullopt;
+    StoredObject read;
+    if (!field->is_object()) return refuse(name), read;
+    Fields own(*field);
+    read.key = own.text("key");
+    read.bytes = own.number("bytes");
+    own.hex("sha256", read.digest);
+    if (!own.wrong_.empty() || !check_key(read.key).ok()) refuse(name);
+    return read;
+  }
+  void refuse(const char* name) {
+    if (wrong_.empty()) wrong_ = name;
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  const Json* find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const Json& object_;
+  std::string wrong_;
+};
+
+}  // namespace
+
+std::string serialise(const VersionRecord& record) {
+  const auto hex_hash = [](const Hash128& hash) {
+    return hex_of(std::as_bytes(std::span(&hash, 1)));
+  };
+  Json json{{"format", kFormat},
+            {"number", record.number},
+            {"version", record.version},
+            {"base_version", record.base_version},
+            {"writer", record.writer},
+            {"target_hash", hex_hash(record.target_hash)},
+            {"base_hash", hex_hash(record.base_hash)},
+            {"schema", json_of(record.schema)},
+            {"newest_anchor", record.newest_anchor}};
+  if (record.delta) json["delta"] = json_of(*record.delta);
+  if (record.anchor) json["anchor"] = json_of(*record.anchor);
+  return json.dump(1) + "\n";
+}
+
+Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
+  const auto corrupt = [](const std::string& what) {
+    return Status(Code::kCorrupt, "it is no record of a version: " + what);
+  };
+  if (bytes.size() > kMaxRecordBytes) return corrupt(fmt::format("it has {} bytes", bytes.size()));
+  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
+  if (!json.is_object()) return corrupt("it is no JSON object");
+  Fields fields(json);
+  if (const std::uint64_t format = fields.number("format");
+      fields.wrong().empty() && format != kFormat) {
+    return Status(Code::kUnsupported,
+                  fmt::format("its format is {}, and this library reads {}: update the library",
+                              format, kFormat));
+  }
+  VersionRecord record;
+  record.number = fields.number("number");
+  record.version = fields.number("version");
+  record.base_version = fields.number("base_version");
+  record.writer = fields.text("writer");
+  record.target_hash = fields.hash("target_hash");
+  record.base_hash = fields.hash("base_hash");
+  record.newest_anchor = fields.number("newest_anchor");
+  const std::optional<StoredObject> schema = fields.object("schema");
+  if (schema)
+    record.schema = *schema;
+  else
+    fields.refuse("schema");
+  record.delta = fields.object("delta");
+  record.anchor = fields.object("anchor");
+  if (record.writer.size() != kWriterDigits) fields.refuse("writer");
+  const bool is_reachable = record.anchor ? record.newest_anchor == record.number
+                                          : record.delta && record.newest_anchor < record.number;
+  if (record.number == 0 || record.newest_anchor == 0 || !is_reachable)
+    fields.refuse("newest_anchor");
+  if (record.version == 0) fields.refuse("version");
+  if (!fields.wrong().empty()) return corrupt("'" + fields.wrong() + "' is not what it has to be");
+  return record;
+}
+
+}  // namespace sparcl::store
