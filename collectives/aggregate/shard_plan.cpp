@@ -19,7 +19,7 @@ void ShardPlan::add_level(const std::vector<std::vector<int>>& groups, std::size
   const Level* const below = levels_.empty() ? nullptr : &levels_.back();
   Level level;
   level.group_of.resize(ranks);
-  level.turn = below == nullptr ? 1 : below->turn * below->most_candidates;
+  level.turn = below == nullptr ? 1 : below->turn * below->max_candidates;
   std::vector<bool> is_known(below == nullptr ? 0 : below->groups.size());
   for (const std::vector<int>& members : groups) {
     Group& group = level.groups.emplace_back();
@@ -42,7 +42,7 @@ void ShardPlan::add_level(const std::vector<std::vector<int>>& groups, std::size
     }
     if (below != nullptr) group.candidates = group.children;
     if (!aggregating.empty()) group.candidates = std::move(aggregating);
-    level.most_candidates = std::max(level.most_candidates, group.candidates.size());
+    level.max_candidates = std::max(level.max_candidates, group.candidates.size());
   }
   levels_.push_back(std::move(level));
 }

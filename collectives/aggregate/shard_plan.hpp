@@ -74,7 +74,7 @@ class ShardPlan {
   struct Level {
     std::vector<Group> groups;
     std::vector<std::size_t> group_of;  // by rank
-    std::size_t most_candidates = 1;    // of any group
+    std::size_t max_candidates = 1;     // of any group
     std::uint64_t turn = 1;  // shards until the next candidate has its turn, so that those of
                              // different levels do not go in step
   };
