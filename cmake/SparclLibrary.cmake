@@ -1,6 +1,6 @@
 # The two libraries that users link, made of the rooms: libsparcl (no MPI and no UCX in it) and libsparcl_mpi; and the plug-in for UCX.
 set(SPARCL_ROOMS sparcl_base sparcl_kernels sparcl_gpu sparcl_trust sparcl_net sparcl_transport sparcl_codec sparcl_model sparcl_device sparcl_comm
-    sparcl_sparse sparcl_aggregate sparcl_collectives sparcl_replication sparcl_elastic)
+    sparcl_sparse sparcl_aggregate sparcl_collectives sparcl_replication sparcl_elastic sparcl_store)
 
 function(sparcl_show_interface target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)

@@ -25,5 +25,6 @@
 #include "sparcl/file.h"
 #include "sparcl/replication.h"
 #include "sparcl/state.h"
+#include "sparcl/store.h"
 
 #endif /* SPARCL_SPARCL_H_ */

@@ -112,8 +112,9 @@ constexpr auto kKindWords = std::to_array<KindWords>({
     {"sparclWorker_t", "sparclWorkerCreate", "sparclWorkerDestroy"},
     {"sparclPublisher_t", "sparclPublisherCreate", "sparclPublisherDestroy"},
     {"sparclSubscriber_t", "sparclSubscriberCreate", "sparclSubscriberDestroy"},
+    {"sparclStore_t", "sparclStoreOpen", "sparclStoreClose"},
 });
-static_assert(kKindWords.size() == static_cast<std::size_t>(HandleKind::kSubscriber) + 1);
+static_assert(kKindWords.size() == static_cast<std::size_t>(HandleKind::kStore) + 1);
 
 const KindWords& words_of(HandleKind kind) { return kKindWords[static_cast<std::size_t>(kind)]; }
 

@@ -18,7 +18,8 @@ enum class HandleKind : std::uint8_t {
   kAggregator,
   kWorker,
   kPublisher,
-  kSubscriber
+  kSubscriber,
+  kStore
 };
 
 using HandleNumber = std::uintptr_t;  // 0: none

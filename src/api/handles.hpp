@@ -21,6 +21,7 @@ constexpr HandleKind kind_of(const sparclAggregator*) { return HandleKind::kAggr
 constexpr HandleKind kind_of(const sparclWorker*) { return HandleKind::kWorker; }
 constexpr HandleKind kind_of(const sparclPublisher*) { return HandleKind::kPublisher; }
 constexpr HandleKind kind_of(const sparclSubscriber*) { return HandleKind::kSubscriber; }
+constexpr HandleKind kind_of(const sparclStore*) { return HandleKind::kStore; }
 
 // The first member of an object that has handles: it has one while it lives, its destructor
 // included.

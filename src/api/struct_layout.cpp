@@ -93,6 +93,9 @@ using Aggregate = sparclAggregateOptions_t;
 static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregate::ranks,
                              &Aggregate::rank_count));
 
+using Store = sparclStoreOptions_t;
+static_assert(has_no_padding(&Store::size, &Store::anchor_every));
+
 using Publisher = sparclPublisherOptions_t;
 static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,
                              &Publisher::key_path, &Publisher::state_path, &Publisher::queue,

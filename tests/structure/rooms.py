@@ -28,7 +28,7 @@ ROOMS = {
     "api": (
         ["src/api"],
         ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",
-         "collectives", "replication", "elastic"],
+         "collectives", "replication", "elastic", "store"],
     ),
     "examples": (["examples"], ["include"]),
 }  # fmt: skip

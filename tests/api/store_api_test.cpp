@@ -1,0 +1,170 @@
+// Stores through the C interface: versions that one state publishes come back in others.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class StoredModel {
+ public:
+  explicit StoredModel(std::uint64_t elements = 200'000) : weights_(elements), bias_(100) {
+    EXPECT_EQ(sparclStateCreate(&state_), sparclSuccess);
+    const std::uint64_t shape[1] = {elements}, few[1] = {100};
+    EXPECT_EQ(sparclStateAdd(state_, "weights", weights_.data(), sparclBfloat16, 1, shape),
+              sparclSuccess);
+    EXPECT_EQ(sparclStateAdd(state_, "bias", bias_.data(), sparclFloat32, 1, few), sparclSuccess);
+  }
+  ~StoredModel() {
+    EXPECT_EQ(sparclStateDestroy(state_), sparclSuccess) << sparclGetLastError(nullptr);
+  }
+  StoredModel(const StoredModel&) = delete;
+  StoredModel& operator=(const StoredModel&) = delete;
+  void train(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 2000; ++i)
+      weights_[random() % weights_.size()] = static_cast<std::uint16_t>(random());
+    bias_[random() % bias_.size()] += 1;
+  }
+  bool operator==(const StoredModel& other) const {
+    return weights_ == other.weights_ && bias_ == other.bias_;
+  }
+  sparclState_t state() const { return state_; }
+
+ private:
+  std::vector<std::uint16_t> weights_;
+  std::vector<float> bias_;
+  sparclState_t state_ = nullptr;
+};
+
+class StoreApi : public testing::Test {
+ protected:
+  StoreApi() {
+    std::string path = "/tmp/sparcl-store-XXXXXX";
+    folder_ = ::mkdtemp(path.data());
+  }
+  ~StoreApi() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  sparclStore_t open(std::uint64_t anchor_every = 4) const {
+    sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
+    options.anchor_every = anchor_every;
+    sparclStore_t store = nullptr;
+    EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclSuccess)
+        << sparclGetLastError(nullptr);
+    return store;
+  }
+  std::string url() const { return "file:" + folder_ + "/a/store"; }
+  static std::uint64_t latest(sparclStore_t store) {
+    std::uint64_t version = 99;
+    EXPECT_EQ(sparclStoreLatest(store, &version), sparclSuccess) << sparclGetLastError(nullptr);
+    return version;
+  }
+  static std::string error() { return sparclGetLastError(nullptr); }
+
+  std::string folder_;
+};
+
+TEST_F(StoreApi, EachVersionComesBackAndFollowersKeepUp) {
+  StoredModel trained, follower;
+  const sparclStore_t store = open(), reader = open();
+  EXPECT_EQ(latest(store), 0u);
+  for (std::uint64_t version = 1; version <= 10; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+    EXPECT_EQ(latest(reader), version);
+    if (version % 3 == 0) continue;  // some are passed over
+    std::uint64_t got = 0;
+    ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 0, &got), sparclSuccess) << error();
+    EXPECT_EQ(got, version);
+    EXPECT_TRUE(follower == trained);
+  }
+  StoredModel late;
+  ASSERT_EQ(sparclStoreRestore(reader, late.state(), 10, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(late == trained);
+  follower.train(77);  // holds no version any more
+  ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 10, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(follower == trained);
+  EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+}
+
+TEST_F(StoreApi, ARestartedProcessGoesOn) {
+  StoredModel trained;
+  sparclStore_t store = open();
+  ASSERT_EQ(sparclStorePublish(store, trained.state(), 5), sparclSuccess) << error();
+  EXPECT_EQ(sparclStorePublish(store, trained.state(), 5), sparclInvalidArgument);
+  EXPECT_NE(error().find("sparclStorePublish: version 5 does not come after version 5"),
+            std::string::npos)
+      << error();
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+  trained.train(1);
+  store = open();
+  ASSERT_EQ(sparclStorePublish(store, trained.state(), 6), sparclSuccess) << error();
+  StoredModel other;
+  EXPECT_EQ(sparclStorePublish(store, other.state(), 7), sparclInvalidUsage);
+  EXPECT_NE(error().find("publishes another state already"), std::string::npos) << error();
+  ASSERT_EQ(sparclStoreRestore(store, other.state(), 0, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(other == trained);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+}
+
+TEST_F(StoreApi, OfTwoPublishersOneIsStopped) {
+  StoredModel one, two;
+  const sparclStore_t first = open(), second = open();
+  ASSERT_EQ(sparclStorePublish(first, one.state(), 1), sparclSuccess) << error();
+  ASSERT_EQ(sparclStorePublish(second, two.state(), 2), sparclSuccess) << error();
+  EXPECT_EQ(sparclStorePublish(first, one.state(), 3), sparclStale);
+  EXPECT_NE(error().find("another writer has published version 2"), std::string::npos) << error();
+  EXPECT_EQ(latest(first), 2u);
+  EXPECT_EQ(sparclStoreClose(first), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(second), sparclSuccess);
+}
+
+TEST_F(StoreApi, WhatIsWrongIsNamed) {
+  sparclStore_t store = nullptr;
+  EXPECT_EQ(sparclStoreOpen(nullptr, url().c_str(), nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreOpen(&store, nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreOpen(&store, "file:", nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreOpen(&store, "gopher://x", nullptr), sparclUnsupported);
+  EXPECT_NE(error().find("sparclStoreOpen: url is 'gopher://x': expected file:PATH"),
+            std::string::npos)
+      << error();
+  EXPECT_EQ(sparclStoreClose(nullptr), sparclSuccess);
+  store = open();
+  StoredModel model, larger(300'000);
+  EXPECT_EQ(sparclStoreLatest(store, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreRestore(store, model.state(), 0, nullptr), sparclInvalidArgument);
+  EXPECT_NE(error().find("the store is empty"), std::string::npos) << error();
+  EXPECT_EQ(sparclStorePublish(store, model.state(), 0), sparclInvalidArgument);
+  EXPECT_EQ(sparclStorePublish(store, nullptr, 1), sparclInvalidUsage);
+  ASSERT_EQ(sparclStorePublish(store, model.state(), 3), sparclSuccess) << error();
+  EXPECT_EQ(sparclStoreRestore(store, model.state(), 0, nullptr), sparclInvalidUsage) << error();
+  EXPECT_EQ(sparclStoreRestore(store, larger.state(), 0, nullptr), sparclMismatch) << error();
+  StoredModel reader;
+  EXPECT_EQ(sparclStoreRestore(store, reader.state(), 2, nullptr), sparclInvalidArgument);
+  EXPECT_NE(error().find("the store has no version 2: its newest is 3"), std::string::npos)
+      << error();
+  for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/anchors"))
+    fs::resize_file(entry.path(), 100);
+  reader.train(9);
+  StoredModel same;
+  same.train(9);
+  EXPECT_EQ(sparclStoreRestore(store, reader.state(), 0, nullptr), sparclCorrupt);
+  EXPECT_NE(error().find("/anchors/"), std::string::npos) << error();
+  EXPECT_TRUE(reader == same);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(store), sparclInvalidUsage) << "it is closed";
+}
+
+}  // namespace
