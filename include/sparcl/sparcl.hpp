@@ -11,5 +11,6 @@
 #include "sparcl/cpp_elastic.hpp"
 #include "sparcl/cpp_objects.hpp"
 #include "sparcl/cpp_replicas.hpp"
+#include "sparcl/cpp_store.hpp"
 #include "sparcl/file.hpp"
 #include "sparcl/sparcl.h"

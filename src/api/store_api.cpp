@@ -4,14 +4,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string_view>
 
 #include "src/api/call_options.hpp"
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/store/chain_reader.hpp"
 #include "src/store/chain_writer.hpp"
-#include "src/store/directory_store.hpp"
+#include "src/store/open_store.hpp"
 
 using sparcl::Code;
 using sparcl::Hash128;
@@ -35,23 +34,13 @@ namespace {
 
 namespace store = sparcl::store;
 
-Result<std::unique_ptr<store::ObjectStore>> open_objects(const char* url) {
-  constexpr std::string_view kFile = "file:";
-  if (url == nullptr) return Status(Code::kInvalidArgument, "url is NULL");
-  const std::string_view text = url;
-  if (text.starts_with(kFile))
-    return store::DirectoryStore::open(std::string(text.substr(kFile.size())));
-  return Status(
-      Code::kUnsupported,
-      fmt::format("url is '{}': expected file:PATH, a folder that all hosts share", text));
-}
-
 Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptions_t* given) {
   if (opened == nullptr) return Status(Code::kInvalidArgument, "store is NULL");
+  if (url == nullptr) return Status(Code::kInvalidArgument, "url is NULL");
   sparclStoreOptions_t all = SPARCL_STORE_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   auto made = std::make_unique<sparclStore>();
-  SPARCL_ASSIGN_OR_RETURN(made->objects, open_objects(url));
+  SPARCL_ASSIGN_OR_RETURN(made->objects, store::open_store(url, store::Missing::kIsMade));
   if (all.anchor_every > 0) made->options.anchor_every = all.anchor_every;
   *opened = made.release()->handle.get();
   return {};

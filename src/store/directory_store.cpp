@@ -51,9 +51,13 @@ Result<bool> with_file(const std::string& path, Use&& use) {
 
 }  // namespace
 
-Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& folder) {
+Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& folder,
+                                                          Missing missing) {
   if (folder.empty())
     return Status(Code::kInvalidArgument, "the folder of the store is empty: give file:/PATH");
+  struct stat about;
+  if (missing == Missing::kIsAnError && ::stat(folder.c_str(), &about) != 0)
+    return system_error(folder, "the store cannot be opened");
   std::unique_ptr<DirectoryStore> made(new DirectoryStore(folder));
   SPARCL_RETURN_IF_ERROR(made->make_folder_of(folder + "/key"));
   SPARCL_RETURN_IF_ERROR(made->probe_links());

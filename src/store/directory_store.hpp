@@ -12,13 +12,15 @@
 #include <string>
 
 #include "src/store/object_store.hpp"
+#include "src/store/open_store.hpp"
 
 namespace sparcl::store {
 
 class DirectoryStore final : public ObjectStore {
  public:
-  // The folder is made if it is not there. Unsupported: its file system has no links between files.
-  static Result<std::unique_ptr<ObjectStore>> open(const std::string& folder);
+  // Unsupported: its file system has no links between files.
+  static Result<std::unique_ptr<ObjectStore>> open(const std::string& folder,
+                                                   Missing missing = Missing::kIsMade);
 
   StoreCapabilities capabilities() const override { return {.excludes_writers = true}; }
   std::string location_of(std::string_view key) const override;

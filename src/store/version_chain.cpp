@@ -127,27 +127,42 @@ Result<StoredObject> Chain::put(const std::string& key, const Staging& bytes,
                 fmt::format("{}: another writer has this name", store_.location_of(key)));
 }
 
-Result<Staging> Chain::get(const StoredObject& object) const {
+template <class BufferFor>
+Status Chain::read_checked(const StoredObject& object, BufferFor&& buffer_for) const {
   SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, store_.look(object.key));
-  const std::string place = store_.location_of(object.key);
-  if (!info) return Status(Code::kCorrupt, place + ": it is missing");
+  const std::string location = store_.location_of(object.key);
+  if (!info) return Status(Code::kCorrupt, location + ": it is missing");
   if (info->bytes != object.bytes)  // before any memory is taken
-    return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}", place,
-                                              info->bytes, object.bytes));
-  Staging staging;
+    return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
+                                              location, info->bytes, object.bytes));
   std::vector<model::Digest256> leaves;
   for (std::uint64_t leaf = 0; leaf < model::leaf_count(object.bytes); ++leaf) {
     const std::uint64_t first = leaf * model::kLeafBytes, end = model::leaf_end(leaf, object.bytes);
-    staging.reserve(end);
-    const Buffer piece = staging.slice(first, static_cast<std::size_t>(end - first));
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there,
-                            store_.read(object.key, first, {piece.data(), piece.size()}));
-    if (!is_there) return Status(Code::kCorrupt, place + ": it was removed while it was read");
-    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(piece.bytes()));
+    const std::span<std::byte> piece = buffer_for(first, static_cast<std::size_t>(end - first));
+    SPARCL_ASSIGN_OR_RETURN(const bool is_there, store_.read(object.key, first, piece));
+    if (!is_there) return Status(Code::kCorrupt, location + ": it was removed while it was read");
+    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(piece));
   }
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
-  if (root == object.digest) return staging;
-  return Status(Code::kCorrupt, place + ": its bytes are not those that were published (SHA-256)");
+  if (root == object.digest) return {};
+  return Status(Code::kCorrupt,
+                location + ": its bytes are not those that were published (SHA-256)");
+}
+
+Result<Staging> Chain::get(const StoredObject& object) const {
+  Staging staging;
+  SPARCL_RETURN_IF_ERROR(read_checked(object, [&](std::uint64_t first, std::size_t count) {
+    staging.reserve(first + count);
+    const Buffer piece = staging.slice(first, count);
+    return std::span<std::byte>(piece.data(), count);
+  }));
+  return staging;
+}
+
+Status Chain::check(const StoredObject& object) const {
+  std::vector<std::byte> leaf(static_cast<std::size_t>(std::min(object.bytes, model::kLeafBytes)));
+  return read_checked(
+      object, [&](std::uint64_t, std::size_t count) { return std::span(leaf).first(count); });
 }
 
 Result<VersionRecord> Chain::commit(const VersionRecord& record) const {

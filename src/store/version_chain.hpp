@@ -44,12 +44,17 @@ class Chain {
   Result<StoredObject> put(const std::string& key, const Staging& bytes, std::uint64_t count) const;
   // All bytes of an object, checked. Corrupt: they are not those of the record.
   Result<Staging> get(const StoredObject& object) const;
+  // The same without keeping them.
+  Status check(const StoredObject& object) const;
 
   // Returns the record that is there: this one, or the same writer's of the same bytes, from a call
   // whose answer was lost. Stale: another writer has published this number.
   Result<VersionRecord> commit(const VersionRecord& record) const;
 
  private:
+  // Reads leaf by leaf into buffer_for(first byte, count), which is called for each.
+  template <class BufferFor>
+  Status read_checked(const StoredObject& object, BufferFor&& buffer_for) const;
   Result<std::optional<VersionRecord>> look(std::uint64_t number) const;
   Result<std::uint64_t> hint() const;
 

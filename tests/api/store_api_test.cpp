@@ -137,8 +137,9 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_EQ(sparclStoreOpen(&store, nullptr, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclStoreOpen(&store, "file:", nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclStoreOpen(&store, "gopher://x", nullptr), sparclUnsupported);
-  EXPECT_NE(error().find("sparclStoreOpen: url is 'gopher://x': expected file:PATH"),
-            std::string::npos)
+  EXPECT_NE(
+      error().find("sparclStoreOpen: 'gopher://x' is no address of a store: expected file:PATH"),
+      std::string::npos)
       << error();
   EXPECT_EQ(sparclStoreClose(nullptr), sparclSuccess);
   store = open();

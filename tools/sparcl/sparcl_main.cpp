@@ -53,6 +53,7 @@ constexpr std::array kCommands{
             "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), "
             "a publisher's replicas, or an aggregator's workers",
             add_status},
+    Command{"store", "List and check the versions of a store", add_store},
     Command{"keygen", "Make the pair of keys that a publisher or a worker signs with", add_keygen},
     Command{"secret", "Make the secrets of a publisher, its replicas and its observers",
             add_secret},

@@ -1,0 +1,19 @@
+#include "src/store/open_store.hpp"
+
+#include <fmt/format.h>
+
+#include "src/store/directory_store.hpp"
+
+namespace sparcl::store {
+
+Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing) {
+  constexpr std::string_view kFile = "file:";
+  if (url.starts_with(kFile))
+    return DirectoryStore::open(std::string(url.substr(kFile.size())), missing);
+  return Status(Code::kUnsupported,
+                fmt::format("'{}' is no address of a store: expected file:PATH, a folder that all "
+                            "hosts share",
+                            url));
+}
+
+}  // namespace sparcl::store

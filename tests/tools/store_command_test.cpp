@@ -1,0 +1,74 @@
+// `sparcl store list` and `sparcl store verify`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+#include "tests/support/temp_folder.hpp"
+#include "tests/tools/tools_support.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Three versions of a tensor.
+void fill_store(const std::string& url) {
+  std::vector<float> weights(50'000);
+  const std::uint64_t shape[1] = {weights.size()};
+  sparclState_t state = nullptr;
+  sparclStore_t store = nullptr;
+  ASSERT_EQ(sparclStateCreate(&state), sparclSuccess);
+  ASSERT_EQ(sparclStateAdd(state, "w", weights.data(), sparclFloat32, 1, shape), sparclSuccess);
+  ASSERT_EQ(sparclStoreOpen(&store, url.c_str(), nullptr), sparclSuccess);
+  for (std::uint64_t version = 10; version <= 30; version += 10) {
+    weights[version] = 1;
+    ASSERT_EQ(sparclStorePublish(store, state, version), sparclSuccess)
+        << sparclGetLastError(nullptr);
+  }
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+  EXPECT_EQ(sparclStateDestroy(state), sparclSuccess);
+}
+
+TEST(StoreCommand, ListsVersionsAndNamesDamage) {
+  const TempFolder folder;
+  const std::string url = "file:" + (folder / "store");
+  fill_store(url);
+  const nlohmann::json list = run_program({"store", "list", url, "--json"}).json();
+  ASSERT_EQ(list["versions"].size(), 3U);
+  EXPECT_EQ(list["versions"][2]["version"], 30);
+  EXPECT_EQ(list["versions"][2]["base_version"], 20);
+  EXPECT_GT(list["versions"][0]["anchor_bytes"], list["versions"][1]["delta_bytes"]);
+  EXPECT_THAT(run_program({"store", "list", url}).out, HasSubstr("state hash"));
+  const ProgramRun sound = run_program({"store", "verify", url});
+  EXPECT_EQ(sound.exit_code, 0) << sound.err;
+  EXPECT_THAT(sound.out, HasSubstr("3 versions"));
+
+  std::string damaged;
+  for (const auto& entry : fs::directory_iterator(folder / "store/deltas"))
+    damaged = std::max(damaged, entry.path().string());
+  std::ofstream(damaged, std::ios::app) << "x";
+  const ProgramRun broken = run_program({"store", "verify", url});
+  EXPECT_EQ(broken.exit_code, 3);
+  EXPECT_THAT(broken.err, AllOf(HasSubstr("1 are missing or damaged"), HasSubstr(damaged)));
+  const nlohmann::json report = run_program({"store", "verify", url, "--json"}).json();
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_THAT(std::string(report["message"]), HasSubstr(damaged));
+}
+
+TEST(StoreCommand, RefusesWhatIsNoStore) {
+  const TempFolder folder;
+  const ProgramRun missing = run_program({"store", "list", "file:" + (folder / "none")});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("the store cannot be opened"));
+  EXPECT_FALSE(fs::exists(folder / "none"));
+  EXPECT_THAT(run_program({"store", "list", "s3://bucket"}).err, HasSubstr("expected file:PATH"));
+  EXPECT_EQ(run_program({"store"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace sparcl::test
