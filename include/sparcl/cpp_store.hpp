@@ -28,8 +28,9 @@ class Store {
   }
 
   void publish(const State& state, std::uint64_t version) {
+    std::shared_ptr<sparclState>& published = std::get<0>(handle_.get_deleter().needed);
+    if (published == nullptr) published = state.shared();
     check(sparclStorePublish(get(), state.get(), version));
-    std::get<0>(handle_.get_deleter().needed) = state.shared();
   }
   // 0: there is none.
   std::uint64_t latest() const {

@@ -31,21 +31,23 @@ typedef struct {
  * @param url `file:PATH`, a folder, which is made if it is not there. Its file system must have
  *   hard links
  * @param options may be NULL
- * @retval sparclUnsupported another scheme, or a file system without hard links */
+ * @retval sparclUnsupported another scheme */
 SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
                                           const sparclStoreOptions_t* options);
 
 /** Publishes the state's present bytes. It returns when all readers can restore the version. The
- * first call reads the newest version into memory, which is kept: the model once more. The state
- * belongs to the store until the store is closed.
+ * first call reads the newest version into memory, which is kept: the model once more, and for a
+ * while the bytes of an anchor as well. The state belongs to the store until the store is closed.
  * @param version larger than the newest one of the store, at least 1
  * @retval sparclInvalidArgument version is not larger
  * @retval sparclInvalidUsage the store publishes another state already
  * @retval sparclMismatch the store's versions have other tensors
+ * @retval sparclUnsupported the file system has no hard links
  * @retval sparclStale another process has published since this store was opened for publishing:
  *   nothing was published, and no later call with this store publishes
  *
- * After another error, a repeated call publishes the version. */
+ * After another error the version may be there or not: a repeated call finds out, and publishes
+ * what is not there. */
 SPARCL_API sparclResult_t sparclStorePublish(sparclStore_t store, sparclState_t state,
                                              uint64_t version);
 
@@ -54,7 +56,7 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
 
 /** Writes a version into the state's tensors, which lie in host memory. The tensors may hold
  * anything. If they hold the last version that was restored into them, bit for bit, deltas from
- * there are read if they have fewer bytes. Several steps need the memory of a second copy.
+ * there are read if they have fewer bytes. More than one delta needs the memory of a second copy.
  * @param version 0: the newest
  * @param got written: the version; may be NULL
  * @retval sparclInvalidArgument there is no such version, or the store is empty
@@ -62,7 +64,7 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
  * @retval sparclCorrupt an object is missing or damaged: the text names it
  * @retval sparclUnsupported a tensor is in device memory
  *
- * After an error the tensors are as before. */
+ * After an error the tensors are as before. For broadcasts use another state. */
 SPARCL_API sparclResult_t sparclStoreRestore(sparclStore_t store, sparclState_t state,
                                              uint64_t version, uint64_t* got);
 

@@ -463,7 +463,7 @@ sparclResult_t sparclStateDestroy(sparclState_t state) {
     SPARCL_RETURN_IF_ERROR(own.check_idle());
     if (own.is_attached)
       return Status(Code::kInvalidUsage,
-                    "this state has a publisher or a subscriber: destroy that first");
+                    "this state has a publisher, a subscriber or a store: destroy or close that first");
     return Status();
   });
 }

@@ -1,5 +1,6 @@
 // Stores behind the C interface.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -28,6 +29,16 @@ struct sparclStore {
   sparcl::store::WriterOptions options;
   std::unique_ptr<AttachedState> attached;  // of the writer
   std::unique_ptr<sparcl::store::ChainWriter> writer;
+  bool has_published = false;
+  const pid_t process = ::getpid();
+
+  bool is_own_process() const { return process == ::getpid(); }
+  // In a child of fork() a lock of the parent's may be held by a thread that is not there.
+  Status check_process() const {
+    if (is_own_process()) return {};
+    return Status(Code::kInvalidUsage,
+                  "this store belongs to the parent process: a child of fork() opens it again");
+  }
 };
 
 namespace {
@@ -51,10 +62,9 @@ store::ChainState chain_state(const sparcl::replication::ReplicatedState& view) 
           view.source, view.kernels, view.workers};
 }
 
-Status begin_publishing(sparclStore& own, sparclState_t state) {
-  SPARCL_ASSIGN_OR_RETURN(
-      std::unique_ptr<AttachedState> attached,
-      AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead));
+Status begin_publishing(sparclStore& own, const Held<sparclState>& state) {
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<AttachedState> attached,
+                          AttachedState::attach(state, AttachedState::Use::kRead));
   const AttachedState::Reading reading(*attached);
   SPARCL_ASSIGN_OR_RETURN(
       own.writer,
@@ -64,18 +74,32 @@ Status begin_publishing(sparclStore& own, sparclState_t state) {
 }
 
 Status publish(sparclStore& own, sparclState_t state, std::uint64_t version) {
-  const std::lock_guard lock(own.calling);
+  const Held<sparclState> given(state, "state");
+  SPARCL_RETURN_IF_ERROR(given.status());
   if (own.writer == nullptr) {
-    SPARCL_RETURN_IF_ERROR(begin_publishing(own, state));
-  } else if (Held<sparclState>(state, "state").get() != &own.attached->state()) {
+    SPARCL_RETURN_IF_ERROR(begin_publishing(own, given));
+  } else if (given.get() != &own.attached->state()) {
     return Status(Code::kInvalidUsage,
                   "this store publishes another state already: open a second store for this one");
   }
   SPARCL_RETURN_IF_ERROR(own.attached->state().check_complete());
   const AttachedState::Reading reading(*own.attached);
-  SPARCL_RETURN_IF_ERROR(own.writer->publish(version));
-  own.attached->state().version = version;
-  return {};
+  const Status published = own.writer->publish(version);
+  if (published.ok()) own.attached->state().version = version;
+  return published;
+}
+
+// A state that could not be published at all is given back.
+Status publish_or_give_back(sparclStore& own, sparclState_t state, std::uint64_t version) {
+  SPARCL_RETURN_IF_ERROR(own.check_process());
+  const std::lock_guard lock(own.calling);
+  const Status published = publish(own, state, version);
+  if (published.ok()) own.has_published = true;
+  if (!published.ok() && !own.has_published) {
+    own.writer = nullptr;
+    own.attached = nullptr;
+  }
+  return published;
 }
 
 // Walks back from the newest: versions ascend.
@@ -92,16 +116,18 @@ Result<store::VersionRecord> find_version(const store::Chain& chain, std::uint64
 }
 
 Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std::uint64_t* got) {
+  SPARCL_RETURN_IF_ERROR(own.check_process());
   const std::lock_guard lock(own.calling);
-  SPARCL_ASSIGN_OR_RETURN(
-      const std::unique_ptr<AttachedState> attached,
-      AttachedState::attach(Held<sparclState>(given, "state"), AttachedState::Use::kWrite));
-  sparclState& state = attached->state();
-  if (state.has_device_memory())
+  const Held<sparclState> into(given, "state");
+  SPARCL_RETURN_IF_ERROR(into.status());
+  if (into->has_device_memory())
     return Status(
         Code::kUnsupported,
         "a tensor is in device memory: restore into tensors in host memory, and copy them");
-  SPARCL_RETURN_IF_ERROR(state.check_in_memory());
+  SPARCL_RETURN_IF_ERROR(into->check_in_memory());
+  SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<AttachedState> attached,
+                          AttachedState::attach(into, AttachedState::Use::kWrite));
+  sparclState& state = attached->state();
   const store::Chain chain(*own.objects);
   SPARCL_ASSIGN_OR_RETURN(const store::VersionRecord target, find_version(chain, version));
   std::optional<sparcl::model::HeldVersion> held;
@@ -110,6 +136,7 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
   SPARCL_RETURN_IF_ERROR(store::restore(chain, target, held, chain_state(attached->view())));
   state.is_torn = false;
   state.version = target.version;
+  state.confirmed.clear();  // a root's next update sends all
   if (got != nullptr) *got = target.version;
   return {};
 }
@@ -126,12 +153,13 @@ sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
 
 sparclResult_t sparclStorePublish(sparclStore_t store, sparclState_t state, uint64_t version) {
   return guarded_with(__func__, store, "store",
-                      [&](sparclStore& own) { return publish(own, state, version); });
+                      [&](sparclStore& own) { return publish_or_give_back(own, state, version); });
 }
 
 sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* version) {
   return guarded_with(__func__, store, "store", [&](sparclStore& own) -> Status {
     if (version == nullptr) return Status(Code::kInvalidArgument, "version is NULL");
+    SPARCL_RETURN_IF_ERROR(own.check_process());
     const std::lock_guard lock(own.calling);
     SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
                             store::Chain(*own.objects).newest());
@@ -147,8 +175,8 @@ sparclResult_t sparclStoreRestore(sparclStore_t store, sparclState_t state, uint
 }
 
 sparclResult_t sparclStoreClose(sparclStore_t store) {
-  return sparcl::api::destroy_handle(__func__, store, "store",
-                                     [](sparclStore&) { return Status(); });
+  return sparcl::api::destroy_own(__func__, store, "store",
+                                  [](const sparclStore& own) { return own.is_own_process(); });
 }
 
 }  // extern "C"

@@ -10,13 +10,17 @@
 namespace sparcl::store {
 namespace {
 
+constexpr std::uint64_t kFrameBytes = 1 << 16;  // of headers; an update has at most all bytes else
+
 Status apply_step(const Chain& chain, const ChainStep& step,
                   const std::optional<model::HeldVersion>& held, const ChainState& state,
                   std::span<std::byte* const> arrays) {
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, chain.get(step.object()));
-  codec::UpdateDecoder decoder(*state.map, arrays,
-                               step.is_anchor ? codec::Verify::kFull : codec::Verify::kTouched,
-                               state.schema_hash, *state.kernels);
+  const std::uint64_t tensor_bytes = state.map->byte_count();
+  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, chain.get(step.object(), max_bytes));
+  // All bytes before and after: records are not signed, and a delta may name another base.
+  codec::UpdateDecoder decoder(*state.map, arrays, codec::Verify::kFull, state.schema_hash,
+                               *state.kernels);
   if (state.workers != nullptr) decoder.set_workers(*state.workers);
   if (!step.is_anchor && held) decoder.track(held->hash);
   for (bool more = true; more;)
@@ -48,6 +52,17 @@ Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
   return {};
 }
 
+Status check_schema(const VersionRecord& target, const ChainState& state) {
+  SPARCL_ASSIGN_OR_RETURN(const StoredObject own, schema_object(state.schema));
+  if (target.schema != own) {
+    return Status(Code::kMismatch,
+                  fmt::format("version {} of the store has other tensors (names, types or shapes) "
+                              "than this state",
+                              target.version));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<StoredObject> schema_object(std::span<const std::byte> schema) {
@@ -61,20 +76,20 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
   return StoredObject{std::move(name), schema.size(), root};
 }
 
+Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {
+  SPARCL_RETURN_IF_ERROR(check_schema(target, state));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps, chain.steps_to(target, std::nullopt));
+  return apply_all(chain, steps, std::nullopt, state, state.arrays);
+}
+
 Status restore(const Chain& chain, const VersionRecord& target,
                const std::optional<model::HeldVersion>& held, const ChainState& state) {
-  SPARCL_ASSIGN_OR_RETURN(const StoredObject own, schema_object(state.schema));
-  if (target.schema != own) {
-    return Status(Code::kMismatch,
-                  fmt::format("version {} of the store has other tensors (names, types or shapes) "
-                              "than this state",
-                              target.version));
-  }
+  SPARCL_RETURN_IF_ERROR(check_schema(target, state));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps, chain.steps_to(target, held));
   if (steps.size() == 1 && !steps.front().is_anchor)
     return apply_all(chain, steps, held, state, state.arrays);
   if (steps.empty()) return {};
-  model::Snapshot copy;
+  model::Snapshot copy;  // tensors keep what they hold until all is checked
   SPARCL_RETURN_IF_ERROR(copy.take(*state.map, state.arrays));
   SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, copy.arrays()));
   for (std::size_t i = 0; i < state.arrays.size(); ++i) {

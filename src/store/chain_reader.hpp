@@ -9,10 +9,13 @@
 namespace sparcl::store {
 
 // Writes the target into the state's arrays, which hold `held`, or anything. All bytes are checked
-// first: after an error the arrays are as before. One delta is applied in place; more steps need
-// the memory of a second copy. Mismatch: the chain is of other tensors.
+// first: after an error the arrays are as before. One delta is applied in place; an anchor, and
+// several steps, need the memory of a second copy. Mismatch: the chain is of other tensors.
 Status restore(const Chain& chain, const VersionRecord& target,
                const std::optional<model::HeldVersion>& held, const ChainState& state);
+
+// The same from an anchor on, without the second copy: after an error the arrays hold anything.
+Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state);
 
 // As record.schema of a state's own.
 Result<StoredObject> schema_object(std::span<const std::byte> schema);

@@ -28,7 +28,7 @@ class ChainWriter {
 
   // Publishes the state's present bytes. It returns when the version is there for all readers.
   // InvalidArgument: it does not come after the newest one. Stale: another writer has published.
-  // After an error nothing is published, and the call may be repeated, unless it was Stale.
+  // After another error the version may be there or not: the next call finds out.
   Status publish(std::uint64_t version);
   const std::optional<VersionRecord>& newest() const { return newest_; }
 
@@ -38,6 +38,7 @@ class ChainWriter {
   Status load();
   Status check(std::uint64_t version) const;
   bool is_anchor_due(const VersionRecord& next) const;
+  Status look_again(std::uint64_t version, bool& is_there);
   Status put_schema();
   Result<std::unique_ptr<codec::UpdateEncoder>> put_delta(VersionRecord& next);
   Result<StoredObject> put_anchor(VersionRecord& next);
@@ -50,6 +51,7 @@ class ChainWriter {
   StoredObject schema_;
   bool has_schema_ = false;     // in the store
   std::uint64_t attempts_ = 0;  // to publish: each has names of its own
+  bool is_unsure_ = false;      // whether the last record has been written
   std::optional<VersionRecord> newest_;
   std::uint64_t anchor_bytes_ = 0, delta_bytes_ = 0;  // of the last anchor, and after it
   model::Snapshot snapshot_;                          // of the newest version

@@ -49,6 +49,11 @@ Result<bool> with_file(const std::string& path, Use&& use) {
   }
 }
 
+bool about_is_file(const std::string& path) {
+  struct stat about;
+  return ::stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& folder,
@@ -58,44 +63,48 @@ Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& fol
   struct stat about;
   if (missing == Missing::kIsAnError && ::stat(folder.c_str(), &about) != 0)
     return system_error(folder, "the store cannot be opened");
-  std::unique_ptr<DirectoryStore> made(new DirectoryStore(folder));
-  SPARCL_RETURN_IF_ERROR(made->make_folder_of(folder + "/key"));
-  SPARCL_RETURN_IF_ERROR(made->probe_links());
-  return std::unique_ptr<ObjectStore>(std::move(made));
+  if (about_is_file(folder))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: it is no folder, so nothing can lie below it", folder));
+  const std::size_t end = folder.find_last_not_of('/');
+  return std::unique_ptr<ObjectStore>(
+      new DirectoryStore(end == std::string::npos ? "/" : folder.substr(0, end + 1)));
 }
 
-// A folder that may only be read is a store of readers.
-Status DirectoryStore::probe_links() const {
-  if (::access(folder_.c_str(), R_OK | X_OK) != 0) return system_error(folder_, "cannot be read");
-  if (::access(folder_.c_str(), W_OK) != 0) return {};
+// Before the first object: readers need no right to write.
+Status DirectoryStore::probe_links() {
+  if (has_probed_) return {};
   SPARCL_ASSIGN_OR_RETURN(const NewObjectFile probe, NewObjectFile::write(folder_ + "/probe", {}));
-  if (probe.can_be_linked()) return {};
+  has_probed_ = probe.can_be_linked();
+  if (has_probed_) return {};
   return Status(Code::kUnsupported,
                 fmt::format("{}: its file system has no links between files, which decide between "
                             "two writers: give a folder of another file system",
                             folder_));
 }
 
-// Makes the folders of a file. Each of them survives a crash afterwards, whoever has made it.
+// Makes the folders of a file. The names of those below the store, and of those that this call
+// makes, are brought to the disk, whoever has made them.
 Status DirectoryStore::make_folder_of(const std::string& path) {
   const std::lock_guard lock(making_);
   for (std::size_t end = path.find('/', 1); end != std::string::npos;
        end = path.find('/', end + 1)) {
     const std::string folder = path.substr(0, end);
-    if (folder.empty() || is_durable_.contains(folder)) continue;
+    if (is_durable_.contains(folder)) continue;
+    const bool is_new = ::mkdir(folder.c_str(), 0777) == 0;
+    const int error = errno;
     struct stat about;
-    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+    if (::stat(folder.c_str(), &about) != 0) {
+      errno = error;
       return system_error(folder, "the folder cannot be made");
-    if (::stat(folder.c_str(), &about) != 0)
-      return system_error(folder, "the folder cannot be made");
+    }
     if (!S_ISDIR(about.st_mode))
       return Status(Code::kInvalidArgument,
                     fmt::format("{}: it is no folder, so nothing can lie below it", folder));
-    // Above the store, folders may belong to other users.
-    if (folder.size() >= folder_.size()) SPARCL_RETURN_IF_ERROR(sync_folder_of(folder));
+    if (is_new || folder.size() > folder_.size()) SPARCL_RETURN_IF_ERROR(sync_folder_of(folder));
     is_durable_.insert(folder);
   }
-  return {};
+  return probe_links();
 }
 
 std::string DirectoryStore::location_of(std::string_view key) const {

@@ -18,7 +18,8 @@ namespace sparcl::store {
 
 class DirectoryStore final : public ObjectStore {
  public:
-  // Unsupported: its file system has no links between files.
+  // The folder is made with the first object. Then Unsupported: its file system has no links
+  // between files.
   static Result<std::unique_ptr<ObjectStore>> open(const std::string& folder,
                                                    Missing missing = Missing::kIsMade);
 
@@ -37,13 +38,14 @@ class DirectoryStore final : public ObjectStore {
 
  private:
   explicit DirectoryStore(std::string folder) : folder_(std::move(folder)) {}
-  Status probe_links() const;
+  Status probe_links();
   Status make_folder_of(const std::string& path);
   Status list_folder(const std::string& path, const std::string& prefix,
                      std::vector<ObjectInfo>& found) const;
 
   std::string folder_;
-  std::mutex making_;                 // guards the next
+  std::mutex making_;  // guards the next two
+  bool has_probed_ = false;
   std::set<std::string> is_durable_;  // folders whose names this process has brought to the disk
 };
 

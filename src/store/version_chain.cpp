@@ -97,7 +97,14 @@ Result<std::vector<ChainStep>> Chain::steps_to(
     }
     const std::uint64_t before = at.number - 1;
     if (before == 0) return Status(Code::kCorrupt, "the chain has no anchor");
-    SPARCL_ASSIGN_OR_RETURN(VersionRecord earlier, record(before));
+    Result<VersionRecord> read = record(before);
+    if (!read.ok() && at_anchor) {  // the way from there is still whole
+      steps.resize(*at_anchor + 1);
+      steps.back().is_anchor = true;
+      break;
+    }
+    if (!read.ok()) return read.status();
+    VersionRecord earlier = std::move(*read);
     if (earlier.version != at.base_version || earlier.target_hash != at.base_hash)
       return Status(Code::kCorrupt,
                     fmt::format("{}: it leads on from version {}, and record {} is version {}",
@@ -149,7 +156,12 @@ Status Chain::read_checked(const StoredObject& object, BufferFor&& buffer_for) c
                 location + ": its bytes are not those that were published (SHA-256)");
 }
 
-Result<Staging> Chain::get(const StoredObject& object) const {
+Result<Staging> Chain::get(const StoredObject& object, std::uint64_t max_bytes) const {
+  if (object.bytes > max_bytes)
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: its record says {} bytes: no update of these "
+                              "tensors has more than {}",
+                              store_.location_of(object.key), object.bytes, max_bytes));
   Staging staging;
   SPARCL_RETURN_IF_ERROR(read_checked(object, [&](std::uint64_t first, std::size_t count) {
     staging.reserve(first + count);
@@ -165,6 +177,13 @@ Status Chain::check(const StoredObject& object) const {
       object, [&](std::uint64_t, std::size_t count) { return std::span(leaf).first(count); });
 }
 
+Status stopped(const VersionRecord& other) {
+  return Status(Code::kStale,
+                fmt::format("another writer has published version {} there: this one publishes "
+                            "nothing any more, open the store again",
+                            other.version));
+}
+
 Result<VersionRecord> Chain::commit(const VersionRecord& record) const {
   const std::string text = serialise(record), key = commit_key(record.number);
   const std::array pieces{bytes_of(text)};
@@ -174,10 +193,7 @@ Result<VersionRecord> Chain::commit(const VersionRecord& record) const {
     SPARCL_ASSIGN_OR_RETURN(there, this->record(record.number));
     if (there.writer != record.writer || there.version != record.version ||
         there.target_hash != record.target_hash)
-      return Status(Code::kStale,
-                    fmt::format("{}: another writer has published version {} there: this one "
-                                "publishes nothing any more, open the store again",
-                                store_.location_of(key), there.version));
+      return stopped(there).with_prefix(store_.location_of(key) + ": ");
   }
   const std::string number = fmt::format("{}\n", record.number);
   const std::array hint{bytes_of(number)};

@@ -25,6 +25,9 @@ struct ChainStep {
   const StoredObject& object() const { return is_anchor ? *record.anchor : *record.delta; }
 };
 
+// Stale: the record is another writer's.
+Status stopped(const VersionRecord& other);
+
 class Chain {
  public:
   // The store outlives it.
@@ -43,7 +46,7 @@ class Chain {
   // Puts bytes under a key, which no other writer uses.
   Result<StoredObject> put(const std::string& key, const Staging& bytes, std::uint64_t count) const;
   // All bytes of an object, checked. Corrupt: they are not those of the record.
-  Result<Staging> get(const StoredObject& object) const;
+  Result<Staging> get(const StoredObject& object, std::uint64_t max_bytes) const;
   // The same without keeping them.
   Status check(const StoredObject& object) const;
 

@@ -1,6 +1,7 @@
 // Stores through the C interface: versions that one state publishes come back in others.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -131,6 +132,25 @@ TEST_F(StoreApi, OfTwoPublishersOneIsStopped) {
   EXPECT_EQ(sparclStoreClose(second), sparclSuccess);
 }
 
+TEST_F(StoreApi, AChildOfForkOpensItsOwn) {
+  StoredModel model;
+  const sparclStore_t store = open();
+  ASSERT_EQ(sparclStorePublish(store, model.state(), 1), sparclSuccess) << error();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::uint64_t version = 0;
+    const bool is_refused = sparclStoreLatest(store, &version) == sparclInvalidUsage &&
+                            sparclStorePublish(store, model.state(), 2) == sparclInvalidUsage;
+    ::_exit(is_refused && sparclStoreClose(store) == sparclSuccess ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(sparclStorePublish(store, model.state(), 2), sparclSuccess) << error();
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+}
+
 TEST_F(StoreApi, WhatIsWrongIsNamed) {
   sparclStore_t store = nullptr;
   EXPECT_EQ(sparclStoreOpen(nullptr, url().c_str(), nullptr), sparclInvalidArgument);
@@ -148,7 +168,9 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_EQ(sparclStoreRestore(store, model.state(), 0, nullptr), sparclInvalidArgument);
   EXPECT_NE(error().find("the store is empty"), std::string::npos) << error();
   EXPECT_EQ(sparclStorePublish(store, model.state(), 0), sparclInvalidArgument);
-  EXPECT_EQ(sparclStorePublish(store, nullptr, 1), sparclInvalidUsage);
+  StoredModel instead;  // the state that could not be published was given back
+  EXPECT_EQ(sparclStorePublish(store, instead.state(), 0), sparclInvalidArgument);
+  EXPECT_EQ(sparclStorePublish(store, nullptr, 1), sparclInvalidArgument);
   ASSERT_EQ(sparclStorePublish(store, model.state(), 3), sparclSuccess) << error();
   EXPECT_EQ(sparclStoreRestore(store, model.state(), 0, nullptr), sparclInvalidUsage) << error();
   EXPECT_EQ(sparclStoreRestore(store, larger.state(), 0, nullptr), sparclMismatch) << error();

@@ -260,8 +260,8 @@ TEST(DirectoryStore, HiddenFilesAreNoObjects) {
   const TempFolder folder;
   const auto store = DirectoryStore::open(folder / "s");
   ASSERT_TRUE(store.ok());
+  test::fs::create_directories(folder / "s/.snap");
   std::ofstream(folder / "s/.new-0123") << "half";
-  test::fs::create_directory(folder / "s/.snap");
   std::ofstream(folder / "s/.snap/k") << "old";
   std::ofstream(folder / "s/a b") << "of another program";
   int seen = 0;
