@@ -12,7 +12,8 @@ Result<std::unique_ptr<AttachedState>> AttachedState::attach(const Held<sparclSt
   SPARCL_RETURN_IF_ERROR(state.status());
   SPARCL_RETURN_IF_ERROR(state->check_idle());
   if (state->is_attached)
-    return Status(Code::kInvalidUsage, "this state has a publisher, a subscriber or a store already");
+    return Status(Code::kInvalidUsage,
+                  "this state has a publisher, a subscriber or a store already");
   SPARCL_RETURN_IF_ERROR(state->check_still());
   if (use == Use::kRead) SPARCL_RETURN_IF_ERROR(state->check_complete());
   SPARCL_ASSIGN_OR_RETURN(const std::string bodies, setting_choice("KERNELS"));

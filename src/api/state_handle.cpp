@@ -462,8 +462,9 @@ sparclResult_t sparclStateDestroy(sparclState_t state) {
   return sparcl::api::destroy_handle(__func__, state, "state", [](const sparclState& own) {
     SPARCL_RETURN_IF_ERROR(own.check_idle());
     if (own.is_attached)
-      return Status(Code::kInvalidUsage,
-                    "this state has a publisher, a subscriber or a store: destroy or close that first");
+      return Status(
+          Code::kInvalidUsage,
+          "this state has a publisher, a subscriber or a store: destroy or close that first");
     return Status();
   });
 }
