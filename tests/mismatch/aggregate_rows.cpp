@@ -53,22 +53,22 @@ std::vector<MismatchRow> what_is_aggregated() {
 std::vector<MismatchRow> how_it_is_aggregated() {
   return {
       aggregate_row("no options", [](Arguments& a, Extras&, int) { a.aggregate_options = nullptr; },
-                    kNo, {"differ in their options"}),
+                    kNo, {"differ in their aggregators (options or rounds) or ranks"}),
       aggregate_row("another mean",
                     [](Arguments& a, Extras& extras, int) {
                       sparclAggregatorOptions_t how = SPARCL_AGGREGATOR_OPTIONS_INITIALIZER;
                       how.mean = sparclMeanOverWorkers;
                       a.aggregate_options = extras.aggregate_by(kSumCount, &how);
                     },
-                    kNo, {"differ in their options"}),
+                    kNo, {"differ in their aggregators (options or rounds) or ranks"}),
       aggregate_row("an aggregator that is some rounds behind",
                     [](Arguments& a, Extras& extras, int) {
                       a.aggregate_options = extras.aggregate_by(kSumCount);
                     },
-                    kNo, {"differ in their options"}),
+                    kNo, {"differ in their aggregators (options or rounds) or ranks"}),
       aggregate_row("fewer ranks that aggregate",
                     [](Arguments& a, Extras& extras, int) { aggregate_on(a, extras, 0); }, kNo,
-                    {"differ in their options"}),
+                    {"differ in their aggregators (options or rounds) or ranks"}),
       aggregate_row("a rank that there is not",
                     [](Arguments& a, Extras& extras, int ranks) { aggregate_on(a, extras, ranks); },
                     kBad, {"options.ranks[0] is "}),
