@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "src/store/directory_store.hpp"
+#include "src/store/new_object_file.hpp"
 #include "tests/support/temp_folder.hpp"
 
 namespace sparcl::store {
@@ -253,6 +254,19 @@ TEST(DirectoryStore, NoObjectIsAFolderOfOthers) {
   EXPECT_FALSE(*(*store)->read("a", 0, {&byte, 1}));
   EXPECT_TRUE((*store)->remove("a").ok());
   EXPECT_TRUE((*store)->look("a/b")->has_value());
+}
+
+// Both writers have found no object: the first link decides, and a repeated link finds its own
+// work.
+TEST(NewObjectFile, OnlyTheFirstLinkWins) {
+  const TempFolder folder;
+  const std::array one{bytes_of("one")}, two{bytes_of("two")};
+  const auto first = NewObjectFile::write(folder / "k", one),
+             second = NewObjectFile::write(folder / "k", two);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(*first->link_if_absent());
+  EXPECT_FALSE(*second->link_if_absent());
+  EXPECT_TRUE(*first->link_if_absent());
 }
 
 // Files that killed writers leave, and files of others, are no objects.
