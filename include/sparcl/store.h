@@ -28,8 +28,8 @@ typedef struct {
   { sizeof(sparclStoreOptions_t), 0 }
 
 /** Opens a store. It is empty if nothing was published yet.
- * @param url `file:PATH`, a folder, which is made if it is not there. Its file system must have
- *   hard links
+ * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard
+ *   links
  * @param options may be NULL
  * @retval sparclUnsupported another scheme */
 SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,

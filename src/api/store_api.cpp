@@ -14,7 +14,6 @@
 #include "src/store/open_store.hpp"
 
 using sparcl::Code;
-using sparcl::Hash128;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::AttachedState;

@@ -48,7 +48,7 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  // Probed when the store was opened.
+  // Known when the store is open; put_if_absent() refuses a store that breaks its promise.
   virtual StoreCapabilities capabilities() const = 0;
   // The store's address and the key, for messages.
   virtual std::string location_of(std::string_view key) const = 0;
@@ -66,7 +66,7 @@ class ObjectStore {
   // False: there is one already, whose bytes stay. On return the object that is there survives a
   // crash of the machine that stores it.
   virtual Result<bool> put_if_absent(const std::string& key, Pieces bytes) = 0;
-  // Whether there is one or not. read_all() returns the old bytes or the new ones.
+  // Writes the object, also over another one. read_all() returns the old bytes or the new ones.
   virtual Status replace(const std::string& key, Pieces bytes) = 0;
   // Objects below a prefix, which is "" or ends with a segment, in ascending order of their keys.
   // The walk ends if visit() returns false.

@@ -90,21 +90,17 @@ Result<std::vector<ChainStep>> Chain::steps_to(
     if (at.delta) delta_bytes += at.delta->bytes;
     const bool may_go_on = at.delta && held && held->version < at.version && at.number > 1 &&
                            (!at_anchor || delta_bytes < steps[*at_anchor].record.anchor->bytes);
-    if (at_anchor && !may_go_on) {
-      steps.resize(*at_anchor + 1);
-      steps.back().is_anchor = true;
-      break;
-    }
     const std::uint64_t before = at.number - 1;
-    if (before == 0) return Status(Code::kCorrupt, "the chain has no anchor");
-    Result<VersionRecord> read = record(before);
-    if (!read.ok() && at_anchor) {  // the way from there is still whole
+    if (before == 0 && !at_anchor) return Status(Code::kCorrupt, "the chain has no anchor");
+    std::optional<Result<VersionRecord>> read;
+    if (!at_anchor || may_go_on) read = record(before);
+    if (at_anchor && (!read || !read->ok())) {  // a damaged record before the anchor does no harm
       steps.resize(*at_anchor + 1);
       steps.back().is_anchor = true;
       break;
     }
-    if (!read.ok()) return read.status();
-    VersionRecord earlier = std::move(*read);
+    if (!read->ok()) return read->status();
+    VersionRecord earlier = std::move(**read);
     if (earlier.version != at.base_version || earlier.target_hash != at.base_hash)
       return Status(Code::kCorrupt,
                     fmt::format("{}: it leads on from version {}, and record {} is version {}",
