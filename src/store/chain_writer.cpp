@@ -165,6 +165,13 @@ Status ChainWriter::look_again(std::uint64_t version, bool& is_there) {
 }
 
 Status ChainWriter::publish(std::uint64_t version) {
+  if (stopped_.ok()) stopped_ = publish_next(version);
+  const Status status = stopped_;
+  if (status.code() != Code::kStale) stopped_ = {};  // all but that may pass
+  return status;
+}
+
+Status ChainWriter::publish_next(std::uint64_t version) {
   bool is_there = false;
   SPARCL_RETURN_IF_ERROR(look_again(version, is_there));
   if (is_there) return {};

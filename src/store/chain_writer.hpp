@@ -38,6 +38,7 @@ class ChainWriter {
   Status load();
   Status check(std::uint64_t version) const;
   bool is_anchor_due(const VersionRecord& next) const;
+  Status publish_next(std::uint64_t version);
   Status look_again(std::uint64_t version, bool& is_there);
   Status put_schema();
   Result<std::unique_ptr<codec::UpdateEncoder>> put_delta(VersionRecord& next);
@@ -51,6 +52,7 @@ class ChainWriter {
   StoredObject schema_;
   bool has_schema_ = false;     // in the store
   std::uint64_t attempts_ = 0;  // to publish: each has names of its own
+  Status stopped_;              // Stale: another writer has published
   bool is_unsure_ = false;      // whether the last record has been written
   std::optional<VersionRecord> newest_;
   std::uint64_t anchor_bytes_ = 0, delta_bytes_ = 0;  // of the last anchor, and after it

@@ -212,6 +212,9 @@ TEST_F(ChainOfVersions, OfTwoWritersOneIsStoppedByName) {
   const Status stopped = second->publish(2);
   EXPECT_EQ(stopped.code(), Code::kStale) << stopped.message();
   EXPECT_THAT(std::string(stopped.message()), HasSubstr("another writer has published version 1"));
+  for (const std::uint64_t version : {5U, 6U, 7U})
+    EXPECT_EQ(second->publish(version).code(), Code::kStale) << "it stays stopped";
+  EXPECT_EQ((*chain.newest())->version, 1U);
   publish(*first, 3);
   HeldTensors held(kTensors);
   ASSERT_TRUE(restore(chain, **chain.newest(), std::nullopt, state_of(held)).ok());
