@@ -165,9 +165,9 @@ Status ChainWriter::look_again(std::uint64_t version, bool& is_there) {
 }
 
 Status ChainWriter::publish(std::uint64_t version) {
-  if (stopped_.ok()) stopped_ = publish_next(version);
-  const Status status = stopped_;
-  if (status.code() != Code::kStale) stopped_ = {};  // all but that may pass
+  if (!stopped_.ok()) return stopped_;
+  const Status status = publish_next(version);
+  if (status.code() == Code::kStale) stopped_ = status;
   return status;
 }
 
