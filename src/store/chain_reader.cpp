@@ -6,6 +6,7 @@
 
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
+#include "src/trust/hex.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -71,9 +72,7 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
   model::StreamDigest digest;
   SPARCL_RETURN_IF_ERROR(digest.finish(bytes, schema.size()));
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
-  std::string name = "schemas/";
-  for (const std::byte byte : root) name += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return StoredObject{std::move(name), schema.size(), root};
+  return StoredObject{"schemas/" + trust::hex_of(root), schema.size(), root};
 }
 
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {

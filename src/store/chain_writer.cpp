@@ -9,6 +9,7 @@
 #include "src/codec/state_hash.hpp"
 #include "src/codec/update.hpp"
 #include "src/store/chain_reader.hpp"
+#include "src/trust/hex.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -16,12 +17,10 @@ namespace {
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
 
 Result<std::string> random_name() {
-  std::array<unsigned char, 16> bytes{};
+  std::array<std::byte, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
     return Status(Code::kSystemError, "getrandom() gives no random bytes");
-  std::string name;
-  for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);
-  return name;
+  return trust::hex_of(bytes);
 }
 
 codec::EncodeOptions encode_options(const ChainState& state, std::uint64_t base_version,

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/store/object_store.hpp"
+#include "src/trust/hex.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -14,23 +16,13 @@ using Json = nlohmann::json;
 constexpr int kFormat = 1;
 constexpr std::size_t kWriterDigits = 32;
 
-std::string hex_of(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
-}
+using trust::hex_of;
 
 // False: it has other characters, or another length.
-bool read_hex(std::string_view text, std::span<std::byte> out) {
-  if (text.size() != 2 * out.size()) return false;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    out[i] = static_cast<std::byte>(16 * high + low);
-  }
+bool read_hex(const std::string& text, std::span<std::byte> out) {
+  const std::vector<std::byte> bytes = trust::bytes_of_hex(text);
+  if (bytes.size() != out.size()) return false;
+  std::ranges::copy(bytes, out.begin());
   return true;
 }
 
