@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sparcl/cpp_basics.hpp"
 #include "sparcl/cpp_objects.hpp"
@@ -16,12 +17,32 @@ namespace sparcl {
 class Store {
  public:
   struct Options {
-    std::uint64_t anchor_every = 0;  // 0: 64
+    std::uint64_t anchor_every = 0;   // 0: 64
+    std::uint64_t keep_versions = 0;  // a publisher's; 0: all
+    double lease_seconds = 0;         // 0: 600
+  };
+  struct Version {
+    std::uint64_t version, base_version, delta_bytes, anchor_bytes, skip_bytes;
+    std::string hash;
+  };
+  struct Damage {
+    std::string location, what;
+    bool is_repaired;
+  };
+  struct Keep {
+    std::uint64_t versions = 0;
+    double seconds = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Pruned {
+    std::uint64_t versions, objects, bytes, waiting;
   };
   explicit Store(const std::string& url) : Store(url, Options()) {}  // "file:PATH"
   Store(const std::string& url, const Options& options) {
     sparclStoreOptions_t given = SPARCL_STORE_OPTIONS_INITIALIZER;
     given.anchor_every = options.anchor_every;
+    given.keep_versions = options.keep_versions;
+    given.lease_seconds = options.lease_seconds;
     sparclStore_t handle = nullptr;
     check(sparclStoreOpen(&handle, url.c_str(), &given));
     handle_ = Handle(handle, {});
@@ -43,6 +64,49 @@ class Store {
     std::uint64_t got = 0;
     check(sparclStoreRestore(get(), state.get(), version, &got));
     return got;
+  }
+  // All versions, in ascending order.
+  std::vector<Version> list() const {
+    std::vector<Version> versions;
+    check(sparclStoreList(
+        get(),
+        [](const sparclStoreVersion_t* each, void* arg) {
+          static_cast<std::vector<Version>*>(arg)->push_back({each->version, each->base_version,
+                                                              each->delta_bytes, each->anchor_bytes,
+                                                              each->skip_bytes, each->hash});
+        },
+        &versions));
+    return versions;
+  }
+  // What is damaged or missing; copy: repairs it.
+  std::vector<Damage> verify(const Store* copy = nullptr) const {
+    std::vector<Damage> damage;
+    const sparclResult_t result = sparclStoreVerify(
+        get(), copy == nullptr ? nullptr : copy->get(),
+        [](const char* location, const char* what, int is_repaired, void* arg) {
+          static_cast<std::vector<Damage>*>(arg)->push_back({location, what, is_repaired != 0});
+        },
+        &damage);
+    if (result != sparclCorrupt || damage.empty()) check(result);
+    return damage;
+  }
+  Pruned prune(const Keep& keep) {
+    const sparclStoreKeep_t given{sizeof given, keep.versions, keep.seconds, keep.bytes};
+    sparclStorePruned_t pruned = SPARCL_STORE_PRUNED_INITIALIZER;
+    check(sparclStorePrune(get(), &given, &pruned));
+    return {pruned.versions, pruned.objects, pruned.bytes, pruned.waiting};
+  }
+  // Returns the number of objects that it has added.
+  std::uint64_t compact() {
+    std::uint64_t added = 0;
+    check(sparclStoreCompact(get(), &added));
+    return added;
+  }
+  // Returns the number of versions that are new there.
+  std::uint64_t copy_to(Store& to) const {
+    std::uint64_t copied = 0;
+    check(sparclStoreCopy(get(), to.get(), &copied));
+    return copied;
   }
   sparclStore_t get() const { return handle_.get(); }
 

@@ -1,9 +1,10 @@
 /** @file
  * Stores: versions of a model in a folder that all hosts share, without a server.
  *
- * One process publishes, any number of processes restore. A version is an anchor, which has all
- * bytes, or a delta from the version before. Versions are published whole or not at all, and
- * every restored byte is checked by SHA-256 first.
+ * One process publishes, any number of processes restore. A version is a delta from the version
+ * before. Anchors, which have all bytes, and skips, which lead over 8 or 64 versions, shorten the
+ * way of a reader that begins or is late. Versions are published whole or not at all, and every
+ * restored byte is checked by SHA-256 first.
  */
 #ifndef SPARCL_STORE_H_
 #define SPARCL_STORE_H_
@@ -21,11 +22,15 @@ typedef struct sparclStore* sparclStore_t;
 /** Options of sparclStoreOpen. */
 typedef struct {
   size_t size;
-  uint64_t anchor_every; /**< versions from an anchor to the next one; 0: 64. An anchor also
-                              follows once the deltas after the last one have as many bytes */
+  uint64_t anchor_every;  /**< versions from an anchor to the next one; 0: 64. An anchor also
+                               follows once the deltas after the last one have as many bytes */
+  uint64_t keep_versions; /**< a publisher prunes as sparclStorePrune does, after each anchor;
+                               0: it keeps all versions */
+  double lease_seconds;   /**< how long a reader's needs are respected after its last call, and how
+                               long pruning waits; the same for all who use a store. 0: 600 */
 } sparclStoreOptions_t;
 #define SPARCL_STORE_OPTIONS_INITIALIZER \
-  { sizeof(sparclStoreOptions_t), 0 }
+  { sizeof(sparclStoreOptions_t), 0, 0, 0 }
 
 /** Opens a store. It is empty if nothing was published yet.
  * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard
@@ -36,8 +41,10 @@ SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
                                           const sparclStoreOptions_t* options);
 
 /** Publishes the state's present bytes. It returns when all readers can restore the version. The
- * first call reads the newest version into memory, which is kept: the model once more, and for a
- * while the bytes of an anchor as well. The state belongs to the store until the store is closed.
+ * first call reads the newest version into memory, which is kept: the model once more, for skips at
+ * most as much again, and for a while the bytes of an anchor. A thread writes anchors and skips
+ * after the call; the next call waits for it. The state belongs to the store until the store is
+ * closed.
  * @param version larger than the newest one of the store, at least 1
  * @retval sparclInvalidArgument version is not larger
  * @retval sparclInvalidUsage the store publishes another state already
@@ -68,7 +75,80 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
 SPARCL_API sparclResult_t sparclStoreRestore(sparclStore_t store, sparclState_t state,
                                              uint64_t version, uint64_t* got);
 
-/** Closes the store, and gives its state back. NULL is no error. */
+/** A version of a store, as sparclStoreList shows it. */
+typedef struct {
+  uint64_t version;
+  uint64_t base_version; /**< of its delta; 0: the first version */
+  uint64_t delta_bytes;  /**< 0: the first version */
+  uint64_t anchor_bytes; /**< 0: it has no anchor */
+  uint64_t skip_bytes;   /**< of all skips to it */
+  const char* hash;      /**< of the state: 32 hexadecimal digits */
+} sparclStoreVersion_t;
+
+/** Receives a version while a call runs. `version` is valid until the callback returns. */
+typedef void (*sparclStoreListed_t)(const sparclStoreVersion_t* version, void* arg);
+
+/** Calls listed for all versions that the store has, in ascending order. */
+SPARCL_API sparclResult_t sparclStoreList(sparclStore_t store, sparclStoreListed_t listed,
+                                          void* arg);
+
+/** Receives what is damaged or missing while a call runs. The texts are valid until the callback
+ * returns. @param location of the object @param is_repaired 1: a copy has taken its place */
+typedef void (*sparclStoreDamaged_t)(const char* location, const char* what, int is_repaired,
+                                     void* arg);
+
+/** Reads all objects of a store, and checks that they are what was published.
+ * @param copy another store, which sparclStoreCopy has written: its objects take the place of those
+ *   that are damaged; may be NULL
+ * @param damaged may be NULL
+ * @retval sparclCorrupt something is damaged or missing, and was not repaired */
+SPARCL_API sparclResult_t sparclStoreVerify(sparclStore_t store, sparclStore_t copy,
+                                            sparclStoreDamaged_t damaged, void* arg);
+
+/** What sparclStorePrune keeps: the newest version, and each that one of the first two fields
+ * names. What leads to a kept version is kept as well, down to an anchor. */
+typedef struct {
+  size_t size;
+  uint64_t versions; /**< so many of the newest; 0: their number does not count */
+  double seconds;    /**< versions that are younger; 0: their age does not count */
+  uint64_t bytes;    /**< fewer versions, so that all objects have at most so many; 0: any number */
+} sparclStoreKeep_t;
+#define SPARCL_STORE_KEEP_INITIALIZER \
+  { sizeof(sparclStoreKeep_t), 0, 0, 0 }
+
+/** What a call of sparclStorePrune has done. */
+typedef struct {
+  size_t size;
+  uint64_t versions; /**< removed */
+  uint64_t objects;  /**< removed, records and what killed writers have left included */
+  uint64_t bytes;    /**< of removed objects */
+  uint64_t waiting;  /**< versions that a later call removes: readers may need them still */
+} sparclStorePruned_t;
+#define SPARCL_STORE_PRUNED_INITIALIZER \
+  { sizeof(sparclStorePruned_t), 0, 0, 0, 0 }
+
+/** Removes old versions. It says so in the store first, and a call after lease_seconds removes
+ * them, unless a reader needs them: sparclStoreRestore writes a lease, an object that says what its
+ * store needs for lease_seconds. A reader that may not write has this time to restore. Ages are by
+ * the clock of the file system. A call that was killed does no harm: the next one goes on.
+ * @param pruned written; may be NULL
+ * @retval sparclInvalidArgument keep says nothing */
+SPARCL_API sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStoreKeep_t* keep,
+                                           sparclStorePruned_t* pruned);
+
+/** Adds the skips that are missing, and an anchor of the newest version. It changes no version, and
+ * may run while others publish and restore. Memory: three copies of the model.
+ * @param added written: the number of objects; may be NULL */
+SPARCL_API sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added);
+
+/** Copies all versions that another store lacks. A call that was killed does no harm: the next one
+ * goes on. Memory: the largest object.
+ * @param copied written: the number of versions; may be NULL
+ * @retval sparclStale the other store has other versions */
+SPARCL_API sparclResult_t sparclStoreCopy(sparclStore_t store, sparclStore_t to, uint64_t* copied);
+
+/** Closes the store, and gives its state back. It waits for the thread that writes anchors and
+ * skips, and removes the reader's lease. NULL is no error. */
 SPARCL_API sparclResult_t sparclStoreClose(sparclStore_t store);
 
 #ifdef __cplusplus

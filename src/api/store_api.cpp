@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,9 +11,13 @@
 #include "src/api/call_options.hpp"
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
+#include "src/model/files/delta_file.hpp"
 #include "src/store/chain_reader.hpp"
 #include "src/store/chain_writer.hpp"
+#include "src/store/compaction.hpp"
 #include "src/store/open_store.hpp"
+#include "src/store/retention.hpp"
+#include "src/store/store_content.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -26,10 +32,16 @@ struct sparclStore {
   std::mutex calling;  // guards all below
   std::unique_ptr<sparcl::store::ObjectStore> objects;
   sparcl::store::WriterOptions options;
+  std::optional<sparcl::store::Chain> chain;
+  std::optional<sparcl::store::Lease> lease;
   std::unique_ptr<AttachedState> attached;  // of the writer
   std::unique_ptr<sparcl::store::ChainWriter> writer;
   bool has_published = false;
   const pid_t process = ::getpid();
+
+  ~sparclStore() {
+    if (lease && is_own_process()) lease->release();
+  }
 
   bool is_own_process() const { return process == ::getpid(); }
   // In a child of fork() a lock of the parent's may be held by a thread that is not there.
@@ -44,6 +56,8 @@ namespace {
 
 namespace store = sparcl::store;
 
+constexpr double kMaxLeaseSeconds = 1e8, kMaxAgeSeconds = 1e12;
+
 Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptions_t* given) {
   if (opened == nullptr) return Status(Code::kInvalidArgument, "store is NULL");
   if (url == nullptr) return Status(Code::kInvalidArgument, "url is NULL");
@@ -51,7 +65,16 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   auto made = std::make_unique<sparclStore>();
   SPARCL_ASSIGN_OR_RETURN(made->objects, store::open_store(url, store::Missing::kIsMade));
+  if (!(all.lease_seconds >= 0 && all.lease_seconds <= kMaxLeaseSeconds))
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.lease_seconds is {}: give 0, or at most {} seconds",
+                              all.lease_seconds, kMaxLeaseSeconds));
   if (all.anchor_every > 0) made->options.anchor_every = all.anchor_every;
+  made->options.keep.versions = all.keep_versions;
+  if (all.lease_seconds > 0)
+    made->options.keep.lease_s = static_cast<std::int64_t>(std::ceil(all.lease_seconds));
+  made->chain.emplace(*made->objects);
+  made->lease.emplace(*made->objects, made->options.keep.lease_s);
   *opened = made.release()->handle.get();
   return {};
 }
@@ -90,8 +113,6 @@ Status publish(sparclStore& own, sparclState_t state, std::uint64_t version) {
 
 // A state that could not be published at all is given back.
 Status publish_or_give_back(sparclStore& own, sparclState_t state, std::uint64_t version) {
-  SPARCL_RETURN_IF_ERROR(own.check_process());
-  const std::lock_guard lock(own.calling);
   const Status published = publish(own, state, version);
   if (published.ok()) own.has_published = true;
   if (!published.ok() && !own.has_published) {
@@ -101,22 +122,53 @@ Status publish_or_give_back(sparclStore& own, sparclState_t state, std::uint64_t
   return published;
 }
 
-// Walks back from the newest: versions ascend.
-Result<store::VersionRecord> find_version(const store::Chain& chain, std::uint64_t version) {
-  SPARCL_ASSIGN_OR_RETURN(std::optional<store::VersionRecord> at, chain.newest());
-  if (!at) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
-  const std::uint64_t newest = at->version;
-  while (version != 0 && at->version > version && at->number > 1) {
-    SPARCL_ASSIGN_OR_RETURN(at, chain.record(at->number - 1));
-  }
-  if (version == 0 || at->version == version) return std::move(*at);
+Result<store::VersionRecord> find_version(sparclStore& own, std::uint64_t version) {
+  SPARCL_ASSIGN_OR_RETURN(std::optional<store::VersionRecord> newest, own.chain->newest());
+  if (!newest) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
+  if (version == 0) return std::move(*newest);
+  SPARCL_ASSIGN_OR_RETURN(std::optional<store::VersionRecord> found,
+                          own.chain->find(version, *newest));
+  if (found) return std::move(*found);
   return Status(Code::kInvalidArgument,
-                fmt::format("the store has no version {}: its newest is {}", version, newest));
+                fmt::format("the store has no version {}, or has it no more: its newest is {}",
+                            version, newest->version));
+}
+
+// Brings the state to the version. The lease comes before the last look at what is being removed.
+Result<store::VersionRecord> restore_version(sparclStore& own, std::uint64_t version,
+                                             const std::optional<sparcl::model::HeldVersion>& held,
+                                             const store::ChainState& state) {
+  SPARCL_ASSIGN_OR_RETURN(store::VersionRecord target, find_version(own, version));
+  SPARCL_ASSIGN_OR_RETURN(auto steps, store::steps_to(*own.chain, target, held));
+  const std::uint64_t first = steps.empty() ? target.number : steps.front().first_needed();
+  SPARCL_ASSIGN_OR_RETURN(const bool is_new, own.lease->hold(first));
+  if (is_new) {
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, own.chain->oldest());
+    if (oldest > first) {
+      SPARCL_ASSIGN_OR_RETURN(steps, store::steps_to(*own.chain, target, held));
+    }
+  }
+  SPARCL_RETURN_IF_ERROR(store::restore(*own.chain, target, steps, held, state));
+  return target;
+}
+
+// What was removed meanwhile is not needed by a later version.
+Result<store::VersionRecord> restore_some(sparclStore& own, std::uint64_t version,
+                                          const std::optional<sparcl::model::HeldVersion>& held,
+                                          const store::ChainState& state) {
+  constexpr int kTries = 3;
+  for (int tries = 1;; ++tries) {
+    const std::optional<std::uint64_t> before = own.chain->known();
+    Result<store::VersionRecord> restored = restore_version(own, version, held, state);
+    if (restored.ok() || restored.status().code() != Code::kCorrupt || tries == kTries)
+      return restored;
+    own.chain->forget();
+    const Result<std::optional<store::VersionRecord>> newest = own.chain->newest();
+    if (!newest.ok() || own.chain->known() == before) return restored;
+  }
 }
 
 Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std::uint64_t* got) {
-  SPARCL_RETURN_IF_ERROR(own.check_process());
-  const std::lock_guard lock(own.calling);
   const Held<sparclState> into(given, "state");
   SPARCL_RETURN_IF_ERROR(into.status());
   if (into->has_device_memory())
@@ -127,17 +179,90 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
   SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<AttachedState> attached,
                           AttachedState::attach(into, AttachedState::Use::kWrite));
   sparclState& state = attached->state();
-  const store::Chain chain(*own.objects);
-  SPARCL_ASSIGN_OR_RETURN(const store::VersionRecord target, find_version(chain, version));
   std::optional<sparcl::model::HeldVersion> held;
   if (state.version != 0) held = {state.version, attached->view().hash()};
   attached->begin_writing();
-  SPARCL_RETURN_IF_ERROR(store::restore(chain, target, held, chain_state(attached->view())));
+  SPARCL_ASSIGN_OR_RETURN(const store::VersionRecord target,
+                          restore_some(own, version, held, chain_state(attached->view())));
   state.is_torn = false;
   state.version = target.version;
   state.confirmed.clear();  // a root's next update sends all
   if (got != nullptr) *got = target.version;
   return {};
+}
+
+Status list(sparclStore& own, sparclStoreListed_t listed, void* arg) {
+  if (listed == nullptr) return Status(Code::kInvalidArgument, "listed is NULL");
+  return store::list_versions(*own.chain, [&](const store::ListedVersion& each) {
+    const store::VersionRecord& record = each.record;
+    const std::string hash = sparcl::to_hex(record.target_hash);
+    const sparclStoreVersion_t version{
+        record.version,    record.base_version, record.delta ? record.delta->bytes : 0,
+        each.anchor_bytes, each.skip_bytes,     hash.c_str()};
+    listed(&version, arg);
+    return true;
+  });
+}
+
+Status verify(sparclStore& own, store::Chain* copy, sparclStoreDamaged_t damaged, void* arg) {
+  SPARCL_ASSIGN_OR_RETURN(const store::VerifyReport report,
+                          store::verify_content(*own.chain, copy, [&](const store::Damage& each) {
+                            if (damaged != nullptr)
+                              damaged(each.location.c_str(), each.what.c_str(),
+                                      each.is_repaired ? 1 : 0, arg);
+                          }));
+  if (report.damaged == report.repaired) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("of {} objects of {} versions {} are missing or damaged: give a copy "
+                            "of the store, which repairs them",
+                            report.objects, report.versions, report.damaged - report.repaired));
+}
+
+Status prune(sparclStore& own, const sparclStoreKeep_t* given, sparclStorePruned_t* pruned) {
+  sparclStoreKeep_t all = SPARCL_STORE_KEEP_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "keep", all));
+  if (!(all.seconds >= 0)) return Status(Code::kInvalidArgument, "keep.seconds is below 0");
+  store::Keep keep;
+  keep.versions = all.versions;
+  if (all.seconds > 0)
+    keep.age_s = static_cast<std::int64_t>(std::min(std::ceil(all.seconds), kMaxAgeSeconds));
+  if (all.bytes > 0) keep.max_bytes = all.bytes;
+  keep.lease_s = own.options.keep.lease_s;
+  SPARCL_ASSIGN_OR_RETURN(const store::PruneReport report, store::prune(*own.chain, keep));
+  if (pruned == nullptr) return {};
+  const sparclStorePruned_t full{sizeof full, report.versions, report.objects, report.bytes,
+                                 report.waiting};
+  return sparcl::api::write_sized(full, "pruned", pruned);
+}
+
+// A call that takes one store: in its process, and one at a time.
+template <class Function>
+sparclResult_t call(const char* name, sparclStore_t store, Function&& function) {
+  return guarded_with(name, store, "store", [&](sparclStore& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(own.check_process());
+    const std::lock_guard lock(own.calling);
+    return function(own);
+  });
+}
+
+// A call that takes two; other: may be NULL.
+template <class Function>
+sparclResult_t call_two(const char* name, sparclStore_t store, sparclStore_t other,
+                        const char* parameter, Function&& function) {
+  return guarded_with(name, store, "store", [&](sparclStore& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(own.check_process());
+    if (other == nullptr) {
+      const std::lock_guard lock(own.calling);
+      return function(own, nullptr);
+    }
+    const Held<sparclStore> second(other, parameter);
+    SPARCL_RETURN_IF_ERROR(second.status());
+    SPARCL_RETURN_IF_ERROR(second->check_process());
+    if (second.get() == &own)
+      return Status(Code::kInvalidArgument, fmt::format("{} is the same store", parameter));
+    const std::scoped_lock lock(own.calling, second->calling);
+    return function(own, second.get());
+  });
 }
 
 }  // namespace
@@ -151,17 +276,14 @@ sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
 }
 
 sparclResult_t sparclStorePublish(sparclStore_t store, sparclState_t state, uint64_t version) {
-  return guarded_with(__func__, store, "store",
-                      [&](sparclStore& own) { return publish_or_give_back(own, state, version); });
+  return call(__func__, store,
+              [&](sparclStore& own) { return publish_or_give_back(own, state, version); });
 }
 
 sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* version) {
-  return guarded_with(__func__, store, "store", [&](sparclStore& own) -> Status {
+  return call(__func__, store, [&](sparclStore& own) -> Status {
     if (version == nullptr) return Status(Code::kInvalidArgument, "version is NULL");
-    SPARCL_RETURN_IF_ERROR(own.check_process());
-    const std::lock_guard lock(own.calling);
-    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
-                            store::Chain(*own.objects).newest());
+    SPARCL_ASSIGN_OR_RETURN(const auto newest, own.chain->newest());
     *version = newest ? newest->version : 0;
     return {};
   });
@@ -169,8 +291,42 @@ sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* version) {
 
 sparclResult_t sparclStoreRestore(sparclStore_t store, sparclState_t state, uint64_t version,
                                   uint64_t* got) {
-  return guarded_with(__func__, store, "store",
-                      [&](sparclStore& own) { return restore(own, state, version, got); });
+  return call(__func__, store, [&](sparclStore& own) { return restore(own, state, version, got); });
+}
+
+sparclResult_t sparclStoreList(sparclStore_t store, sparclStoreListed_t listed, void* arg) {
+  return call(__func__, store, [&](sparclStore& own) { return list(own, listed, arg); });
+}
+
+sparclResult_t sparclStoreVerify(sparclStore_t store, sparclStore_t copy,
+                                 sparclStoreDamaged_t damaged, void* arg) {
+  return call_two(__func__, store, copy, "copy", [&](sparclStore& own, sparclStore* from) {
+    return verify(own, from == nullptr ? nullptr : &*from->chain, damaged, arg);
+  });
+}
+
+sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStoreKeep_t* keep,
+                                sparclStorePruned_t* pruned) {
+  return call(__func__, store, [&](sparclStore& own) { return prune(own, keep, pruned); });
+}
+
+sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added) {
+  return call(__func__, store, [&](sparclStore& own) -> Status {
+    SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, sparcl::model::chosen_kernels());
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made, store::compact(*own.chain, *kernels));
+    if (added != nullptr) *added = made;
+    return {};
+  });
+}
+
+sparclResult_t sparclStoreCopy(sparclStore_t store, sparclStore_t to, uint64_t* copied) {
+  return call_two(__func__, store, to, "to", [&](sparclStore& own, sparclStore* target) -> Status {
+    if (target == nullptr) return Status(Code::kInvalidArgument, "to is NULL");
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made,
+                            store::copy_content(*own.chain, *target->chain));
+    if (copied != nullptr) *copied = made;
+    return {};
+  });
 }
 
 sparclResult_t sparclStoreClose(sparclStore_t store) {

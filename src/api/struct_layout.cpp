@@ -94,7 +94,16 @@ static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregat
                              &Aggregate::rank_count));
 
 using Store = sparclStoreOptions_t;
-static_assert(has_no_padding(&Store::size, &Store::anchor_every));
+static_assert(has_no_padding(&Store::size, &Store::anchor_every, &Store::keep_versions,
+                             &Store::lease_seconds));
+
+using StoreKeep = sparclStoreKeep_t;
+static_assert(has_no_padding(&StoreKeep::size, &StoreKeep::versions, &StoreKeep::seconds,
+                             &StoreKeep::bytes));
+
+using Pruned = sparclStorePruned_t;
+static_assert(has_no_padding(&Pruned::size, &Pruned::versions, &Pruned::objects, &Pruned::bytes,
+                             &Pruned::waiting));
 
 using Publisher = sparclPublisherOptions_t;
 static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::model_id,

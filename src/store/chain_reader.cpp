@@ -6,6 +6,7 @@
 
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
+#include "src/store/stored_object.hpp"
 #include "src/trust/hex.hpp"
 
 namespace sparcl::store {
@@ -18,23 +19,23 @@ Status apply_step(const Chain& chain, const ChainStep& step,
                   std::span<std::byte* const> arrays) {
   const std::uint64_t tensor_bytes = state.map->byte_count();
   const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, chain.get(step.object(), max_bytes));
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), step.object, max_bytes));
   // All bytes before and after: records are not signed, and a delta may name another base.
   codec::UpdateDecoder decoder(*state.map, arrays, codec::Verify::kFull, state.schema_hash,
                                *state.kernels);
   if (state.workers != nullptr) decoder.set_workers(*state.workers);
-  if (!step.is_anchor && held) decoder.track(held->hash);
+  if (!step.is_anchor() && held) decoder.track(held->hash);
   for (bool more = true; more;)
-    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object().bytes, UINT64_MAX, more));
-  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object().bytes));
-  if (decoder.target_hash() != step.record.target_hash ||
-      decoder.target_version() != step.record.version) {
+    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object.bytes, UINT64_MAX, more));
+  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object.bytes));
+  if (decoder.target_hash() != step.target.hash ||
+      decoder.target_version() != step.target.version) {
     return Status(
         Code::kCorrupt,
         fmt::format("it leads to version {} with the state {}, its record says version "
                     "{} with {}",
                     decoder.target_version(), to_hex(decoder.target_hash().value_or(Hash128())),
-                    step.record.version, to_hex(step.record.target_hash)));
+                    step.target.version, to_hex(step.target.hash)));
   }
   return decoder.apply(bytes);
 }
@@ -46,9 +47,9 @@ Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
     const Status applied = apply_step(chain, step, held, state, arrays);
     if (!applied.ok()) {
       return applied.with_prefix(
-          fmt::format("version {}, {}: ", step.record.version, step.object().key));
+          fmt::format("version {}, {}: ", step.target.version, step.object.key));
     }
-    held = {step.record.version, step.record.target_hash};
+    held = step.target;
   }
   return {};
 }
@@ -77,15 +78,15 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
 
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps, chain.steps_to(target, std::nullopt));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps,
+                          steps_to(chain, target, std::nullopt));
   return apply_all(chain, steps, std::nullopt, state, state.arrays);
 }
 
-Status restore(const Chain& chain, const VersionRecord& target,
+Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
                const std::optional<model::HeldVersion>& held, const ChainState& state) {
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps, chain.steps_to(target, held));
-  if (steps.size() == 1 && !steps.front().is_anchor)
+  if (steps.size() == 1 && !steps.front().is_anchor())
     return apply_all(chain, steps, held, state, state.arrays);
   if (steps.empty()) return {};
   model::Snapshot copy;  // tensors keep what they hold until all is checked

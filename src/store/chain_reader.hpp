@@ -3,15 +3,16 @@
 
 #include <optional>
 
+#include "src/store/chain_path.hpp"
 #include "src/store/chain_state.hpp"
-#include "src/store/version_chain.hpp"
 
 namespace sparcl::store {
 
-// Writes the target into the state's arrays, which hold `held`, or anything. All bytes are checked
-// first: after an error the arrays are as before. One delta is applied in place; an anchor, and
-// several steps, need the memory of a second copy. Mismatch: the chain is of other tensors.
-Status restore(const Chain& chain, const VersionRecord& target,
+// Writes the target into the state's arrays, which hold `held`, or anything. steps: of steps_to().
+// All bytes are checked first: after an error the arrays are as before. One delta is applied in
+// its place; an anchor, and several steps, need the memory of a second copy. Mismatch: the chain is
+// of other tensors.
+Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
                const std::optional<model::HeldVersion>& held, const ChainState& state);
 
 // The same from an anchor on, without the second copy: after an error the arrays hold anything.

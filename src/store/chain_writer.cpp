@@ -1,51 +1,20 @@
 #include "src/store/chain_writer.hpp"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <array>
 
-#include "src/codec/staging_sink.hpp"
 #include "src/codec/state_hash.hpp"
-#include "src/codec/update.hpp"
 #include "src/store/chain_reader.hpp"
-#include "src/trust/hex.hpp"
+#include "src/store/random_name.hpp"
+#include "src/store/stored_object.hpp"
+#include "src/store/update_coding.hpp"
 
 namespace sparcl::store {
 namespace {
 
-constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
-
-Result<std::string> random_name() {
-  std::array<std::byte, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return Status(Code::kSystemError, "getrandom() gives no random bytes");
-  return trust::hex_of(bytes);
-}
-
-codec::EncodeOptions encode_options(const ChainState& state, std::uint64_t base_version,
-                                    std::uint64_t version) {
-  codec::EncodeOptions options;
-  options.base_version = base_version;
-  options.target_version = version;
-  options.schema_hash = state.schema_hash;
-  options.with_state_hash = true;
-  options.target_source = state.source;
-  options.workers = state.workers;
-  return options;
-}
-
-Status encode(codec::UpdateEncoder& encoder, codec::StagingSink& sink, const ChainState& state) {
-  while (!encoder.finished()) {
-    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
-    if (state.source != nullptr) SPARCL_RETURN_IF_ERROR(state.source->status());
-  }
-  return {};
-}
-
-std::vector<const std::byte*> readable(std::span<std::byte* const> arrays) {
-  return {arrays.begin(), arrays.end()};
-}
+constexpr std::uint64_t kMaxReplaced = 4;  // of an update that changes more than a part of this,
+                                           // the replaced values are not kept
 
 }  // namespace
 
@@ -62,6 +31,9 @@ Result<std::unique_ptr<ChainWriter>> ChainWriter::open(ObjectStore& store, const
 }
 
 Status ChainWriter::load() {
+  finish();
+  shortcuts_ = nullptr;
+  chain_.forget();
   SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());
   if (!newest_) return {};
   has_schema_ = true;
@@ -70,18 +42,23 @@ Status ChainWriter::load() {
   copy.arrays = snapshot_.arrays();
   copy.source = nullptr;
   SPARCL_RETURN_IF_ERROR(restore_in_place(chain_, *newest_, copy));
-  SPARCL_ASSIGN_OR_RETURN(const VersionRecord anchor, chain_.record(newest_->newest_anchor));
-  if (!anchor.anchor)
-    return Status(Code::kCorrupt,
-                  fmt::format("record {} names record {} as its anchor, which has none",
-                              newest_->number, anchor.number));
-  anchor_bytes_ = anchor.anchor->bytes;
+  SPARCL_ASSIGN_OR_RETURN(anchor_, chain_.shortcut(newest_->newest_anchor, 0));
   delta_bytes_ = 0;
-  for (std::uint64_t number = anchor.number + 1; number <= newest_->number; ++number) {
-    SPARCL_ASSIGN_OR_RETURN(const VersionRecord each, chain_.record(number));
-    if (each.delta) delta_bytes_ += each.delta->bytes;
+  const std::uint64_t after = anchor_ ? anchor_->number : newest_->number;
+  for (std::uint64_t number = newest_->number; number > after; --number) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> each, chain_.look(number));
+    if (each && each->delta) delta_bytes_ += each->delta->bytes;
   }
+  shortcuts_ = shortcut_writer();
   return {};
+}
+
+std::unique_ptr<ShortcutWriter> ChainWriter::shortcut_writer() const {
+  ChainState copy = state_;
+  copy.arrays = snapshot_.arrays();
+  copy.source = nullptr;
+  copy.workers = nullptr;  // it works beside the training
+  return std::make_unique<ShortcutWriter>(chain_.store(), copy, writer_, options_.keep);
 }
 
 Status ChainWriter::check(std::uint64_t version) const {
@@ -96,28 +73,9 @@ Status ChainWriter::check(std::uint64_t version) const {
   return {};
 }
 
-std::string ChainWriter::key_of(const char* kind, const VersionRecord& record) const {
-  return fmt::format("{}/{:020d}-{}-{}.sparcl", kind, record.number, writer_, attempts_);
-}
-
-bool ChainWriter::is_anchor_due(const VersionRecord& next) const {
-  return !newest_ || next.number - newest_->newest_anchor >= options_.anchor_every ||
-         delta_bytes_ >= anchor_bytes_;
-}
-
-Result<StoredObject> ChainWriter::put_anchor(VersionRecord& next) {
-  const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
-  ChainState copy = state_;
-  copy.source = nullptr;
-  Staging bytes;
-  codec::StagingSink sink(bytes);
-  codec::UpdateEncoder encoder(*state_.map, none, readable(snapshot_.arrays()),
-                               encode_options(copy, 0, next.version), *state_.kernels);
-  SPARCL_RETURN_IF_ERROR(encode(encoder, sink, copy));
-  if (newest_ && encoder.stats().target_hash != next.target_hash)
-    return Status(Code::kInternalError, "the snapshot is not what the delta leads to");
-  next.target_hash = encoder.stats().target_hash;
-  return chain_.put(key_of("anchors", next), bytes, sink.written_bytes());
+bool ChainWriter::is_anchor_due() const {
+  return !anchor_ || newest_->number - anchor_->number >= options_.anchor_every ||
+         delta_bytes_ >= anchor_->object.bytes;
 }
 
 Status ChainWriter::put_schema() {
@@ -128,22 +86,34 @@ Status ChainWriter::put_schema() {
   return {};
 }
 
+// The first record has the first anchor.
+Status ChainWriter::begin_chain(VersionRecord& next) {
+  SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
+  shortcuts_ = shortcut_writer();
+  SPARCL_ASSIGN_OR_RETURN(auto anchor, shortcuts_->put_anchor(1, next.version));
+  next.anchor = std::move(anchor.first);
+  next.target_hash = anchor.second;
+  next.newest_anchor = 1;
+  return {};
+}
+
 // Brings the snapshot forward to the state, which is undone unless the encoder keeps it.
 Result<std::unique_ptr<codec::UpdateEncoder>> ChainWriter::put_delta(VersionRecord& next) {
   next.base_version = newest_->version;
   next.base_hash = newest_->target_hash;
-  codec::EncodeOptions options = encode_options(state_, newest_->version, next.version);
-  options.base_hash = newest_->target_hash;
+  next.newest_anchor = anchor_ ? anchor_->number : newest_->newest_anchor;
+  codec::EncodeOptions options = encode_options(state_, newest_->target(), next.version);
   options.allow_classes = true;
   options.bring_forward = snapshot_.arrays();
-  Staging bytes;
-  codec::StagingSink sink(bytes);
   auto encoder = std::make_unique<codec::UpdateEncoder>(
       *state_.map, readable(snapshot_.arrays()), readable(state_.arrays), options, *state_.kernels);
-  SPARCL_RETURN_IF_ERROR(encode(*encoder, sink, state_));
-  next.target_hash = encoder->stats().target_hash;
+  CodedUpdate update;
+  SPARCL_RETURN_IF_ERROR(run_encoder(*encoder, state_, update));
+  next.target_hash = update.target_hash;
+  const std::string key =
+      new_object_key("deltas", next.number, newest_->number, writer_, attempts_);
   SPARCL_ASSIGN_OR_RETURN(next.delta,
-                          chain_.put(key_of("deltas", next), bytes, sink.written_bytes()));
+                          put_object(chain_.store(), key, update.bytes, update.byte_count));
   return encoder;
 }
 
@@ -171,6 +141,8 @@ Status ChainWriter::publish(std::uint64_t version) {
 }
 
 Status ChainWriter::publish_next(std::uint64_t version) {
+  finish();
+  if (shortcuts_ != nullptr && shortcuts_->anchor()) take_anchor(*shortcuts_->anchor());
   bool is_there = false;
   SPARCL_RETURN_IF_ERROR(look_again(version, is_there));
   if (is_there) return {};
@@ -182,25 +154,35 @@ Status ChainWriter::publish_next(std::uint64_t version) {
   next.version = version;
   next.writer = writer_;
   next.schema = schema_;
-  next.newest_anchor = newest_ ? newest_->newest_anchor : next.number;
   std::unique_ptr<codec::UpdateEncoder> delta;
+  ShortcutWriter::Log replaced;
   if (newest_) {
     SPARCL_ASSIGN_OR_RETURN(delta, put_delta(next));
+    if (delta->stats().changed <= delta->stats().elements / kMaxReplaced)
+      replaced = std::make_shared<const codec::ChangeLog>(delta->replaced());
   } else {
-    SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
-  }
-  if (is_anchor_due(next)) {
-    SPARCL_ASSIGN_OR_RETURN(next.anchor, put_anchor(next));
-    next.newest_anchor = next.number;
+    SPARCL_RETURN_IF_ERROR(begin_chain(next));
   }
   is_unsure_ = true;
   SPARCL_ASSIGN_OR_RETURN(next, chain_.commit(next));
   is_unsure_ = false;
-  if (delta != nullptr) delta->keep_forward();
-  delta_bytes_ = next.anchor ? 0 : delta_bytes_ + next.delta->bytes;
-  if (next.anchor) anchor_bytes_ = next.anchor->bytes;
   newest_ = std::move(next);
+  if (delta == nullptr) {
+    anchor_ = {1, 0, newest_->target(), {}, *newest_->anchor};
+    return {};
+  }
+  delta->keep_forward();
+  delta_bytes_ += newest_->delta->bytes;
+  shortcuts_->note(*newest_, std::move(replaced));
+  shortcuts_->begin(*newest_, is_anchor_due());
   return {};
+}
+
+// Put since the last call: the deltas up to it count no more.
+void ChainWriter::take_anchor(const Shortcut& anchor) {
+  if (anchor_ && anchor_->number >= anchor.number) return;
+  anchor_ = anchor;
+  delta_bytes_ = 0;
 }
 
 }  // namespace sparcl::store

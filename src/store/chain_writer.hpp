@@ -9,14 +9,17 @@
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
 #include "src/store/chain_state.hpp"
+#include "src/store/retention.hpp"
+#include "src/store/shortcut_writer.hpp"
 #include "src/store/version_chain.hpp"
 
 namespace sparcl::store {
 
 struct WriterOptions {
-  // An anchor is written with this many versions after the last one, or earlier once the deltas
-  // after it have as many bytes as it has.
+  // An anchor is written so many versions after the last one, or earlier once the deltas after it
+  // have as many bytes as it has.
   std::uint64_t anchor_every = 64;
+  Keep keep = {};  // after each anchor; 0 versions: all
 };
 
 class ChainWriter {
@@ -26,10 +29,15 @@ class ChainWriter {
   static Result<std::unique_ptr<ChainWriter>> open(ObjectStore& store, const ChainState& state,
                                                    const WriterOptions& options);
 
-  // Publishes the state's present bytes. It returns when the version is there for all readers.
-  // InvalidArgument: it does not come after the newest one. Stale: another writer has published.
-  // After another error the version may be there or not: the next call finds out.
+  // Publishes the state's present bytes. It returns when the version is there for all readers. An
+  // anchor or skips that are due are written beside the caller's work; the next call waits for
+  // them. InvalidArgument: it does not come after the newest one. Stale: another writer has
+  // published. After another error the version may be there or not: the next call finds out.
   Status publish(std::uint64_t version);
+  // Until anchors and skips are written.
+  void finish() {
+    if (shortcuts_ != nullptr) shortcuts_->wait();
+  }
   const std::optional<VersionRecord>& newest() const { return newest_; }
 
  private:
@@ -37,13 +45,14 @@ class ChainWriter {
       : chain_(store), state_(state), options_(options) {}
   Status load();
   Status check(std::uint64_t version) const;
-  bool is_anchor_due(const VersionRecord& next) const;
+  bool is_anchor_due() const;
   Status publish_next(std::uint64_t version);
   Status look_again(std::uint64_t version, bool& is_there);
   Status put_schema();
+  Status begin_chain(VersionRecord& next);
   Result<std::unique_ptr<codec::UpdateEncoder>> put_delta(VersionRecord& next);
-  Result<StoredObject> put_anchor(VersionRecord& next);
-  std::string key_of(const char* kind, const VersionRecord& record) const;
+  void take_anchor(const Shortcut& anchor);
+  std::unique_ptr<ShortcutWriter> shortcut_writer() const;
 
   Chain chain_;
   ChainState state_;
@@ -55,8 +64,10 @@ class ChainWriter {
   Status stopped_;              // Stale: another writer has published
   bool is_unsure_ = false;      // whether the last record has been written
   std::optional<VersionRecord> newest_;
-  std::uint64_t anchor_bytes_ = 0, delta_bytes_ = 0;  // of the last anchor, and after it
-  model::Snapshot snapshot_;                          // of the newest version
+  std::optional<Shortcut> anchor_;             // the newest one
+  std::uint64_t delta_bytes_ = 0;              // after it
+  model::Snapshot snapshot_;                   // of the newest version
+  std::unique_ptr<ShortcutWriter> shortcuts_;  // reads the snapshot
 };
 
 }  // namespace sparcl::store

@@ -49,6 +49,23 @@ Result<bool> with_file(const std::string& path, Use&& use) {
   }
 }
 
+// Also in the folders below. What cannot be read or removed stays.
+Result<std::uint64_t> remove_unfinished_in(const std::string& folder, std::int64_t before_s) {
+  std::uint64_t removed = 0;
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(folder));
+  for (const std::string& name : names) {
+    const std::string path = folder + "/" + name;
+    struct stat about;
+    if (::lstat(path.c_str(), &about) != 0) continue;
+    if (S_ISREG(about.st_mode) && NewObjectFile::is_name(name) && about.st_mtime < before_s)
+      removed += ::unlink(path.c_str()) == 0 ? 1 : 0;
+    if (!S_ISDIR(about.st_mode) || name.starts_with('.')) continue;
+    const Result<std::uint64_t> below = remove_unfinished_in(path, before_s);
+    removed += below.ok() ? *below : 0;
+  }
+  return removed;
+}
+
 bool about_is_file(const std::string& path) {
   struct stat about;
   return ::stat(path.c_str(), &about) == 0 && !S_ISDIR(about.st_mode);
@@ -203,6 +220,10 @@ Status DirectoryStore::list(const std::string& prefix,
     if (!visit(each)) break;
   }
   return {};
+}
+
+Result<std::uint64_t> DirectoryStore::remove_unfinished(std::int64_t before_s) {
+  return remove_unfinished_in(folder_, before_s);
 }
 
 Status DirectoryStore::remove(const std::string& key) {

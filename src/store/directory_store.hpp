@@ -4,8 +4,7 @@
 // an object or nothing, and link(2) decides between writers, on NFS as well. No lock is taken.
 // Tested on local file systems; not tested on NFS or Lustre.
 //
-// A killed writer leaves its file with the random name. Such files are no objects; nothing removes
-// them yet.
+// A killed writer leaves its file with the random name. Such files are no objects.
 
 #include <mutex>
 #include <set>
@@ -35,6 +34,7 @@ class DirectoryStore final : public ObjectStore {
   Status list(const std::string& prefix,
               const std::function<bool(const ObjectInfo&)>& visit) override;
   Status remove(const std::string& key) override;
+  Result<std::uint64_t> remove_unfinished(std::int64_t before_s) override;
 
  private:
   explicit DirectoryStore(std::string folder) : folder_(std::move(folder)) {}

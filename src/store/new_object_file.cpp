@@ -16,15 +16,19 @@
 namespace sparcl::store {
 namespace {
 
+constexpr std::string_view kPrefix = ".new-";
+
 Result<std::string> random_name_beside(const std::string& path) {
   std::uint64_t bits[2];
   if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
     return system_error(path, "no random bytes for the name of an unfinished file");
-  return fmt::format("{}.new-{:016x}{:016x}", path.substr(0, path.rfind('/') + 1), bits[0],
+  return fmt::format("{}{}{:016x}{:016x}", path.substr(0, path.rfind('/') + 1), kPrefix, bits[0],
                      bits[1]);
 }
 
 }  // namespace
+
+bool NewObjectFile::is_name(std::string_view name) { return name.starts_with(kPrefix); }
 
 Result<NewObjectFile> NewObjectFile::write(const std::string& path, Pieces bytes) {
   SPARCL_ASSIGN_OR_RETURN(std::string temporary, random_name_beside(path));

@@ -12,6 +12,8 @@ class NewObjectFile {
  public:
   // Beside the object's path, under a random name. All bytes are on the disk.
   static Result<NewObjectFile> write(const std::string& path, Pieces bytes);
+  // Whether a file of this name is one that was not finished.
+  static bool is_name(std::string_view name);
 
   NewObjectFile(NewObjectFile&& other) noexcept;
   NewObjectFile& operator=(NewObjectFile&&) = delete;

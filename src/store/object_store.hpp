@@ -74,6 +74,9 @@ class ObjectStore {
                       const std::function<bool(const ObjectInfo&)>& visit) = 0;
   // No object of this key is no error.
   virtual Status remove(const std::string& key) = 0;
+  // Removes what writers that were killed have left, unless it was written at this time or later.
+  // Returns how many there were.
+  virtual Result<std::uint64_t> remove_unfinished(std::int64_t before_s) = 0;
 };
 
 }  // namespace sparcl::store

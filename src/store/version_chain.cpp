@@ -7,19 +7,32 @@
 #include <charconv>
 
 #include "src/base/log.hpp"
+#include "src/store/pruned_marks.hpp"
 
 namespace sparcl::store {
 namespace {
 
 constexpr const char* kNewest = "newest";
 
-std::string commit_key(std::uint64_t number) { return fmt::format("commits/{:020d}", number); }
-
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+std::uint64_t number_of(std::string_view digits) {
+  std::uint64_t number = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return read.ec == std::errc() ? number : 0;
+}
+
 }  // namespace
+
+std::string commit_key(std::uint64_t number) { return fmt::format("{}/{:020d}", kCommits, number); }
+
+std::string shortcut_key(std::uint64_t number, std::uint64_t from) {
+  return fmt::format("{}/{:020d}-{:020d}", kShortcuts, number, from);
+}
+
+std::uint64_t number_in(std::string_view key) { return number_of(key.substr(key.rfind('/') + 1)); }
 
 Result<std::optional<VersionRecord>> Chain::look(std::uint64_t number) const {
   std::optional<VersionRecord> found;
@@ -42,135 +55,114 @@ Result<VersionRecord> Chain::record(std::uint64_t number) const {
                                             store_.location_of(commit_key(number))));
 }
 
-// Any number up to the newest will do. Without one the records are listed.
-Result<std::uint64_t> Chain::hint() const {
-  std::uint64_t number = 0;
-  SPARCL_ASSIGN_OR_RETURN(const auto content, store_.read_all(kNewest, kMaxRecordBytes));
-  if (content) {
-    const auto* const text = reinterpret_cast<const char*>(content->data());
-    if (std::from_chars(text, text + content->size(), number).ec != std::errc()) number = 0;
-    return number;
+Result<std::optional<Shortcut>> Chain::shortcut(std::uint64_t number, std::uint64_t from) const {
+  std::optional<Shortcut> found;
+  if (number == 1 && from == 0) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> first, look(number));
+    if (first) found = {number, from, first->target(), {}, *first->anchor};
+    return found;
   }
-  SPARCL_RETURN_IF_ERROR(store_.list("commits", [&](const ObjectInfo& each) {
-    const std::string name = each.key.substr(each.key.rfind('/') + 1);
-    (void)std::from_chars(name.data(), name.data() + name.size(), number);
-    return true;
-  }));
-  return number;
-}
-
-Result<std::optional<VersionRecord>> Chain::newest() const {
-  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t begin, hint());
-  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> found,
-                          look(std::max<std::uint64_t>(begin, 1)));
-  if (!found && begin > 1)
+  const std::string key = shortcut_key(number, from);
+  SPARCL_ASSIGN_OR_RETURN(const auto content, store_.read_all(key, kMaxRecordBytes));
+  if (!content) return found;
+  Result<Shortcut> shortcut = parse_shortcut(*content);
+  if (!shortcut.ok()) return shortcut.status().with_prefix(store_.location_of(key) + ": ");
+  if (shortcut->number != number || shortcut->from != from)
     return Status(Code::kCorrupt,
-                  fmt::format("{}: it names record {}, which is missing: if records were removed, "
-                              "remove this object, too",
-                              store_.location_of(kNewest), begin));
-  while (found) {
-    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> next, look(found->number + 1));
-    if (!next) break;
-    found = std::move(next);
-  }
+                  fmt::format("{}: it leads from record {} to {}, and belongs elsewhere",
+                              store_.location_of(key), shortcut->from, shortcut->number));
+  found = std::move(*shortcut);
   return found;
 }
 
-Result<std::vector<ChainStep>> Chain::steps_to(
-    const VersionRecord& target, const std::optional<model::HeldVersion>& held) const {
-  std::vector<ChainStep> steps;  // the last one first
-  const auto is_held = [&](std::uint64_t version, const Hash128& hash) {
-    return held && held->version == version && held->hash == hash;
-  };
-  std::uint64_t delta_bytes = 0;
-  std::optional<std::size_t> at_anchor;  // the step of the newest anchor
-  for (VersionRecord at = target; !is_held(at.version, at.target_hash);) {
-    steps.push_back({at, false});
-    if (at.anchor && !at_anchor) at_anchor = steps.size() - 1;
-    if (at.delta) delta_bytes += at.delta->bytes;
-    const bool may_go_on = at.delta && held && held->version < at.version && at.number > 1 &&
-                           (!at_anchor || delta_bytes < steps[*at_anchor].record.anchor->bytes);
-    const std::uint64_t before = at.number - 1;
-    if (before == 0 && !at_anchor) return Status(Code::kCorrupt, "the chain has no anchor");
-    std::optional<Result<VersionRecord>> read;
-    if (!at_anchor || may_go_on) read = record(before);
-    if (at_anchor && (!read || !read->ok())) {  // a damaged record before the anchor does no harm
-      steps.resize(*at_anchor + 1);
-      steps.back().is_anchor = true;
-      break;
-    }
-    if (!read->ok()) return read->status();
-    VersionRecord earlier = std::move(**read);
-    if (earlier.version != at.base_version || earlier.target_hash != at.base_hash)
-      return Status(Code::kCorrupt,
-                    fmt::format("{}: it leads on from version {}, and record {} is version {}",
-                                store_.location_of(commit_key(at.number)), at.base_version, before,
-                                earlier.version));
-    at = std::move(earlier);
-  }
-  std::ranges::reverse(steps);
-  return steps;
+Result<std::uint64_t> Chain::oldest() const {
+  SPARCL_ASSIGN_OR_RETURN(const PrunedMarks pruned, read_pruned(store_));
+  return std::max<std::uint64_t>(pruned.below(), 1);
 }
 
-Result<StoredObject> Chain::put(const std::string& key, const Staging& bytes,
-                                std::uint64_t count) const {
-  model::StreamDigest digest;
-  SPARCL_RETURN_IF_ERROR(digest.finish(bytes, count));
-  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
-  std::vector<Buffer> held;
-  std::vector<std::span<const std::byte>> pieces;
-  for (std::uint64_t at = 0; at < count; at += Staging::kSegmentBytes) {
-    held.push_back(bytes.slice(
-        at, static_cast<std::size_t>(std::min<std::uint64_t>(Staging::kSegmentBytes, count - at))));
-    pieces.emplace_back(held.back().bytes());
-  }
-  SPARCL_ASSIGN_OR_RETURN(const bool is_new, store_.put_if_absent(key, pieces));
-  if (is_new) return StoredObject{key, count, root};
-  return Status(Code::kInternalError,
-                fmt::format("{}: another writer has this name", store_.location_of(key)));
-}
-
-template <class BufferFor>
-Status Chain::read_checked(const StoredObject& object, BufferFor&& buffer_for) const {
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, store_.look(object.key));
-  const std::string location = store_.location_of(object.key);
-  if (!info) return Status(Code::kCorrupt, location + ": it is missing");
-  if (info->bytes != object.bytes)  // before any memory is taken
-    return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
-                                              location, info->bytes, object.bytes));
-  std::vector<model::Digest256> leaves;
-  for (std::uint64_t leaf = 0; leaf < model::leaf_count(object.bytes); ++leaf) {
-    const std::uint64_t first = leaf * model::kLeafBytes, end = model::leaf_end(leaf, object.bytes);
-    const std::span<std::byte> piece = buffer_for(first, static_cast<std::size_t>(end - first));
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there, store_.read(object.key, first, piece));
-    if (!is_there) return Status(Code::kCorrupt, location + ": it was removed while it was read");
-    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(piece));
-  }
-  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
-  if (root == object.digest) return {};
-  return Status(Code::kCorrupt,
-                location + ": its bytes are not those that were published (SHA-256)");
-}
-
-Result<Staging> Chain::get(const StoredObject& object, std::uint64_t max_bytes) const {
-  if (object.bytes > max_bytes)
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: its record says {} bytes: no update of these "
-                              "tensors has more than {}",
-                              store_.location_of(object.key), object.bytes, max_bytes));
-  Staging staging;
-  SPARCL_RETURN_IF_ERROR(read_checked(object, [&](std::uint64_t first, std::size_t count) {
-    staging.reserve(first + count);
-    const Buffer piece = staging.slice(first, count);
-    return std::span<std::byte>(piece.data(), count);
+Result<std::optional<VersionRecord>> Chain::last_in_list() const {
+  std::uint64_t last = 0;
+  SPARCL_RETURN_IF_ERROR(store_.list(kCommits, [&](const ObjectInfo& each) {
+    last = std::max(last, number_in(each.key));
+    return true;
   }));
-  return staging;
+  if (last == 0) return std::optional<VersionRecord>();
+  return look(last);
 }
 
-Status Chain::check(const StoredObject& object) const {
-  std::vector<std::byte> leaf(static_cast<std::size_t>(std::min(object.bytes, model::kLeafBytes)));
-  return read_checked(
-      object, [&](std::uint64_t, std::size_t count) { return std::span(leaf).first(count); });
+Result<std::uint64_t> Chain::noted() const {
+  SPARCL_ASSIGN_OR_RETURN(const auto content, store_.read_all(kNewest, kMaxRecordBytes));
+  if (!content) return std::uint64_t{0};
+  return number_of({reinterpret_cast<const char*>(content->data()), content->size()});
+}
+
+// The number that was noted may be late. Without its record the records are listed.
+Result<std::optional<VersionRecord>> Chain::some_late_record() const {
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t number, noted());
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> found,
+                          look(std::max<std::uint64_t>(number, 1)));
+  if (found) return found;
+  return last_in_list();
+}
+
+// A reader that follows asks twice: for the next record, and for the number that was noted, as the
+// next record may have been pruned meanwhile.
+Result<std::optional<VersionRecord>> Chain::newest() {
+  if (!newest_) {
+    SPARCL_ASSIGN_OR_RETURN(newest_, some_late_record());
+    if (newest_) SPARCL_RETURN_IF_ERROR(go_on());
+    return newest_;
+  }
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> next, look(newest_->number + 1));
+  const bool has_next = next.has_value();
+  if (has_next) newest_ = std::move(next);
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t number, noted());
+  if (number == newest_->number || (number < newest_->number && !has_next)) return newest_;
+  if (number > newest_->number) {
+    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> late, look(number));
+    if (!late) {
+      SPARCL_ASSIGN_OR_RETURN(late, last_in_list());
+    }
+    if (late && late->number > newest_->number) newest_ = std::move(late);
+  }
+  SPARCL_RETURN_IF_ERROR(go_on());
+  return newest_;
+}
+
+// To the last record from one that is there.
+Status Chain::go_on() {
+  for (;;) {
+    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> next, look(newest_->number + 1));
+    if (!next) return {};
+    newest_ = std::move(next);
+  }
+}
+
+// Versions ascend with the numbers, most often by one.
+Result<std::optional<VersionRecord>> Chain::find(std::uint64_t version,
+                                                 const VersionRecord& upto) const {
+  if (version == upto.version) return std::optional(upto);
+  if (version > upto.version) return std::optional<VersionRecord>();
+  SPARCL_ASSIGN_OR_RETURN(std::uint64_t first, oldest());
+  std::uint64_t end = upto.number;
+  std::uint64_t guess = upto.number - std::min(upto.version - version, upto.number);
+  while (first < end) {
+    const std::uint64_t at = guess >= first && guess < end ? guess : first + (end - first) / 2;
+    guess = 0;
+    SPARCL_ASSIGN_OR_RETURN(VersionRecord record, this->record(at));
+    if (record.version == version) return std::optional(std::move(record));
+    if (record.version < version)
+      first = at + 1;
+    else
+      end = at;
+  }
+  return std::optional<VersionRecord>();
+}
+
+Status Chain::add(const Shortcut& shortcut) const {
+  const std::string text = serialise(shortcut);
+  const std::array pieces{bytes_of(text)};
+  return store_.put_if_absent(shortcut_key(shortcut.number, shortcut.from), pieces).status();
 }
 
 Status stopped(const VersionRecord& other) {

@@ -1,33 +1,36 @@
 #pragma once
-// The records of a chain of versions in an object store, and the objects that they name.
+// The records of a chain of versions in an object store.
 //
-//   commits/N    record N, written once: the version is published when it is there
-//   newest       the number of some late record, for readers that begin
-//   deltas/..., anchors/..., schemas/...    objects
+//   commits/N           record N, written once: the version is published when it is there
+//   shortcuts/N-FROM    another object that leads to record N's version, made afterwards
+//   newest              the number of some late record, for readers that begin
+//   pruned              up to which record the chain is being removed (retention.hpp)
+//   deltas/..., skips/..., anchors/..., schemas/...    objects
 //
-// Numbers have no gap. So the next record is one look-up away, and nothing is listed.
+// Numbers have no gap from the first record that is not pruned. So the next record is one look-up
+// away. Nothing is listed, unless `newest` is damaged or very late.
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <string>
+#include <string_view>
 
-#include "src/base/staging.hpp"
-#include "src/model/version_update.hpp"
 #include "src/store/object_store.hpp"
 #include "src/store/version_record.hpp"
 
 namespace sparcl::store {
 
-// An object that leads to a record's version: its anchor, or its delta from the version before.
-struct ChainStep {
-  VersionRecord record;
-  bool is_anchor = false;
-  const StoredObject& object() const { return is_anchor ? *record.anchor : *record.delta; }
-};
+inline constexpr const char *kCommits = "commits", *kShortcuts = "shortcuts";
+
+std::string commit_key(std::uint64_t number);
+std::string shortcut_key(std::uint64_t number, std::uint64_t from);
+// The number that a key ends with, before any '-'. 0: it has none.
+std::uint64_t number_in(std::string_view key);
 
 // Stale: the record is another writer's.
 Status stopped(const VersionRecord& other);
 
+// Its calls are for one thread at a time.
 class Chain {
  public:
   // The store outlives it.
@@ -35,33 +38,40 @@ class Chain {
 
   ObjectStore& store() const { return store_; }
 
-  // nullopt: nothing has been published.
-  Result<std::optional<VersionRecord>> newest() const;
+  // nullopt: nothing has been published. Remembers the record: the next call asks for later ones.
+  Result<std::optional<VersionRecord>> newest();
+  // The number of the record that newest() remembers.
+  std::optional<std::uint64_t> known() const {
+    return newest_ ? std::optional(newest_->number) : std::nullopt;
+  }
+  // The next newest() asks for all again.
+  void forget() { newest_.reset(); }
+  // The record of a version up to this one; nullopt: there is none.
+  Result<std::optional<VersionRecord>> find(std::uint64_t version, const VersionRecord& upto) const;
   // Corrupt: there is no such record, or it is none.
   Result<VersionRecord> record(std::uint64_t number) const;
-  // The fewest bytes from what is held to the target: deltas from there, or from an anchor.
-  Result<std::vector<ChainStep>> steps_to(const VersionRecord& target,
-                                          const std::optional<model::HeldVersion>& held) const;
+  // nullopt: there is none.
+  Result<std::optional<VersionRecord>> look(std::uint64_t number) const;
+  // The first record's anchor, too.
+  Result<std::optional<Shortcut>> shortcut(std::uint64_t number, std::uint64_t from) const;
+  // The number of some late record, as it was noted; 0: it was not.
+  Result<std::uint64_t> noted() const;
+  // The first record that is not being removed.
+  Result<std::uint64_t> oldest() const;
 
-  // Puts bytes under a key, which no other writer uses.
-  Result<StoredObject> put(const std::string& key, const Staging& bytes, std::uint64_t count) const;
-  // All bytes of an object, checked. Corrupt: they are not those of the record.
-  Result<Staging> get(const StoredObject& object, std::uint64_t max_bytes) const;
-  // The same without keeping them.
-  Status check(const StoredObject& object) const;
-
+  // Keeps one that is there already.
+  Status add(const Shortcut& shortcut) const;
   // Returns the record that is there: this one, or the same writer's of the same bytes, from a call
   // whose answer was lost. Stale: another writer has published this number.
   Result<VersionRecord> commit(const VersionRecord& record) const;
 
  private:
-  // Reads leaf by leaf into buffer_for(first byte, count), which is called for each.
-  template <class BufferFor>
-  Status read_checked(const StoredObject& object, BufferFor&& buffer_for) const;
-  Result<std::optional<VersionRecord>> look(std::uint64_t number) const;
-  Result<std::uint64_t> hint() const;
+  Status go_on();
+  Result<std::optional<VersionRecord>> some_late_record() const;
+  Result<std::optional<VersionRecord>> last_in_list() const;
 
   ObjectStore& store_;
+  std::optional<VersionRecord> newest_;
 };
 
 }  // namespace sparcl::store

@@ -53,11 +53,10 @@ class Fields {
     hex(name, std::as_writable_bytes(std::span(&hash, 1)));
     return hash;
   }
-  std::optional<StoredObject> object(const char* name) {
+  StoredObject object(const char* name) {
     const Json* const field = find(name);
-    if (field == nullptr) return std::nullopt;
     StoredObject read;
-    if (!field->is_object()) return refuse(name), read;
+    if (field == nullptr || !field->is_object()) return refuse(name), read;
     Fields own(*field);
     read.key = own.text("key");
     read.bytes = own.number("bytes");
@@ -80,12 +79,35 @@ class Fields {
   std::string wrong_;
 };
 
+std::string hex_hash(const Hash128& hash) { return hex_of(std::as_bytes(std::span(&hash, 1))); }
+
+Status no_such(const char* what, const std::string& why) {
+  return Status(Code::kCorrupt, fmt::format("it is no {}: {}", what, why));
+}
+
+Status wrong_field(const char* what, const std::string& name) {
+  return no_such(what, "'" + name + "' is not what it has to be");
+}
+
+// A JSON object of our format.
+Result<Json> parse_object(std::span<const std::byte> bytes, const char* what) {
+  if (bytes.size() > kMaxRecordBytes)
+    return no_such(what, fmt::format("it has {} bytes", bytes.size()));
+  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+  Json json = Json::parse(text, text + bytes.size(), nullptr, false);
+  if (!json.is_object()) return no_such(what, "it is no JSON object");
+  Fields fields(json);
+  const std::uint64_t format = fields.number("format");
+  if (!fields.wrong().empty()) return wrong_field(what, fields.wrong());
+  if (format == kFormat) return json;
+  return Status(Code::kUnsupported,
+                fmt::format("its format is {}, and this library reads {}: update the library",
+                            format, kFormat));
+}
+
 }  // namespace
 
 std::string serialise(const VersionRecord& record) {
-  const auto hex_hash = [](const Hash128& hash) {
-    return hex_of(std::as_bytes(std::span(&hash, 1)));
-  };
   Json json{{"format", kFormat},
             {"number", record.number},
             {"version", record.version},
@@ -100,21 +122,22 @@ std::string serialise(const VersionRecord& record) {
   return json.dump(1) + "\n";
 }
 
+std::string serialise(const Shortcut& shortcut) {
+  const Json json{{"format", kFormat},
+                  {"number", shortcut.number},
+                  {"from", shortcut.from},
+                  {"version", shortcut.target.version},
+                  {"base_version", shortcut.base.version},
+                  {"target_hash", hex_hash(shortcut.target.hash)},
+                  {"base_hash", hex_hash(shortcut.base.hash)},
+                  {"object", json_of(shortcut.object)}};
+  return json.dump(1) + "\n";
+}
+
 Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
-  const auto corrupt = [](const std::string& what) {
-    return Status(Code::kCorrupt, "it is no record of a version: " + what);
-  };
-  if (bytes.size() > kMaxRecordBytes) return corrupt(fmt::format("it has {} bytes", bytes.size()));
-  const auto* const text = reinterpret_cast<const char*>(bytes.data());
-  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
-  if (!json.is_object()) return corrupt("it is no JSON object");
+  constexpr const char* kWhat = "record of a version";
+  SPARCL_ASSIGN_OR_RETURN(const Json json, parse_object(bytes, kWhat));
   Fields fields(json);
-  if (const std::uint64_t format = fields.number("format");
-      fields.wrong().empty() && format != kFormat) {
-    return Status(Code::kUnsupported,
-                  fmt::format("its format is {}, and this library reads {}: update the library",
-                              format, kFormat));
-  }
   VersionRecord record;
   record.number = fields.number("number");
   record.version = fields.number("version");
@@ -123,21 +146,34 @@ Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
   record.target_hash = fields.hash("target_hash");
   record.base_hash = fields.hash("base_hash");
   record.newest_anchor = fields.number("newest_anchor");
-  const std::optional<StoredObject> schema = fields.object("schema");
-  if (schema)
-    record.schema = *schema;
+  record.schema = fields.object("schema");
+  if (record.number > 1)
+    record.delta = fields.object("delta");
   else
-    fields.refuse("schema");
-  record.delta = fields.object("delta");
-  record.anchor = fields.object("anchor");
+    record.anchor = fields.object("anchor");
   if (record.writer.size() != kWriterDigits) fields.refuse("writer");
-  const bool is_reachable = record.anchor ? record.newest_anchor == record.number
-                                          : record.delta && record.newest_anchor < record.number;
-  if (record.number == 0 || record.newest_anchor == 0 || !is_reachable)
+  if (record.number == 0) fields.refuse("number");
+  if (record.newest_anchor == 0 || record.newest_anchor > record.number)
     fields.refuse("newest_anchor");
-  if (record.version == 0) fields.refuse("version");
-  if (!fields.wrong().empty()) return corrupt("'" + fields.wrong() + "' is not what it has to be");
+  if (record.version <= record.base_version) fields.refuse("version");
+  if (!fields.wrong().empty()) return wrong_field(kWhat, fields.wrong());
   return record;
+}
+
+Result<Shortcut> parse_shortcut(std::span<const std::byte> bytes) {
+  constexpr const char* kWhat = "shortcut to a version";
+  SPARCL_ASSIGN_OR_RETURN(const Json json, parse_object(bytes, kWhat));
+  Fields fields(json);
+  Shortcut shortcut;
+  shortcut.number = fields.number("number");
+  shortcut.from = fields.number("from");
+  shortcut.target = {fields.number("version"), fields.hash("target_hash")};
+  shortcut.base = {fields.number("base_version"), fields.hash("base_hash")};
+  shortcut.object = fields.object("object");
+  if (shortcut.number <= shortcut.from) fields.refuse("from");
+  if (shortcut.target.version <= shortcut.base.version) fields.refuse("version");
+  if (!fields.wrong().empty()) return wrong_field(kWhat, fields.wrong());
+  return shortcut;
 }
 
 }  // namespace sparcl::store

@@ -1,6 +1,6 @@
 #pragma once
-// What a chain of versions says of one of them: a JSON object that is written once, after the
-// objects that it names.
+// What a chain of versions says of one of them: JSON objects that are written once, after the
+// objects that they name.
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/model/stream_digest.hpp"
+#include "src/model/version_update.hpp"
 
 namespace sparcl::store {
 
@@ -31,13 +32,27 @@ struct VersionRecord {
   Hash128 target_hash, base_hash;
   StoredObject schema;                 // model::serialise()
   std::optional<StoredObject> delta;   // from the record before
-  std::optional<StoredObject> anchor;  // all bytes
-  std::uint64_t newest_anchor = 0;     // the number of the last record with one, up to this
+  std::optional<StoredObject> anchor;  // all bytes: the first record has this and no delta
+  std::uint64_t newest_anchor = 0;     // the last record up to this whose anchor was there
+
+  model::HeldVersion target() const { return {version, target_hash}; }
+  model::HeldVersion base() const { return {base_version, base_hash}; }
   friend bool operator==(const VersionRecord&, const VersionRecord&) = default;
 };
 
+// An object that leads to a record's version from several versions before it, or from nothing: an
+// anchor, which has all bytes. It is made when the record is there.
+struct Shortcut {
+  std::uint64_t number = 0, from = 0;  // of records; from 0: an anchor
+  model::HeldVersion target, base;     // an anchor has no base
+  StoredObject object;
+  friend bool operator==(const Shortcut&, const Shortcut&) = default;
+};
+
 std::string serialise(const VersionRecord& record);
-// Of untrusted bytes. Corrupt: it is no record, and why.
+std::string serialise(const Shortcut& shortcut);
+// Of untrusted bytes. Corrupt: it is none, and why.
 Result<VersionRecord> parse_record(std::span<const std::byte> bytes);
+Result<Shortcut> parse_shortcut(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::store

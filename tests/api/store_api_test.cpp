@@ -176,7 +176,8 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_EQ(sparclStoreRestore(store, larger.state(), 0, nullptr), sparclMismatch) << error();
   StoredModel reader;
   EXPECT_EQ(sparclStoreRestore(store, reader.state(), 2, nullptr), sparclInvalidArgument);
-  EXPECT_NE(error().find("the store has no version 2: its newest is 3"), std::string::npos)
+  EXPECT_NE(error().find("the store has no version 2, or has it no more: its newest is 3"),
+            std::string::npos)
       << error();
   for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/anchors"))
     fs::resize_file(entry.path(), 100);
@@ -188,6 +189,111 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_TRUE(reader == same);
   EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
   EXPECT_EQ(sparclStoreClose(store), sparclInvalidUsage) << "it is closed";
+}
+
+struct Listed {
+  std::vector<std::uint64_t> versions, anchors;
+};
+
+void note_version(const sparclStoreVersion_t* version, void* arg) {
+  auto* const listed = static_cast<Listed*>(arg);
+  listed->versions.push_back(version->version);
+  if (version->anchor_bytes > 0) listed->anchors.push_back(version->version);
+}
+
+void count_damage(const char* location, const char* what, int is_repaired, void* arg) {
+  EXPECT_FALSE(std::string(location).empty() || std::string(what).empty());
+  static_cast<int*>(arg)[is_repaired] += 1;
+}
+
+TEST_F(StoreApi, ListsVerifiesPrunesCompactsAndCopies) {
+  StoredModel trained, follower;
+  const sparclStore_t store = open();
+  for (std::uint64_t version = 1; version <= 18; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+  }
+  ASSERT_EQ(sparclStoreClose(store), sparclSuccess);  // waits for anchors and skips
+  sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
+  options.lease_seconds = 1;
+  sparclStore_t own = nullptr, copy = nullptr;
+  const std::string copied_to = "file:" + folder_ + "/copy";
+  ASSERT_EQ(sparclStoreOpen(&own, url().c_str(), &options), sparclSuccess) << error();
+  ASSERT_EQ(sparclStoreOpen(&copy, copied_to.c_str(), nullptr), sparclSuccess) << error();
+  Listed listed;
+  ASSERT_EQ(sparclStoreList(own, note_version, &listed), sparclSuccess) << error();
+  EXPECT_EQ(listed.versions.size(), 18u);
+  EXPECT_EQ(listed.anchors, (std::vector<std::uint64_t>{1, 5, 9, 13, 17}));
+  std::uint64_t count = 0;
+  ASSERT_EQ(sparclStoreCompact(own, &count), sparclSuccess) << error();
+  EXPECT_EQ(count, 1u) << "an anchor of the newest version";
+  ASSERT_EQ(sparclStoreCopy(own, copy, &count), sparclSuccess) << error();
+  EXPECT_EQ(count, 18u);
+
+  for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/deltas"))
+    fs::resize_file(entry.path(), 10);
+  int damage[2] = {0, 0};
+  EXPECT_EQ(sparclStoreVerify(own, nullptr, count_damage, damage), sparclCorrupt);
+  EXPECT_NE(error().find("17 are missing or damaged"), std::string::npos) << error();
+  EXPECT_EQ(damage[0], 17);
+  EXPECT_EQ(sparclStoreVerify(own, copy, count_damage, damage), sparclSuccess) << error();
+  EXPECT_EQ(damage[1], 17);
+  EXPECT_EQ(sparclStoreVerify(own, nullptr, nullptr, nullptr), sparclSuccess) << error();
+
+  // A reader's lease keeps what it needs: the first call only says what is to go.
+  ASSERT_EQ(sparclStoreRestore(copy, follower.state(), 6, nullptr), sparclSuccess) << error();
+  sparclStoreKeep_t keep = SPARCL_STORE_KEEP_INITIALIZER;
+  sparclStorePruned_t pruned = SPARCL_STORE_PRUNED_INITIALIZER;
+  EXPECT_EQ(sparclStorePrune(own, &keep, &pruned), sparclInvalidArgument);
+  keep.versions = 2;
+  ASSERT_EQ(sparclStorePrune(own, &keep, &pruned), sparclSuccess) << error();
+  EXPECT_EQ(pruned.versions, 0u);
+  EXPECT_EQ(pruned.waiting, 16u);
+  ::sleep(2);
+  ASSERT_EQ(sparclStorePrune(own, &keep, &pruned), sparclSuccess) << error();
+  EXPECT_EQ(pruned.versions, 16u);
+  EXPECT_EQ(pruned.waiting, 0u);
+  ASSERT_EQ(sparclStoreRestore(own, follower.state(), 0, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(follower == trained);
+  EXPECT_EQ(sparclStoreVerify(own, own, nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreCopy(own, nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreList(own, nullptr, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreClose(own), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(copy), sparclSuccess);
+}
+
+// A publisher that keeps few versions, and a reader that is late.
+TEST_F(StoreApi, APublisherKeepsAsManyVersionsAsItIsTold) {
+  StoredModel trained, follower;
+  sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
+  options.anchor_every = 2;
+  options.keep_versions = 3;
+  options.lease_seconds = 1;
+  sparclStore_t store = nullptr;
+  ASSERT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclSuccess) << error();
+  const sparclStore_t reader = open();
+  std::uint64_t version = 1;
+  for (; version <= 8; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+    if (version > 1) continue;
+    ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 0, nullptr), sparclSuccess) << error();
+  }
+  ::sleep(3);  // the lease of `reader` is of 600 s; to the publisher it is too old after 1 s
+  for (; version <= 12; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+  }
+  ASSERT_EQ(sparclStoreClose(store), sparclSuccess) << error();
+  Listed listed;
+  ASSERT_EQ(sparclStoreList(reader, note_version, &listed), sparclSuccess) << error();
+  EXPECT_LE(listed.versions.size(), 5u);
+  EXPECT_EQ(listed.versions.back(), 12u);
+  EXPECT_LT(std::distance(fs::directory_iterator(folder_ + "/a/store/commits"), {}), 10);
+  ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 0, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(follower == trained);
+  EXPECT_EQ(sparclStoreRestore(reader, follower.state(), 2, nullptr), sparclInvalidArgument);
+  EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
 }
 
 }  // namespace

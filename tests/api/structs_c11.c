@@ -22,7 +22,9 @@ ENDS_WITH(sparclRoundReport_t, seconds);
 ENDS_WITH(sparclWorkerOptions_t, relay);
 ENDS_WITH(sparclWorkerStats_t, residual_l2);
 ENDS_WITH(sparclPublisherOptions_t, certificates_path);
-ENDS_WITH(sparclStoreOptions_t, anchor_every);
+ENDS_WITH(sparclStoreOptions_t, lease_seconds);
+ENDS_WITH(sparclStoreKeep_t, bytes);
+ENDS_WITH(sparclStorePruned_t, waiting);
 ENDS_WITH(sparclSubscriberOptions_t, certificates_path);
 
 /* Enums are as wide as int: their ...ForceInt members see to it. */
@@ -59,6 +61,8 @@ const sparclAggregatorOptions_t structs_c11_aggregator = SPARCL_AGGREGATOR_OPTIO
 const sparclAggregatorStats_t structs_c11_rounds = SPARCL_AGGREGATOR_STATS_INITIALIZER;
 const sparclAggregateOptions_t structs_c11_aggregate = SPARCL_AGGREGATE_OPTIONS_INITIALIZER;
 const sparclStoreOptions_t structs_c11_store = SPARCL_STORE_OPTIONS_INITIALIZER;
+const sparclStoreKeep_t structs_c11_store_keep = SPARCL_STORE_KEEP_INITIALIZER;
+const sparclStorePruned_t structs_c11_store_pruned = SPARCL_STORE_PRUNED_INITIALIZER;
 const sparclServeOptions_t structs_c11_serve = SPARCL_SERVE_OPTIONS_INITIALIZER;
 const sparclRoundReport_t structs_c11_round = SPARCL_ROUND_REPORT_INITIALIZER;
 const sparclWorkerOptions_t structs_c11_worker = SPARCL_WORKER_OPTIONS_INITIALIZER;

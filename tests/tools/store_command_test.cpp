@@ -1,4 +1,4 @@
-// `sparcl store list` and `sparcl store verify`.
+// `sparcl store`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,6 +58,27 @@ TEST(StoreCommand, ListsVersionsAndNamesDamage) {
   const nlohmann::json report = run_program({"store", "verify", url, "--json"}).json();
   EXPECT_EQ(report["ok"], false);
   EXPECT_THAT(std::string(report["message"]), HasSubstr(damaged));
+}
+
+TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {
+  const TempFolder folder;
+  const std::string url = "file:" + (folder / "store"), copy = "file:" + (folder / "copy");
+  fill_store(url);
+  EXPECT_EQ(run_program({"store", "compact", url, "--json"}).json()["added"], 1);
+  EXPECT_THAT(run_program({"store", "copy", url, copy}).out, HasSubstr("copied 3 versions"));
+  fs::remove_all(folder / "store/deltas");
+  const ProgramRun repaired = run_program({"store", "verify", url, "--copy", copy});
+  EXPECT_EQ(repaired.exit_code, 0) << repaired.err;
+  EXPECT_THAT(repaired.out, AllOf(HasSubstr("Repaired:"), HasSubstr("/store/deltas/")));
+  const ProgramRun waits = run_program({"store", "prune", url, "--keep", "1"});
+  EXPECT_EQ(waits.exit_code, 0) << waits.err;
+  EXPECT_THAT(waits.out, HasSubstr("2 more wait for readers: a call in 600 s removes"));
+  const nlohmann::json pruned =
+      run_program({"store", "prune", url, "--keep", "1", "--lease-seconds", "0", "--json"}).json();
+  EXPECT_EQ(pruned["versions"], 2);
+  EXPECT_EQ(run_program({"store", "list", url, "--json"}).json()["versions"].size(), 1U);
+  EXPECT_EQ(run_program({"store", "verify", url}).exit_code, 0);
+  EXPECT_EQ(run_program({"store", "prune", url}).exit_code, 2) << "it says nothing of what to keep";
 }
 
 TEST(StoreCommand, RefusesWhatIsNoStore) {

@@ -1,4 +1,4 @@
-// `sparcl store list` and `sparcl store verify`.
+// `sparcl store`: versions in a store, and what is done with them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/delta_file.hpp"
+#include "src/store/compaction.hpp"
 #include "src/store/open_store.hpp"
-#include "src/store/version_chain.hpp"
+#include "src/store/retention.hpp"
+#include "src/store/store_content.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 
@@ -15,108 +18,175 @@ namespace sparcl::tool {
 namespace {
 
 using store::Chain;
-using store::StoredObject;
-using store::VersionRecord;
+using store::Missing;
 
-std::uint64_t bytes_of(const std::optional<StoredObject>& object) {
-  return object ? object->bytes : 0;
+constexpr const char* kUrlHelp = "file:PATH, the folder of the store";
+
+struct StoreOptions {
+  std::string url, other;  // other: --copy, or the target
+  std::uint64_t keep = 0, bytes = 0;
+  double keep_seconds = 0, lease_seconds = store::kLeaseSeconds;
+};
+
+// A store that is open, and its chain.
+struct OpenChain {
+  explicit OpenChain(std::unique_ptr<store::ObjectStore> opened)
+      : objects(std::move(opened)), chain(*objects) {}
+  std::unique_ptr<store::ObjectStore> objects;
+  Chain chain;
+};
+
+Result<std::unique_ptr<OpenChain>> open_chain(const std::string& url, Missing missing) {
+  SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(url, missing));
+  return std::make_unique<OpenChain>(std::move(objects));
 }
 
-// Calls use(record) for all records, in their order.
-template <class Use>
-Status for_records(const Chain& chain, Use&& use) {
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> newest, chain.newest());
-  for (std::uint64_t number = 1; newest && number <= newest->number; ++number)
-    SPARCL_RETURN_IF_ERROR(use(number, chain.record(number)));
-  return {};
-}
+std::string bytes_or_dash(std::uint64_t bytes) { return bytes > 0 ? human_bytes(bytes) : "-"; }
 
-Status list_versions(const Chain& chain, bool as_json) {
+Status list_store(const StoreOptions& options, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   Json versions = Json::array();
   std::string text;
-  const Status walked =
-      for_records(chain, [&](std::uint64_t number, const Result<VersionRecord>& record) -> Status {
-        SPARCL_RETURN_IF_ERROR(record.status());
-        const std::uint64_t anchor = bytes_of(record->anchor), delta = bytes_of(record->delta);
-        versions.push_back({{"number", number},
-                            {"version", record->version},
-                            {"base_version", record->base_version},
-                            {"anchor_bytes", anchor},
-                            {"delta_bytes", delta},
-                            {"hash", to_hex(record->target_hash)}});
-        text +=
-            fmt::format("{:>8}  {:>12}  {:>12}  {}\n", record->version,
-                        record->delta ? human_bytes(delta) : "-",
-                        record->anchor ? human_bytes(anchor) : "-", to_hex(record->target_hash));
-        return {};
-      });
-  if (!walked.ok()) return walked;
-  const std::string head =
-      fmt::format("{:>8}  {:>12}  {:>12}  {}\n", "version", "delta", "anchor", "state hash");
-  return print(as_json, {{"versions", versions}},
-               text.empty() ? "the store is empty\n" : head + text);
-}
-
-Status verify_versions(const Chain& chain, bool as_json) {
-  std::uint64_t versions = 0, bytes = 0;
-  std::vector<std::string> damage;
-  std::optional<StoredObject> schema;
-  const auto check = [&](const std::optional<StoredObject>& object) {
-    if (!object) return;
-    const Status status = chain.check(*object);
-    if (status.ok())
-      bytes += object->bytes;
-    else
-      damage.emplace_back(status.message());
+  const auto row = [&](const auto& version, const auto& delta, const auto& skips,
+                       const auto& anchor, const auto& hash) {
+    text += fmt::format("{:>8}  {:>12}  {:>12}  {:>12}  {}\n", version, delta, skips, anchor, hash);
   };
-  const Status walked =
-      for_records(chain, [&](std::uint64_t, const Result<VersionRecord>& record) -> Status {
-        if (!record.ok()) {
-          damage.emplace_back(record.status().message());
-          return {};
-        }
-        ++versions;
-        if (schema != record->schema) check(schema = record->schema);
-        check(record->delta);
-        check(record->anchor);
-        return {};
-      });
-  if (!walked.ok()) return walked;
-  if (damage.empty()) {
-    return print(as_json, {{"versions", versions}, {"bytes", bytes}},
-                 fmt::format("{} versions, {}: every object is what was published (SHA-256)\n",
-                             versions, human_bytes(bytes)));
-  }
-  std::string all;
-  for (const std::string& each : damage) all += "\n  " + shown(each);
-  return Status(Code::kCorrupt,
-                fmt::format("of the objects of {} versions {} are missing or damaged. "
-                            "Restore these files from a copy of the store, or publish to another "
-                            "folder:{}",
-                            versions, damage.size(), all));
+  row("version", "delta", "skips", "anchor", "state hash");
+  SPARCL_RETURN_IF_ERROR(store::list_versions(chain->chain, [&](const store::ListedVersion& each) {
+    const store::VersionRecord& record = each.record;
+    const std::uint64_t delta = record.delta ? record.delta->bytes : 0;
+    versions.push_back({{"number", record.number},
+                        {"version", record.version},
+                        {"base_version", record.base_version},
+                        {"anchor_bytes", each.anchor_bytes},
+                        {"delta_bytes", delta},
+                        {"skip_bytes", each.skip_bytes},
+                        {"hash", to_hex(record.target_hash)}});
+    row(record.version, bytes_or_dash(delta), bytes_or_dash(each.skip_bytes),
+        bytes_or_dash(each.anchor_bytes), to_hex(record.target_hash));
+    return true;
+  }));
+  return print(as_json, {{"versions", versions}}, versions.empty() ? "the store is empty\n" : text);
 }
 
-Status run_store(const std::string& url, Status (*use)(const Chain&, bool), bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<store::ObjectStore> opened,
-                          store::open_store(url, store::Missing::kIsAnError));
-  return use(Chain(*opened), as_json);
+Status verify_store(const StoreOptions& options, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  std::unique_ptr<OpenChain> copy;
+  if (!options.other.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(copy, open_chain(options.other, Missing::kIsAnError));
+  }
+  std::string repaired, left;
+  SPARCL_ASSIGN_OR_RETURN(
+      const store::VerifyReport report,
+      store::verify_content(
+          chain->chain, copy ? &copy->chain : nullptr, [&](const store::Damage& each) {
+            const bool names_it = each.what.find(each.location) != std::string::npos;
+            (each.is_repaired ? repaired : left) +=
+                "\n  " + shown(names_it ? each.what : each.location + ": " + each.what);
+          }));
+  if (report.damaged > report.repaired)
+    return Status(
+        Code::kCorrupt,
+        fmt::format("of {} objects of {} versions {} are missing or damaged. Repair them "
+                    "with --copy URL from a copy of the store, or publish to another "
+                    "store:{}",
+                    report.objects, report.versions, report.damaged - report.repaired, left));
+  return print(as_json,
+               {{"versions", report.versions},
+                {"objects", report.objects},
+                {"bytes", report.bytes},
+                {"repaired", report.repaired}},
+               fmt::format("{} versions, {}: every object is what was published (SHA-256){}{}\n",
+                           report.versions, human_bytes(report.bytes),
+                           repaired.empty() ? "" : ". Repaired:", repaired));
 }
+
+Status prune_store(const StoreOptions& options, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  store::Keep keep;
+  keep.versions = options.keep;
+  if (options.keep_seconds > 0) keep.age_s = static_cast<std::int64_t>(options.keep_seconds);
+  if (options.bytes > 0) keep.max_bytes = options.bytes;
+  keep.lease_s = static_cast<std::int64_t>(options.lease_seconds);
+  SPARCL_ASSIGN_OR_RETURN(const store::PruneReport report, store::prune(chain->chain, keep));
+  const std::string waiting =
+      report.waiting == 0
+          ? ""
+          : fmt::format(
+                "; {} more wait for readers: a call in {} s removes those that no reader "
+                "needs",
+                report.waiting, keep.lease_s);
+  return print(as_json,
+               {{"versions", report.versions},
+                {"objects", report.objects},
+                {"bytes", report.bytes},
+                {"waiting", report.waiting}},
+               fmt::format("removed {} versions, {} objects, {}{}\n", report.versions,
+                           report.objects, human_bytes(report.bytes), waiting));
+}
+
+Status compact_store(const StoreOptions& options, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, model::chosen_kernels());
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t added, store::compact(chain->chain, *kernels));
+  return print(as_json, {{"added", added}}, fmt::format("added {} skips and anchors\n", added));
+}
+
+Status copy_store(const StoreOptions& options, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const auto from, open_chain(options.url, Missing::kIsAnError));
+  SPARCL_ASSIGN_OR_RETURN(const auto to, open_chain(options.other, Missing::kIsMade));
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t copied, store::copy_content(from->chain, to->chain));
+  return print(as_json, {{"versions", copied}}, fmt::format("copied {} versions\n", copied));
+}
+
+using Use = Status (*)(const StoreOptions&, bool);
 
 }  // namespace
 
 void add_store(CLI::App& app, Invocation& invocation) {
-  const auto add = [&](const char* name, const char* summary, Status (*use)(const Chain&, bool)) {
+  auto options = std::make_shared<StoreOptions>();
+  const auto add = [&](const char* name, const char* summary, Use use) {
     CLI::App* const own = app.add_subcommand(name, summary);
     own->fallthrough();  // --json
-    auto url = std::make_shared<std::string>();
-    own->add_option("URL", *url, "file:PATH, the folder of the store")->required();
-    own->callback([url, use, &invocation] {
-      invocation.run = [url, use, &invocation] { return run_store(*url, use, invocation.json); };
+    own->add_option("URL", options->url, kUrlHelp)->required();
+    own->callback([options, use, &invocation] {
+      invocation.run = [options, use, &invocation] { return use(*options, invocation.json); };
     });
+    return own;
   };
   app.require_subcommand(1);
-  add("list", "List the versions, with the bytes of their deltas and anchors", list_versions);
-  add("verify", "Read all objects, and check that they are what was published", verify_versions);
+  add("list", "List the versions, with the bytes of their deltas, skips and anchors", list_store);
+  add("verify", "Read all objects, and check that they are what was published", verify_store)
+      ->add_option("--copy", options->other,
+                   "a copy of the store: its objects take the place of those that are damaged")
+      ->type_name("URL");
+
+  CLI::App* const prune =
+      add("prune", "Remove old versions that no reader needs, and what killed writers have left",
+          prune_store);
+  CLI::Option_group* const kept = prune->add_option_group("kept");
+  kept->add_option("--keep", options->keep, "so many of the newest versions")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  kept->add_option("--keep-seconds", options->keep_seconds, "versions that are younger")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 1e12));
+  kept->add_option("--max-bytes", options->bytes,
+                   "fewer versions, so that all objects have at most so many bytes")
+      ->type_name("BYTES")
+      ->check(CLI::PositiveNumber);
+  kept->require_option(1, 3);
+  prune
+      ->add_option("--lease-seconds", options->lease_seconds,
+                   "how long readers may need what is to be removed: as the readers' own option "
+                   "(default: 600)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e8));
+
+  add("compact", "Add skips that are missing, and an anchor of the newest version", compact_store);
+  add("copy", "Copy the versions that another store lacks", copy_store)
+      ->add_option("TO", options->other, "the other store; a folder that is missing is made")
+      ->required();
 }
 
 }  // namespace sparcl::tool

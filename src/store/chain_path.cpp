@@ -1,0 +1,133 @@
+#include "src/store/chain_path.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sparcl::store {
+namespace {
+
+using model::HeldVersion;
+
+struct Path {
+  std::vector<ChainStep> steps;
+  std::uint64_t bytes = 0;
+
+  void add(ChainStep step) {
+    bytes += step.object.bytes;
+    steps.push_back(std::move(step));
+  }
+};
+
+// The longest skip to a version that begins at record `from` or after it. One that is damaged does
+// no harm.
+Result<std::optional<Shortcut>> skip_to(const Chain& chain, std::uint64_t number,
+                                        const HeldVersion& target, std::uint64_t from) {
+  std::optional<Shortcut> found;
+  for (const std::uint64_t length : kSkips) {
+    if (number % kSkipEvery != 0 || number < from + length || number <= length) continue;
+    Result<std::optional<Shortcut>> skip = chain.shortcut(number, number - length);
+    if (!skip.ok() && skip.status().code() != Code::kCorrupt) return skip.status();
+    if (!skip.ok() || !*skip || (*skip)->target != target) continue;
+    return skip;
+  }
+  return found;
+}
+
+// From record `from`, which is `base`, to the target.
+Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion& base,
+                       const VersionRecord& target) {
+  Path path;
+  HeldVersion at = target.target();
+  for (std::uint64_t number = target.number; number > from;) {
+    SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> skip, skip_to(chain, number, at, from));
+    if (skip) {
+      path.add({number, skip->from, at, std::move(skip->object)});
+      at = skip->base;
+      number = skip->from;
+      continue;
+    }
+    VersionRecord record = target;
+    if (number != target.number) {
+      SPARCL_ASSIGN_OR_RETURN(record, chain.record(number));
+    }
+    if (record.target() != at || !record.delta)
+      return Status(
+          Code::kCorrupt,
+          fmt::format("{}: later objects lead on from version {}, and it is version {}",
+                      chain.store().location_of(commit_key(number)), at.version, record.version));
+    path.add({number, number - 1, at, std::move(*record.delta)});
+    at = record.base();
+    --number;
+  }
+  if (at != base)
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: the objects to it lead on from version {}, not from {}",
+                              chain.store().location_of(commit_key(target.number)), at.version,
+                              base.version));
+  std::ranges::reverse(path.steps);
+  return path;
+}
+
+// The one that the target's record names; or the one at which the chain begins since it was pruned.
+Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target) {
+  std::uint64_t number = target.newest_anchor;
+  SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> anchor, chain.shortcut(number, 0));
+  if (!anchor) {
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain.oldest());
+    if (oldest > number && oldest <= target.number) {
+      number = oldest;
+      SPARCL_ASSIGN_OR_RETURN(anchor, chain.shortcut(number, 0));
+    }
+  }
+  if (anchor) return std::move(*anchor);
+  return Status(Code::kCorrupt,
+                fmt::format("{}: it is missing, and version {} needs it",
+                            chain.store().location_of(shortcut_key(number, 0)), target.version));
+}
+
+Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target) {
+  SPARCL_ASSIGN_OR_RETURN(Shortcut anchor, anchor_of(chain, target));
+  SPARCL_ASSIGN_OR_RETURN(Path path, path_from(chain, anchor.number, anchor.target, target));
+  path.bytes += anchor.object.bytes;
+  path.steps.insert(path.steps.begin(),
+                    {anchor.number, 0, anchor.target, std::move(anchor.object)});
+  return path;
+}
+
+// nullopt: what is held is no version before the target.
+Result<std::optional<Path>> path_from_held(const Chain& chain, const VersionRecord& target,
+                                           const HeldVersion& held) {
+  std::optional<Path> path;
+  if (held.version >= target.version) return path;
+  std::uint64_t from = target.number - 1;
+  if (held != target.base()) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record,
+                            chain.find(held.version, target));
+    if (!record || record->target() != held) return path;
+    from = record->number;
+  }
+  SPARCL_ASSIGN_OR_RETURN(path, path_from(chain, from, held, target));
+  return path;
+}
+
+}  // namespace
+
+Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
+                                        const std::optional<HeldVersion>& held) {
+  if (held == target.target()) return std::vector<ChainStep>();
+  std::optional<Path> from_held;
+  if (held) {
+    Result<std::optional<Path>> path = path_from_held(chain, target, *held);
+    if (!path.ok() && path.status().code() != Code::kCorrupt) return path.status();
+    if (path.ok()) from_held = std::move(*path);
+  }
+  if (from_held && from_held->steps.size() == 1) return std::move(from_held->steps);
+  Result<Path> from_anchor = path_from_anchor(chain, target);
+  if (from_held && (!from_anchor.ok() || from_held->bytes <= from_anchor->bytes))
+    return std::move(from_held->steps);
+  if (!from_anchor.ok()) return from_anchor.status();
+  return std::move(from_anchor->steps);
+}
+
+}  // namespace sparcl::store

@@ -1,0 +1,30 @@
+#pragma once
+// Which objects lead a reader to a version.
+
+#include <optional>
+#include <vector>
+
+#include "src/store/version_chain.hpp"
+
+namespace sparcl::store {
+
+// A writer makes skips to each record whose number is a multiple of kSkipEvery, from so many
+// records before it. The longest first.
+inline constexpr std::uint64_t kSkipEvery = 8, kSkips[] = {64, 8};
+
+struct ChainStep {
+  std::uint64_t number = 0;   // of the record that it leads to
+  std::uint64_t from = 0;     // of the record that it leads on from; 0: an anchor
+  model::HeldVersion target;  // whose version
+  StoredObject object;
+  bool is_anchor() const { return from == 0; }
+  // The first record that a reader needs who takes this step and later ones.
+  std::uint64_t first_needed() const { return is_anchor() ? number : from; }
+};
+
+// The fewest bytes from what is held to the target: deltas and skips from there, or from the newest
+// anchor. Empty: the target is held. Corrupt: no objects lead there.
+Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
+                                        const std::optional<model::HeldVersion>& held);
+
+}  // namespace sparcl::store

@@ -1,0 +1,148 @@
+#include "src/store/compaction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "src/model/model_hash.hpp"
+#include "src/model/schema.hpp"
+#include "src/store/chain_path.hpp"
+#include "src/store/chain_reader.hpp"
+#include "src/store/random_name.hpp"
+#include "src/store/stored_object.hpp"
+#include "src/store/update_coding.hpp"
+
+namespace sparcl::store {
+namespace {
+
+constexpr std::uint64_t kMaxSchemaBytes = std::uint64_t{1} << 30;
+
+// The tensors of a chain, as its schema says.
+struct Tensors {
+  std::vector<std::byte> schema;
+  Hash128 schema_hash;
+  std::unique_ptr<codec::BlockMap> map;
+};
+
+Result<Tensors> tensors_of(const Chain& chain, const StoredObject& schema) {
+  Tensors tensors;
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), schema, kMaxSchemaBytes));
+  tensors.schema.resize(static_cast<std::size_t>(schema.bytes));
+  bytes.copy(0, tensors.schema.size(), tensors.schema.data());
+  SPARCL_ASSIGN_OR_RETURN(const model::Schema parsed, model::parse_schema(tensors.schema));
+  tensors.schema_hash = model::schema_hash(tensors.schema);
+  tensors.map = std::make_unique<codec::BlockMap>(model::make_block_map(parsed));
+  return tensors;
+}
+
+// One version in memory, which goes forward.
+class Copy {
+ public:
+  Copy(const Tensors& tensors, const kernels::KernelSet& kernels) {
+    for (const codec::ArraySpec& array : tensors.map->arrays()) {
+      memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(array.bytes()));
+      arrays_.push_back(memory_.back().get());
+    }
+    state_.map = tensors.map.get();
+    state_.schema = tensors.schema;
+    state_.schema_hash = tensors.schema_hash;
+    state_.arrays = arrays_;
+    state_.kernels = &kernels;
+  }
+
+  Status go_to(const Chain& chain, const VersionRecord& record) {
+    const Status restored = go(chain, record);
+    held_ = restored.ok() ? std::optional(record.target()) : std::nullopt;
+    return restored;
+  }
+  const ChainState& state() const { return state_; }
+
+ private:
+  Status go(const Chain& chain, const VersionRecord& record) {
+    if (!held_) return restore_in_place(chain, record, state_);
+    SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, record, held_));
+    return restore(chain, record, steps, held_, state_);
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<std::byte*> arrays_;
+  ChainState state_;
+  std::optional<model::HeldVersion> held_;
+};
+
+class Compactor {
+ public:
+  Compactor(Chain& chain, const Tensors& tensors, const kernels::KernelSet& kernels,
+            std::string name)
+      : chain_(chain), base_(tensors, kernels), target_(tensors, kernels), name_(std::move(name)) {}
+
+  Status add_skips(std::uint64_t length, std::uint64_t first, std::uint64_t last) {
+    std::uint64_t number = (first + length + kSkipEvery - 1) / kSkipEvery * kSkipEvery;
+    for (; number <= last; number += kSkipEvery) {
+      SPARCL_ASSIGN_OR_RETURN(const auto there, chain_.shortcut(number, number - length));
+      if (!there) SPARCL_RETURN_IF_ERROR(add(number, number - length));
+    }
+    return {};
+  }
+  Status add_anchor(const VersionRecord& record) {
+    if (record.number == 1) return {};
+    SPARCL_ASSIGN_OR_RETURN(const auto there, chain_.shortcut(record.number, 0));
+    return there ? Status() : add(record.number, 0);
+  }
+  std::uint64_t added() const { return added_; }
+
+ private:
+  Status add(std::uint64_t number, std::uint64_t from) {
+    SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain_.record(number));
+    SPARCL_RETURN_IF_ERROR(target_.go_to(chain_, record));
+    Shortcut made{number, from, record.target(), {}, {}};
+    std::vector<const std::byte*> base(target_.state().arrays.size(), nullptr);
+    if (from != 0) {
+      SPARCL_ASSIGN_OR_RETURN(const VersionRecord first, chain_.record(from));
+      SPARCL_RETURN_IF_ERROR(base_.go_to(chain_, first));
+      base = readable(base_.state().arrays);
+      made.base = first.target();
+    }
+    codec::EncodeOptions options = encode_options(target_.state(), made.base, record.version);
+    options.allow_classes = from != 0;
+    SPARCL_ASSIGN_OR_RETURN(
+        const CodedUpdate update,
+        code_update(target_.state(), base, readable(target_.state().arrays), options));
+    if (update.target_hash != made.target.hash)
+      return Status(Code::kCorrupt, fmt::format("version {} is not what its record says: verify "
+                                                "the store",
+                                                record.version));
+    const std::string key =
+        new_object_key(from == 0 ? "anchors" : "skips", number, from, name_, ++added_);
+    SPARCL_ASSIGN_OR_RETURN(made.object,
+                            put_object(chain_.store(), key, update.bytes, update.byte_count));
+    return chain_.add(made);
+  }
+
+  Chain& chain_;
+  Copy base_, target_;
+  std::string name_;
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace
+
+Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels) {
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> newest, chain.newest());
+  if (!newest) return std::uint64_t{0};
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t first, chain.oldest());
+  SPARCL_ASSIGN_OR_RETURN(const Tensors tensors, tensors_of(chain, newest->schema));
+  SPARCL_ASSIGN_OR_RETURN(std::string name, random_name());
+  Compactor compactor(chain, tensors, kernels, std::move(name));
+  std::vector<std::uint64_t> lengths(std::begin(kSkips), std::end(kSkips));
+  std::ranges::reverse(lengths);  // short ones help to make the long ones
+  for (const std::uint64_t length : lengths)
+    SPARCL_RETURN_IF_ERROR(compactor.add_skips(length, first, newest->number));
+  SPARCL_RETURN_IF_ERROR(compactor.add_anchor(*newest));
+  return compactor.added();
+}
+
+}  // namespace sparcl::store

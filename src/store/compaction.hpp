@@ -1,0 +1,13 @@
+#pragma once
+// Adds skips that are missing, and an anchor of the newest version. It needs no key: nothing that
+// was published changes.
+
+#include "kernels/kernel_set.hpp"
+#include "src/store/version_chain.hpp"
+
+namespace sparcl::store {
+
+// Returns how many objects were added. Memory: three copies of the model. A repeated call goes on.
+Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels);
+
+}  // namespace sparcl::store

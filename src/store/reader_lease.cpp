@@ -1,0 +1,81 @@
+#include "src/store/reader_lease.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <vector>
+
+#include "src/base/log.hpp"
+#include "src/store/random_name.hpp"
+
+namespace sparcl::store {
+namespace {
+
+constexpr const char* kLeases = "leases";
+constexpr std::size_t kMaxLeaseBytes = 64;
+
+std::int64_t steady_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// 0: it is none, and needs all.
+Result<std::uint64_t> read_lease(ObjectStore& store, const std::string& key) {
+  SPARCL_ASSIGN_OR_RETURN(const auto content, store.read_all(key, kMaxLeaseBytes));
+  if (!content) return UINT64_MAX;  // it was removed meanwhile
+  std::uint64_t number = 0;
+  const auto* const text = reinterpret_cast<const char*>(content->data());
+  (void)std::from_chars(text, text + content->size(), number);
+  return number;
+}
+
+}  // namespace
+
+Result<bool> Lease::hold(std::uint64_t number) {
+  const std::int64_t now = steady_seconds();
+  const bool is_young = !key_.empty() && now - written_s_ < seconds_ / 3;
+  if (!may_write_ || (is_young && number >= number_)) return false;
+  if (key_.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(const std::string name, random_name());
+    key_ = std::string(kLeases) + "/" + name;
+  }
+  const std::string text = std::to_string(number) + "\n";
+  const std::array pieces{std::as_bytes(std::span(text))};
+  if (const Status written = store_.replace(key_, pieces); !written.ok()) {
+    log_info("no lease on the store's versions: they are kept for {} s after pruning begins: {}",
+             seconds_, written.message());
+    may_write_ = false;
+    key_.clear();
+    return false;
+  }
+  number_ = number;
+  written_s_ = now;
+  return true;
+}
+
+void Lease::release() {
+  if (key_.empty()) return;
+  if (const Status removed = store_.remove(key_); !removed.ok())
+    log_info("a lease that nobody needs stays: {}", removed.message());
+  key_.clear();
+}
+
+Result<std::optional<std::uint64_t>> first_leased(ObjectStore& store, std::int64_t now_s,
+                                                  std::int64_t seconds) {
+  std::vector<std::string> live, old;
+  SPARCL_RETURN_IF_ERROR(store.list(kLeases, [&](const ObjectInfo& each) {
+    (now_s - each.written_s > seconds ? old : live).push_back(each.key);
+    return true;
+  }));
+  for (const std::string& key : old) SPARCL_RETURN_IF_ERROR(store.remove(key));
+  std::optional<std::uint64_t> first;
+  for (const std::string& key : live) {
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t number, read_lease(store, key));
+    first = std::min(first.value_or(UINT64_MAX), number);
+  }
+  return first;
+}
+
+}  // namespace sparcl::store

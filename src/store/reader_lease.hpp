@@ -1,0 +1,42 @@
+#pragma once
+// Leases: objects that say which records readers need (retention.hpp).
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/store/object_store.hpp"
+
+namespace sparcl::store {
+
+inline constexpr std::int64_t kLeaseSeconds = 600;
+
+// Of one reader. Where it may not write there is no lease, which is no error.
+class Lease {
+ public:
+  explicit Lease(ObjectStore& store, std::int64_t seconds = kLeaseSeconds)
+      : store_(store), seconds_(seconds) {}
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  // The records from this one on are needed, until the lease is too old. True: it was written by
+  // this call. Then what is being pruned has to be read again.
+  Result<bool> hold(std::uint64_t number);
+  // Nothing is needed any more.
+  void release();
+
+ private:
+  ObjectStore& store_;
+  std::int64_t seconds_;
+  std::string key_;  // empty: never written
+  std::uint64_t number_ = 0;
+  std::int64_t written_s_ = 0;  // by the clock of this machine
+  bool may_write_ = true;
+};
+
+// The first record that a lease of the last `seconds` needs; nullopt: there is none. Removes the
+// older ones.
+Result<std::optional<std::uint64_t>> first_leased(ObjectStore& store, std::int64_t now_s,
+                                                  std::int64_t seconds);
+
+}  // namespace sparcl::store

@@ -1,0 +1,202 @@
+#include "src/store/retention.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/store/pruned_marks.hpp"
+
+namespace sparcl::store {
+namespace {
+
+constexpr const char* kObjects[] = {"deltas", "skips", "anchors"};
+
+struct Content {
+  std::vector<ObjectInfo> objects, shortcuts, records;
+  std::map<std::uint64_t, std::uint64_t> bytes;  // of objects, by the number of their record
+  std::vector<std::uint64_t> anchors;            // ascending
+};
+
+Result<std::vector<ObjectInfo>> list_all(ObjectStore& store, const char* prefix) {
+  std::vector<ObjectInfo> all;
+  SPARCL_RETURN_IF_ERROR(store.list(prefix, [&](const ObjectInfo& each) {
+    if (number_in(each.key) != 0) all.push_back(each);
+    return true;
+  }));
+  return all;
+}
+
+Result<Content> read_content(ObjectStore& store) {
+  Content content;
+  for (const char* prefix : kObjects) {
+    SPARCL_ASSIGN_OR_RETURN(std::vector<ObjectInfo> all, list_all(store, prefix));
+    for (ObjectInfo& each : all) {
+      content.bytes[number_in(each.key)] += each.bytes;
+      content.objects.push_back(std::move(each));
+    }
+  }
+  SPARCL_ASSIGN_OR_RETURN(content.shortcuts, list_all(store, kShortcuts));
+  SPARCL_ASSIGN_OR_RETURN(content.records, list_all(store, kCommits));
+  for (const ObjectInfo& each : content.shortcuts) {
+    const std::uint64_t number = number_in(each.key);
+    if (each.key == shortcut_key(number, 0)) content.anchors.push_back(number);
+  }
+  return content;
+}
+
+// The store's clock.
+Result<std::int64_t> now_of(ObjectStore& store) {
+  constexpr const char* kClock = "clock";
+  SPARCL_RETURN_IF_ERROR(store.replace(kClock, {}));
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, store.look(kClock));
+  if (info) return info->written_s;
+  return Status(Code::kSystemError,
+                store.location_of(kClock) + ": it was written, and is not there");
+}
+
+// The first record that is kept for itself.
+std::uint64_t first_kept(const Content& content, std::uint64_t newest, const Keep& keep,
+                         std::int64_t now_s) {
+  if (keep.versions == 0 && !keep.age_s) return 1;  // only bytes decide
+  std::uint64_t first = newest;
+  if (keep.versions > 0) first = newest - std::min(newest, keep.versions) + 1;
+  for (const ObjectInfo& each : content.records) {
+    if (keep.age_s && now_s - each.written_s < *keep.age_s)
+      first = std::min(first, number_in(each.key));
+  }
+  return first;
+}
+
+// An anchor: the records below it are removed. 0: none are.
+std::uint64_t cut_of(const Content& content, std::uint64_t newest, const Keep& keep,
+                     std::int64_t now_s) {
+  const std::uint64_t first = first_kept(content, newest, keep, now_s);
+  std::uint64_t cut = 0;
+  for (const std::uint64_t anchor : content.anchors)
+    if (anchor <= first) cut = anchor;
+  if (!keep.max_bytes) return cut;
+  const auto bytes_from = [&](std::uint64_t number) {
+    std::uint64_t bytes = 0;
+    for (auto at = content.bytes.lower_bound(number); at != content.bytes.end(); ++at)
+      bytes += at->second;
+    return bytes;
+  };
+  for (const std::uint64_t anchor : content.anchors) {
+    if (bytes_from(cut) <= *keep.max_bytes) break;
+    if (anchor <= newest) cut = std::max(cut, anchor);
+  }
+  return cut;
+}
+
+class Remover {
+ public:
+  Remover(Chain& chain, PruneReport& report) : store_(chain.store()), report_(report) {}
+
+  Status remove(const ObjectInfo& object) {
+    SPARCL_RETURN_IF_ERROR(store_.remove(object.key));
+    ++report_.objects;
+    report_.bytes += object.bytes;
+    return {};
+  }
+  // Records last: they say what else there is.
+  Status remove_below(const Content& content, std::uint64_t below) {
+    for (const auto* const all : {&content.objects, &content.shortcuts, &content.records}) {
+      for (const ObjectInfo& each : *all) {
+        if (number_in(each.key) >= below) continue;
+        SPARCL_RETURN_IF_ERROR(remove(each));
+        if (all == &content.records) ++report_.versions;
+      }
+    }
+    return {};
+  }
+
+ private:
+  ObjectStore& store_;
+  PruneReport& report_;
+};
+
+// The keys that a record and its shortcuts name.
+Result<std::set<std::string>> keys_of(const Chain& chain, const Content& content,
+                                      std::uint64_t number) {
+  std::set<std::string> keys;
+  SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain.record(number));
+  if (record.delta) keys.insert(record.delta->key);
+  for (const ObjectInfo& each : content.shortcuts) {
+    if (number_in(each.key) != number) continue;
+    const std::uint64_t from = number_in(each.key.substr(each.key.rfind('-') + 1));
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<Shortcut> shortcut, chain.shortcut(number, from));
+    if (shortcut) keys.insert(shortcut->object.key);
+  }
+  return keys;
+}
+
+// What no record names, of writers that were killed or have failed. A record and its shortcuts name
+// one object each.
+Status remove_unnamed(const Chain& chain, const Content& content, std::uint64_t below,
+                      std::uint64_t newest, std::int64_t before_s, Remover& remover) {
+  std::map<std::uint64_t, std::vector<const ObjectInfo*>> by_number;
+  std::map<std::uint64_t, std::size_t> named;
+  for (const ObjectInfo& each : content.objects) by_number[number_in(each.key)].push_back(&each);
+  for (const ObjectInfo& each : content.shortcuts) ++named[number_in(each.key)];
+  for (const auto& [number, objects] : by_number) {
+    const std::size_t expected = named[number] + (number > 1 ? 1 : 0);
+    if (number < below || number > newest || objects.size() <= expected) continue;
+    SPARCL_ASSIGN_OR_RETURN(const std::set<std::string> keys, keys_of(chain, content, number));
+    for (const ObjectInfo* const each : objects) {
+      if (!keys.contains(each->key) && each->written_s < before_s)
+        SPARCL_RETURN_IF_ERROR(remover.remove(*each));
+    }
+  }
+  return {};
+}
+
+// Adds the cut, and returns the number below which all may be removed now.
+Result<std::uint64_t> mark(ObjectStore& store, std::uint64_t cut, const Keep& keep,
+                           std::int64_t now_s) {
+  SPARCL_ASSIGN_OR_RETURN(PrunedMarks pruned, read_pruned(store));
+  std::uint64_t ripe = 0;
+  std::erase_if(pruned.marks, [&](const PrunedMarks::Mark& each) {
+    const bool is_ripe = each.since_s + keep.lease_s <= now_s;
+    if (is_ripe) ripe = std::max(ripe, each.below);
+    return is_ripe && each.below != pruned.below();  // the last one stays, for readers
+  });
+  if (cut > pruned.below()) {
+    pruned.marks.push_back({cut, now_s});
+    SPARCL_RETURN_IF_ERROR(write_pruned(store, pruned));
+    if (keep.lease_s <= 0) ripe = cut;
+  }
+  return ripe;
+}
+
+}  // namespace
+
+Result<PruneReport> prune(Chain& chain, const Keep& keep) {
+  PruneReport report;
+  if (keep.versions == 0 && !keep.age_s && !keep.max_bytes)
+    return Status(Code::kInvalidArgument, "say what is to be kept: versions, an age or bytes");
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> newest, chain.newest());
+  if (!newest) return report;
+  ObjectStore& store = chain.store();
+  SPARCL_ASSIGN_OR_RETURN(const std::int64_t now, now_of(store));
+  SPARCL_ASSIGN_OR_RETURN(const Content content, read_content(store));
+  const std::uint64_t cut = cut_of(content, newest->number, keep, now);
+  SPARCL_ASSIGN_OR_RETURN(std::uint64_t below, mark(store, cut, keep, now));
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> leased,
+                          first_leased(store, now, keep.lease_s));
+  if (leased) below = std::min(below, *leased);
+  Remover remover(chain, report);
+  SPARCL_RETURN_IF_ERROR(remover.remove_below(content, below));
+  const std::int64_t before = now - keep.lease_s;
+  SPARCL_RETURN_IF_ERROR(remove_unnamed(chain, content, below, newest->number, before, remover));
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t unfinished, store.remove_unfinished(before));
+  report.objects += unfinished;
+  for (const ObjectInfo& each : content.records) {
+    const std::uint64_t number = number_in(each.key);
+    report.waiting += number >= below && number < cut ? 1 : 0;
+  }
+  return report;
+}
+
+}  // namespace sparcl::store

@@ -1,0 +1,121 @@
+#include "src/store/shortcut_writer.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <vector>
+
+#include "src/base/caught_error.hpp"
+#include "src/base/log.hpp"
+#include "src/codec/changed_state.hpp"
+#include "src/store/chain_path.hpp"
+#include "src/store/stored_object.hpp"
+#include "src/store/update_coding.hpp"
+
+namespace sparcl::store {
+
+void ShortcutWriter::forget() {
+  history_.clear();
+  history_bytes_ = 0;
+}
+
+void ShortcutWriter::note(const VersionRecord& record, Log replaced) noexcept {
+  if (replaced == nullptr) return forget();
+  try {
+    history_bytes_ += replaced->bytes();
+    history_.push_back({record, std::move(replaced)});
+  } catch (const std::bad_alloc&) {
+    return forget();
+  }
+  while (history_.size() > kSkips[0] || history_bytes_ > state_.map->byte_count()) {
+    history_bytes_ -= history_.front().replaced->bytes();
+    history_.pop_front();
+  }
+}
+
+void ShortcutWriter::begin(const VersionRecord& record, bool with_anchor) noexcept {
+  if (!with_anchor && record.number % kSkipEvery != 0) return;
+  Status status;
+  try {
+    thread_ = std::thread([this, record, with_anchor] { work(record, with_anchor); });
+  } catch (...) {
+    status = caught_error("no thread for anchors and skips");
+  }
+  if (!status.ok()) log_warn("the store gets no anchor and no skip: {}", status.message());
+}
+
+void ShortcutWriter::work(const VersionRecord& record, bool with_anchor) noexcept {
+  Status status;
+  try {
+    status = write_all(record, with_anchor);
+  } catch (...) {
+    status = caught_error("anchors and skips could not be written");
+  }
+  if (!status.ok()) log_warn("the store gets no anchor or no skip: {}", status.message());
+}
+
+void ShortcutWriter::wait() {
+  if (thread_.joinable()) thread_.join();
+}
+
+Result<std::pair<StoredObject, Hash128>> ShortcutWriter::put_anchor(std::uint64_t number,
+                                                                    std::uint64_t version) {
+  const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
+  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update, code_update(state_, none, readable(state_.arrays),
+                                                          encode_options(state_, {}, version)));
+  SPARCL_ASSIGN_OR_RETURN(
+      StoredObject object,
+      put_object(chain_.store(), new_object_key("anchors", number, 0, writer_, ++attempts_),
+                 update.bytes, update.byte_count));
+  return std::pair(std::move(object), update.target_hash);
+}
+
+Status ShortcutWriter::add_anchor(const VersionRecord& record) {
+  SPARCL_ASSIGN_OR_RETURN(auto put, put_anchor(record.number, record.version));
+  if (put.second != record.target_hash)
+    return Status(Code::kInternalError, "an anchor is not its version");
+  Shortcut anchor{record.number, 0, record.target(), {}, std::move(put.first)};
+  SPARCL_RETURN_IF_ERROR(chain_.add(anchor));
+  anchor_ = std::move(anchor);
+  return {};
+}
+
+Status ShortcutWriter::put_skip(const VersionRecord& record, std::uint64_t length) {
+  if (history_.size() < length) return {};
+  codec::ChangedState::Logs logs;
+  for (std::size_t i = history_.size() - length; i < history_.size(); ++i)
+    logs.push_back(history_[i].replaced);
+  const codec::ChangedState base(*state_.map, state_.arrays, std::move(logs), *state_.kernels);
+  const VersionRecord& first = history_[history_.size() - length].record;
+  codec::EncodeOptions options = encode_options(state_, first.base(), record.version);
+  options.base_source = &base;
+  options.allow_classes = true;
+  const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
+  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update,
+                          code_update(state_, none, readable(state_.arrays), options));
+  if (update.target_hash != record.target_hash)
+    return Status(Code::kInternalError, "a skip does not lead to its version");
+  const std::uint64_t from = first.number - 1;
+  SPARCL_ASSIGN_OR_RETURN(
+      StoredObject object,
+      put_object(chain_.store(), new_object_key("skips", record.number, from, writer_, ++attempts_),
+                 update.bytes, update.byte_count));
+  return chain_.add({record.number, from, record.target(), first.base(), std::move(object)});
+}
+
+Status ShortcutWriter::prune_old() {
+  if (keep_.versions == 0) return {};
+  return prune(chain_, keep_).status().with_prefix("old versions stay: ");
+}
+
+Status ShortcutWriter::write_all(const VersionRecord& record, bool with_anchor) {
+  if (with_anchor) {
+    SPARCL_RETURN_IF_ERROR(add_anchor(record));
+    SPARCL_RETURN_IF_ERROR(prune_old());
+  }
+  if (record.number % kSkipEvery != 0) return {};
+  for (const std::uint64_t length : kSkips) SPARCL_RETURN_IF_ERROR(put_skip(record, length));
+  return {};
+}
+
+}  // namespace sparcl::store

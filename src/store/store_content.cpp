@@ -1,0 +1,238 @@
+#include "src/store/store_content.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "src/store/pruned_marks.hpp"
+#include "src/store/stored_object.hpp"
+
+namespace sparcl::store {
+namespace {
+
+// The first record, and the last one that is there or was.
+struct Range {
+  std::uint64_t first = 1, last = 0;
+};
+
+Result<Range> range_of(const Chain& chain) {
+  Range range;
+  SPARCL_ASSIGN_OR_RETURN(range.first, chain.oldest());
+  SPARCL_ASSIGN_OR_RETURN(range.last, chain.noted());
+  SPARCL_RETURN_IF_ERROR(chain.store().list(kCommits, [&](const ObjectInfo& each) {
+    range.last = std::max(range.last, number_in(each.key));
+    return true;
+  }));
+  return range;
+}
+
+using Origins = std::map<std::uint64_t, std::set<std::uint64_t>>;  // of shortcuts, by number
+
+Result<Origins> shortcuts_of(const Chain& chain) {
+  Origins origins;
+  SPARCL_RETURN_IF_ERROR(chain.store().list(kShortcuts, [&](const ObjectInfo& each) {
+    const std::uint64_t number = number_in(each.key);
+    const std::uint64_t from = number_in(each.key.substr(each.key.rfind('-') + 1));
+    if (each.key == shortcut_key(number, from)) origins[number].insert(from);
+    return true;
+  }));
+  return origins;
+}
+
+// Puts the bytes of a small object of `from`.
+Result<bool> copy_small(const Chain& from, const Chain& to, const std::string& key,
+                        bool may_replace) {
+  SPARCL_ASSIGN_OR_RETURN(const auto content, from.store().read_all(key, kMaxRecordBytes));
+  if (!content) return false;
+  const std::array pieces{std::span<const std::byte>(*content)};
+  if (may_replace)
+    SPARCL_RETURN_IF_ERROR(to.store().replace(key, pieces));
+  else
+    SPARCL_RETURN_IF_ERROR(to.store().put_if_absent(key, pieces).status());
+  return true;
+}
+
+// Checks, and repairs.
+class Verifier {
+ public:
+  Verifier(Chain& chain, Chain* from, const std::function<void(const Damage&)>& visit)
+      : chain_(chain), from_(from), visit_(visit) {}
+
+  Status verify() {
+    SPARCL_ASSIGN_OR_RETURN(Range range, range_of(chain_));
+    SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain_));
+    if (from_ != nullptr) {
+      SPARCL_ASSIGN_OR_RETURN(Origins others, shortcuts_of(*from_));
+      for (auto& [number, all] : others) origins[number].merge(all);
+      SPARCL_ASSIGN_OR_RETURN(const Range other, range_of(*from_));
+      range.last = std::max(range.last, other.last);
+    }
+    for (std::uint64_t number = range.first; number <= range.last; ++number) {
+      SPARCL_ASSIGN_OR_RETURN(const auto record,
+                              read<VersionRecord>(commit_key(number), [&](const Chain& chain) {
+                                return chain.record(number);
+                              }));
+      if (!record) continue;
+      ++report_.versions;
+      SPARCL_RETURN_IF_ERROR(check_record(*record, number == range.first));
+      for (const std::uint64_t from : origins[number])
+        SPARCL_RETURN_IF_ERROR(check_shortcut(number, from));
+      before_ = record;
+    }
+    return {};
+  }
+  const VerifyReport& report() const { return report_; }
+
+ private:
+  Status check_record(const VersionRecord& record, bool is_first) {
+    if (schema_ != record.schema) SPARCL_RETURN_IF_ERROR(check(*(schema_ = record.schema)));
+    if (before_ && before_->number + 1 == record.number && before_->target() != record.base())
+      note(commit_key(record.number),
+           fmt::format("it leads on from version {}, and the record before it is version {}",
+                       record.base_version, before_->version),
+           false);
+    if (record.anchor) SPARCL_RETURN_IF_ERROR(check(*record.anchor));
+    // What leads to the first one from before it was pruned is not needed.
+    if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(check(*record.delta));
+    return {};
+  }
+
+  Status check_shortcut(std::uint64_t number, std::uint64_t from) {
+    SPARCL_ASSIGN_OR_RETURN(
+        const auto shortcut,
+        read<Shortcut>(shortcut_key(number, from), [&](const Chain& chain) -> Result<Shortcut> {
+          SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> found, chain.shortcut(number, from));
+          if (found) return std::move(*found);
+          return Status(Code::kCorrupt, "it is missing");
+        }));
+    return shortcut ? check(shortcut->object) : Status();
+  }
+
+  // A record or a shortcut; nullopt: it is damaged, and there is no other.
+  template <class Record, class Read>
+  Result<std::optional<Record>> read(const std::string& key, Read&& read_from) {
+    ++report_.objects;
+    Result<Record> record = read_from(chain_);
+    if (record.ok()) return std::optional(std::move(*record));
+    if (!is_damage(record.status())) return record.status();
+    bool is_repaired = false;
+    if (from_ != nullptr && read_from(*from_).ok()) {
+      SPARCL_ASSIGN_OR_RETURN(is_repaired, copy_small(*from_, chain_, key, true));
+    }
+    note(key, std::string(record.status().message()), is_repaired);
+    std::optional<Record> repaired;
+    if (!is_repaired) return repaired;
+    SPARCL_ASSIGN_OR_RETURN(repaired, read_from(chain_));
+    return repaired;
+  }
+
+  Status check(const StoredObject& object) {
+    ++report_.objects;
+    const Status status = check_object(chain_.store(), object);
+    if (status.ok()) report_.bytes += object.bytes;
+    if (status.ok() || !is_damage(status)) return status;
+    bool is_repaired = false;
+    if (from_ != nullptr && check_object(from_->store(), object).ok()) {
+      SPARCL_ASSIGN_OR_RETURN(const Staging bytes,
+                              get_object(from_->store(), object, object.bytes));
+      SPARCL_RETURN_IF_ERROR(replace_object(chain_.store(), object, bytes));
+      is_repaired = true;
+    }
+    note(object.key, std::string(status.message()), is_repaired);
+    return {};
+  }
+
+  static bool is_damage(const Status& status) {
+    return status.code() == Code::kCorrupt || status.code() == Code::kUnsupported;
+  }
+
+  void note(const std::string& key, std::string what, bool is_repaired) {
+    ++report_.damaged;
+    report_.repaired += is_repaired ? 1 : 0;
+    visit_({chain_.store().location_of(key), std::move(what), is_repaired});
+  }
+
+  Chain& chain_;
+  Chain* from_;
+  const std::function<void(const Damage&)>& visit_;
+  VerifyReport report_;
+  std::optional<StoredObject> schema_;
+  std::optional<VersionRecord> before_;
+};
+
+Status copy_object(const Chain& from, const Chain& to, const StoredObject& object) {
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> there, to.store().look(object.key));
+  if (there && there->bytes == object.bytes) return {};
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(from.store(), object, object.bytes));
+  return replace_object(to.store(), object, bytes);
+}
+
+// The record last: the version is there then.
+Status copy_version(const Chain& from, const Chain& to, const VersionRecord& record,
+                    const std::set<std::uint64_t>& origins, bool is_first) {
+  SPARCL_RETURN_IF_ERROR(copy_object(from, to, record.schema));
+  if (record.anchor) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.anchor));
+  if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.delta));
+  for (const std::uint64_t origin : origins) {
+    SPARCL_ASSIGN_OR_RETURN(const auto shortcut, from.shortcut(record.number, origin));
+    if (!shortcut) continue;
+    SPARCL_RETURN_IF_ERROR(copy_object(from, to, shortcut->object));
+    SPARCL_RETURN_IF_ERROR(to.add(*shortcut));
+  }
+  return to.commit(record).status();
+}
+
+}  // namespace
+
+Status list_versions(Chain& chain, const std::function<bool(const ListedVersion&)>& visit) {
+  SPARCL_ASSIGN_OR_RETURN(const Range range, range_of(chain));
+  SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain));
+  for (std::uint64_t number = range.first; number <= range.last; ++number) {
+    ListedVersion listed;
+    SPARCL_ASSIGN_OR_RETURN(listed.record, chain.record(number));
+    if (listed.record.anchor) listed.anchor_bytes = listed.record.anchor->bytes;
+    for (const std::uint64_t from : origins[number]) {
+      SPARCL_ASSIGN_OR_RETURN(const auto shortcut, chain.shortcut(number, from));
+      if (shortcut) (from == 0 ? listed.anchor_bytes : listed.skip_bytes) += shortcut->object.bytes;
+    }
+    if (!visit(listed)) break;
+  }
+  return {};
+}
+
+Result<VerifyReport> verify_content(Chain& chain, Chain* from,
+                                    const std::function<void(const Damage&)>& visit) {
+  Verifier verifier(chain, from, visit);
+  SPARCL_RETURN_IF_ERROR(verifier.verify());
+  return verifier.report();
+}
+
+Result<std::uint64_t> copy_content(Chain& from, Chain& to) {
+  SPARCL_ASSIGN_OR_RETURN(const Range range, range_of(from));
+  SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(from));
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> there, to.newest());
+  std::uint64_t first = range.first, copied = 0;
+  if (there) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> own, from.look(there->number));
+    if (!own)
+      return Status(Code::kStale,
+                    fmt::format("{}: it ends at version {}, whose record is not in the source any "
+                                "more: copy to another store",
+                                to.store().location_of(""), there->version));
+    if (*own != *there) return stopped(*there).with_prefix(to.store().location_of("") + ": ");
+    first = there->number + 1;
+  } else if (range.first > 1) {
+    SPARCL_RETURN_IF_ERROR(write_pruned(to.store(), {{{range.first, 0}}}));
+  }
+  for (std::uint64_t number = first; number <= range.last; ++number, ++copied) {
+    SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, from.record(number));
+    SPARCL_RETURN_IF_ERROR(copy_version(from, to, record, origins[number], number == range.first));
+  }
+  return copied;
+}
+
+}  // namespace sparcl::store

@@ -1,0 +1,38 @@
+#pragma once
+// What a chain has: its versions, and whether each object is what was published.
+
+#include <functional>
+#include <string>
+
+#include "src/store/version_chain.hpp"
+
+namespace sparcl::store {
+
+struct ListedVersion {
+  VersionRecord record;
+  std::uint64_t anchor_bytes = 0, skip_bytes = 0;  // of all skips to it
+};
+
+// All versions that are not being removed, in ascending order. The walk ends if visit() returns
+// false.
+Status list_versions(Chain& chain, const std::function<bool(const ListedVersion&)>& visit);
+
+struct Damage {
+  std::string location, what;
+  bool is_repaired = false;
+};
+struct VerifyReport {
+  std::uint64_t versions = 0, objects = 0, bytes = 0;  // read
+  std::uint64_t damaged = 0, repaired = 0;
+};
+
+// Reads all objects. from: a copy of the chain, whose objects replace those that are damaged or
+// missing; may be nullptr.
+Result<VerifyReport> verify_content(Chain& chain, Chain* from,
+                                    const std::function<void(const Damage&)>& visit);
+
+// Copies what `to` lacks, in the order of versions. A repeated call goes on. Stale: `to` has
+// another history. Returns the number of versions that are new there. Memory: one object.
+Result<std::uint64_t> copy_content(Chain& from, Chain& to);
+
+}  // namespace sparcl::store

@@ -1,0 +1,27 @@
+#pragma once
+// Objects that records name: they are written once, and every byte that is read is checked.
+
+#include <functional>
+
+#include "src/base/staging.hpp"
+#include "src/store/object_store.hpp"
+#include "src/store/version_record.hpp"
+
+namespace sparcl::store {
+
+// A key that no other writer uses: attempt counts those of one writer. from: as Shortcut's.
+std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t from,
+                           const std::string& writer, std::uint64_t attempt);
+
+// Puts bytes under a key, which no other writer uses.
+Result<StoredObject> put_object(ObjectStore& store, const std::string& key, const Staging& bytes,
+                                std::uint64_t count);
+// The bytes of an object of a copy, over what is there.
+Status replace_object(ObjectStore& store, const StoredObject& object, const Staging& bytes);
+// All bytes of an object. Corrupt: it is missing, has more than max_bytes, for which no memory is
+// taken, or is not what the record says.
+Result<Staging> get_object(ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes);
+// The same check in the memory of one request. Corrupt also if it has more bytes.
+Status check_object(ObjectStore& store, const StoredObject& object);
+
+}  // namespace sparcl::store
