@@ -105,8 +105,8 @@ typedef void (*sparclStoreDamaged_t)(const char* location, const char* what, int
 SPARCL_API sparclResult_t sparclStoreVerify(sparclStore_t store, sparclStore_t copy,
                                             sparclStoreDamaged_t damaged, void* arg);
 
-/** What sparclStorePrune keeps: the newest version, and each that one of the first two fields
- * names. What leads to a kept version is kept as well, down to an anchor. */
+/** Which versions sparclStorePrune keeps: the newest, and each that one of the first two fields
+ * names. Versions that lead to a kept one, down to an anchor, are kept as well. */
 typedef struct {
   size_t size;
   uint64_t versions; /**< so many of the newest; 0: their number does not count */
@@ -116,7 +116,7 @@ typedef struct {
 #define SPARCL_STORE_KEEP_INITIALIZER \
   { sizeof(sparclStoreKeep_t), 0, 0, 0 }
 
-/** What a call of sparclStorePrune has done. */
+/** Result of sparclStorePrune. */
 typedef struct {
   size_t size;
   uint64_t versions; /**< removed */
@@ -127,9 +127,9 @@ typedef struct {
 #define SPARCL_STORE_PRUNED_INITIALIZER \
   { sizeof(sparclStorePruned_t), 0, 0, 0, 0 }
 
-/** Removes old versions. It says so in the store first, and a call after lease_seconds removes
- * them, unless a reader needs them: sparclStoreRestore writes a lease, an object that says what its
- * store needs for lease_seconds. A reader that may not write has this time to restore. Ages are by
+/** Removes old versions. The first call writes to the store which ones. A call after lease_seconds
+ * removes them, unless a reader needs them. sparclStoreRestore writes a lease, an object that says
+ * which versions its store needs for lease_seconds. A reader that may not write has this time to restore. Ages are by
  * the clock of the file system. A call that was killed does no harm: the next one goes on.
  * @param pruned written; may be NULL
  * @retval sparclInvalidArgument keep says nothing */

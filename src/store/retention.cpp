@@ -122,7 +122,7 @@ Result<std::set<std::string>> keys_of(const Chain& chain, const Content& content
                                       std::uint64_t number) {
   std::set<std::string> keys;
   SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain.record(number));
-  if (record.delta) keys.insert(record.delta->key);
+  keys.insert(record.delta ? record.delta->key : record.anchor->key);
   for (const ObjectInfo& each : content.shortcuts) {
     if (number_in(each.key) != number) continue;
     const std::uint64_t from = number_in(each.key.substr(each.key.rfind('-') + 1));
@@ -141,7 +141,7 @@ Status remove_unnamed(const Chain& chain, const Content& content, std::uint64_t 
   for (const ObjectInfo& each : content.objects) by_number[number_in(each.key)].push_back(&each);
   for (const ObjectInfo& each : content.shortcuts) ++named[number_in(each.key)];
   for (const auto& [number, objects] : by_number) {
-    const std::size_t expected = named[number] + (number > 1 ? 1 : 0);
+    const std::size_t expected = named[number] + 1;
     if (number < below || number > newest || objects.size() <= expected) continue;
     SPARCL_ASSIGN_OR_RETURN(const std::set<std::string> keys, keys_of(chain, content, number));
     for (const ObjectInfo* const each : objects) {

@@ -131,21 +131,23 @@ TEST_F(Retention, RemovesWhatKilledWritersLeft) {
   publish_all(10);
   const std::string unfinished = folder / "store/deltas/.new-0123";
   const std::string other = store->location_of("deltas/00000000000000000004-0-x-1.sparcl");
+  const std::string first = store->location_of("anchors/00000000000000000001-0-x-1.sparcl");
   const std::string later = store->location_of("deltas/00000000000000000011-10-x-1.sparcl");
   const std::string user = folder / "store/.mine";
-  for (const std::string& path : {unfinished, other, later, user}) {
+  for (const std::string& path : {unfinished, other, first, later, user}) {
     std::ofstream(path) << "bytes";
     const struct utimbuf old { 1'000'000'000, 1'000'000'000 };
     ASSERT_EQ(::utime(path.c_str(), &old), 0);
   }
   const std::size_t before = keys().size();
   const Result<PruneReport> report = prune(chain, {.versions = 100});
-  EXPECT_EQ(report->objects, 2U);
+  EXPECT_EQ(report->objects, 3U);
   EXPECT_EQ(report->versions, 0U);
-  EXPECT_FALSE(std::filesystem::exists(unfinished) || std::filesystem::exists(other));
+  for (const std::string& path : {unfinished, other, first})
+    EXPECT_FALSE(std::filesystem::exists(path)) << path;
   EXPECT_TRUE(std::filesystem::exists(later)) << "its record may still come";
   EXPECT_TRUE(std::filesystem::exists(user));
-  EXPECT_EQ(keys().size(), before);  // one less, and the clock
+  EXPECT_EQ(keys().size(), before - 1);  // two less, and the clock
   expect_whole(chain);
 }
 
