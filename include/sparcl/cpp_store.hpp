@@ -78,7 +78,7 @@ class Store {
         &versions));
     return versions;
   }
-  // What is damaged or missing; copy: repairs it.
+  // All damage. copy: its objects take the place of those that are damaged or missing.
   std::vector<Damage> verify(const Store* copy = nullptr) const {
     std::vector<Damage> damage;
     const sparclResult_t result = sparclStoreVerify(

@@ -41,10 +41,10 @@ SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
                                           const sparclStoreOptions_t* options);
 
 /** Publishes the state's present bytes. It returns when all readers can restore the version. The
- * first call reads the newest version into memory, which is kept: the model once more, for skips at
- * most as much again, and for a while the bytes of an anchor. A thread writes anchors and skips
- * after the call; the next call waits for it. The state belongs to the store until the store is
- * closed.
+ * first call reads the newest version into memory, which is kept. Memory: the model once more, for
+ * skips at most as much again, and for a while the bytes of an anchor. A thread writes anchors and
+ * skips after the call; the next call waits for it. The state belongs to the store until the store
+ * is closed.
  * @param version larger than the newest one of the store, at least 1
  * @retval sparclInvalidArgument version is not larger
  * @retval sparclInvalidUsage the store publishes another state already
@@ -129,8 +129,9 @@ typedef struct {
 
 /** Removes old versions. The first call writes to the store which ones. A call after lease_seconds
  * removes them, unless a reader needs them. sparclStoreRestore writes a lease, an object that says
- * which versions its store needs for lease_seconds. A reader that may not write has this time to restore. Ages are by
- * the clock of the file system. A call that was killed does no harm: the next one goes on.
+ * which versions its store needs for lease_seconds. A reader that may not write has this time to
+ * restore. Ages are by the clock of the file system. A call that was killed does no harm: the next
+ * one goes on.
  * @param pruned written; may be NULL
  * @retval sparclInvalidArgument keep says nothing */
 SPARCL_API sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStoreKeep_t* keep,
