@@ -108,6 +108,7 @@ class Compactor {
     }
     codec::EncodeOptions options = encode_options(target_.state(), made.base, record.version);
     options.allow_classes = from != 0;
+    options.fewest_bytes = from == 0;
     SPARCL_ASSIGN_OR_RETURN(
         const CodedUpdate update,
         code_update(target_.state(), base, readable(target_.state().arrays), options));

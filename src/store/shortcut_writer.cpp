@@ -61,8 +61,10 @@ void ShortcutWriter::wait() {
 Result<std::pair<StoredObject, Hash128>> ShortcutWriter::put_anchor(std::uint64_t number,
                                                                     std::uint64_t version) {
   const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
-  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update, code_update(state_, none, readable(state_.arrays),
-                                                          encode_options(state_, {}, version)));
+  codec::EncodeOptions options = encode_options(state_, {}, version);
+  options.fewest_bytes = true;
+  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update,
+                          code_update(state_, none, readable(state_.arrays), options));
   SPARCL_ASSIGN_OR_RETURN(
       StoredObject object,
       put_object(chain_.store(), new_object_key("anchors", number, 0, writer_, ++attempts_),

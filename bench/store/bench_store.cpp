@@ -1,0 +1,246 @@
+// Versions of a bf16 model in a store (sparcl/store.h), beside other layouts of the same steps:
+//   bench_store [--elements N] [--versions N] [--step S] [--folder DIR]
+// The weights are float32 masters that each step moves a little, rounded to bf16. Bytes: deltas,
+// skips and anchors; the whole tensor's XOR in zstd, level 1 (hf-xor); indices and values, the same
+// in zstd (GRAIL); dense. Times: a publish beside a copy of all weights; a restore from nothing
+// beside a read of a dense file, by turns; 64 versions later; one version later. Prints one line of
+// JSON: medians.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sparcl/sparcl.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::uint64_t elements = std::uint64_t{64} << 20, versions = 100, pairs = 5;
+  double step = 2.5e-6;
+  std::string folder;
+};
+
+using Weights = std::vector<std::uint16_t>;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class Function>
+double seconds_of(Function&& function) {
+  const double begin = now_s();
+  function();
+  return now_s() - begin;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+std::uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// A model in training.
+class Training {
+ public:
+  Training(std::uint64_t elements, double step)
+      : step_(static_cast<float>(step)), masters_(elements), weights_(elements) {
+    for (float& each : masters_)
+      each = 0.02F * (next() + next() + next() + next());  // about normal
+    for (std::size_t i = 0; i < elements; ++i) weights_[i] = rounded(masters_[i]);
+  }
+  // Returns how many weights have changed.
+  std::uint64_t train() {
+    std::uint64_t changed = 0;
+    for (std::size_t i = 0; i < masters_.size(); ++i) {
+      masters_[i] += step_ * next();
+      const std::uint16_t weight = rounded(masters_[i]);
+      changed += weight != weights_[i] ? 1 : 0;
+      weights_[i] = weight;
+    }
+    return changed;
+  }
+  Weights& weights() { return weights_; }
+
+ private:
+  float next() {  // from -1 to 1; xorshift
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return static_cast<float>(static_cast<std::int32_t>(random_ >> 32)) * 0x1p-31F;
+  }
+
+  std::uint64_t random_ = 88172645463325252ULL;
+  float step_;
+  std::vector<float> masters_;
+  Weights weights_;
+};
+
+std::uint64_t zstd_bytes(const void* bytes, std::size_t count, std::vector<char>& room) {
+  room.resize(ZSTD_compressBound(count));
+  const std::size_t coded = ZSTD_compress(room.data(), room.size(), bytes, count, 1);
+  if (ZSTD_isError(coded) != 0) throw std::runtime_error(ZSTD_getErrorName(coded));
+  return coded;
+}
+
+// What other layouts need for one step.
+struct OtherBytes {
+  std::uint64_t hf_xor = 0, pairs = 0, pairs_zstd = 0;
+
+  void add(const Weights& before, const Weights& after) {
+    Weights difference(before.size());
+    std::vector<std::uint32_t> indices;
+    Weights values;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      difference[i] = before[i] ^ after[i];
+      if (difference[i] == 0) continue;
+      indices.push_back(static_cast<std::uint32_t>(i));
+      values.push_back(after[i]);
+    }
+    std::vector<char> room;
+    hf_xor += zstd_bytes(difference.data(), 2 * difference.size(), room);
+    pairs += 4 * indices.size() + 2 * values.size();
+    pairs_zstd += zstd_bytes(indices.data(), 4 * indices.size(), room) +
+                  zstd_bytes(values.data(), 2 * values.size(), room);
+  }
+};
+
+sparcl::State state_of(Weights& weights) {
+  sparcl::State state;
+  state.add("weights", weights.data(), sparclBfloat16, {weights.size()});
+  return state;
+}
+
+void read_dense(const std::string& path, Weights& into) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  auto* const bytes = reinterpret_cast<char*>(into.data());
+  for (std::size_t at = 0; at < 2 * into.size();) {
+    const ssize_t got = ::read(file, bytes + at, 2 * into.size() - at);
+    if (got <= 0) throw std::runtime_error("cannot read " + path);
+    at += static_cast<std::size_t>(got);
+  }
+  ::close(file);
+}
+
+nlohmann::json measure_readers(const Options& options, const std::string& url, Weights& trained) {
+  const std::string dense = options.folder + "/dense";
+  std::ofstream(dense, std::ios::binary)
+      .write(reinterpret_cast<const char*>(trained.data()),
+             static_cast<std::streamsize>(2 * trained.size()));
+  std::vector<double> cold, read, ratios, late, next;
+  for (std::uint64_t pair = 0; pair < options.pairs; ++pair) {
+    {
+      Weights into(trained.size());
+      read.push_back(seconds_of([&] { read_dense(dense, into); }));
+    }
+    Weights into(trained.size());
+    sparcl::State state = state_of(into);
+    const sparcl::Store store(url);
+    const std::uint64_t newest = store.latest(), eight = newest / 8 * 8;
+    cold.push_back(seconds_of([&] { store.restore(state); }));
+    if (into != trained) throw std::runtime_error("the restored weights are others");
+    ratios.push_back(cold.back() / read.back());
+    if (newest < 80) continue;
+    store.restore(state, eight - 64);
+    late.push_back(seconds_of([&] { store.restore(state, eight); }));
+    next.push_back(seconds_of([&] { store.restore(state, eight + 1); }));
+  }
+  return {{"cold_s", median(cold)},
+          {"dense_read_s", median(read)},
+          {"cold_ratio", median(ratios)},
+          {"late_by_64_s", median(late)},
+          {"next_version_s", median(next)}};
+}
+
+nlohmann::json run(const Options& options) {
+  const std::string url = "file:" + options.folder + "/store";
+  Training training(options.elements, options.step);
+  Weights before = training.weights();
+  sparcl::State state = state_of(training.weights());
+  OtherBytes others;
+  std::vector<double> publish, copy;
+  std::uint64_t changed = 0;
+  {
+    sparcl::Store store(url);
+    store.publish(state, 1);
+    for (std::uint64_t version = 2; version <= options.versions; ++version) {
+      changed += training.train();
+      others.add(before, training.weights());
+      copy.push_back(seconds_of([&] { before = training.weights(); }));
+      publish.push_back(seconds_of([&] { store.publish(state, version); }));
+    }
+  }
+  const sparcl::Store store(url);
+  std::uint64_t deltas = 0, skips = 0, anchors = 0;
+  for (const sparcl::Store::Version& each : store.list()) {
+    deltas += each.delta_bytes;
+    skips += each.skip_bytes;
+    anchors += each.anchor_bytes;
+  }
+  const std::uint64_t dense = 2 * options.elements;
+  nlohmann::json row{
+      {"elements", options.elements},
+      {"versions", options.versions},
+      {"changed", static_cast<double>(changed) / (static_cast<double>(options.versions - 1) *
+                                                  static_cast<double>(options.elements))},
+      {"delta_bytes", deltas},
+      {"skip_bytes", skips},
+      {"anchor_bytes", anchors},
+      {"bits_per_change", 8.0 * static_cast<double>(deltas) /
+                              static_cast<double>(std::max<std::uint64_t>(changed, 1))},
+      {"hf_xor_bytes", others.hf_xor},
+      {"pairs_bytes", others.pairs},
+      {"pairs_zstd_bytes", others.pairs_zstd},
+      {"dense_bytes", dense * options.versions},
+      {"publish_s", median(publish)},
+      {"copy_s", median(copy)}};
+  row.update(measure_readers(options, url, training.weights()));
+  return row;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Versions of a model in a store: bytes and times");
+  Options options;
+  app.add_option("--elements", options.elements);
+  app.add_option("--versions", options.versions)->check(CLI::Range(2, 100'000));
+  app.add_option("--pairs", options.pairs);
+  app.add_option("--step", options.step, "of the masters; 2.5e-6 changes about 1 % of the weights");
+  app.add_option("--folder", options.folder, "where the store is made; default: a temporary one");
+  CLI11_PARSE(app, argc, argv);
+  const bool is_own = options.folder.empty();
+  if (is_own) {
+    std::string path = (fs::temp_directory_path() / "bench-store-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) return 1;
+    options.folder = path;
+  }
+  int code = 0;
+  try {
+    fmt::print("{}\n", run(options).dump());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_store: {}\n", error.what());
+    code = 1;
+  }
+  std::error_code ignored;
+  if (is_own) fs::remove_all(options.folder, ignored);
+  return code;
+}
