@@ -3,8 +3,8 @@
 // The weights are float32 masters that each step moves a little, rounded to bf16. Bytes: deltas,
 // skips and anchors; the whole tensor's XOR in zstd, level 1 (hf-xor); indices and values, the same
 // in zstd (GRAIL); dense. Times: a publish beside a copy of all weights; a restore from nothing
-// beside a read of a dense file, by turns; 64 versions later; one version later. Prints one line of
-// JSON: medians.
+// beside a read of a dense file, both from the disk, by turns; 64 versions later; one version
+// later. Prints one line of JSON: medians.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -140,6 +140,17 @@ void read_dense(const std::string& path, Weights& into) {
   ::close(file);
 }
 
+// So that readers read from the disk.
+void drop_from_page_cache(const std::string& folder) {
+  for (const auto& each : fs::recursive_directory_iterator(folder)) {
+    if (!each.is_regular_file()) continue;
+    const int file = ::open(each.path().c_str(), O_RDONLY | O_CLOEXEC);
+    ::fsync(file);
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    ::close(file);
+  }
+}
+
 nlohmann::json measure_readers(const Options& options, const std::string& url, Weights& trained) {
   const std::string dense = options.folder + "/dense";
   std::ofstream(dense, std::ios::binary)
@@ -147,6 +158,7 @@ nlohmann::json measure_readers(const Options& options, const std::string& url, W
              static_cast<std::streamsize>(2 * trained.size()));
   std::vector<double> cold, read, ratios, late, next;
   for (std::uint64_t pair = 0; pair < options.pairs; ++pair) {
+    drop_from_page_cache(options.folder);
     {
       Weights into(trained.size());
       read.push_back(seconds_of([&] { read_dense(dense, into); }));

@@ -259,7 +259,8 @@ class UpdateDecoder {
   std::uint64_t changed() const;
   bool writes_all() const;  // after finish(): the update writes each element
   std::span<const std::byte> attachment() const;
-  // After finish(): the state hash of the target, if the update names it.
+  // After finish(): the state hashes of the base and the target, if the update names them.
+  std::optional<Hash128> base_hash() const;
   std::optional<Hash128> target_hash() const;
 
   // Before apply(): it writes into these arrays instead, which have the same values.

@@ -295,6 +295,7 @@ bool UpdateDecoder::writes_all() const {
 }
 std::uint64_t UpdateDecoder::changed() const { return impl_->changed; }
 std::span<const std::byte> UpdateDecoder::attachment() const { return impl_->attachment; }
+std::optional<Hash128> UpdateDecoder::base_hash() const { return impl_->base_hash; }
 std::optional<Hash128> UpdateDecoder::target_hash() const { return impl_->target_hash; }
 void UpdateDecoder::set_workers(WorkerPool& pool) {
   impl_->pool = &pool;

@@ -96,7 +96,7 @@ struct UpdateDecoder::Impl {
                                          // as far as their short check tells
   std::uint64_t coded_elements = 0;
   std::uint64_t changed = 0;
-  std::optional<Hash128> target_hash;
+  std::optional<Hash128> base_hash, target_hash;
   bool ended = false;
   bool finished = false;
   std::optional<Section> section;  // found, but not handled yet

@@ -180,6 +180,7 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
     at += 16;
   }
   if (has_target) said.target = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
+  base_hash = said.base;
   target_hash = said.target;
   if (check.needs_held_hash()) {
     if (elsewhere != nullptr) return elsewhere->leave_to_host();

@@ -14,29 +14,38 @@ namespace {
 
 constexpr std::uint64_t kFrameBytes = 1 << 16;  // of headers; an update has at most all bytes else
 
-Status apply_step(const Chain& chain, const ChainStep& step,
-                  const std::optional<model::HeldVersion>& held, const ChainState& state,
-                  std::span<std::byte* const> arrays) {
-  const std::uint64_t tensor_bytes = state.map->byte_count();
-  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), step.object, max_bytes));
-  // All bytes before and after: records are not signed, and a delta may name another base.
-  codec::UpdateDecoder decoder(*state.map, arrays, codec::Verify::kFull, state.schema_hash,
-                               *state.kernels);
-  if (state.workers != nullptr) decoder.set_workers(*state.workers);
-  if (!step.is_anchor() && held) decoder.track(held->hash);
-  for (bool more = true; more;)
-    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object.bytes, UINT64_MAX, more));
-  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object.bytes));
-  if (decoder.target_hash() != step.target.hash ||
-      decoder.target_version() != step.target.version) {
+Status check_ends(const codec::UpdateDecoder& decoder, const ChainStep& step,
+                  const std::optional<model::HeldVersion>& held) {
+  if (decoder.target_hash() != step.target.hash || decoder.target_version() != step.target.version)
     return Status(
         Code::kCorrupt,
         fmt::format("it leads to version {} with the state {}, its record says version "
                     "{} with {}",
                     decoder.target_version(), to_hex(decoder.target_hash().value_or(Hash128())),
                     step.target.version, to_hex(step.target.hash)));
-  }
+  if (step.is_anchor() || decoder.base_hash() == held->hash) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("it leads on from the state {}, and the version before has {}",
+                            to_hex(decoder.base_hash().value_or(Hash128())), to_hex(held->hash)));
+}
+
+Status apply_step(const Chain& chain, const ChainStep& step,
+                  const std::optional<model::HeldVersion>& held, const ChainState& state,
+                  std::span<std::byte* const> arrays) {
+  const std::uint64_t tensor_bytes = state.map->byte_count();
+  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
+  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), step.object, max_bytes));
+  // The hash of what is held is known: the changes say the target's. Records are not signed, so an
+  // update may name another base or target.
+  codec::UpdateDecoder decoder(*state.map, arrays,
+                               step.is_anchor() ? codec::Verify::kFull : codec::Verify::kTouched,
+                               state.schema_hash, *state.kernels);
+  if (state.workers != nullptr) decoder.set_workers(*state.workers);
+  if (!step.is_anchor()) decoder.track(held->hash);
+  for (bool more = true; more;)
+    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object.bytes, UINT64_MAX, more));
+  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object.bytes));
+  SPARCL_RETURN_IF_ERROR(check_ends(decoder, step, held));
   return decoder.apply(bytes);
 }
 
