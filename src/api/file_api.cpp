@@ -17,7 +17,6 @@
 #include "src/api/update_selection.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/model/checkpoint.hpp"
-#include "src/model/exchange/exchange_format.hpp"
 #include "src/model/files/converter.hpp"
 #include "src/model/files/delta_applier.hpp"
 #include "src/model/files/delta_composer.hpp"
@@ -243,11 +242,11 @@ Result<model::ComposeReport> compose(const std::vector<std::string>& deltas, con
 // NULL, or one of the names, which are "sparcl" and those of other programs.
 Status check_layout(const char* parameter, const char* name) {
   SPARCL_RETURN_IF_ERROR(check_text(parameter, name));
-  if (std::string_view(name) == model::kOwnFormat || model::find_exchange_format(name) != nullptr)
-    return Status();
-  std::string names = model::kOwnFormat;
-  for (const model::ExchangeFormat* format : model::exchange_formats())
-    names += fmt::format(", {}", format->name);
+  std::string names;
+  for (const model::LayoutName& layout : model::convert_layouts()) {
+    if (std::string_view(name) == layout.name) return {};
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", layout.name);
+  }
   return Status(Code::kInvalidArgument,
                 fmt::format("{} is '{}': expected one of {}", parameter, name, names));
 }

@@ -1,6 +1,7 @@
 #include "src/base/checksum.hpp"
 
 #include <isa-l/crc.h>
+#include <isa-l/igzip_lib.h>
 #if SPARCL_XXH3_DISPATCH  // entry points that choose AVX2 or AVX-512 at run time; xxhash.h uses
                           // what every x86-64 has
 #include <xxh_x86dispatch.h>
@@ -26,6 +27,10 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
     bytes = bytes.subspan(length);
   }
   return ~state;
+}
+
+std::uint32_t adler32(std::span<const std::byte> bytes) {
+  return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
 std::uint64_t xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed) {

@@ -1,6 +1,6 @@
 #pragma once
 // Checksums by libraries: CRC32C (RFC 3720, by ISA-L) for bytes on a wire, XXH3 (by xxHash) for
-// states.
+// states, Adler-32 (RFC 1950, by ISA-L) for the layouts of other programs.
 
 #include <array>
 #include <cstddef>
@@ -13,6 +13,8 @@ namespace sparcl {
 
 // Continues from `crc`, the value for the bytes before; 0 begins.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
+std::uint32_t adler32(std::span<const std::byte> bytes);
 
 std::uint64_t xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 

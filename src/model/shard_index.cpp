@@ -34,15 +34,20 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
       ++depth_;
       return true;
     }
+    if (depth_ == 1) in_metadata_ = key_ == "metadata";
     return open("an object");
   }
 
   bool key(string_t& value) override {
-    if (in_map_ || depth_ == 1) key_ = std::move(value);
+    if (in_map_ || depth_ == 1 || is_of_metadata()) key_ = std::move(value);
     return true;
   }
 
   bool string(string_t& value) override {
+    if (is_of_metadata()) {
+      index_.metadata.emplace_back(key_, std::move(value));
+      return true;
+    }
     if (!in_map_) return scalar();
     index_.weight_map.emplace_back(std::move(key_), std::move(value));
     return true;
@@ -81,12 +86,16 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
   bool close() {
     --depth_;
     in_map_ = false;
+    in_metadata_ = in_metadata_ && depth_ > 1;
     return true;
   }
+
+  bool is_of_metadata() const { return in_metadata_ && depth_ == 2; }
 
   std::size_t depth_ = 0;
   bool in_map_ = false;
   bool seen_map_ = false;
+  bool in_metadata_ = false;
   std::string key_;
   ShardIndex index_;
   Status error_;

@@ -92,6 +92,64 @@ TEST_F(Convert, FoldersKeepTheirSideFiles) {
   expect_round_trips(at("base"), at("delta"));
 }
 
+// Of folders: bit for bit back to our delta, and from one layout to the next.
+TEST_F(Convert, FolderLayoutsRoundTrip) {
+  const Tensors base = test::small_model();
+  Tensors target = base;
+  test::change(target, 0.02, 3);
+  test::write_shards(at("base"), base, 3);
+  test::write_text(at("base/config.json"), "{\"hidden\": 7}");
+  test::write_shards(at("target"), target, 3);
+  test::write_text(at("target/config.json"), "{\"hidden\": 8}");
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta"),
+                                {.base_version = 6, .target_version = 7})
+                  .ok());
+  for (const char* layout : {"hf-xor", "hf-xor_xxh3", "hf-overwrite", "hf-full", "arc2", "skyrl"}) {
+    const std::string folder = at(layout);
+    expect_converts(at("delta"), folder, layout, at("base"));
+    expect_converts(folder, at("again"), "sparcl", at("base"));
+    test::expect_same(at("delta"), at("again"));
+    expect_converts(folder, at("other"), "indices", at("base"));
+    expect_converts(at("other"), at("again"), "sparcl", at("base"));
+    std::filesystem::remove_all(at("other"));
+    const Result<model::Delta> delta = model::read_delta(at("again"));
+    ASSERT_TRUE(delta.ok());
+    EXPECT_TRUE(model::apply_delta(at("base"), *delta, at("out")).ok()) << layout;
+    std::filesystem::remove_all(at("out"));
+  }
+  // A complete folder is a checkpoint with the target's tensors.
+  const Result<model::Checkpoint> full = model::Checkpoint::open(at("hf-full"));
+  ASSERT_TRUE(full.ok()) << full.status().message();
+  for (std::size_t i = 0; i < target.bytes.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(full->bytes(i), target.bytes[i])) << target.schema[i].name;
+  }
+}
+
+TEST_F(Convert, FolderLayoutsNeedABaseAndAVersion) {
+  const Tensors base = test::small_model();
+  Tensors target = base;
+  test::change(target, 0.02, 3);
+  test::write_model(at("base"), base);
+  test::write_model(at("target"), target);
+  ASSERT_TRUE(model::make_delta(at("base"), at("target"), at("delta")).ok());
+  expect_converts(at("delta"), at("weight_v000007"), "hf-xor", at("base"));
+  expect_converts(at("delta"), at("coo"), "coo", at("base"));
+  const auto message_of = [](const model::ConvertOptions& options) {
+    return model::convert_change(options).status().message();
+  };
+  EXPECT_THAT(message_of({at("weight_v000007"), at("x"), "", "coo", ""}), HasSubstr("as `base`"));
+  EXPECT_THAT(message_of({at("coo"), at("x"), "", "hf-xor", ""}), HasSubstr("as `base`"));
+  EXPECT_THAT(message_of({at("coo"), at("x"), "", "hf-xor", at("base")}),
+              HasSubstr("weight_vNNNNNN"));
+  EXPECT_THAT(message_of({at("coo"), at("x"), "", "hf-full", at("base")}),
+              HasSubstr("config.json"));
+  EXPECT_THAT(message_of({at("coo"), at("x"), "hf-xor", "sparcl", at("base")}),
+              HasSubstr("not in layout hf-xor"));
+  EXPECT_THAT(message_of({at("coo"), at("weight_v000007"), "", "hf-xor", at("base")}),
+              HasSubstr("exists"));
+  EXPECT_FALSE(std::filesystem::exists(at("x")));
+}
+
 TEST_F(Convert, OfTheTrace) {
   const std::string trace = test::trace_folder();
   if (trace.empty()) GTEST_SKIP() << test::kNoTrace;

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "src/base/shown_text.hpp"
-#include "src/model/exchange/exchange_format.hpp"
 #include "src/model/files/converter.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
@@ -13,16 +12,18 @@ namespace sparcl::tool {
 namespace {
 
 std::vector<std::string> format_names() {
-  std::vector<std::string> names{model::kOwnFormat};
-  for (const model::ExchangeFormat* format : model::exchange_formats())
-    names.emplace_back(format->name);
+  std::vector<std::string> names;
+  for (const model::LayoutName& layout : model::convert_layouts()) names.emplace_back(layout.name);
   return names;
 }
 
 std::string formats_text() {
-  std::string text = "Layouts: sparcl: our own delta";
-  for (const model::ExchangeFormat* format : model::exchange_formats())
-    text += fmt::format("; {}: {}", format->name, format->summary);
+  std::string text = "Layouts";
+  const char* separator = ": ";
+  for (const model::LayoutName& layout : model::convert_layouts()) {
+    text += fmt::format("{}{}: {}", separator, layout.name, layout.summary);
+    separator = "; ";
+  }
   return text;
 }
 
@@ -79,7 +80,8 @@ void add_convert(CLI::App& app, Invocation& invocation) {
   app.add_option("--from", options->from, "the layout of IN; as it looks, if this is not given")
       ->check(CLI::IsMember(format_names()));
   app.add_option("--base", options->base,
-                 "the checkpoint that the change is for; needed from and to our own deltas");
+                 "the checkpoint that the change is for; needed from and to our own deltas and "
+                 "folders of whole tensors");
   invocation.run = [options, &invocation] { return run_convert(*options, invocation.json); };
 }
 

@@ -17,6 +17,13 @@ constexpr std::string_view kAttachmentKey = "sparcl.attachment";  // hexadecimal
 constexpr std::string_view kVersionsKey = "sparcl.versions";      // "base target"
 constexpr std::string_view kStatesKey = "sparcl.states";          // the same of their hashes
 
+struct TorchName {
+  DataType type;
+  std::string_view name;
+};
+constexpr std::array kTorchNames{TorchName{DataType::kFloat8e4m3, "float8_e4m3fn"},
+                                 TorchName{DataType::kFloat8e5m2, "float8_e5m2"}};
+
 std::string to_hex_text(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
@@ -75,6 +82,13 @@ const ExchangeFormat* recognise(const TensorFile& file) {
     if (format->is_it(file)) return format;
   }
   return nullptr;
+}
+
+std::string_view torch_name(DataType type) {
+  for (const TorchName& row : kTorchNames) {
+    if (row.type == type) return row.name;
+  }
+  return info(type).name;  // the other types have the same names
 }
 
 void write_own_metadata(const SparseChange& change, Metadata& metadata) {

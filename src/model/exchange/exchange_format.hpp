@@ -36,6 +36,9 @@ const ExchangeFormat* find_exchange_format(std::string_view name);
 // The format of a file, or nullptr.
 const ExchangeFormat* recognise(const TensorFile& file);
 
+// As PyTorch names it: "float8_e4m3fn".
+std::string_view torch_name(DataType type);
+
 // Common to all layouts: our own metadata keys, which other programs ignore.
 void write_own_metadata(const SparseChange& change, Metadata& metadata);
 Status read_own_metadata(const TensorFile& file, SparseChange& change);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -25,20 +24,6 @@ constexpr std::string_view kValues = "__values__";
 constexpr int kZstdLevel = 1;
 constexpr std::size_t kMaxParamsBytes =
     std::size_t{16} << 20;  // of JSON, whose tree takes much more: 100,000 parameters
-
-struct TorchName {
-  DataType type;
-  std::string_view name;
-};
-constexpr std::array kTorchNames{TorchName{DataType::kFloat8e4m3, "float8_e4m3fn"},
-                                 TorchName{DataType::kFloat8e5m2, "float8_e5m2"}};
-
-std::string_view torch_name(DataType type) {
-  for (const TorchName& row : kTorchNames) {
-    if (row.type == type) return row.name;
-  }
-  return info(type).name;  // the other types have the same names
-}
 
 bool is_packed(const TensorFile& file) {
   return file.schema.size() == 2 &&

@@ -45,12 +45,36 @@ std::uint64_t SparseChange::changed() const {
   return count;
 }
 
+const TensorChange* SparseChange::find(std::string_view name) const {
+  for (const TensorChange& tensor : tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+void compare_values(std::uint64_t first, std::uint64_t count, const std::byte* before,
+                    const std::byte* after, const kernels::KernelSet& kernels,
+                    TensorChange& change) {
+  const std::size_t width = element_bytes(change.datatype);
+  std::vector<std::uint16_t> positions(kPiece + kernels::kPositionSlack);
+  for (std::uint64_t done = 0; done < count; done += kPiece) {
+    const std::uint64_t some = std::min(kPiece, count - done);
+    const std::byte* from = after + done * width;
+    const std::size_t found =
+        kernels.of(change.datatype).diff(before + done * width, from, some, 0, positions.data());
+    for (std::size_t j = 0; j < found; ++j) {
+      change.indices.push_back(first + done + positions[j]);
+      change.values.insert(change.values.end(), from + positions[j] * width,
+                           from + (positions[j] + std::size_t{1}) * width);
+    }
+  }
+}
+
 Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInput& base,
                                      const codec::ArrayInput& target,
                                      const kernels::KernelSet& kernels) {
   SparseChange change;
   std::vector<std::byte> old_values, new_values;
-  std::vector<std::uint16_t> positions(kPiece + kernels::kPositionSlack);
   for (std::uint32_t i = 0; i < schema.size(); ++i) {
     const std::size_t width = element_bytes(schema[i].datatype);
     TensorChange tensor{schema[i].name, schema[i].datatype, schema[i].shape, {}, {}};
@@ -59,13 +83,7 @@ Result<SparseChange> compare_tensors(const Schema& schema, const codec::ArrayInp
       const std::uint64_t count = std::min(kPiece, elements - first);
       const std::byte* before = base.read(i, first, count, width, old_values);
       const std::byte* from = target.read(i, first, count, width, new_values);
-      const std::size_t found =
-          kernels.of(schema[i].datatype).diff(before, from, count, 0, positions.data());
-      for (std::size_t j = 0; j < found; ++j) {
-        tensor.indices.push_back(first + positions[j]);
-        tensor.values.insert(tensor.values.end(), from + positions[j] * width,
-                             from + (positions[j] + std::size_t{1}) * width);
-      }
+      compare_values(first, count, before, from, kernels, tensor);
     }
     if (tensor.indices.empty()) continue;
     SPARCL_RETURN_IF_ERROR(check_type(schema[i]));

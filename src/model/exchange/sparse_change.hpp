@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernel_set.hpp"
@@ -37,7 +38,13 @@ struct SparseChange {
   Attachment attachment;  // the other contents of one of our deltas; other programs ignore it
 
   std::uint64_t changed() const;
+  const TensorChange* find(std::string_view name) const;  // nullptr: it has not changed
 };
+
+// Adds the elements that differ from `first` on: `count` of each state at these addresses.
+void compare_values(std::uint64_t first, std::uint64_t count, const std::byte* before,
+                    const std::byte* after, const kernels::KernelSet& kernels,
+                    TensorChange& change);
 
 // The change from `base` to `target`, two states of one schema. Unsupported: a tensor of an opaque
 // type has changed.

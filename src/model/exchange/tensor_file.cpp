@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "src/base/bytes.hpp"
+#include "src/model/exchange/zstd_frame.hpp"
 #include "src/model/text.hpp"
 
 namespace sparcl::model {
@@ -46,16 +47,6 @@ Result<std::vector<std::byte>> unwrap(std::span<const std::byte> bytes) {
     if (out.size() > limit) return corrupt(fmt::format("it unpacks to more than {} bytes", limit));
     if (left > 0 && room.pos == 0 && in.pos == read) return corrupt("its zstd frame is cut off");
   }
-  return out;
-}
-
-Result<std::vector<std::byte>> wrap(std::span<const std::byte> bytes, int level) {
-  std::vector<std::byte> out(ZSTD_compressBound(bytes.size()));
-  const std::size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
-  if (is_out_of_memory(size)) return no_memory();
-  if (ZSTD_isError(size) != 0)
-    return Status(Code::kInternalError, fmt::format("zstd: {}", ZSTD_getErrorName(size)));
-  out.resize(size);
   return out;
 }
 
@@ -122,7 +113,7 @@ Result<std::vector<std::byte>> serialise(const TensorFile& file, int zstd_level)
   writer.write_bytes(std::as_bytes(std::span(header)));
   for (const std::vector<std::byte>& tensor : file.tensors) writer.write_bytes(tensor);
   if (zstd_level == 0) return writer.take();
-  return wrap(writer.bytes(), zstd_level);
+  return pack_frame(writer.bytes(), zstd_level);
 }
 
 }  // namespace sparcl::model

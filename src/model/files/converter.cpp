@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "src/base/files/file_reader.hpp"
 #include "src/base/folder_list.hpp"
 #include "src/model/exchange/exchange_format.hpp"
+#include "src/model/exchange/folder_format.hpp"
 #include "src/model/files/delta_maker.hpp"
 #include "src/model/model_hash.hpp"
 
@@ -34,7 +36,14 @@ std::string known_formats() {
   std::string names = kOwnFormat;
   for (const ExchangeFormat* format : exchange_formats())
     names += fmt::format(", {}", format->name);
+  for (const FolderFormat* format : folder_formats()) names += fmt::format(", {}", format->name);
   return names;
+}
+
+std::string last_part(const std::string& path) {
+  fs::path name = fs::path(path).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  return name.filename().string();
 }
 
 // Reads the change of one of our deltas.
@@ -113,7 +122,42 @@ Status read_change_file(const std::string& path, const ConvertOptions& options,
   return format->read(file, input.change);
 }
 
-Result<ChangeInput> read_foreign(const ConvertOptions& options) {
+Result<ChangeBase> open_change_base(const ConvertOptions& options, const std::string& layout) {
+  if (options.base.empty()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("layout {} codes new bytes against old ones: give the checkpoint as "
+                              "`base`",
+                              layout));
+  }
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
+  return ChangeBase::open(options.base, *kernels);
+}
+
+// The folder's layout; nullptr: it has none of those that are folders.
+Result<const FolderFormat*> folder_format_of(const ConvertOptions& options) {
+  const FolderFormat* wanted = find_folder_format(options.from);
+  if (wanted == nullptr && !options.from.empty()) return wanted;
+  const FolderFormat* found = recognise_folder(options.input);
+  if (wanted == nullptr || (found != nullptr && wanted->is_it(options.input)))
+    return wanted == nullptr ? found : wanted;
+  return Status(Code::kCorrupt,
+                fmt::format("{}: it is not in layout {}, {}", options.input, wanted->name,
+                            found == nullptr ? std::string("nor another whose folder is complete")
+                                             : fmt::format("but in {}", found->name)));
+}
+
+Result<ChangeInput> read_folder(const ConvertOptions& options, const FolderFormat& format,
+                                const FileWatch& watch) {
+  SPARCL_ASSIGN_OR_RETURN(const ChangeBase base, open_change_base(options, format.name));
+  ChangeInput input;
+  input.format = format.name;
+  SPARCL_RETURN_IF_ERROR(format.read(options.input, base, watch, input.change, input.bytes));
+  return input;
+}
+
+Result<ChangeInput> read_foreign(const ConvertOptions& options, const FileWatch& watch) {
+  SPARCL_ASSIGN_OR_RETURN(const FolderFormat* const folder, folder_format_of(options));
+  if (folder != nullptr) return read_folder(options, *folder, watch);
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> files, input_files(options.input));
   ChangeInput input;
   for (const std::string& path : files)
@@ -171,15 +215,14 @@ Status write_change_file(const std::string& path, const TensorFile& file, int zs
   return out.commit();
 }
 
-// Writes a new folder, completely or not at all. Its marker tells polling programs that it is
-// complete.
-Status write_change_folder(const std::string& path, std::span<const TensorFile> files,
-                           int zstd_level, std::uint64_t& bytes) {
+// Writes a new folder, completely or not at all.
+Status write_new_folder(const std::string& path,
+                        const std::function<Status(const std::string& folder)>& fill) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(path, error))) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("{}: tensors of several types make a folder of files in this layout, "
-                              "and this exists: give another output",
+                  fmt::format("{}: the output is a folder of files, and this exists: give another "
+                              "output",
                               path));
   }
   std::optional<TemporaryPath> made = TemporaryPath::create_folder(path, error);
@@ -187,11 +230,8 @@ Status write_change_folder(const std::string& path, std::span<const TensorFile> 
     return Status(Code::kSystemError,
                   fmt::format("{}: cannot be created: {}", path, error.message()));
   TemporaryPath folder = std::move(*made);
-  for (const TensorFile& file : files)
-    SPARCL_RETURN_IF_ERROR(
-        write_change_file(folder.path() + "/" + file.name, file, zstd_level, bytes));
-  SPARCL_ASSIGN_OR_RETURN(AtomicFile done, AtomicFile::create(folder.path() + "/DONE"));
-  SPARCL_RETURN_IF_ERROR(done.commit());
+  SPARCL_RETURN_IF_ERROR(fill(folder.path()));
+  SPARCL_RETURN_IF_ERROR(sync_folder_of(folder.path() + "/."));
   fs::rename(folder.path(), path, error);
   if (error)
     return Status(Code::kSystemError,
@@ -201,9 +241,31 @@ Status write_change_folder(const std::string& path, std::span<const TensorFile> 
   return make_name_last(path);
 }
 
+// Its marker tells polling programs that the folder is complete.
+Status write_change_files(const std::string& folder, std::span<const TensorFile> files,
+                          int zstd_level, std::uint64_t& bytes) {
+  for (const TensorFile& file : files)
+    SPARCL_RETURN_IF_ERROR(write_change_file(folder + "/" + file.name, file, zstd_level, bytes));
+  SPARCL_ASSIGN_OR_RETURN(AtomicFile done, AtomicFile::create(folder + "/DONE"));
+  return done.commit();
+}
+
+Status write_in_folder_format(const ConvertOptions& options, const FolderFormat& format,
+                              const SparseChange& change, ConvertReport& report) {
+  SPARCL_ASSIGN_OR_RETURN(const ChangeBase base, open_change_base(options, format.name));
+  FolderWrite out;
+  out.name = last_part(options.output);
+  SPARCL_RETURN_IF_ERROR(write_new_folder(options.output, [&](const std::string& folder) {
+    out.folder = folder;
+    return format.write(change, base, out);
+  }));
+  report.files = out.files;
+  report.bytes = out.bytes;
+  return {};
+}
+
 Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertReport& report,
                      const FileWatch& watch) {
-  const ExchangeFormat& format = *find_exchange_format(options.to);
   if (!options.base.empty()) {
     SPARCL_ASSIGN_OR_RETURN(const Checkpoint base, Checkpoint::open_unread(options.base));
     if (input.format != kOwnFormat)
@@ -216,6 +278,9 @@ Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertR
       SPARCL_RETURN_IF_ERROR(check_change_base(options, input.change, hash));
     }
   }
+  if (const FolderFormat* folder = find_folder_format(options.to); folder != nullptr)
+    return write_in_folder_format(options, *folder, input.change, report);
+  const ExchangeFormat& format = *find_exchange_format(options.to);
   const bool has_shapes = std::ranges::all_of(
       input.change.tensors, [](const auto& tensor) { return tensor.shape.has_value(); });
   if (!has_shapes && &format != &kCooFormat && &format != &kCooZstdFormat) {
@@ -228,12 +293,23 @@ Status write_foreign(const ConvertOptions& options, ChangeInput& input, ConvertR
   SPARCL_ASSIGN_OR_RETURN(const std::vector<TensorFile> files, format.write(input.change));
   SPARCL_RETURN_IF_ERROR(watch.progress(input.bytes, input.bytes));
   report.files = files.size();
-  return files.size() == 1
-             ? write_change_file(options.output, files.front(), format.zstd_level, report.bytes)
-             : write_change_folder(options.output, files, format.zstd_level, report.bytes);
+  if (files.size() == 1)
+    return write_change_file(options.output, files.front(), format.zstd_level, report.bytes);
+  return write_new_folder(options.output, [&](const std::string& folder) {
+    return write_change_files(folder, files, format.zstd_level, report.bytes);
+  });
 }
 
 }  // namespace
+
+std::vector<LayoutName> convert_layouts() {
+  std::vector<LayoutName> layouts{{kOwnFormat, "our own delta"}};
+  for (const ExchangeFormat* format : exchange_formats())
+    layouts.push_back({format->name, format->summary});
+  for (const FolderFormat* format : folder_formats())
+    layouts.push_back({format->name, format->summary});
+  return layouts;
+}
 
 Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const bool found, is_delta(options.input));
@@ -244,7 +320,7 @@ Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWa
                               options.input, is_own ? "a" : "no", options.from));
   }
   SPARCL_ASSIGN_OR_RETURN(ChangeInput input,
-                          is_own ? read_own(options, watch) : read_foreign(options));
+                          is_own ? read_own(options, watch) : read_foreign(options, watch));
   ConvertReport report;
   report.from = input.format;
   report.tensors = input.change.tensors.size();

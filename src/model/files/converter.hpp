@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
@@ -11,12 +12,20 @@ namespace sparcl::model {
 
 constexpr const char* kOwnFormat = "sparcl";
 
+struct LayoutName {
+  const char* name;
+  const char* summary;
+};
+std::vector<LayoutName> convert_layouts();  // our own first
+
 struct ConvertOptions {
   std::string input;   // a file, or a folder of another program's files
   std::string output;  // a file, or a new folder if the layout takes several files
-  std::string from;    // a name of exchange_formats(), "sparcl", or empty: as the file looks
-  std::string to;      // "sparcl" or one of them
-  std::string base;    // the checkpoint that the change is for: needed from and to our own deltas
+  std::string from;    // a name of convert_layouts(), or empty: as the file looks
+  std::string to;      // one of them
+  // The checkpoint that the change is for: needed from and to our own deltas, and from and to the
+  // folder layouts.
+  std::string base;
 };
 
 struct ConvertReport {
