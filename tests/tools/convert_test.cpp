@@ -147,6 +147,12 @@ TEST_F(Convert, FolderLayoutsNeedABaseAndAVersion) {
               HasSubstr("not in layout hf-xor"));
   EXPECT_THAT(message_of({at("coo"), at("weight_v000007"), "", "hf-xor", at("base")}),
               HasSubstr("exists"));
+  std::filesystem::create_directory(at("weight_v000008"));
+  std::filesystem::copy_file(at("coo"), at("weight_v000008/1.safetensors"));
+  EXPECT_THAT(message_of({at("weight_v000008"), at("x"), "", "sparcl", at("base")}),
+              HasSubstr("DONE is there: its writer has not finished"));
+  test::write_text(at("weight_v000008/DONE"), "");
+  expect_converts(at("weight_v000008"), at("from_done"), "sparcl", at("base"));
   EXPECT_FALSE(std::filesystem::exists(at("x")));
 }
 

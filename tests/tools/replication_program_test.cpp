@@ -71,6 +71,54 @@ TEST(ReplicationProgram, FollowsAWatchedFolderVersionByVersion) {
   EXPECT_EQ(publisher.end_by(SIGINT), 0);
 }
 
+// One folder a version: complete, as changes of the version before, and one that does not fit.
+TEST(ReplicationProgram, FollowsFoldersOfVersions) {
+  Training training;
+  Tensors tensors = small_model();
+  const auto whole = [&](const std::string& name) {
+    write_shards(training / "unfinished", tensors, 3);
+    fs::rename(training / "unfinished", training.watched() + "/" + name);
+  };
+  const auto convert = [&](const std::string& name, const std::string& base, const char* layout) {
+    write_shards(training / "new", tensors, 3);
+    const std::string before = training.watched() + "/" + base, delta = training / "delta";
+    ASSERT_EQ(run_program({"diff", before, training / "new", "-o", delta}).exit_code, 0);
+    const ProgramRun run =
+        run_program({"convert", delta, "-o", training / name, "--to", layout, "--base", before});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    fs::rename(training / name, training.watched() + "/" + name);
+  };
+  fs::create_directory(training.watched() + "/logs");  // no version
+  whole("weight_v000009");
+  BackgroundProgram publisher(publish({"--watch", training.watched(), "--version-from", "name"}));
+  BackgroundProgram subscriber(subscribe(publisher.address(), training / "out"));
+  ASSERT_FALSE(subscriber.version(9).is_null()) << publisher.err();
+  change(tensors, 0.01, 2);
+  convert("weight_v000010", "weight_v000009", "hf-xor");
+  EXPECT_EQ(subscriber.version(10)["source"], "delta") << publisher.err();
+  write_shards(training / "expected", tensors, 3);
+  const ProgramRun held = run_program({"hash", training / "out", "--json"});
+  EXPECT_EQ(held.json()["hash"],
+            run_program({"hash", training / "expected", "--json"}).json()["hash"]);
+  // It changes version 9, and not the one that is held.
+  change(tensors, 0.01, 3);
+  convert("weight_v000012", "weight_v000009", "hf-overwrite");
+  EXPECT_TRUE(publisher.says("it is for version 11")) << publisher.err();
+  whole("step_8");
+  write_text(training.watched() + "/step_8/STABLE", "");
+  EXPECT_TRUE(publisher.says("the number in its name is 8, version 10 is published already"))
+      << publisher.err();
+  change(tensors, 0.01, 4);
+  whole("step_13");  // without its marker it is no version
+  change(tensors, 0.01, 5);
+  whole("checkpoint-14");
+  write_text(training.watched() + "/checkpoint-14/model-00099.safetensors", "stale");
+  ASSERT_FALSE(subscriber.version(14).is_null()) << publisher.err();
+  EXPECT_EQ(publisher.version(14)["file"], training.watched() + "/checkpoint-14");
+  for (const json& line : publisher.lines()) EXPECT_NE(line.value("version", 0), 13);
+  EXPECT_TRUE(publisher.says("model-00099.safetensors: not in the folder's index"));
+}
+
 TEST(ReplicationProgram, SkipsAWatchedFileThatDoesNotFit) {
   Training training;
   training.write(1);

@@ -95,6 +95,10 @@ Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& sc
   return made;
 }
 
+void ModelMemory::apply(const model::SparseChange& change) {
+  model::apply_tensors(change, schema_, tensors_);
+}
+
 Status ModelMemory::read(const model::Checkpoint& checkpoint) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::size_t> places,
                           find_tensors(as_tensors(schema_), checkpoint));

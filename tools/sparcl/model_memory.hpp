@@ -25,6 +25,9 @@ class ModelMemory {
   // error (Checkpoint::read) some tensors hold the checkpoint's values.
   Status read(const model::Checkpoint& checkpoint);
 
+  // The same for a change that model::match_schema() has passed.
+  void apply(const model::SparseChange& change);
+
   const model::Schema& schema() const { return schema_; }
   std::span<const std::byte* const> tensors() const { return read_; }
   std::uint64_t byte_count() const { return map_.byte_count(); }

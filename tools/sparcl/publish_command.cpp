@@ -34,6 +34,7 @@ struct PublishOptions {
   double interval_s = 0;
   int replicas = -1;  // end once so many hold the last version; -1: do not end
   std::uint64_t first_version = 1;
+  std::string version_from = "count";  // or "name"
   MetricsPlace metrics;
 };
 
@@ -93,6 +94,12 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
   for (; !files.empty(); files = files.subspan(1)) {
     if (stop_is_asked()) return true;
     const Status read = publisher.read(files.front());
+    std::error_code error;
+    if (!read.ok() && !std::filesystem::exists(files.front(), error)) {
+      print_warning(fmt::format("{}: it disappeared while it was read; it is skipped: {}",
+                                files.front(), read.message()));
+      continue;
+    }
     if (!read.ok() && may_pass(read.code())) {
       folder.put_back(files, read);
       return false;
@@ -105,7 +112,7 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
     }
     const Status status = read.ok() ? publisher.publish() : read;
     if (status.ok()) continue;
-    if (publisher.version() == 0) return status;
+    if (publisher.version() == 0 && status.code() != Code::kWrongBase) return status;
     print_warning(fmt::format("{}; it is skipped", status.message()));
   }
   return true;
@@ -187,6 +194,7 @@ Status run_publish(PublishOptions options, bool as_json) {
       std::move(listener), options.publisher, options.first_version, as_json);
   if (!created.ok()) return created.status();
   VersionPublisher& publisher = **created;
+  if (options.version_from == "name") publisher.take_versions_from_names();
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
   if (!options.metrics.where.empty()) {
     Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
@@ -230,8 +238,9 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                                       "checkpoints with the same tensors: .safetensors files, or "
                                       "folders of shards. Their versions are 1, 2, ...");
   CLI::Option* watch = app.add_option("--watch", options->folder,
-                                      "instead: each .safetensors file that is in this folder or "
-                                      "comes into it, in the order of names, once it is complete")
+                                      "instead: each .safetensors file, and each folder of one "
+                                      "version, that is in this folder or comes into it, in the "
+                                      "order of names, once it is complete")
                            ->type_name("DIR")
                            ->excludes(files);
   app.add_option(
@@ -299,10 +308,16 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "https://, for readers with a certificate")
       ->type_name("HOST:PORT")
       ->check(listen_fault, "", "");
-  app.add_option("--first-version", options->first_version, "the first file's number")
-      ->transform(is_unsigned())
-      ->type_name("N")
-      ->check(CLI::Range(1ULL, 1ULL << 62));
+  CLI::Option* first_version =
+      app.add_option("--first-version", options->first_version, "the first file's number")
+          ->transform(is_unsigned())
+          ->type_name("N")
+          ->check(CLI::Range(1ULL, 1ULL << 62));
+  app.add_option("--version-from", options->version_from,
+                 "count: versions are 1, 2, ...; name: the last number in the name of each file or "
+                 "folder, which must rise")
+      ->check(CLI::IsMember({"count", "name"}))
+      ->excludes(first_version);
   // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
   app.parse_complete_callback([files, watch, options] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");

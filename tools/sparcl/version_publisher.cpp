@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "src/base/shown_text.hpp"
+#include "src/model/files/converter.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/stray_shards.hpp"
+#include "tools/sparcl/version_folder.hpp"
 #include "tools/sparcl/watched_folder.hpp"
 
 namespace sparcl::tool {
@@ -48,24 +51,77 @@ Status VersionPublisher::begin() {
   return {};
 }
 
-Status VersionPublisher::read(const std::string& path) {
-  const auto start = std::chrono::steady_clock::now();
-  const std::optional<FileMark> before = mark_of(path);
+// A complete state. marked: the file that a writer of the state changes.
+Status VersionPublisher::read_whole(const std::string& path, const std::string& marked) {
+  const std::optional<FileMark> before = mark_of(marked);
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
   warn_of_strays(checkpoint.stray_paths());
   // An unreadable first checkpoint cannot define the model.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
   if (memory_ == nullptr) first = ModelMemory::create(checkpoint.schema());
   if (!first.ok()) return first.status();
+  is_whole_ = false;
   SPARCL_RETURN_IF_ERROR((memory_ == nullptr ? *first : memory_)->read(checkpoint));
-  if (mark_of(path) != before)
+  if (mark_of(marked) != before)
     return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
-  if (memory_ == nullptr) {
-    SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> description,
-                            describe_layout(checkpoint.layout()));
-    options_.description = std::move(description);
-    memory_ = std::move(*first);
+  is_whole_ = true;
+  if (memory_ != nullptr) return {};
+  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> description, describe_layout(checkpoint.layout()));
+  options_.description = std::move(description);
+  memory_ = std::move(*first);
+  return {};
+}
+
+// A change of the state in memory, which stays as it is after an error.
+Status VersionPublisher::read_change(const std::string& path) {
+  if (memory_ == nullptr || !is_whole_) {
+    return Status(Code::kWrongBase,
+                  fmt::format("{}: it holds changes of a version that was not read: a complete "
+                              "version must come first",
+                              path));
   }
+  SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, model::chosen_kernels());
+  const std::string name = std::filesystem::path(path_).filename().string();
+  const bool has_version = name.starts_with("weight_v") || name.starts_with("delta-");
+  const model::ChangeBase base =
+      model::ChangeBase::over(memory_->schema(), memory_->tensors(), path_,
+                              has_version ? model::version_in(name) : std::nullopt, *kernels);
+  model::FileWatch watch;
+  watch.on_stray_shards = warn_of_strays;
+  SPARCL_ASSIGN_OR_RETURN(const model::SparseChange change, model::read_change(path, base, watch));
+  memory_->apply(change);
+  return {};
+}
+
+// If versions have the numbers of names.
+Status VersionPublisher::take_number(const std::string& path) {
+  if (!is_by_name_) return {};
+  const std::optional<std::uint64_t> number = number_in_name(path);
+  if (!number || *number == 0) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: its name has no number above 0 to be the version: rename it, or "
+                              "publish with --version-from count",
+                              path));
+  }
+  if (*number <= version_) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the number in its name is {}, version {} is published already: "
+                              "versions must rise",
+                              path, *number, version_));
+  }
+  next_version_ = *number;
+  return {};
+}
+
+Status VersionPublisher::read(const std::string& path) {
+  const auto start = std::chrono::steady_clock::now();
+  SPARCL_RETURN_IF_ERROR(take_number(path));
+  std::error_code error;
+  std::optional<VersionFolder> folder;
+  if (std::filesystem::is_directory(path, error)) folder = find_version_folder(path);
+  SPARCL_RETURN_IF_ERROR(folder && folder->is_change ? read_change(folder->content)
+                                                     : read_whole(folder ? folder->content : path,
+                                                                  folder ? folder->marker : path));
   path_ = path;
   read_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {};

@@ -23,9 +23,15 @@ class VersionPublisher {
 
   const std::string& address() const { return address_; }
 
-  // Reads the checkpoint at `path` for publish(). Mismatch: its tensors differ from those of the
-  // first one, whose files define what replicas write. InProgress: it has changed meanwhile.
-  // SystemError, Corrupt: it cannot be read, or not yet.
+  // Versions have the numbers in the names of their files, not 1, 2, ...
+  void take_versions_from_names() { is_by_name_ = true; }
+
+  // Reads the checkpoint at `path` for publish(): a file, a folder of shards, or a folder of a
+  // version (VersionFolder), which may hold a change of what was read before it. WrongBase: that is
+  // not the version that the change is for. InvalidArgument: its name has no number, or none above
+  // the newest version, but versions have the numbers of names. Mismatch: its tensors differ from
+  // those of the first one, whose files define what replicas write. InProgress: it has changed
+  // meanwhile. SystemError, Corrupt: it cannot be read, or not yet.
   Status read(const std::string& path);
 
   // Whether a file of that name with this content was published: it was touched, or replaced by a
@@ -47,12 +53,17 @@ class VersionPublisher {
   VersionPublisher(replication::Listener listener, replication::PublisherOptions options,
                    std::uint64_t first_version, bool as_json);
   Status begin();
+  Status read_whole(const std::string& path, const std::string& marked);
+  Status read_change(const std::string& path);
+  Status take_number(const std::string& path);
 
   replication::Listener listener_;
   std::string address_;
   replication::PublisherOptions options_;
   std::uint64_t next_version_;
   bool as_json_;
+  bool is_by_name_ = false;
+  bool is_whole_ = false;  // the memory holds what was read last, and no part of something else
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
   std::unique_ptr<ModelMemory> memory_;       // once one checkpoint was read as a whole

@@ -30,7 +30,7 @@ std::optional<FileMark> mark_of(const std::string& path) {
 WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, const Entry* known,
                                         double now) const {
   if (known != nullptr && known->mark == mark) return *known;
-  Entry entry{mark, now, now, is_file, false, false, false, {}};
+  Entry entry{mark, now, now, is_file, {}, false, false, false, {}};
   const bool is_same_file =
       known != nullptr && known->mark.device == mark.device && known->mark.inode == mark.inode;
   if (!is_same_file) return entry;  // another file of this name
@@ -40,20 +40,34 @@ WatchedFolder::Entry WatchedFolder::met(const FileMark& mark, bool is_file, cons
   return entry;
 }
 
-// Lists the present files, with what is known of them.
-Status WatchedFolder::list(std::map<std::string, Entry>& entries, double now) const {
+// An unchanged folder is not read again: its index may be large.
+std::optional<VersionFolder> WatchedFolder::folder_at(const std::string& path, const Entry* known) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {};
+  const bool is_same = known != nullptr && known->folder &&
+                       mark_of(known->folder->marker) == std::optional(known->mark);
+  return is_same ? known->folder : find_version_folder(path);
+}
+
+// Lists the present files and folders, with what is known of them.
+Status WatchedFolder::list(std::map<std::string, Entry, NumberOrder>& entries, double now) const {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
   for (const std::string& name : names) {
-    if (name.starts_with('.') || !name.ends_with(model::kShardSuffix)) continue;
+    if (name.starts_with('.')) continue;
     const std::string path = (fs::path(path_) / name).string();
     std::error_code ignored;
-    std::optional<FileMark> mark = mark_of(path);
+    const auto known = entries_.find(path);
+    std::optional<VersionFolder> folder =
+        folder_at(path, known == entries_.end() ? nullptr : &known->second);
+    if (!folder && !name.ends_with(model::kShardSuffix)) continue;
+    std::optional<FileMark> mark = mark_of(folder ? folder->marker : path);
     const bool is_dead_link = !mark && fs::is_symlink(path, ignored);
     if (is_dead_link) mark = FileMark{};  // no file has this mark
     if (!mark) continue;                  // removed meanwhile
-    const auto known = entries_.find(path);
-    entries.emplace(path, met(*mark, fs::is_regular_file(path, ignored),
-                              known == entries_.end() ? nullptr : &known->second, now));
+    Entry entry = met(*mark, folder || fs::is_regular_file(path, ignored),
+                      known == entries_.end() ? nullptr : &known->second, now);
+    entry.folder = std::move(folder);
+    entries.emplace(path, std::move(entry));
   }
   return {};
 }
@@ -65,11 +79,12 @@ Status WatchedFolder::trouble_with(const std::string& path, const Entry& entry, 
                   fmt::format("{}: it goes on changing, {:.0f} s after it was first seen", path,
                               now - entry.first_seen));
   }
-  return model::Checkpoint::open_unread(path).status();
+  if (entry.folder && entry.folder->is_change) return {};  // its reader needs the base
+  return model::Checkpoint::open_unread(entry.folder ? entry.folder->content : path).status();
 }
 
 Result<WatchedFolder::Look> WatchedFolder::look(double now) {
-  std::map<std::string, Entry> entries;
+  std::map<std::string, Entry, NumberOrder> entries;
   SPARCL_RETURN_IF_ERROR(list(entries, now));
   entries_ = std::move(entries);
   Look found;

@@ -83,6 +83,13 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
+  if (last_part(path).starts_with("weight_v") &&
+      std::ranges::find(names, "DONE") == names.end()) {
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: neither an index nor the marker DONE is there: its writer has "
+                              "not finished",
+                              path));
+  }
   std::vector<std::string> files;
   for (const std::string& name : names) {
     if (!name.starts_with('.') && (name.ends_with(".safetensors") || name.ends_with(".zst")))
@@ -309,6 +316,27 @@ std::vector<LayoutName> convert_layouts() {
   for (const FolderFormat* format : folder_formats())
     layouts.push_back({format->name, format->summary});
   return layouts;
+}
+
+bool is_change_folder(const std::string& path) {
+  const FolderFormat* format = recognise_folder(path);
+  return format != nullptr && format != &kHfFullFormat;
+}
+
+Result<SparseChange> read_change(const std::string& path, const ChangeBase& base,
+                                 const FileWatch& watch) {
+  SparseChange change;
+  std::uint64_t bytes = 0;
+  if (const FolderFormat* format = recognise_folder(path); format != nullptr) {
+    SPARCL_RETURN_IF_ERROR(format->read(path, base, watch, change, bytes));
+  } else {
+    ConvertOptions options;
+    options.input = path;
+    SPARCL_ASSIGN_OR_RETURN(ChangeInput input, read_foreign(options, watch));
+    change = std::move(input.change);
+  }
+  SPARCL_RETURN_IF_ERROR(match_schema(base.schema(), change).with_prefix(path + ": "));
+  return change;
 }
 
 Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWatch& watch) {

@@ -6,6 +6,8 @@
 
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
+#include "src/model/exchange/change_base.hpp"
+#include "src/model/exchange/sparse_change.hpp"
 #include "src/model/file_watch.hpp"
 
 namespace sparcl::model {
@@ -27,6 +29,14 @@ struct ConvertOptions {
   // folder layouts.
   std::string base;
 };
+
+// Whether it holds changes in one of the layouts of other programs that are folders of whole
+// tensors, and no complete state.
+bool is_change_folder(const std::string& path);
+// The change of another program in this folder or file, for `base`. Its tensors are matched with
+// the base's.
+Result<SparseChange> read_change(const std::string& path, const ChangeBase& base,
+                                 const FileWatch& watch = {});
 
 struct ConvertReport {
   std::string from;
