@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "src/base/checksum.hpp"
 #include "src/model/checkpoint_writer.hpp"
@@ -13,6 +14,7 @@
 #include "src/model/exchange/zstd_frame.hpp"
 #include "src/model/files/delta_file.hpp"
 #include "tests/model/model_support.hpp"
+#include "tests/support/tier.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -230,6 +232,105 @@ TEST_F(FolderFormats, ShardsAreClosedBeforeTheirLimit) {
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(again.tensors, change.tensors) << format->name;
     EXPECT_EQ(again.target_version, 7u);
+  }
+}
+
+// A folder that `format` has written for a change of all bytes of one tensor.
+class WrittenFolders : public FolderFormats {
+ protected:
+  std::string write_as(const FolderFormat& format) {
+    const Result<ChangeBase> base = ChangeBase::open(at("base"), **chosen_kernels());
+    SparseChange change;
+    change.base_version = 6;
+    change.target_version = 7;
+    change.tensors = {{"w", DataType::kUint8, Shape{kNew.size()}, {}, raw_bytes(kNew)}};
+    for (std::uint64_t i = 0; i < kNew.size(); ++i) change.tensors[0].indices.push_back(i);
+    const std::string path = at(format.name);
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directory(path);
+    FolderWrite out{path, format.name, kShardBytes, 0, 0};
+    const Status status = format.write(change, *base, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return path;
+  }
+
+  Status read_as(const FolderFormat& format, SparseChange& change) const {
+    const Result<ChangeBase> base = ChangeBase::open(at("base"), **chosen_kernels());
+    std::uint64_t bytes = 0;
+    return format.read(at(format.name), *base, {}, change, bytes);
+  }
+};
+
+TEST_F(WrittenFolders, EachDefectOfASkyrlFolderIsRefused) {
+  const auto expect = [this](const char* reason, const std::function<void(Json&)>& make) {
+    const std::string path = write_as(kSkyrlFormat) + "/manifest.json";
+    Json manifest = Json::parse(test::read_text(path));
+    make(manifest);
+    test::write_text(path, manifest.dump());
+    SparseChange change;
+    EXPECT_THAT(read_as(kSkyrlFormat, change).message(), HasSubstr(reason));
+  };
+  const auto record = [](Json& manifest) -> Json& { return manifest["tensors"][0]; };
+  expect("payload_file", [&](Json& m) { record(m)["payload_file"] = "../base"; });
+  expect("No such file", [&](Json& m) { record(m)["payload_file"] = "none.safetensors"; });
+  expect("no list of bytes 'x'", [&](Json& m) { record(m)["payload_key"] = "x"; });
+  expect("1000 bytes, 9 in the base", [&](Json& m) { record(m)["uncompressed_num_bytes"] = 1000; });
+  expect("is not the base of this version", [&](Json& m) { record(m)["checksum"] = "00"; });
+  expect("checksums of format 'crc'", [&](Json& m) { record(m)["checksum_algorithm"] = "crc"; });
+  expect("listed twice", [&](Json& m) { m["tensors"].push_back(record(m)); });
+  expect("base_version is missing", [&](Json& m) { m["base_version"] = "6"; });
+  expect("no JSON object", [&](Json& m) {
+    Json deep = 1;
+    for (int i = 0; i < 9; ++i) deep = Json::array({deep});
+    m["deep"] = deep;
+  });
+}
+
+TEST_F(WrittenFolders, APickleOfArc3IsRefused) {
+  const std::string path = write_as(kArc2Format) + "/model.safetensors";
+  TensorFile file = *parse_tensor_file(raw_bytes(test::read_text(path)));
+  const std::vector<std::byte> frame = file.tensors[0];
+  const auto replace = [&](std::vector<std::byte> payload) {
+    file.schema[0].shape = {payload.size()};
+    file.tensors[0] = std::move(payload);
+    const std::vector<std::byte> bytes = *serialise(file, 0);
+    test::write_text(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  SparseChange change;
+  replace(raw_bytes({"ARC3_ENVELOPE\0\x80\x05.", 17}));
+  const Status status = read_as(kArc2Format, change);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("pickle"));
+  const TensorFile inner{
+      "", {{"tensor", DataType::kUint8, {frame.size()}}}, {{"fallback_name", "arc_v2"}}, {frame}};
+  replace(*serialise(inner, 0));
+  EXPECT_TRUE(read_as(kArc2Format, change).ok());
+  EXPECT_EQ(change.tensors[0].values, raw_bytes(kNew));
+}
+
+// Whatever happens to the bytes of a file: a refusal, or the change itself, because its checksum
+// is verified.
+TEST_F(WrittenFolders, SurviveMutations) {
+  std::mt19937_64 random(5);
+  for (const FolderFormat* format :
+       {&kHfXorFormat, &kHfXorXxh3Format, &kHfOverwriteFormat, &kSkyrlFormat, &kArc2Format}) {
+    write_as(*format);
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const auto& entry : std::filesystem::directory_iterator(at(format->name)))
+      files.emplace_back(entry.path(), test::read_text(entry.path()));
+    for (int i = test::by_tier(300, 30000); i > 0; --i) {
+      auto [path, text] = files[random() % files.size()];
+      for (std::uint64_t n = 1 + random() % 3; n > 0; --n)
+        text[random() % text.size()] ^= static_cast<char>(1 + random() % 255);
+      if (random() % 8 == 0) text.resize(random() % text.size());
+      test::write_text(path, text);
+      SparseChange change;
+      if (read_as(*format, change).ok() && !change.tensors.empty()) {
+        ASSERT_EQ(change.tensors.size(), 1u) << format->name;
+        EXPECT_EQ(change.tensors[0].values, raw_bytes(kNew)) << format->name;
+      }
+      for (const auto& [whole, good] : files) test::write_text(whole, good);
+    }
   }
 }
 

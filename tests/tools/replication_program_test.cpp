@@ -119,6 +119,31 @@ TEST(ReplicationProgram, FollowsFoldersOfVersions) {
   EXPECT_TRUE(publisher.says("model-00099.safetensors: not in the folder's index"));
 }
 
+TEST(ReplicationProgram, AFolderThatDisappearsWhileItIsReadIsSkipped) {
+  Training training;
+  const Tensors tensors = small_model();
+  const auto step = [&](int number) {
+    const std::string name = fmt::format("step_{}", number);
+    write_shards(training / name, tensors, 3);
+    write_text(training / name + "/STABLE", "");
+    write_text(training / name + "/model-00099.safetensors", "stale");  // it is reported
+    fs::rename(training / name, training.watched() + "/" + name);
+  };
+  // The second reading waits for 2 s once it has reported the file above.
+  ::setenv("SPARCL_TEST_FAILPOINT", "publish.read:2:delay=2000", 1);
+  BackgroundProgram publisher(publish({"--watch", training.watched(), "--version-from", "name"}));
+  ::unsetenv("SPARCL_TEST_FAILPOINT");
+  step(1);
+  ASSERT_FALSE(publisher.version(1).is_null()) << publisher.err();
+  step(2);
+  ASSERT_TRUE(publisher.says("step_2/model-00099.safetensors: not in the folder's index"));
+  fs::remove_all(training.watched() + "/step_2");
+  EXPECT_TRUE(publisher.says("step_2: it disappeared while it was read; it is skipped"))
+      << publisher.err();
+  step(3);
+  EXPECT_FALSE(publisher.version(3).is_null()) << publisher.err();
+}
+
 TEST(ReplicationProgram, SkipsAWatchedFileThatDoesNotFit) {
   Training training;
   training.write(1);

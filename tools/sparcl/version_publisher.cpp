@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "src/base/failpoint.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/model/files/converter.hpp"
 #include "tools/sparcl/console.hpp"
@@ -56,6 +57,7 @@ Status VersionPublisher::read_whole(const std::string& path, const std::string& 
   const std::optional<FileMark> before = mark_of(marked);
   SPARCL_ASSIGN_OR_RETURN(const model::Checkpoint checkpoint, model::Checkpoint::open_unread(path));
   warn_of_strays(checkpoint.stray_paths());
+  SPARCL_FAILPOINT("publish.read");
   // An unreadable first checkpoint cannot define the model.
   Result<std::unique_ptr<ModelMemory>> first = std::unique_ptr<ModelMemory>();
   if (memory_ == nullptr) first = ModelMemory::create(checkpoint.schema());
