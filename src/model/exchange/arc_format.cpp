@@ -26,14 +26,20 @@ bool is_decimal(const std::string* text) {
          text->find_first_not_of("0123456789") == std::string::npos;
 }
 
+// The digest of a tensor that has this layout; nullptr: it has not.
+const std::string* arc_digest(const Checkpoint& delta, std::size_t i) {
+  const TensorSchema& tensor = delta.schema()[i];
+  if (tensor.datatype != DataType::kUint8 || tensor.opaque || tensor.shape.size() != 1)
+    return nullptr;
+  const std::string* digest = find_metadata(delta.metadata(delta.file_of(i)), tensor.name);
+  return is_decimal(digest) ? digest : nullptr;
+}
+
 bool is_arc_folder(const std::string& path) {
   const Result<Checkpoint> opened = Checkpoint::open_unread(path);
   if (!opened.ok() || opened->schema().empty()) return false;
   for (std::size_t i = 0; i < opened->schema().size(); ++i) {
-    const TensorSchema& tensor = opened->schema()[i];
-    if (tensor.datatype != DataType::kUint8 || tensor.opaque || tensor.shape.size() != 1 ||
-        !is_decimal(find_metadata(opened->metadata(opened->file_of(i)), tensor.name)))
-      return false;
+    if (arc_digest(*opened, i) == nullptr) return false;
   }
   return true;
 }
@@ -59,6 +65,9 @@ Status read_arc_tensor(const Checkpoint& delta, std::size_t i, const ChangeBase&
                        SparseChange& change) {
   const TensorSchema& tensor = delta.schema()[i];
   const std::string where = fmt::format("tensor {}: ", in_quotes(tensor.name));
+  const std::string* digest = arc_digest(delta, i);
+  if (digest == nullptr)
+    return corrupt(where + "it is no list of bytes with an adler32 in __metadata__");
   SPARCL_ASSIGN_OR_RETURN(const std::size_t slot, base.find(tensor.name));
   std::vector<std::byte> payload(delta.byte_count(i));
   SPARCL_RETURN_IF_ERROR(delta.read(i, payload.data()));
@@ -70,7 +79,6 @@ Status read_arc_tensor(const Checkpoint& delta, std::size_t i, const ChangeBase&
   if (!difference.ok()) return difference.status().with_prefix(where);
   std::vector<std::byte> new_bytes = old_bytes;
   for (std::size_t j = 0; j < new_bytes.size(); ++j) new_bytes[j] ^= (*difference)[j];
-  const std::string* digest = find_metadata(delta.metadata(delta.file_of(i)), tensor.name);
   return base.add(slot, old_bytes, new_bytes, TensorDigest::kAdler32Decimal, *digest, change);
 }
 
